@@ -3,7 +3,7 @@ import { scopesOfKey } from '../../domain/scopes.ts';
 import type { ApiKeyCache } from '../../services/api-key-cache.ts';
 import type { Verifier } from './identity.ts';
 
-/** API keys: they act for the user who made them, in that tenant, and are never a person. */
+/** Verifies API keys. A key acts for the user that created it, in that tenant, and never counts as a person. */
 export const apiKeyVerifier = (keys: Pick<ApiKeyCache, 'verify' | 'recordUse'>): Verifier => ({
   recognises: isApiKey,
   async verify(credential) {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../domain/values.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/platform/system.ts';
 
-/** Where clients reach the service; known once it listens. */
+/** Addresses at which clients reach the service; known once it listens. */
 export interface Addresses {
   /** `http(s)://…`, without a path. */
   httpUrl: string;
@@ -9,7 +9,7 @@ export interface Addresses {
   mqttUrl: string;
 }
 
-/** What one edge adds to the document: its names must not be another's. */
+/** One edge's part of the document. Names must be unique across edges. */
 export interface AsyncApiPart {
   tag: { name: string; description: string };
   servers(addresses: Addresses): JsonObject;
@@ -20,7 +20,7 @@ export interface AsyncApiPart {
   securitySchemes: JsonObject;
 }
 
-/** AsyncAPI 3.0: everything that is no request and answer, from the same declarations as the checks. */
+/** The AsyncAPI 3.0 document: all messaging that is not request and response, from the declarations that validate it. */
 export function asyncApi(parts: readonly AsyncApiPart[], addresses: Addresses): JsonObject {
   return {
     asyncapi: '3.0.0',
@@ -28,35 +28,35 @@ export function asyncApi(parts: readonly AsyncApiPart[], addresses: Addresses): 
       title: `${SERVICE_NAME} events`,
       version: SERVICE_VERSION,
       description:
-        'What devices and the service tell each other over MQTT, and what clients hear over WebSocket. An operation says ' +
-        'what the service does: it *receives* what a client sends. Times are integer epoch milliseconds, ids are UUIDs. ' +
-        'The requests and answers of the REST API are in `/openapi.json`.',
+        'Messages between devices and the service over MQTT, and updates to clients over WebSocket. Operations are ' +
+        'described from the view of the service: it *receives* what a client sends. Times are integer epoch ' +
+        'milliseconds, ids are UUIDs. The REST API is described in `/openapi.json`.',
       license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
       externalDocs: { description: 'The REST API', url: `${addresses.httpUrl}/docs` },
       tags: parts.map(({ tag }) => ref.tag(tag.name)),
     },
     defaultContentType: 'application/json',
-    servers: merged(parts.map((part) => part.servers(addresses))),
-    channels: merged(parts.map((part) => part.channels)),
-    operations: merged(parts.map((part) => part.operations)),
+    servers: merge(parts.map((part) => part.servers(addresses))),
+    channels: merge(parts.map((part) => part.channels)),
+    operations: merge(parts.map((part) => part.operations)),
     components: {
-      messages: merged(parts.map((part) => part.messages)),
-      schemas: merged(parts.map((part) => part.schemas)),
-      securitySchemes: merged(parts.map((part) => part.securitySchemes)),
+      messages: merge(parts.map((part) => part.messages)),
+      schemas: merge(parts.map((part) => part.schemas)),
+      securitySchemes: merge(parts.map((part) => part.securitySchemes)),
       tags: Object.fromEntries(parts.map(({ tag }) => [tag.name, { ...tag }])),
     },
   };
 }
 
-function merged(objects: readonly JsonObject[]): JsonObject {
-  const whole: JsonObject = {};
+function merge(objects: readonly JsonObject[]): JsonObject {
+  const result: JsonObject = {};
   for (const object of objects) {
     for (const [name, value] of Object.entries(object)) {
-      if (Object.hasOwn(whole, name)) throw new Error(`two edges say ${name}`);
-      whole[name] = value;
+      if (Object.hasOwn(result, name)) throw new Error(`duplicate AsyncAPI name: ${name}`);
+      result[name] = value;
     }
   }
-  return whole;
+  return result;
 }
 
 /** References inside the document. */

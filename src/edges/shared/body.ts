@@ -6,24 +6,24 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 
 export const MAX_BODY_BYTES = 256 * 1024;
 
-/** From the headers to the last byte of a JSON body. */
+/** Timeout of a JSON body, from the headers to its last byte. */
 export const BODY_MS = 30_000;
 
-/** So much of a body that is not wanted is read and thrown away, that its sender hears why; then the connection is cut. */
-const DISCARDED_BYTES = 64 * 1024 * 1024;
-const DISCARDING_MS = 60_000;
+/** Bytes of a refused body that are read and discarded so that its sender can read the response; then the connection is closed. */
+const MAX_DISCARDED_BYTES = 64 * 1024 * 1024;
+const DISCARD_TIMEOUT_MS = 60_000;
 
-/** The body did not come in time. */
+/** The body did not arrive in time. */
 export class TooSlow extends Error {
   override name = 'TooSlow';
 }
 
-/** The client went away before its body was whole: nobody is there to answer. */
+/** The client disconnected before its body was complete: there is no connection to respond on. */
 export class Aborted extends Error {
   override name = 'Aborted';
 }
 
-/** A JSON object, or an empty one where there is no body. Throws `Aborted`, `TooSlow`. */
+/** Reads a JSON object; an empty one if there is no body. Throws `Aborted`, `TooSlow`. */
 export async function readBody(request: IncomingMessage): Promise<Outcome<JsonObject>> {
   const read = await readJson(request);
   if (!read.ok) return read;
@@ -32,52 +32,52 @@ export async function readBody(request: IncomingMessage): Promise<Outcome<JsonOb
     : invalidBody('The body must be a JSON object.', 'must be a JSON object');
 }
 
-/** Any JSON, or an empty object where there is no body. Throws `Aborted`, `TooSlow`. */
+/** Reads any JSON value; an empty object if there is no body. Throws `Aborted`, `TooSlow`. */
 export async function readJson(request: IncomingMessage): Promise<Outcome<Json>> {
   const length = Number(request.headers['content-length'] ?? 'NaN');
   const chunked = request.headers['transfer-encoding'] !== undefined;
   if (!chunked && !(length > 0)) return done({});
-  const kind = mediaFault(request);
-  if (kind !== null) return refuse('UNSUPPORTED_MEDIA_TYPE', kind);
+  const problem = mediaTypeProblem(request);
+  if (problem !== null) return refuse('UNSUPPORTED_MEDIA_TYPE', problem);
   if (length > MAX_BODY_BYTES) return tooLarge();
-  // What came in one piece with its headers is there a moment later.
+  // A body that arrived with its headers is readable one microtask later.
   await undefined;
-  const bytes = !chunked && request.readableLength === length ? wholeOf(request) : await collect(request);
+  const bytes = !chunked && request.readableLength === length ? bufferedBody(request) : await collect(request);
   if (bytes === null) return tooLarge();
   if (bytes.length === 0) return done({});
   const read = parseJson(bytes);
-  if (!read.ok) return invalidBody(`The body is refused: ${read.reason}.`, read.reason);
+  if (!read.ok) return invalidBody(`The body cannot be parsed: ${read.reason}.`, read.reason);
   return done(read.value);
 }
 
 const invalidBody = (detail: string, message: string) =>
   refuse('VALIDATION_FAILED', detail, { errors: [{ path: '', message }] });
 
-const tooLarge = () => refuse('PAYLOAD_TOO_LARGE', `A body holds at most ${MAX_BODY_BYTES} bytes.`);
+const tooLarge = () => refuse('PAYLOAD_TOO_LARGE', `The body must not exceed ${MAX_BODY_BYTES} bytes.`);
 
-function mediaFault({ headers }: IncomingMessage): string | null {
+function mediaTypeProblem({ headers }: IncomingMessage): string | null {
   const type = headers['content-type'] ?? '';
   if (type !== 'application/json' && !/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type)) {
-    return 'A body is sent as application/json, in UTF-8.';
+    return 'Content-Type must be application/json, in UTF-8.';
   }
   const coding = headers['content-encoding'];
-  return coding === undefined || coding === 'identity' ? null : 'A body is sent without a content coding.';
+  return coding === undefined || coding === 'identity' ? null : 'Content-Encoding is not supported.';
 }
 
-/** Of a request all of whose body has come, and which may end now. */
-function wholeOf(request: IncomingMessage): Buffer {
+/** The body of a request that is completely buffered; lets the request end. */
+function bufferedBody(request: IncomingMessage): Buffer {
   const bytes: Buffer = request.read();
   request.resume();
   return bytes;
 }
 
-/** Null when it is too large; what follows is read and thrown away. */
+/** Collects the body; null if it is too large. The rest is then read and discarded. */
 function collect(request: IncomingMessage): Promise<Buffer | null> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     let settled = false;
-    const late = setTimeout(() => {
+    const timer = setTimeout(() => {
       if (!settled) reject(new TooSlow());
       settled = true;
     }, BODY_MS);
@@ -88,36 +88,36 @@ function collect(request: IncomingMessage): Promise<Buffer | null> {
         chunks.push(chunk);
       } else {
         settled = true;
-        clearTimeout(late);
+        clearTimeout(timer);
         resolve(null);
       }
     });
     request.on('end', () => {
       settled = true;
-      clearTimeout(late);
+      clearTimeout(timer);
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
     });
-    const gone = () => {
-      clearTimeout(late);
+    const onClosed = () => {
+      clearTimeout(timer);
       if (!settled) reject(new Aborted());
       settled = true;
     };
-    request.on('error', gone);
-    request.on('close', gone);
-    if (request.destroyed) gone();
+    request.on('error', onClosed);
+    request.on('close', onClosed);
+    if (request.destroyed) onClosed();
   });
 }
 
-/** After the answer: what still comes of a body is thrown away, within bounds. */
+/** After the response: reads and discards the rest of a body, within limits of size and time. */
 export function discardRest(request: IncomingMessage): void {
   if (request.destroyed) return;
-  let left = DISCARDED_BYTES;
-  const cut = setTimeout(() => request.destroy(), DISCARDING_MS);
+  let remaining = MAX_DISCARDED_BYTES;
+  const timer = setTimeout(() => request.destroy(), DISCARD_TIMEOUT_MS);
   request.on('data', (chunk: Buffer) => {
-    left -= chunk.length;
-    if (left < 0) request.destroy();
+    remaining -= chunk.length;
+    if (remaining < 0) request.destroy();
   });
   request.on('error', () => {});
-  request.on('close', () => clearTimeout(cut));
+  request.on('close', () => clearTimeout(timer));
   request.resume();
 }

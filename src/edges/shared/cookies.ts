@@ -3,19 +3,19 @@ import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { BrowserCookies, CookieChange } from '../../operations/operation.ts';
 
-/** Every cookie of the service, and whether it comes along when a person arrives from another site. */
+/** The service's cookies with their SameSite attribute: `Lax` for the one needed when returning from the identity provider. */
 const sameSite = { session: 'Strict', csrf: 'Strict', login: 'Lax' } as const;
 export type CookieName = keyof typeof sameSite;
 
 export interface Cookies {
   read(headers: IncomingHttpHeaders, name: CookieName): string | null;
-  /** Undefined where none was sent at all. */
+  /** Undefined if the request has no cookies. */
   readBrowserCookies(headers: IncomingHttpHeaders): BrowserCookies | undefined;
-  /** A `Set-Cookie` header: its name and its value. */
+  /** A `Set-Cookie` header, as name and value. */
   set(change: Omit<CookieChange, 'name'> & { name: CookieName }): [string, string];
 }
 
-/** `secure`: the service is reached by HTTPS, and no other host or path of the site can plant a cookie. */
+/** `secure`: the service is reached by HTTPS; the `__Host-` prefix keeps other hosts of the site from setting its cookies. */
 export function makeCookies({ secure, clock }: { secure: boolean; clock: Clock }): Cookies {
   const nameOf = (name: CookieName): string => `${secure ? '__Host-' : ''}twinkeep_${name}`;
 

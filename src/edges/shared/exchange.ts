@@ -4,19 +4,19 @@ import type { Uuid } from '../../domain/values.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
 import type { Charge } from './rate-limiter.ts';
 
-/** One request and its answer. */
+/** One HTTP request and its response. */
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
   method: string;
   requestId: Uuid;
-  /** As it was sent, without the query. */
+  /** The path as sent, without the query. */
   path: string;
-  /** Without its `?`; may hold a credential. */
+  /** Without the `?`; may contain a credential. */
   query: string;
-  /** Asked when the answer is written: nothing more is to come on this connection. */
+  /** Evaluated when the response is written: true closes the connection after it. */
   isLast(): boolean;
-  /** What this request was charged, as headers of whatever is answered. */
+  /** Rate-limit headers of the response. */
   rateLimitHeaders: readonly string[];
 }
 
@@ -26,7 +26,7 @@ export function exchangeOf(
   { newId, isLast = () => false }: { newId(): Uuid; isLast?(): boolean },
 ): Exchange {
   const { method = 'GET' } = request;
-  // A proxy may send the whole URL (RFC 9112 §3.2.2).
+  // A proxy may send an absolute URL (RFC 9112 §3.2.2).
   const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
   const question = url.indexOf('?');
   return {
@@ -46,17 +46,17 @@ export const API_POLICY = "default-src 'none'; frame-ancestors 'none'";
 export interface Content {
   type: string;
   body: string | Buffer;
-  /** Content-Security-Policy, where a page needs more than nothing. */
+  /** Content-Security-Policy of a page; by default nothing may be loaded. */
   policy?: string;
-  /** Cache-Control; `no-store` for all that is not a file. */
+  /** Cache-Control; `no-store` for everything that is not a file. */
   cache?: string;
-  /** Of a page, where it is not 200. */
+  /** Status of a page; 200 by default. */
   status?: number;
-  /** More of a page's headers: names and values in turn. */
+  /** Further headers of a page, names and values alternating. */
   headers?: readonly string[];
 }
 
-export function send(exchange: Exchange, status: number, content: Content | null, more: string[] = []): void {
+export function send(exchange: Exchange, status: number, content: Content | null, extraHeaders: string[] = []): void {
   const { response, requestId } = exchange;
   if (response.headersSent || response.destroyed) return;
   const headers = standardHeaders(requestId);
@@ -64,26 +64,31 @@ export function send(exchange: Exchange, status: number, content: Content | null
   const length = content === null ? 0 : Buffer.byteLength(content.body);
   if (content !== null) headers.push('Content-Type', content.type, 'Content-Length', `${length}`);
   if (exchange.rateLimitHeaders.length > 0) headers.push(...exchange.rateLimitHeaders);
-  if (more.length > 0) headers.push(...more);
+  if (extraHeaders.length > 0) headers.push(...extraHeaders);
   if (exchange.isLast()) response.shouldKeepAlive = false;
   response.writeHead(status, headers);
-  // A text of as many bytes as characters is ASCII, which Node writes faster as what it is.
+  // As many bytes as characters: the text is ASCII, which Node writes faster as Latin-1.
   if (typeof content?.body === 'string' && content.body.length === length) response.end(content.body, 'latin1');
   else response.end(content?.body);
 }
 
-export const sendJson = (exchange: Exchange, status: number, body: unknown, more?: string[]): void =>
-  send(exchange, status, { type: 'application/json', body: JSON.stringify(body) }, more);
+export const sendJson = (exchange: Exchange, status: number, body: unknown, extraHeaders?: string[]): void =>
+  send(exchange, status, { type: 'application/json', body: JSON.stringify(body) }, extraHeaders);
 
-export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[] = [], challenge?: string): void {
+export function sendRefusal(
+  exchange: Exchange,
+  refusal: Refusal,
+  extraHeaders: string[] = [],
+  challenge?: string,
+): void {
   const problem = problemOf(refusal, exchange.path, exchange.requestId);
   const { authorization, 'x-api-key': key } = exchange.request.headers;
   const headers = refusalHeaders(refusal, authorization !== undefined || key !== undefined, challenge);
   const content = { type: 'application/problem+json', body: JSON.stringify(problem) };
-  send(exchange, problem.status, content, [...headers, ...more]);
+  send(exchange, problem.status, content, [...headers, ...extraHeaders]);
 }
 
-/** False where the request goes no further: then it is answered. */
+/** Adds the charge's headers. False if the charge refused the request, which is then answered. */
 export function applyCharge(exchange: Exchange, charge: Charge): boolean {
   exchange.rateLimitHeaders = charge.headers;
   if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);

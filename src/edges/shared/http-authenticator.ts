@@ -6,17 +6,17 @@ import { type Cookies, makeCookies } from './cookies.ts';
 import { credentialIn } from './http.ts';
 import type { Identity, ProofOfUser, RequestOrigin } from './identity.ts';
 
-/** Turns an HTTP request into a caller, for every HTTP edge: by a credential in its headers, else by its session cookie. */
+/** Authenticates requests of every HTTP edge: by a credential in the headers, otherwise by the session cookie. */
 export interface HttpAuthenticator {
   cookies: Cookies;
-  /** Whether the request names anybody. */
+  /** Whether the request has a credential or a session cookie. */
   hasCredential(headers: IncomingHttpHeaders): boolean;
-  authenticate(headers: IncomingHttpHeaders, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
-  /** Nobody, whatever was presented. */
-  anonymous(headers: IncomingHttpHeaders, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
+  authenticate(headers: IncomingHttpHeaders, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** The anonymous caller, whatever credential the request has. */
+  anonymous(headers: IncomingHttpHeaders, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
   /**
-   * Whether a change that this caller asks for may have been made up by another site: a cookie alone does not do, it takes
-   * the session's `X-CSRF-Token` too (contract §3). To be asked before every change; null for a caller without a cookie.
+   * CSRF check, to be called before every change: a cookie session also has to send its `X-CSRF-Token` (contract §3).
+   * Null if the check passes; always null for callers without a session cookie.
    */
   csrfRefusal(headers: IncomingHttpHeaders, caller: Caller): Promise<{ ok: false; refusal: Refusal } | null>;
 }
@@ -30,43 +30,46 @@ export function makeHttpAuthenticator(parts: {
   const { cookieSessions, csrf, clock } = parts.services;
   const cookies = makeCookies({ secure: parts.secure, clock });
 
-  async function bySession(secret: string, asking: RequestOrigin): Promise<Outcome<Caller>> {
-    const barred = cookieSessions.isCached(secret) ? null : identity.refuseUnseenCredential(asking);
-    if (barred !== null) return barred;
+  async function authenticateSession(secret: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
+    const refusal = cookieSessions.isCached(secret) ? null : identity.refuseUnseenCredential(origin);
+    if (refusal !== null) return refusal;
     const session = await cookieSessions.find(secret);
-    return session === null ? identity.refuseCredential(asking) : identity.resolveCaller(proofOf(session), asking);
+    return session === null ? identity.refuseCredential(origin) : identity.resolveCaller(proofOf(session), origin);
   }
 
-  /** Operations that deal with cookies see them, whoever calls. */
+  /** Adds the request's cookies to the caller, for operations that use them. */
   function withCookies(
-    found: Outcome<Caller> | Promise<Outcome<Caller>>,
+    caller: Outcome<Caller> | Promise<Outcome<Caller>>,
     headers: IncomingHttpHeaders,
   ): Outcome<Caller> | Promise<Outcome<Caller>> {
-    const sent = cookies.readBrowserCookies(headers);
-    if (sent === undefined) return found;
-    if (found instanceof Promise) return found.then((caller) => withCookies(caller, headers));
-    return found.ok ? { ok: true, value: { ...found.value, cookies: sent } } : found;
+    const browserCookies = cookies.readBrowserCookies(headers);
+    if (browserCookies === undefined) return caller;
+    if (caller instanceof Promise) return caller.then((resolved) => withCookies(resolved, headers));
+    return caller.ok ? { ok: true, value: { ...caller.value, cookies: browserCookies } } : caller;
   }
 
   return {
     cookies,
     hasCredential: (headers) => credentialIn(headers) !== null || cookies.read(headers, 'session') !== null,
-    authenticate(headers, asking) {
+    authenticate(headers, origin) {
       const credential = credentialIn(headers);
       const secret = credential === null ? cookies.read(headers, 'session') : null;
-      const found = secret === null ? identity.authenticate(credential, asking) : bySession(secret, asking);
-      return withCookies(found, headers);
+      const caller = secret === null ? identity.authenticate(credential, origin) : authenticateSession(secret, origin);
+      return withCookies(caller, headers);
     },
-    anonymous: (headers, asking) => withCookies(identity.authenticate(null, asking), headers),
-    async csrfRefusal(headers, { cookie, cookies: sent }) {
+    anonymous: (headers, origin) => withCookies(identity.authenticate(null, origin), headers),
+    async csrfRefusal(headers, { cookie, cookies: browserCookies }) {
       if (!cookie) return null;
-      const session = await cookieSessions.find(sent?.session ?? '');
+      const session = await cookieSessions.find(browserCookies?.session ?? '');
       const token = headers['x-csrf-token'];
       if (session !== null && typeof token === 'string') {
         if (csrf.isValid(token, session.name)) return null;
         if (session.csrf !== null && csrf.matchesFingerprint(token, session.csrf)) return null;
       }
-      return refuse('CSRF_FAILED', 'A change by a cookie session needs its X-CSRF-Token: GET /v1/auth/csrf.');
+      return refuse(
+        'CSRF_FAILED',
+        'A change with a session cookie requires an X-CSRF-Token header. Get the token from GET /v1/auth/csrf.',
+      );
     },
   };
 }

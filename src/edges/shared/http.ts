@@ -13,7 +13,7 @@ export function requestIdOf(headers: IncomingHttpHeaders, newId: () => Uuid): Uu
   return typeof sent === 'string' && UUID.test(sent) ? sent : newId();
 }
 
-/** Names and values in turn, for every answer of every HTTP edge. */
+/** Headers of every response of every HTTP edge, names and values alternating. */
 export const standardHeaders = (requestId: Uuid): string[] => [
   'X-API-Version',
   API_VERSION,
@@ -31,13 +31,13 @@ export const standardHeaders = (requestId: Uuid): string[] => [
   'same-origin',
 ];
 
-/** RFC 9457, with our own members (contract §2). */
+/** Problem details (RFC 9457) with the service's members (contract §2). */
 export interface Problem {
   type: string;
   title: string;
   status: number;
   detail: string;
-  /** The request's path; never its query, which may hold a credential. */
+  /** The request's path; never its query, which may contain a credential. */
   instance: string;
   code: Refusal['code'];
   request_id: Uuid;
@@ -54,7 +54,7 @@ export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): 
   ...(refusal.errors !== undefined && { errors: refusal.errors }),
 });
 
-/** Headers that belong to a refusal on any HTTP edge. `challenge` is what a 401 says more. */
+/** Headers of a refusal on any HTTP edge. `challenge` is added to the challenge of a 401. */
 export function refusalHeaders(refusal: Refusal, presented: boolean, challenge = ''): string[] {
   const headers: string[] = [];
   if (refusal.retryAfterS !== undefined) headers.push('Retry-After', `${refusal.retryAfterS}`);
@@ -67,7 +67,7 @@ export function refusalHeaders(refusal: Refusal, presented: boolean, challenge =
   return headers;
 }
 
-/** The credential in a request's headers; null where there is none. Under another scheme it is one that nobody takes. */
+/** The credential in the headers; null if there is none. Another scheme than Bearer gives an invalid (empty) credential. */
 export function credentialIn(headers: IncomingHttpHeaders): string | null {
   const { authorization } = headers;
   if (authorization !== undefined) {
@@ -77,13 +77,13 @@ export function credentialIn(headers: IncomingHttpHeaders): string | null {
   return typeof key === 'string' ? key : null;
 }
 
-/** Null where none was sent; refuses what is none (contract §2). */
+/** The idempotency key; null if there is none. Refuses an invalid one (contract §2). */
 export function idempotencyKeyIn(headers: IncomingHttpHeaders): Outcome<string | null> {
   const key = headers['idempotency-key'];
   if (key === undefined) return done(null);
   if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return done(key);
   const message = 'must be 1 to 255 visible ASCII characters';
-  return refuse('VALIDATION_FAILED', 'An Idempotency-Key is 1 to 255 visible ASCII characters.', {
+  return refuse('VALIDATION_FAILED', 'Idempotency-Key must be 1 to 255 visible ASCII characters.', {
     errors: [{ path: 'Idempotency-Key', message }],
   });
 }

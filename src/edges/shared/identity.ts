@@ -20,35 +20,35 @@ import {
 import type { User, UserCache } from '../../services/user-cache.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 
-/** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
+/** A bearer token or key as text, from a header, a parameter or a packet. */
 export type Credential = string;
 
-/** What a verifier found out about a credential. */
+/** The result of verifying a credential. */
 export interface Proof {
-  /** A subject whose user is made on first sight, or a user that is known already. */
+  /** A subject, whose user is created on first use, or an existing user. */
   subject: Pick<User, 'iss' | 'sub' | 'email' | 'emailVerified'> | { userId: Uuid };
   /** The API key's prefix. */
   key?: string;
-  /** It acts in this tenant only: dead once its user has left it. */
+  /** The only tenant it is valid for: it is refused once its user has left that tenant. */
   tenantId?: Uuid;
   roleCap?: Role;
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   person: boolean;
-  /** It is a browser's cookie session: it has a rate of its own. */
+  /** Set for cookie sessions of browsers, which have a separate rate limit. */
   cookie?: true;
   token: TokenRef | null;
-  /** When the credential ends, where no token says it. */
+  /** Expiry of a credential without a token. */
   endsAt?: EpochMs;
-  /** Told of each request that it is good for. */
+  /** Called for each request that the credential authenticates. */
   used?(at: EpochMs): void;
-  /** How long the proof may be remembered: afterwards the credential is verified again. */
+  /** How long the proof may be cached; afterwards the credential is verified again. */
   until: EpochMs;
 }
 
 export type ProofOfUser = Proof & { subject: { userId: Uuid } };
 
-/** One kind of credential. The first verifier that recognises a credential decides on it. */
+/** Verifies one kind of credential. The first verifier that recognises a credential decides. */
 export interface Verifier {
   recognises(credential: Credential): boolean;
   verify(credential: Credential): Promise<Proof | null>;
@@ -58,29 +58,29 @@ export interface RequestOrigin {
   /** The edge: `rest`, `websocket`, … */
   via: string;
   requestId: Uuid;
-  /** Of the client, whose failures are counted; null where nobody is trying just now. */
+  /** The client's address, for which failures are counted; null if no client is signing in at the moment. */
   address: string | null;
 }
 
 export interface Identity extends SizeReporter {
   /**
-   * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
-   * question. A credential seen before costs no signature check and, when its user did not change, no query. A failure
-   * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many. A token
-   * that comes by `/mcp` is no person's from then on, by any edge: that is durable before it is answered.
+   * Authenticates a credential. Without one, the caller has no user: the operation decides whether it requires one. A
+   * cached credential needs no signature check and, unless its user changed, no query. A failure is counted against the
+   * client's address, and refused with `RATE_LIMIT_EXCEEDED` after too many. A token that was used on `/mcp` no longer
+   * counts as a person's, on any edge: this is durable before the request is answered.
    */
-  authenticate(credential: Credential | null, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
-  /** Who a proof about a known user stands for now, where the edge found the proof by itself: a cookie's session. */
-  resolveCaller(proof: ProofOfUser, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
-  /** Why nobody looks at what was never seen before: its address failed far too often. Null where it is looked at. */
-  refuseUnseenCredential(asking: RequestOrigin): Outcome<Caller> | null;
-  /** What is answered to a credential that is none: counted against the client's address. */
-  refuseCredential(asking: RequestOrigin): Outcome<Caller>;
+  authenticate(credential: Credential | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** The current caller for a proof that the edge itself found: a cookie session of an existing user. */
+  resolveCaller(proof: ProofOfUser, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** Refuses to verify credentials that are not cached if the address failed far too often; otherwise null. */
+  refuseUnseenCredential(origin: RequestOrigin): Outcome<Caller> | null;
+  /** Refuses an invalid credential, and counts the failure against the client's address. */
+  refuseCredential(origin: RequestOrigin): Outcome<Caller>;
 }
 
-/** The edge whose callers are no persons (contract §5). */
-const AGENTS = 'mcp';
-const REMEMBERED = 20_000;
+/** The edge whose callers are agents, not persons (contract §5). */
+const AGENT_EDGE = 'mcp';
+const MAX_CACHED_PROOFS = 20_000;
 const MAX_CREDENTIAL_LENGTH = 8_192;
 
 interface CachedProof {
@@ -98,48 +98,48 @@ export function makeIdentity(parts: {
   clock: Clock;
   newId(): Uuid;
 }): Identity {
-  const { verifiers, users, revocations, agentTokens, gate, clock, newId } = parts;
-  /** Where the proof of a key is remembered. */
-  const ofKey = new Map<string, string>();
-  const remembered = new LRUCache<string, CachedProof>({
-    max: REMEMBERED,
-    dispose: ({ proof: { key } }) => void (key !== undefined && ofKey.delete(key)),
+  const { verifiers, users, revocations, agentTokens, gate: rateLimiter, clock, newId } = parts;
+  /** Digest of an API key, under which its proof is cached, by the key's prefix. */
+  const digestByKey = new Map<string, string>();
+  const proofs = new LRUCache<string, CachedProof>({
+    max: MAX_CACHED_PROOFS,
+    dispose: ({ proof: { key } }) => void (key !== undefined && digestByKey.delete(key)),
   });
-  /** Counts what was forgotten: a proof that was found out meanwhile may be of the past. */
-  let forgotten = 0;
+  /** Counts evictions by invalidation: a proof verified while one occurred may be outdated and is not cached. */
+  let evictions = 0;
 
-  parts.invalidations.subscribe((item) => {
-    if (item.about !== 'key') return;
-    forgotten += 1;
-    remembered.delete(ofKey.get(item.prefix) ?? '');
+  parts.invalidations.subscribe((invalidation) => {
+    if (invalidation.about !== 'key') return;
+    evictions += 1;
+    proofs.delete(digestByKey.get(invalidation.prefix) ?? '');
   });
 
-  function remember(digest: string, found: CachedProof): void {
-    remembered.set(digest, found);
-    if (found.proof.key !== undefined) ofKey.set(found.proof.key, digest);
+  function cacheProof(digest: string, cached: CachedProof): void {
+    proofs.set(digest, cached);
+    if (cached.proof.key !== undefined) digestByKey.set(cached.proof.key, digest);
   }
 
-  function notValid({ address }: RequestOrigin): Outcome<Caller> {
-    const refusal = address === null ? null : gate.recordFailedSignIn(address);
+  function refuseCredential({ address }: RequestOrigin): Outcome<Caller> {
+    const refusal = address === null ? null : rateLimiter.recordFailedSignIn(address);
     return refusal === null
-      ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.')
+      ? refuse('UNAUTHENTICATED', 'The credential is invalid, expired or revoked.')
       : refused(refusal);
   }
 
-  function barsUnseen({ address }: RequestOrigin): Outcome<Caller> | null {
-    const refusal = address === null ? null : gate.signInRefusal(address);
+  function refuseUnseenCredential({ address }: RequestOrigin): Outcome<Caller> | null {
+    const refusal = address === null ? null : rateLimiter.signInRefusal(address);
     return refusal === null ? null : refused(refusal);
   }
 
   function isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
-    if (!proof.person || via === AGENTS) return false;
+    if (!proof.person || via === AGENT_EDGE) return false;
     return proof.token === null || !agentTokens.has(userId, proof.token.id);
   }
 
-  function callerOf(found: CachedProof, user: User | null, asking: RequestOrigin): Outcome<Caller> {
-    const { proof } = found;
-    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid(asking);
-    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid(asking);
+  function callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> {
+    const { proof } = cached;
+    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return refuseCredential(origin);
+    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return refuseCredential(origin);
     proof.used?.(clock.now());
     return done({
       user,
@@ -147,9 +147,9 @@ export function makeIdentity(parts: {
         kind: 'user',
         id: user.id,
         ...(proof.key !== undefined && { key: proof.key }),
-        via: asking.via,
-        person: isPerson(found, asking),
-        requestId: asking.requestId,
+        via: origin.via,
+        person: isPerson(cached, origin),
+        requestId: origin.requestId,
       },
       tenantId: user.tenantId,
       role: proof.roleCap === undefined ? user.role : atMost(user.role, proof.roleCap),
@@ -158,71 +158,71 @@ export function makeIdentity(parts: {
       ...(proof.cookie && { cookie: true }),
       token: proof.token,
       endsAt: proof.token?.expiresAt ?? proof.endsAt ?? null,
-      requestId: asking.requestId,
-      address: asking.address,
+      requestId: origin.requestId,
+      address: origin.address,
     });
   }
 
-  function standing(found: CachedProof, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
-    const marking = mark(found, asking);
-    if (marking !== undefined) return marking.then(() => standing(found, asking));
-    const user = users.cached(found.userId);
+  function currentCaller(cached: CachedProof, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const marked = markPresented(cached, origin);
+    if (marked !== undefined) return marked.then(() => currentCaller(cached, origin));
+    const user = users.cached(cached.userId);
     return user === undefined
-      ? users.get(found.userId).then((loaded) => callerOf(found, loaded, asking))
-      : callerOf(found, user, asking);
+      ? users.get(cached.userId).then((loaded) => callerOf(cached, loaded, origin))
+      : callerOf(cached, user, origin);
   }
 
-  /** Undefined where there is nothing (more) to mark. */
-  function mark({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
-    return via === AGENTS && proof.token !== null ? agentTokens.add(userId, proof.token) : undefined;
+  /** Records that a token was used by an agent; undefined if there is nothing to record. */
+  function markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
+    return via === AGENT_EDGE && proof.token !== null ? agentTokens.add(userId, proof.token) : undefined;
   }
 
-  /** Not remembered where it may have died while it was looked up: then it is looked up again. */
+  /** Verifies a credential; again if an invalidation occurred during the verification. */
   async function proofOf(credential: Credential): Promise<{ proof: Proof | null; since: number }> {
     for (;;) {
-      const since = forgotten;
+      const since = evictions;
       const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
-      if (since === forgotten) return { proof: proof ?? null, since };
+      if (since === evictions) return { proof: proof ?? null, since };
     }
   }
 
-  async function firstSight(credential: Credential, digest: string, asking: RequestOrigin): Promise<Outcome<Caller>> {
-    const barred = barsUnseen(asking);
-    if (barred !== null) return barred;
+  async function verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
+    const refusal = refuseUnseenCredential(origin);
+    if (refusal !== null) return refusal;
     const { proof, since } = await proofOf(credential);
-    if (proof === null) return notValid(asking);
+    if (proof === null) return refuseCredential(origin);
     const { subject } = proof;
     const userId =
       'userId' in subject
         ? subject.userId
         : (await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() })).id;
-    const found = { proof, userId };
-    if (since === forgotten) remember(digest, found);
-    await mark(found, asking);
-    return callerOf(found, await users.get(userId), asking);
+    const cached = { proof, userId };
+    if (since === evictions) cacheProof(digest, cached);
+    await markPresented(cached, origin);
+    return callerOf(cached, await users.get(userId), origin);
   }
 
   return {
-    authenticate(credential, asking) {
-      if (credential === null) return done(anonymousCaller(asking));
-      if (credential.length > MAX_CREDENTIAL_LENGTH) return notValid(asking);
+    authenticate(credential, origin) {
+      if (credential === null) return done(anonymousCaller(origin));
+      if (credential.length > MAX_CREDENTIAL_LENGTH) return refuseCredential(origin);
       const digest = hash('sha256', credential, 'base64url');
-      const found = remembered.get(digest);
-      if (found === undefined) return firstSight(credential, digest, asking);
-      if (found.proof.until <= referenceOf(clock)) {
-        remembered.delete(digest);
-        return firstSight(credential, digest, asking);
+      const cached = proofs.get(digest);
+      if (cached === undefined) return verifyNew(credential, digest, origin);
+      if (cached.proof.until <= referenceOf(clock)) {
+        proofs.delete(digest);
+        return verifyNew(credential, digest, origin);
       }
-      return standing(found, asking);
+      return currentCaller(cached, origin);
     },
-    refuseUnseenCredential: barsUnseen,
-    refuseCredential: notValid,
-    sizes: () => ({ credentials: remembered.size, credentials_of_keys: ofKey.size }),
-    resolveCaller: (proof, asking) => standing({ proof, userId: proof.subject.userId }, asking),
+    refuseUnseenCredential,
+    refuseCredential,
+    sizes: () => ({ credentials: proofs.size, credentials_of_keys: digestByKey.size }),
+    resolveCaller: (proof, origin) => currentCaller({ proof, userId: proof.subject.userId }, origin),
   };
 }
 
-/** Internal tokens: EdDSA, signed with our own key. */
+/** Verifies internal tokens: EdDSA, signed with the service's key. */
 export const internalTokenVerifier = (key: TokenKey, clock: Clock): Verifier => ({
   recognises: isInternalToken,
   async verify(credential) {

@@ -1,21 +1,21 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RuntimeMeter } from '../../actors/runtime-meter.ts';
 
-/** What the service counts, in Prometheus' text form. Labels come from closed lists: never an id, never a path. */
+/** Prometheus metrics of the service. Label values come from closed lists: never an id, never a path. */
 export interface Metrics {
-  /** The media type of `text`. */
+  /** The media type of the rendered metrics. */
   contentType: string;
   render(): Promise<string>;
-  /** An HTTP answer by the pattern of its route. */
+  /** Counts an HTTP response by its route pattern. */
   recordRequest(route: string, method: string, status: number, milliseconds: number): void;
-  /** A command that reached this status; `code` is why it was refused or failed a check, `none` where nothing was wrong. */
+  /** Counts a command that reached a status; `code` is the reason of a refusal or failed check, otherwise `none`. */
   recordCommand(status: string, code: string): void;
   runtime: RuntimeMeter;
-  /** A counter of one label, for an edge's own meter: `mqtt_refusals`, by `code`. */
+  /** A counter with one label, for an edge's meter: `mqtt_refusals`, by `code`. */
   labelledCounter(name: string, help: string, label: string): (value: string) => void;
-  /** Read when somebody looks. */
+  /** A gauge whose value is read when the metrics are rendered. */
   gauge(name: string, help: string, read: () => number): void;
-  /** The same by the values of one label. */
+  /** The same with one label: values by label value. */
   labelledGauge(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void;
 }
 
@@ -26,11 +26,11 @@ const SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 export function makeMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  // Gauges that are named like counters, which Prometheus' own check refuses; the same numbers stand by type beside them.
+  // These gauges are named like counters, which promtool rejects; the same numbers exist by type under other names.
   for (const name of ['resources', 'handles', 'requests']) registry.removeSingleMetric(`nodejs_active_${name}_total`);
 
-  /** Counts in a plain map, since counting is far more frequent than looking. */
-  function tallies<Label extends string>(name: string, help: string, labelNames: readonly Label[]) {
+  /** Counts in a plain map: counting is far more frequent than rendering. */
+  function labelledCounts<Label extends string>(name: string, help: string, labelNames: readonly Label[]) {
     const counts = new Map<string, { labels: Record<Label, string>; count: number }>();
     new Counter({
       name: `${PREFIX}${name}_total`,
@@ -43,13 +43,13 @@ export function makeMetrics(): Metrics {
       },
     });
     return (key: string, labels: () => Record<Label, string>): void => {
-      const counted = counts.get(key);
-      if (counted === undefined) counts.set(key, { labels: labels(), count: 1 });
-      else counted.count++;
+      const entry = counts.get(key);
+      if (entry === undefined) counts.set(key, { labels: labels(), count: 1 });
+      else entry.count++;
     };
   }
-  const tally: Metrics['labelledCounter'] = (name, help, label) => {
-    const add = tallies(name, help, [label]);
+  const labelledCounter: Metrics['labelledCounter'] = (name, help, label) => {
+    const add = labelledCounts(name, help, [label]);
     return (value) => add(value, () => ({ [label]: value }));
   };
   const count = (name: string, help: string) => {
@@ -59,45 +59,49 @@ export function makeMetrics(): Metrics {
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name: PREFIX + name, help, buckets, registers: [registry] });
 
-  const requests = tallies('http_requests', 'HTTP answers', ['route', 'method', 'status']);
-  const took = new Histogram({
+  const requests = labelledCounts('http_requests', 'HTTP responses', ['route', 'method', 'status']);
+  const requestDuration = new Histogram({
     name: `${PREFIX}http_request_duration_seconds`,
-    help: 'From the request line to the end of the answer',
+    help: 'Time from the request line to the end of the response',
     labelNames: ['route', 'method'],
     buckets: SECONDS,
     registers: [registry],
   });
-  const commands = tallies('commands', 'Commands by the status they reached, and why', ['status', 'code']);
-  const turnActors = histogram('turn_actors', 'Actors that one turn committed', SIZES);
-  const turnEvents = histogram('turn_events', 'Events that one turn decided', SIZES);
-  const turnTook = histogram('turn_duration_seconds', 'From decide to release', SECONDS);
-  const storeAway = count('store_away', 'Turns that found the store away');
-  const conflicts = count('version_conflicts', 'Actors that another writer had changed when their turn was committed');
-  const refusedData = count('data_refused', 'Rows that the store refused for their data');
-  const quarantined = count('actors_quarantined', 'Actors that were quarantined');
-  const passivated = count('actors_passivated', 'Idle actors that left memory');
+  const commands = labelledCounts('commands', 'Commands, by status reached and refusal code', ['status', 'code']);
+  const batchActors = histogram('turn_actors', 'Actors per committed batch', SIZES);
+  const batchEvents = histogram('turn_events', 'Events per committed batch', SIZES);
+  const batchDuration = histogram(
+    'turn_duration_seconds',
+    'Time from the decision of a batch to the release of its actors',
+    SECONDS,
+  );
+  const storeUnavailable = count('store_away', 'Batches that failed because the store was unavailable');
+  const conflicts = count('version_conflicts', 'Actors that another writer changed before their batch was committed');
+  const dataRefused = count('data_refused', 'Rows that the store rejected because of their data');
+  const quarantined = count('actors_quarantined', 'Actors quarantined after repeated failures');
+  const passivated = count('actors_passivated', 'Idle actors removed from memory');
 
   return {
     contentType: registry.contentType,
     render: () => registry.metrics(),
     recordRequest(route, method, status, milliseconds) {
       requests(`${method} ${status} ${route}`, () => ({ route, method, status: `${status}` }));
-      took.observe({ route, method }, milliseconds / 1000);
+      requestDuration.observe({ route, method }, milliseconds / 1000);
     },
     recordCommand: (status, code) => commands(`${status} ${code}`, () => ({ status, code })),
     runtime: {
       batchCommitted(actors, events, milliseconds) {
-        turnActors.observe(actors);
-        turnEvents.observe(events);
-        turnTook.observe(milliseconds / 1000);
+        batchActors.observe(actors);
+        batchEvents.observe(events);
+        batchDuration.observe(milliseconds / 1000);
       },
-      storeUnavailable: () => storeAway(),
+      storeUnavailable: () => storeUnavailable(),
       versionConflict: () => conflicts(),
-      dataRefused: () => refusedData(),
+      dataRefused: () => dataRefused(),
       quarantined: () => quarantined(),
       passivated: (many) => passivated(many),
     },
-    labelledCounter: tally,
+    labelledCounter,
     gauge(name, help, read) {
       new Gauge({
         name: PREFIX + name,

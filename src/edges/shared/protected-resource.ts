@@ -1,9 +1,9 @@
 import type { JsonObject } from '../../domain/values.ts';
 
-/** Where a client of the AI-tool interface learns whose tokens are taken (RFC 9728). */
+/** Path of the OAuth protected resource metadata for MCP clients (RFC 9728). */
 export const METADATA_PATH = '/.well-known/oauth-protected-resource';
 
-/** `issuer` is the external identity provider's, where there is one. */
+/** `issuer` is that of the external identity provider; null if none is configured. */
 export const protectedResource = (publicUrl: string, issuer: string | null): JsonObject => ({
   resource: `${publicUrl}/mcp`,
   resource_name: 'Twinkeep',

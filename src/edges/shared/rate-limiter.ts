@@ -4,42 +4,42 @@ import type { Caller, Services } from '../../operations/operation.ts';
 import { makeLivenessGuard } from '../../services/store-liveness.ts';
 import { networkOf } from './client-address.ts';
 
-/** What a request was charged. */
+/** The result of charging a request against its rate limit. */
 export interface Charge {
-  /** `RateLimit-Policy` and `RateLimit`, names and values in turn; empty where nothing limits. */
+  /** `RateLimit-Policy` and `RateLimit`, names and values alternating; empty if no limit applies. */
   headers: readonly string[];
-  /** Why it goes no further; null: it may. */
+  /** Why the request is refused; null if it is admitted. */
   refusal: Refusal | null;
 }
 
-/** Requests a minute; 0 is no limit. */
+/** Requests a minute; 0 means unlimited. */
 export interface FixedRates {
-  /** Without authentication, per client address. */
+  /** Requests without authentication, per client address. */
   anonymous: number;
-  /** Of a person's cookie session, per user. */
+  /** Requests of cookie sessions, per user. */
   session: number;
-  /** That fail, per client address. */
+  /** Failed sign-ins, per client address. */
   signIns: number;
 }
 
 /** Contract §2. */
 export const fixedRates: FixedRates = { anonymous: 600, session: 600, signIns: 60 };
 
-/** Charges every HTTP request (contract §2, "Rate"); one and the same for all edges of a process. */
+/** Rate limits of HTTP requests (contract §2, "Rate"); one instance for all edges of a process. */
 export interface RateLimiter {
-  /** A request that names nobody. */
+  /** Charges a request without a credential. */
   chargeAnonymous(address: string, cost?: number): Charge;
-  /** One of whom the identity check knows. A promise only where the tenant is not in memory. */
+  /** Charges an authenticated request. Returns a promise only if the tenant is not in memory. */
   chargeCaller(caller: Caller, address: string, cost?: number): Charge | Promise<Charge>;
-  /** Before a credential is looked at that nobody has seen: the refusal of an address that failed far too often. */
+  /** To be called before an uncached credential is verified: refuses an address that failed far too often. */
   signInRefusal(address: string): Refusal | null;
-  /** Counts a failed sign-in; its refusal where the address had too many. */
+  /** Counts a failed sign-in; returns a refusal if the address had too many. */
   recordFailedSignIn(address: string): Refusal | null;
-  /** What a failed sign-in's answer carries. */
+  /** Rate-limit headers for the response to a failed sign-in. */
   signInRateHeaders(address: string): readonly string[];
 }
 
-/** Failures are answered 429 beyond the limit; beyond this many times the limit nobody looks at them any more. */
+/** Failures beyond the limit get 429; beyond this multiple of the limit, credentials are not verified at all. */
 const HARD_LIMIT_FACTOR = 10;
 
 const NOT_LIMITED: Charge = { headers: [], refusal: null };
@@ -49,10 +49,10 @@ export function makeRateLimiter(
   fixed: FixedRates = fixedRates,
 ): RateLimiter {
   const { actors, rates, settings, store } = services;
-  const patiently = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
-  const unseen = fixed.signIns * HARD_LIMIT_FACTOR;
+  const withLivenessCheck = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
+  const hardLimit = fixed.signIns * HARD_LIMIT_FACTOR;
 
-  /** A tier that is configured no more has the limit of the default one. */
+  /** The limit of a tier. A tier that is no longer configured has the limit of the default tier. */
   function limitOf(tier: string): number {
     const { rateLimits, defaultTier } = settings;
     return (Object.hasOwn(rateLimits, tier) ? rateLimits[tier] : rateLimits[defaultTier]) ?? 0;
@@ -62,48 +62,51 @@ export function makeRateLimiter(
     if (limit === 0) return NOT_LIMITED;
     const { ok, remaining, resetMs } = rates.take(kind, id, limit, cost);
     const headers = headersOf(kind, limit, remaining, resetMs);
-    return { headers, refusal: ok ? null : rateLimitRefusal(`At most ${limit} requests a minute`, resetMs) };
+    return {
+      headers,
+      refusal: ok ? null : rateLimitRefusal(`The limit of ${limit} requests per minute is reached`, resetMs),
+    };
   }
 
-  const stranger: RateLimiter['chargeAnonymous'] = (address, cost = 1) =>
+  const chargeAnonymous: RateLimiter['chargeAnonymous'] = (address, cost = 1) =>
     charge('address', networkOf(address), fixed.anonymous, cost);
 
   return {
-    chargeAnonymous: stranger,
+    chargeAnonymous,
     chargeCaller(caller, address, cost = 1) {
       const { user, tenantId, cookie } = caller;
-      if (user === null) return stranger(address, cost);
+      if (user === null) return chargeAnonymous(address, cost);
       if (cookie) return charge('session', user.id, fixed.session, cost);
       if (tenantId === null) return charge('user', user.id, limitOf(settings.defaultTier), cost);
       const ref = { kind: 'tenant', id: tenantId } as const;
       const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) =>
         charge('tenant', tenantId, limitOf(tenant?.snapshot.context.tier ?? settings.defaultTier), cost);
       const live = actors.peek<TenantContext>(ref);
-      return live === undefined ? patiently(actors.read<TenantContext>(ref)).then(of) : of(live);
+      return live === undefined ? withLivenessCheck(actors.read<TenantContext>(ref)).then(of) : of(live);
     },
     signInRefusal(address) {
-      if (unseen === 0) return null;
-      const { ok, resetMs } = rates.peek('sign-in', networkOf(address), unseen);
+      if (hardLimit === 0) return null;
+      const { ok, resetMs } = rates.peek('sign-in', networkOf(address), hardLimit);
       return ok ? null : failedSignInRefusal(resetMs);
     },
     recordFailedSignIn(address) {
-      if (unseen === 0) return null;
-      const { ok, remaining, resetMs } = rates.take('sign-in', networkOf(address), unseen);
-      return ok && unseen - remaining <= fixed.signIns ? null : failedSignInRefusal(resetMs);
+      if (hardLimit === 0) return null;
+      const { ok, remaining, resetMs } = rates.take('sign-in', networkOf(address), hardLimit);
+      return ok && hardLimit - remaining <= fixed.signIns ? null : failedSignInRefusal(resetMs);
     },
     signInRateHeaders(address) {
-      if (unseen === 0) return [];
-      const { remaining, resetMs } = rates.peek('sign-in', networkOf(address), unseen);
-      return headersOf('sign-in', fixed.signIns, Math.max(0, fixed.signIns - (unseen - remaining)), resetMs);
+      if (hardLimit === 0) return [];
+      const { remaining, resetMs } = rates.peek('sign-in', networkOf(address), hardLimit);
+      return headersOf('sign-in', fixed.signIns, Math.max(0, fixed.signIns - (hardLimit - remaining)), resetMs);
     },
   };
 }
 
 const seconds = (milliseconds: number): number => Math.max(1, Math.ceil(milliseconds / 1000));
 
-const rateLimitRefusal = (what: string, resetMs: number): Refusal => ({
+const rateLimitRefusal = (reason: string, resetMs: number): Refusal => ({
   code: 'RATE_LIMIT_EXCEEDED',
-  detail: `${what}; the next after ${seconds(resetMs)} s.`,
+  detail: `${reason}. Retry after ${seconds(resetMs)} s.`,
   retryAfterS: seconds(resetMs),
 });
 

@@ -5,23 +5,29 @@ import type { HttpAuthenticator } from './http-authenticator.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 
 /**
- * Who sends a request, once it is charged; null where it goes no further and is answered. Who presents nothing comes in too, as
- * a caller without a user: whether one is needed is for what is asked.
+ * Authenticates a request and charges it against its rate limit. Null if it was refused, and answered. A request without
+ * a credential is admitted as a caller without a user: the operation decides whether it requires one.
  */
 export async function admitRequest(
   exchange: Exchange,
-  { door, gate, addressOf }: { door: HttpAuthenticator; gate: RateLimiter; addressOf: AddressOf },
+  {
+    door: authenticator,
+    gate: rateLimiter,
+    addressOf,
+  }: { door: HttpAuthenticator; gate: RateLimiter; addressOf: AddressOf },
   via: string,
 ): Promise<Caller | null> {
   const { request, requestId } = exchange;
   const address = addressOf(request);
-  const isStranger = !door.hasCredential(request.headers);
-  if (isStranger && !applyCharge(exchange, gate.chargeAnonymous(address))) return null;
-  const who = await door.authenticate(request.headers, { via, requestId, address });
-  if (!who.ok) {
-    exchange.rateLimitHeaders = gate.signInRateHeaders(address);
-    sendRefusal(exchange, who.refusal);
+  const isAnonymous = !authenticator.hasCredential(request.headers);
+  if (isAnonymous && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return null;
+  const caller = await authenticator.authenticate(request.headers, { via, requestId, address });
+  if (!caller.ok) {
+    exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
+    sendRefusal(exchange, caller.refusal);
     return null;
   }
-  return isStranger || applyCharge(exchange, await gate.chargeCaller(who.value, address)) ? who.value : null;
+  return isAnonymous || applyCharge(exchange, await rateLimiter.chargeCaller(caller.value, address))
+    ? caller.value
+    : null;
 }

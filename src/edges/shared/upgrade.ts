@@ -5,9 +5,9 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { type Problem, problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
 
-// What is answered on a socket that has no response object: the handshakes of WebSockets, and what never was a request.
+// Responses on sockets without a response object: WebSocket handshakes, and input that is not a valid request.
 
-/** The whole text of an answer that ends its connection. `headers` are names and values in turn. */
+/** The complete text of a problem response that closes its connection. `headers` are names and values alternating. */
 export function formatProblemResponse(problem: Problem, headers: readonly string[] = []): string {
   const body = JSON.stringify(problem);
   const reason = STATUS_CODES[problem.status] ?? 'Refused';
@@ -20,20 +20,20 @@ export function formatProblemResponse(problem: Problem, headers: readonly string
   return `HTTP/1.1 ${problem.status} ${reason}\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
 }
 
-/** How long a peer may take to hang up. */
+/** How long a peer may take to close its side. */
 const LINGER_MS = 2_000;
 
-/** Says the last word on a connection. Who keeps it open after that is hung up on: nothing else ends such a one. */
+/** Writes the last response and ends the connection; destroys it if the peer keeps it open, which has no other timeout. */
 export function endConnection(socket: Duplex, text: string): void {
   socket.on('error', () => {});
   socket.end(text);
-  const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  socket.once('close', () => clearTimeout(cut));
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(timer));
 }
 
 export const REQUEST_TIMEOUT_TITLE = 'The request did not arrive in time.';
 
-/** For a body that does not come: the request is answered like one whose headers do not. */
+/** Answers a request whose body does not arrive, in the same way as one whose headers do not arrive. */
 export function sendRequestTimeout(request: IncomingMessage, newId: () => Uuid): void {
   const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: REQUEST_TIMEOUT_TITLE };
   endConnection(
@@ -42,14 +42,14 @@ export function sendRequestTimeout(request: IncomingMessage, newId: () => Uuid):
   );
 }
 
-/** The id of an upgrade request, the same for everybody who asks for it later. */
+/** The id of an upgrade request; stored in its headers, so that later calls return the same. */
 export function ensureRequestId(request: IncomingMessage, newId: () => Uuid): Uuid {
   const requestId = requestIdOf(request.headers, newId);
   request.headers['x-request-id'] = requestId;
   return requestId;
 }
 
-/** Refuses an upgrade in the words of every other refusal. */
+/** Refuses an upgrade with the same problem response as any other request. */
 export function refuseUpgrade(
   request: IncomingMessage,
   socket: Duplex,
@@ -61,14 +61,17 @@ export function refuseUpgrade(
   endConnection(socket, formatProblemResponse(problem, [...refusalHeaders(refusal, false), ...headers]));
 }
 
-/** A WebSocket server for upgrades that is answered like the rest: its handshakes carry the headers of every answer. */
+/** A WebSocket server for upgrades whose handshake responses carry the standard headers. */
 export function makeWebSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
   const server = new WebSocketServer({ ...options, noServer: true, clientTracking: false, perMessageDeflate: false });
   server.on('headers', (headers, request) => {
     headers.push(...linesOf(standardHeaders(ensureRequestId(request, newId))));
   });
   server.on('wsClientError', (error, socket, request) => {
-    const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: `This is no WebSocket handshake: ${error.message}.` };
+    const refusal: Refusal = {
+      code: 'VALIDATION_FAILED',
+      detail: `The WebSocket handshake is not valid: ${error.message}.`,
+    };
     refuseUpgrade(request, socket, refusal, { newId, headers: ['Sec-WebSocket-Version', '13'] });
   });
   return server;

@@ -216,7 +216,10 @@ describe('a credential', () => {
     const viewer = await edge.connect(await house.member(owner.tenantId, 'viewer'));
     expect(await viewer.closed).toEqual({ code: 4403, reason: 'FORBIDDEN_ROLE: state needs the role user' });
     const nobody = await edge.connect(await house.token('nobody'));
-    expect(await nobody.closed).toEqual({ code: 4403, reason: 'TENANT_REQUIRED: register a tenant first' });
+    expect(await nobody.closed).toEqual({
+      code: 4403,
+      reason: 'TENANT_REQUIRED: you are not a member of a tenant; register one first',
+    });
   });
 
   it('whose scopes do not cover a kind closes 4403', async () => {

@@ -9,28 +9,30 @@ import type { Subscription } from './subscription.ts';
 
 const refusal = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;
 
-/** Why a caller may not hear what it asked for, as far as the caller itself tells; null where it may. */
-export function checkAccess(caller: Caller, interest: Subscription): Refusal | null {
+/** Checks a subscription against the caller's own data. Null if it is permitted. */
+export function checkAccess(caller: Caller, subscription: Subscription): Refusal | null {
   if (caller.user === null) return refusal('UNAUTHENTICATED', 'token must be a valid credential');
-  const operates = interest.tenantId !== null;
-  if (operates && !caller.platformAdmin) return refusal('FORBIDDEN', 'only platform operators may name a tenant');
-  if (!operates && caller.tenantId === null) return refusal('TENANT_REQUIRED', 'register a tenant first');
-  for (const [kind, { role, scope }] of interest.kinds) {
-    if (!operates && !atLeast(caller.role, role)) return refusal('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
+  const isOperator = subscription.tenantId !== null;
+  if (isOperator && !caller.platformAdmin)
+    return refusal('FORBIDDEN', 'tenant_id may be used by platform operators only');
+  if (!isOperator && caller.tenantId === null)
+    return refusal('TENANT_REQUIRED', 'you are not a member of a tenant; register one first');
+  for (const [kind, { role, scope }] of subscription.kinds) {
+    if (!isOperator && !atLeast(caller.role, role)) return refusal('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
     if (!allowsScope(caller.scopes, scope)) return refusal('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
   }
   return null;
 }
 
-/** Why a caller let in earlier has to go now that its user is `user`; null where it may stay. */
-export function recheckAccess(caller: Caller, interest: Subscription, user: User | null): Refusal | null {
-  if (user === null) return refusal('UNAUTHENTICATED', 'the user is gone');
-  if (interest.tenantId === null && user.tenantId !== caller.tenantId)
-    return refusal('TENANT_REQUIRED', 'no longer in this tenant');
-  return checkAccess({ ...caller, role: atLeast(user.role, caller.role) ? caller.role : user.role }, interest);
+/** Checks an open connection again after its user has changed to `user`. Null if it may continue. */
+export function recheckAccess(caller: Caller, subscription: Subscription, user: User | null): Refusal | null {
+  if (user === null) return refusal('UNAUTHENTICATED', 'the user no longer exists');
+  if (subscription.tenantId === null && user.tenantId !== caller.tenantId)
+    return refusal('TENANT_REQUIRED', 'the user is no longer in this tenant');
+  return checkAccess({ ...caller, role: atLeast(user.role, caller.role) ? caller.role : user.role }, subscription);
 }
 
-/** Whether its credential is over. The clocks' leeway is for signing in; a connection ends on time. */
+/** Checks whether the credential has expired. Clock leeway applies to sign-in only; a connection ends on time. */
 export function checkExpiry({ endsAt }: Caller, now: EpochMs): Refusal | null {
   return endsAt !== null && endsAt <= now ? refusal('UNAUTHENTICATED', 'the credential has expired') : null;
 }
@@ -38,25 +40,25 @@ export function checkExpiry({ endsAt }: Caller, now: EpochMs): Refusal | null {
 export const revokedRefusal = (): Refusal => refusal('UNAUTHENTICATED', 'the credential was revoked');
 export const suspendedRefusal = (): Refusal => refusal('TENANT_SUSPENDED', 'the tenant is suspended');
 
-/** What the caller alone does not tell: looked at after it is listened to, so that no change is missed in between. */
+/** Checks tenant, revocation and user as of now. To be called after subscribing to their changes, so that none is missed. */
 export async function checkCurrentAccess(
   { actors, users, revocations, apiKeys }: Pick<Services, 'actors' | 'users' | 'revocations' | 'apiKeys'>,
   caller: Caller,
-  interest: Subscription,
+  subscription: Subscription,
 ): Promise<Refusal | null> {
   const { user, token, principal } = caller;
-  const tenantId = interest.tenantId ?? caller.tenantId;
-  if (user === null || tenantId === null) return checkAccess(caller, interest);
+  const tenantId = subscription.tenantId ?? caller.tenantId;
+  if (user === null || tenantId === null) return checkAccess(caller, subscription);
   const ref = { kind: 'tenant', id: tenantId } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
-  if (tenant === null) return refusal('NOT_FOUND', 'there is no such tenant');
-  if (tenant.snapshot.value !== 'active' && interest.tenantId === null) return suspendedRefusal();
+  if (tenant === null) return refusal('NOT_FOUND', 'the tenant does not exist');
+  if (tenant.snapshot.value !== 'active' && subscription.tenantId === null) return suspendedRefusal();
   if (token !== null && revocations.has(token.id)) return revokedRefusal();
   if (principal.key !== undefined && !(await apiKeys.isLive(principal.key))) return revokedRefusal();
-  return recheckAccess(caller, interest, await users.get(user.id));
+  return recheckAccess(caller, subscription, await users.get(user.id));
 }
 
-/** The caller as they are now, for what they ask on a connection that lasts; refuses whoever has to go. */
+/** The caller with current user data, for a request on a long-lived connection; refuses a caller that is no longer valid. */
 export async function refreshCaller(
   { users, agentTokens }: Pick<Services, 'users' | 'agentTokens'>,
   caller: Caller,

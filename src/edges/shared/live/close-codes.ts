@@ -1,33 +1,33 @@
 import { type Refusal, type RefusalCode, refusals } from '../../../domain/refusals.ts';
 
-/** 4400, 4401 and 4403 are the contract's (§6); the others are RFC 6455's. */
+/** 4400, 4401 and 4403 are defined by the contract (§6), the others by RFC 6455 and its registry. */
 export type CloseCode = 1001 | 1008 | 1011 | 1013 | 4400 | 4401 | 4403;
 
-/** Why a connection ends, and what its client should do; 1009 is the library's own. */
+/** Why a connection is closed, and what its client should do; 1009 is sent by the library. */
 export const closeReasons: Readonly<Record<CloseCode | 1009, { why: string; advice: string }>> = {
   1001: { why: 'The service is shutting down', advice: 'connect again' },
   1008: { why: 'Too many messages from the client', advice: 'send `ping` and nothing else' },
-  1009: { why: 'A message from the client over 1 KiB', advice: 'send `ping` and nothing else' },
-  1011: { why: 'A fault of ours', advice: 'connect again later, with `snapshot=1`' },
+  1009: { why: 'A message from the client exceeded 1 KiB', advice: 'send `ping` and nothing else' },
+  1011: { why: 'Internal error', advice: 'connect again later, with `snapshot=1`' },
   1013: {
-    why: 'The store does not answer, or the client is far too slow',
+    why: 'The store is unavailable, or the client reads far too slowly',
     advice: 'connect again later, with `snapshot=1`',
   },
   4400: {
-    why: 'The query is not valid: an unknown kind, an id that is no UUID or names no tenant',
-    advice: 'correct it',
+    why: 'The query is not valid: an unknown kind, an id that is not a UUID, or an unknown tenant',
+    advice: 'correct the query',
   },
   4401: {
-    why: 'No credential, or one that is wrong, expired or revoked, at the start or later',
+    why: 'The credential is missing, invalid, expired or revoked, when connecting or later',
     advice: 'sign in again',
   },
   4403: {
-    why: 'No tenant, a suspended one, or a role or scope that does not reach, at the start or later',
-    advice: "ask the tenant's admin",
+    why: 'No tenant, a suspended tenant, or an insufficient role or scope, when connecting or later',
+    advice: "contact the tenant's administrator",
   },
 };
 
-/** By HTTP status, so that a new refusal has its code; a status that is missing here does not compile. */
+/** Close codes by HTTP status, so that every refusal has one; a missing status does not compile. */
 const codes: Readonly<Record<(typeof refusals)[RefusalCode]['status'], CloseCode>> = {
   400: 4400,
   401: 4401,
@@ -44,7 +44,7 @@ const codes: Readonly<Record<(typeof refusals)[RefusalCode]['status'], CloseCode
   503: 1013,
 };
 
-/** A close frame's reason has 123 bytes at most. */
+/** The close frame of a refusal. Its reason may have at most 123 bytes. */
 export const closeFrameOf = ({ code, detail }: Refusal): { code: CloseCode; reason: string } => ({
   code: codes[refusals[code].status],
   reason: `${code}: ${detail}`.slice(0, 120),

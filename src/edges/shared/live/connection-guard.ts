@@ -6,58 +6,58 @@ import type { Caller, Services } from '../../../operations/operation.ts';
 import { checkExpiry, recheckAccess, revokedRefusal, suspendedRefusal } from './authorization.ts';
 import type { Subscription } from './subscription.ts';
 
-/** Somebody whose connection lasts. */
+/** A long-lived connection. */
 export interface GuardedConnection {
-  /** Null until they are known. */
+  /** Null until authenticated. */
   readonly caller: Caller | null;
-  /** What they hear now. */
   readonly subscription: Subscription;
 }
 
 export interface ConnectionGuard {
-  /** Ends whoever's credential is over by itself; to be called more often than once a second (contract §6). */
+  /** Ends connections whose credential has expired; to be called more than once a second (contract §6). */
   endExpired(): void;
   close(): void;
 }
 
-/** Ends the connections of those who may stay no longer, as soon as that is so. */
-export function guardConnections<G extends GuardedConnection>(
+/** Ends connections as soon as a change of tenant, key, token or user makes them unauthorized. */
+export function guardConnections<C extends GuardedConnection>(
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
-  guests: () => Iterable<G>,
-  end: (guest: G, refusal: Refusal) => void,
+  connections: () => Iterable<C>,
+  end: (connection: C, refusal: Refusal) => void,
 ): ConnectionGuard {
   const { actors, clock, apiKeys, log, revocations, users } = services;
 
-  function endWhere(why: (caller: Caller, interest: Subscription) => Refusal | null): void {
-    for (const guest of guests()) {
-      const refusal = guest.caller === null ? null : why(guest.caller, guest.subscription);
-      if (refusal !== null) end(guest, refusal);
+  function endWhere(check: (caller: Caller, subscription: Subscription) => Refusal | null): void {
+    for (const connection of connections()) {
+      const refusal = connection.caller === null ? null : check(connection.caller, connection.subscription);
+      if (refusal !== null) end(connection, refusal);
     }
   }
 
-  async function lookAgain(userId: Uuid): Promise<void> {
-    const theirs = [...guests()].filter(({ caller }) => caller?.user?.id === userId);
-    if (theirs.length === 0) return;
+  async function recheckUser(userId: Uuid): Promise<void> {
+    const affected = [...connections()].filter(({ caller }) => caller?.user?.id === userId);
+    if (affected.length === 0) return;
     const user = await users.get(userId);
-    for (const guest of theirs) {
-      const refusal = guest.caller === null ? null : recheckAccess(guest.caller, guest.subscription, user);
-      if (refusal !== null) end(guest, refusal);
+    for (const connection of affected) {
+      const refusal =
+        connection.caller === null ? null : recheckAccess(connection.caller, connection.subscription, user);
+      if (refusal !== null) end(connection, refusal);
     }
   }
 
-  const ears = [
+  const unsubscribes = [
     actors.subscribe('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
       if (!isSuspended) return;
-      // Whoever looks into it from outside goes on.
-      endWhere((caller, asked) =>
-        asked.tenantId === null && caller.tenantId === tenantId ? suspendedRefusal() : null,
+      // Platform operators that named the tenant stay connected.
+      endWhere((caller, subscription) =>
+        subscription.tenantId === null && caller.tenantId === tenantId ? suspendedRefusal() : null,
       );
     }),
     apiKeys.subscribe((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revokedRefusal() : null))),
     revocations.subscribe((id) => endWhere(({ token }) => (token?.id === id ? revokedRefusal() : null))),
     users.subscribe((id) => {
-      lookAgain(id).catch((thrown: unknown) => {
-        log.error({ err: thrown }, 'a user could not be looked at again');
+      recheckUser(id).catch((thrown: unknown) => {
+        log.error({ err: thrown }, 'user recheck failed; ending connections of the user');
         endWhere(({ user, requestId }) => (user?.id === id ? refusalOf(thrown, log, { request_id: requestId }) : null));
       });
     }),
@@ -69,7 +69,7 @@ export function guardConnections<G extends GuardedConnection>(
       endWhere((caller) => checkExpiry(caller, time));
     },
     close() {
-      for (const stop of ears) stop();
+      for (const unsubscribe of unsubscribes) unsubscribe();
     },
   };
 }

@@ -2,20 +2,20 @@ import type { Role } from '../../../domain/roles.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
 import type { Uuid } from '../../../domain/values.ts';
 
-/** What hearing a kind of update takes: the same as its GET. */
+/** Role and scope required for a kind of update: the same as for the corresponding GET. */
 export interface AccessRequirement {
   role: Role;
   scope: NeededScope;
 }
 
-/** What a client asked to hear. */
+/** The updates that a client requested. */
 export interface Subscription {
   kinds: ReadonlyMap<string, AccessRequirement>;
-  /** Null: all devices of the tenant. An id that names nothing of the tenant never matches. */
+  /** Null means all devices of the tenant. An id of another tenant, or an unknown one, never matches. */
   devices: ReadonlySet<Uuid> | null;
-  /** Begin with all current states. */
+  /** Send all current states first. */
   snapshot: boolean;
-  /** The tenant that a platform operator named; null: the caller's own. */
+  /** The tenant that a platform operator chose; null means the caller's tenant. */
   tenantId: Uuid | null;
 }
 
@@ -23,6 +23,6 @@ export const NO_SUBSCRIPTION: Subscription = { kinds: new Map(), devices: null, 
 
 export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 
-/** The same text for clients that asked for the same, snapshot apart: they get the same bytes. */
+/** Equal for subscriptions that get the same bytes; the snapshot is not part of it. */
 export const broadcastGroupKey = ({ kinds, devices }: Subscription): string =>
   `${[...kinds.keys()].sort().join()} ${devices === null ? '*' : [...devices].sort().join()}`;

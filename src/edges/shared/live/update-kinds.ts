@@ -9,26 +9,26 @@ import type { VolatileOutput } from '../../../machines/outputs.ts';
 import type { AccessRequirement } from './subscription.ts';
 import type { JsonFragments, Update } from './update.ts';
 
-/** An output that clients may ask for with `events` (contract §6). */
+/** A kind of update that clients can subscribe to with `events` (contract §6). */
 interface UpdateKind extends AccessRequirement {
-  /** The message's members that are always there; `type` is its first. */
+  /** Required members of the message; `type` is the first. */
   fields: FieldSchemas;
   optional: FieldSchemas;
   description: string;
-  subscribe(actors: Pick<Actors, 'subscribe'>, tell: (update: Update) => void): () => void;
+  subscribe(actors: Pick<Actors, 'subscribe'>, publish: (update: Update) => void): () => void;
 }
 
 type TenantOutput = Extract<VolatileOutput, { tenantId: Uuid }>;
 type OutputOf<T extends TenantOutput['type']> = Extract<TenantOutput, { type: T }>;
 
-/** How an output of one kind is told. */
-interface UpdateFormat<Said> {
-  deviceOf(output: Said): Uuid | null;
-  subjectOf(output: Said): string;
-  versionOf?(output: Said): number;
-  message(output: Said): JsonObject;
-  /** Where a text is put together faster than of `message`. */
-  fragments?(output: Said): JsonFragments;
+/** How outputs of one kind are turned into messages. */
+interface UpdateFormat<Output> {
+  deviceOf(output: Output): Uuid | null;
+  subjectOf(output: Output): string;
+  versionOf?(output: Output): number;
+  message(output: Output): JsonObject;
+  /** Optional: assembles the JSON text faster than by stringifying `message`. */
+  fragments?(output: Output): JsonFragments;
 }
 
 interface KindDefinition<T extends TenantOutput['type']> extends UpdateFormat<OutputOf<T>> {
@@ -40,15 +40,15 @@ interface KindDefinition<T extends TenantOutput['type']> extends UpdateFormat<Ou
   description: string;
 }
 
-/** An output as an update: what of it nobody asks for is not made. */
-class OutputUpdate<Said extends TenantOutput> implements Update {
+/** An actor output as an update; its members are computed on demand. */
+class OutputUpdate<Output extends TenantOutput> implements Update {
   readonly kind: UpdateKindName;
-  readonly #telling: UpdateFormat<Said>;
-  readonly #output: Said;
+  readonly #format: UpdateFormat<Output>;
+  readonly #output: Output;
 
-  constructor(kind: UpdateKindName, telling: UpdateFormat<Said>, output: Said) {
+  constructor(kind: UpdateKindName, format: UpdateFormat<Output>, output: Output) {
     this.kind = kind;
-    this.#telling = telling;
+    this.#format = format;
     this.#output = output;
   }
 
@@ -57,37 +57,40 @@ class OutputUpdate<Said extends TenantOutput> implements Update {
   }
 
   get deviceId(): Uuid | null {
-    return this.#telling.deviceOf(this.#output);
+    return this.#format.deviceOf(this.#output);
   }
 
   get subject(): string {
-    return `${this.kind} ${this.#telling.subjectOf(this.#output)}`;
+    return `${this.kind} ${this.#format.subjectOf(this.#output)}`;
   }
 
   get version(): number | null {
-    return this.#telling.versionOf?.(this.#output) ?? null;
+    return this.#format.versionOf?.(this.#output) ?? null;
   }
 
   message(): JsonObject {
-    return this.#telling.message(this.#output);
+    return this.#format.message(this.#output);
   }
 
   fragments(): JsonFragments {
-    return this.#telling.fragments?.(this.#output) ?? [JSON.stringify(this.message())];
+    return this.#format.fragments?.(this.#output) ?? [JSON.stringify(this.message())];
   }
 }
 
 const id = { type: 'string', format: 'uuid' } as const;
 const time = { ...count, description: 'Epoch milliseconds' };
 
-const defineKind = <T extends TenantOutput['type']>(kind: UpdateKindName, row: KindDefinition<T>): UpdateKind => ({
+const defineKind = <T extends TenantOutput['type']>(
+  kind: UpdateKindName,
+  definition: KindDefinition<T>,
+): UpdateKind => ({
   role: 'user',
-  scope: row.scope,
-  description: row.description,
-  fields: { type: { type: 'string', enum: [row.type] }, ...row.fields },
-  optional: row.optional ?? {},
-  subscribe: (actors, tell) =>
-    actors.subscribe(row.output, (output) => tell(new OutputUpdate(kind, row, output as OutputOf<T>))),
+  scope: definition.scope,
+  description: definition.description,
+  fields: { type: { type: 'string', enum: [definition.type] }, ...definition.fields },
+  optional: definition.optional ?? {},
+  subscribe: (actors, publish) =>
+    actors.subscribe(definition.output, (output) => publish(new OutputUpdate(kind, definition, output as OutputOf<T>))),
 });
 
 export const updateKindNames = ['state', 'presence', 'command', 'confirmation', 'plan'] as const;
@@ -98,10 +101,10 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'device.state',
     scope: 'read:devices',
     type: 'state_update',
-    description: 'A device reported its state, and the twin has it.',
+    description: 'A device reported its state and the twin was updated.',
     fields: {
       device_id: id,
-      state: { type: 'object', description: 'The whole reported state' },
+      state: { type: 'object', description: 'The complete reported state' },
       timestamp: time,
     },
     deviceOf: ({ deviceId }) => deviceId,
@@ -114,7 +117,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'device.presence',
     scope: 'read:devices',
     type: 'presence_update',
-    description: 'A device came or went.',
+    description: 'A device went online or offline.',
     fields: { device_id: id, online: { type: 'boolean' }, timestamp: time },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ deviceId }) => deviceId,
@@ -129,7 +132,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'command.changed',
     scope: 'read:commands',
     type: 'command_update',
-    description: 'A command went on: its status, or what its verification found.',
+    description: 'The status or the verification result of a command changed.',
     fields: {
       command_id: id,
       device_id: id,
@@ -152,12 +155,12 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'confirmation.changed',
     scope: 'read:commands',
     type: 'confirmation_update',
-    description: 'A command waits for a confirmation, or waits no more.',
+    description: 'A command started or stopped waiting for confirmation.',
     fields: {
       command_id: id,
       device_id: id,
       status: { type: 'string', enum: commandStatuses },
-      expires_at: { ...count, description: 'When waiting ends; epoch milliseconds' },
+      expires_at: { ...count, description: 'When the confirmation expires; epoch milliseconds' },
       timestamp: time,
     },
     deviceOf: ({ deviceId }) => deviceId,
@@ -175,7 +178,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
     output: 'plan.changed',
     scope: 'read:plans',
     type: 'plan_update',
-    description: 'A plan went on, or, with `step_id`, one of its steps.',
+    description: 'The status of a plan changed, or, with `step_id`, of one of its steps.',
     fields: { plan_id: id, status: { type: 'string', enum: planStatuses }, timestamp: time },
     optional: { step_id: { type: 'string' }, step_status: { type: 'string', enum: stepStatuses } },
     deviceOf: () => null,
@@ -190,7 +193,6 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
   }),
 };
 
-/** The whole reported state of a device. */
 export const stateMessage = (deviceId: Uuid, state: JsonObject, at: EpochMs): JsonObject => ({
   type: 'state_update',
   device_id: deviceId,
@@ -198,7 +200,7 @@ export const stateMessage = (deviceId: Uuid, state: JsonObject, at: EpochMs): Js
   timestamp: at,
 });
 
-/** Its JSON text, made of the state's: an id of ours needs no escape. */
+/** The JSON text of `stateMessage`, assembled from the state's text. UUIDs need no escaping. */
 export const stateFragments = (deviceId: Uuid, state: string | JsonSpan, at: EpochMs): JsonFragments => [
   '{"type":"state_update","device_id":"',
   deviceId,

@@ -4,24 +4,26 @@ import type { Caller, Services } from '../../../operations/operation.ts';
 import type { Identity, RequestOrigin } from '../identity.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 
-/** Who opens a WebSocket: by a token, an API key or a ticket. Null as a credential is nobody. */
+/** Authenticates the client of a WebSocket by a token, an API key or a ticket. A null credential gives an anonymous caller. */
 export type WebSocketAuthenticator = (
   credential: string | null,
-  asking: RequestOrigin & { address: string },
+  origin: RequestOrigin & { address: string },
 ) => Promise<Outcome<Caller>>;
 
 export const makeWebSocketAuthenticator =
   (
     services: Pick<Services, 'users' | 'agentTokens' | 'sealedCache'>,
     identity: Pick<Identity, 'authenticate'>,
-    gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
+    rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
   ): WebSocketAuthenticator =>
-  async (credential, asking) => {
-    if (credential === null || !isTicket(credential)) return identity.authenticate(credential, asking);
-    const barred = gate.signInRefusal(asking.address);
-    if (barred !== null) return { ok: false, refusal: barred };
-    const caller = await redeemTicket(services, credential, asking);
+  async (credential, origin) => {
+    if (credential === null || !isTicket(credential)) return identity.authenticate(credential, origin);
+    const limited = rateLimiter.signInRefusal(origin.address);
+    if (limited !== null) return { ok: false, refusal: limited };
+    const caller = await redeemTicket(services, credential, origin);
     if (caller !== null) return done(caller);
-    const refusal = gate.recordFailedSignIn(asking.address);
-    return refusal === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : { ok: false, refusal };
+    const refusal = rateLimiter.recordFailedSignIn(origin.address);
+    return refusal === null
+      ? refuse('UNAUTHENTICATED', 'the ticket was used already or has expired')
+      : { ok: false, refusal };
   };

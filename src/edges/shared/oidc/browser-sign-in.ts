@@ -11,8 +11,8 @@ import { type PlatformClaim, type ProofOfSubject, proofOf } from './external-tok
 import { boundedFetch } from './fetch-json.ts';
 import type { Provider } from './provider.ts';
 
-/** How long a person has at the provider. */
-const LIFE_MS = 600_000;
+/** Time limit for the sign-in at the provider. */
+const ATTEMPT_TTL_MS = 600_000;
 const SEALING_CONTEXT = 'sign-in at the identity provider';
 const SCOPE = 'openid email';
 
@@ -24,18 +24,18 @@ const attemptSchema = z.object({
   until: z.number(),
 });
 
-/** Signing in at the identity provider: authorization code with PKCE (contract §3). */
+/** Sign-in at the identity provider: authorization code with PKCE (contract §3). */
 export interface BrowserSignIn {
-  /** Where the person goes, and what their browser keeps meanwhile, sealed. Throws `ProviderAway`. */
+  /** The authorization URL, and the sealed cookie with the attempt's state. Throws `ProviderUnavailable`. */
   begin(returnTo: string): Promise<{ url: string; cookie: string; until: EpochMs }>;
-  /** `query` is what the provider sent the person back with. Throws `ProviderAway`. */
+  /** `query` is that of the provider's redirect. Throws `ProviderUnavailable`. */
   finish(query: string, cookie: string | null): Promise<Outcome<{ proof: ProofOfSubject; returnTo: string }>>;
 }
 
 export interface BrowserSignInSettings {
   client: { id: string; secret: string | null };
   platformClaim: PlatformClaim | null;
-  /** Where the provider sends people back to; known when the service listens. */
+  /** The redirect URI; known once the service listens. */
   redirectUri(): string;
 }
 
@@ -47,7 +47,10 @@ export function makeBrowserSignIn(
   async function client(): Promise<oidc.Configuration> {
     const metadata = await provider.metadata();
     if (metadata.authorization_endpoint === undefined || metadata.token_endpoint === undefined) {
-      log.warn({ issuer: provider.issuer }, 'the identity provider signs nobody in with a browser');
+      log.warn(
+        { issuer: provider.issuer },
+        'identity provider has no authorization or token endpoint; browser sign-in unavailable',
+      );
       throw new ProviderUnavailable('no authorization or token endpoint');
     }
     const { id, secret } = settings.client;
@@ -55,7 +58,7 @@ export function makeBrowserSignIn(
       metadata as oidc.ServerMetadata,
       id,
       {
-        // The library reads the real time: this makes it the service's.
+        // The library uses the host's clock: the skew makes it the service's time.
         [oidc.clockSkew]: (referenceOf(clock) - Date.now()) / 1000,
         [oidc.clockTolerance]: LEEWAY_S,
       },
@@ -66,7 +69,7 @@ export function makeBrowserSignIn(
     return configuration;
   }
 
-  function opened(cookie: string | null): z.infer<typeof attemptSchema> | null {
+  function openAttempt(cookie: string | null): z.infer<typeof attemptSchema> | null {
     try {
       const attempt = attemptSchema.parse(JSON.parse(sealer.open(cookie ?? '', SEALING_CONTEXT)));
       return referenceOf(clock) < attempt.until ? attempt : null;
@@ -75,7 +78,7 @@ export function makeBrowserSignIn(
     }
   }
 
-  /** Some providers tell the email at their userinfo endpoint alone. A person without one can sign in all the same. */
+  /** Some providers return the email address at the userinfo endpoint only. Sign-in succeeds without one as well. */
   async function withEmail(
     configuration: oidc.Configuration,
     tokens: oidc.TokenEndpointResponse,
@@ -87,7 +90,7 @@ export function makeBrowserSignIn(
       const { email, email_verified } = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
       return { ...claims, email, email_verified };
     } catch (error) {
-      log.warn({ reason: `${error}` }, 'the identity provider did not tell an email');
+      log.warn({ reason: `${error}` }, 'identity provider userinfo request failed; continuing without email');
       return claims;
     }
   }
@@ -95,7 +98,7 @@ export function makeBrowserSignIn(
   return {
     async begin(returnTo) {
       const configuration = await client();
-      const until = referenceOf(clock) + LIFE_MS;
+      const until = referenceOf(clock) + ATTEMPT_TTL_MS;
       const attempt = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
@@ -115,9 +118,9 @@ export function makeBrowserSignIn(
     },
 
     async finish(query, cookie) {
-      const attempt = opened(cookie);
+      const attempt = openAttempt(cookie);
       if (attempt === null) {
-        return refuse('FORBIDDEN', 'This sign-in was not begun in this browser, or too long ago: begin it again.');
+        return refuse('FORBIDDEN', 'This sign-in was started in another browser or has expired. Sign in again.');
       }
       const configuration = await client();
       let tokens: Awaited<ReturnType<typeof oidc.authorizationCodeGrant>>;
@@ -135,7 +138,7 @@ export function makeBrowserSignIn(
       const claims = await provider.verify(idToken, settings.client.id);
       if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
       const proof = proofOf(await withEmail(configuration, tokens, claims), idToken, settings.platformClaim);
-      if (proof === null) return refuse('FORBIDDEN', 'The identity provider’s token names nobody.');
+      if (proof === null) return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
       return done({ proof, returnTo: attempt.returnTo });
     },
   };
@@ -143,7 +146,7 @@ export function makeBrowserSignIn(
 
 function authentication(methods: readonly string[] | undefined, secret: string | null): oidc.ClientAuth {
   if (secret === null) return oidc.None();
-  // What is not said means `client_secret_basic` (OpenID Connect Discovery §3).
+  // The default is `client_secret_basic` (OpenID Connect Discovery §3).
   const basic = methods === undefined || methods.includes('client_secret_basic');
   return basic ? oidc.ClientSecretBasic(secret) : oidc.ClientSecretPost(secret);
 }
@@ -153,18 +156,18 @@ function refused(error: unknown, log: Log): Outcome<never> {
     const denied = error.error === 'access_denied';
     return refuse('FORBIDDEN', denied ? 'The sign-in was cancelled.' : 'The identity provider refused the sign-in.');
   }
-  // Not the error itself: it carries what was asked and answered.
-  log.warn({ reason: `${error}` }, 'a sign-in at the identity provider failed');
-  if (isAway(error)) throw new ProviderUnavailable('token endpoint');
-  return refuse('FORBIDDEN', 'The identity provider’s answer is not valid for this sign-in: begin it again.');
+  // Not the error object: it contains the request and the response.
+  log.warn({ reason: `${error}` }, 'identity provider sign-in failed');
+  if (isUnavailable(error)) throw new ProviderUnavailable('token endpoint');
+  return refuse('FORBIDDEN', 'The identity provider’s response is not valid for this sign-in. Sign in again.');
 }
 
-/** `fetch` says no more than that: a TypeError for a connection, a TimeoutError for its end. */
-function isAway(error: unknown): boolean {
+/** Whether the provider was unreachable: `fetch` throws a TypeError for a failed connection, a TimeoutError for a timeout. */
+function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (
     error.name === 'TimeoutError' ||
     (error instanceof TypeError && error.message === 'fetch failed') ||
-    isAway(error.cause)
+    isUnavailable(error.cause)
   );
 }

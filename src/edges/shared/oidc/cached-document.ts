@@ -2,51 +2,51 @@ import type { Clock } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { ProviderUnavailable } from '../../../operations/faults.ts';
 
-/** A document that somebody else publishes, kept so that it is there while they are not. */
+/** Cache of a document published by the identity provider; usable while the provider is unavailable. */
 export interface CachedDocument<T> {
-  /** As it was last read; read anew in the background when it is old. Throws `ProviderAway` where there is none. */
+  /** The cached document; refreshed in the background when stale. Throws `ProviderUnavailable` if there is none. */
   get(): Promise<T>;
   /**
-   * Reads it anew, because what was looked for is not in it. False where that was done a moment ago: then it is not there.
-   * Throws `ProviderAway`.
+   * Refreshes the document because an entry is missing. False if it was refreshed a moment ago: then the entry does not
+   * exist. Throws `ProviderUnavailable`.
    */
   refresh(): Promise<boolean>;
 }
 
-/** Older than this, it is read anew while the old one still serves. */
+/** Older documents are refreshed in the background while they are still used. */
 const FRESH_MS = 600_000;
-/** Older than this it serves no more: a key that was withdrawn must not be good for ever while nobody can tell us. */
+/** Older documents are no longer used: a withdrawn key must not stay valid while the provider is unreachable. */
 const USABLE_MS = 86_400_000;
-/** Nobody makes us ask more often, whatever keys their tokens name. */
-const RENEW_MS = 10_000;
-/** After a failure. */
+/** Shortest interval between refreshes, whatever key ids the presented tokens contain. */
+const REFRESH_INTERVAL_MS = 10_000;
+/** Delay after a failure. */
 const RETRY_MS = 2_000;
 
 export function makeCachedDocument<T>(
-  what: string,
+  name: string,
   load: () => Promise<T>,
   { clock, log }: { clock: Clock; log: Log },
 ): CachedDocument<T> {
-  let kept: { value: T; at: number } | null = null;
+  let cached: { value: T; at: number } | null = null;
   let failedAt: number | null = null;
   let loading: Promise<T> | null = null;
 
-  const age = (): number => (kept === null ? Number.POSITIVE_INFINITY : clock.now() - kept.at);
+  const age = (): number => (cached === null ? Number.POSITIVE_INFINITY : clock.now() - cached.at);
   const failedJustNow = (): boolean => failedAt !== null && clock.now() - failedAt < RETRY_MS;
 
   function read(): Promise<T> {
-    if (failedJustNow()) return Promise.reject(new ProviderUnavailable(`${what}: not read`));
+    if (failedJustNow()) return Promise.reject(new ProviderUnavailable(`${name}: not available`));
     loading ??= load()
       .then(
         (value) => {
-          kept = { value, at: clock.now() };
+          cached = { value, at: clock.now() };
           failedAt = null;
           return value;
         },
         (error: unknown) => {
           failedAt = clock.now();
-          log.warn({ err: error, what }, 'the identity provider does not answer as it should');
-          throw new ProviderUnavailable(`${what}: not read`);
+          log.warn({ err: error, document: name }, 'identity provider document could not be loaded');
+          throw new ProviderUnavailable(`${name}: not available`);
         },
       )
       .finally(() => {
@@ -57,12 +57,12 @@ export function makeCachedDocument<T>(
 
   return {
     async get() {
-      if (kept === null || age() >= USABLE_MS) return read();
+      if (cached === null || age() >= USABLE_MS) return read();
       if (age() >= FRESH_MS) read().catch(() => {});
-      return kept.value;
+      return cached.value;
     },
     async refresh() {
-      if (age() < RENEW_MS) return false;
+      if (age() < REFRESH_INTERVAL_MS) return false;
       await read();
       return true;
     },

@@ -6,10 +6,10 @@ import { digestOf, isStorableClaim, LEEWAY_S, type TokenRef } from '../../../ser
 import type { Proof, Verifier } from '../identity.ts';
 import type { Provider } from './provider.ts';
 
-/** A token is verified again after this while: a key that its provider withdrew is good no longer then. */
-const REMEMBERED_MS = 900_000;
+/** Interval after which a token is verified again, so that a key withdrawn by the provider stops being accepted. */
+const REVERIFY_MS = 900_000;
 
-/** The last moment that a date can name. */
+/** The latest time that a `Date` can represent. */
 const MAX_TIME = 8_640_000_000_000_000;
 
 export interface PlatformClaim {
@@ -22,23 +22,23 @@ export interface ExternalTokenSettings {
   platformClaim: PlatformClaim | null;
 }
 
-/** Tokens of the external identity provider. */
+/** Verifies tokens of the external identity provider. */
 export function externalTokenVerifier(provider: Provider, settings: ExternalTokenSettings, clock: Clock): Verifier {
   return {
     recognises: (credential) => issuerOf(credential) === provider.issuer,
     async verify(credential) {
       const payload = await provider.verify(credential, settings.audience);
       const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim);
-      return proof === null ? null : { ...proof, until: Math.min(proof.until, referenceOf(clock) + REMEMBERED_MS) };
+      return proof === null ? null : { ...proof, until: Math.min(proof.until, referenceOf(clock) + REVERIFY_MS) };
     },
   };
 }
 
-/** What a verified token of an external issuer proves; null where a claim is of no use. */
+/** The proof in a verified token of an external issuer; null if a claim cannot be used. */
 export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
   const { iss = '', sub, exp = 0, iat, jti, email, email_verified, cnf } = payload;
   const scope = scopeClaim(payload);
-  // Bound to a key of its holder (RFC 7800): who accepts it from any bearer takes that away.
+  // Bound to a key of its holder (RFC 7800): accepting it as a bearer token would void that protection.
   if (cnf !== undefined) return null;
   if (
     !isStorableClaim(sub) ||
@@ -51,14 +51,14 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
     scopes: scopesOfClaim(scope),
-    // Never by its scope, which a client may ask for: only by what the provider says about the person.
+    // Never derived from the scope, which a client can request: only from the provider's claim about the person.
     platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
     person: true,
     token: {
-      // Another issuer's identifiers are not ours.
+      // Prefixed and hashed with the issuer: token ids are unique per issuer only.
       id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`,
       expiresAt,
-      // Its provider vouched for the person then; `auth_time` may be of a session there that is days old and is still good.
+      // `iat` is when the provider confirmed the person. `auth_time` may be that of a provider session days old.
       ...(iat !== undefined && { signedInAt: iat * 1000 }),
     },
     until: expiresAt + LEEWAY_S * 1000,
@@ -71,12 +71,12 @@ export type ProofOfSubject = Proof & {
 };
 
 /**
- * The scopes as one text. RFC 8693 §4.2 calls the claim `scope`; Microsoft Entra and Okta write `scp` in its place, as a text or
- * as a list. What is neither is returned as it is, and refused.
+ * The scopes as one string. RFC 8693 §4.2 calls the claim `scope`; Microsoft Entra and Okta use `scp`, a string or a list.
+ * Any other type is returned unchanged, and refused by the caller.
  */
 function scopeClaim({ scope, scp }: JWTPayload): unknown {
   if (scope !== undefined) return scope;
-  return Array.isArray(scp) && scp.every((one) => typeof one === 'string') ? scp.join(' ') : scp;
+  return Array.isArray(scp) && scp.every((item) => typeof item === 'string') ? scp.join(' ') : scp;
 }
 
 const matches = (claimed: unknown, value: string): boolean =>

@@ -4,16 +4,16 @@ const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 512 * 1024;
 
 /**
- * A document of the identity provider. Throws where it is away, too slow, too large, no JSON, or somewhere else: a redirect
- * is not followed.
+ * Fetches a JSON document of the identity provider. Throws if it is unreachable, too slow, too large, not JSON, or
+ * redirects: redirects are not followed.
  */
 export async function fetchJson(url: string): Promise<Json> {
   const response = await boundedFetch(url, { headers: { accept: 'application/json' } });
-  if (response.status !== 200) throw new Error(`${url} answered ${response.status}`);
+  if (response.status !== 200) throw new Error(`${url} responded with status ${response.status}`);
   return (await response.json()) as Json;
 }
 
-/** `fetch` with an end: of time, of size, and without redirects. */
+/** `fetch` with a timeout and a size limit, without redirects. */
 export async function boundedFetch(url: string, init: RequestInit = {}): Promise<Response> {
   const signal = AbortSignal.timeout(TIMEOUT_MS);
   const response = await fetch(url, { ...init, redirect: 'manual', signal });
@@ -21,8 +21,8 @@ export async function boundedFetch(url: string, init: RequestInit = {}): Promise
   let size = 0;
   for await (const chunk of response.body ?? []) {
     size += chunk.length;
-    // Leaving the loop cancels what is still to come.
-    if (size > MAX_BYTES) throw new Error(`${url} answered more than ${MAX_BYTES} bytes`);
+    // Leaving the loop cancels the rest of the response.
+    if (size > MAX_BYTES) throw new Error(`${url} responded with more than ${MAX_BYTES} bytes`);
     chunks.push(chunk);
   }
   const { status, statusText, headers } = response;

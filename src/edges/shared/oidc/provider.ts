@@ -15,9 +15,9 @@ import { isTokenType, LEEWAY_S } from '../../../services/tokens.ts';
 import { type CachedDocument, makeCachedDocument } from './cached-document.ts';
 import { fetchJson } from './fetch-json.ts';
 
-/** Contract §3. Nothing symmetric: whoever verifies with such a key could sign with it. */
+/** Contract §3. No symmetric algorithms: a key that verifies could also sign. */
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
-/** Keys without an identifier that are tried on one token. */
+/** Keys that are tried for one token without a key id. */
 const MAX_CANDIDATES = 8;
 
 const metadataSchema = z.looseObject({
@@ -30,26 +30,26 @@ const metadataSchema = z.looseObject({
 });
 export type Metadata = z.infer<typeof metadataSchema>;
 
-/** The external identity provider: what it publishes, read when first needed and kept. */
+/** The external identity provider: its discovery document and keys, loaded on first use and cached. */
 export interface Provider {
   issuer: string;
-  /** Its discovery document. Throws `ProviderAway`. */
+  /** The discovery document. Throws `ProviderUnavailable`. */
   metadata(): Promise<Metadata>;
-  /** What a token says that the provider signed for this audience; null for any other. Throws `ProviderAway`. */
+  /** The claims of a token that the provider signed for this audience; null for any other. Throws `ProviderUnavailable`. */
   verify(token: string, audience: string): Promise<JWTPayload | null>;
 }
 
 export function makeProvider(
   settings: { issuer: string; jwksUri: string | null },
-  around: { clock: Clock; log: Log },
+  parts: { clock: Clock; log: Log },
 ): Provider {
   const { issuer } = settings;
-  const { clock } = around;
-  const metadata = makeCachedDocument('discovery', () => discover(issuer), around);
+  const { clock } = parts;
+  const metadata = makeCachedDocument('discovery', () => discover(issuer), parts);
   const keys = makeCachedDocument(
     'keys',
     async () => keySet(settings.jwksUri ?? requireSecureUri((await metadata.get()).jwks_uri, issuer)),
-    around,
+    parts,
   );
 
   return {
@@ -70,7 +70,7 @@ export function makeProvider(
   };
 }
 
-/** So that nothing is fetched for what cannot be good. */
+/** Rejects tokens that cannot be valid before anything is fetched for them. */
 function isPlausible(token: string): boolean {
   try {
     const { alg, typ } = decodeProtectedHeader(token);
@@ -85,11 +85,11 @@ async function verifyWith(
   token: string,
   options: JWTVerifyOptions,
 ): Promise<JWTPayload | null> {
-  const tried = await attempt(await keys.get(), token, options);
-  if (tried !== 'unknown key') return tried;
-  // The provider may have a new key since.
-  const again = (await keys.refresh()) ? await attempt(await keys.get(), token, options) : null;
-  return again === 'unknown key' ? null : again;
+  const result = await attempt(await keys.get(), token, options);
+  if (result !== 'unknown key') return result;
+  // The provider may have published a new key.
+  const retried = (await keys.refresh()) ? await attempt(await keys.get(), token, options) : null;
+  return retried === 'unknown key' ? null : retried;
 }
 
 async function attempt(
@@ -105,15 +105,15 @@ async function attempt(
   }
 }
 
-/** A token that does not say which of several keys signed it. */
+/** Verifies a token without a key id against each of several keys. */
 async function attemptEach(
   candidates: errors.JWKSMultipleMatchingKeys,
   token: string,
   options: JWTVerifyOptions,
 ): Promise<JWTPayload | null> {
-  let tried = 0;
+  let count = 0;
   for await (const key of candidates) {
-    if (++tried > MAX_CANDIDATES) break;
+    if (++count > MAX_CANDIDATES) break;
     const payload = await jwtVerify(token, key, options).then(
       (verified) => verified.payload,
       () => null,
@@ -125,15 +125,16 @@ async function attemptEach(
 
 async function discover(issuer: string): Promise<Metadata> {
   const found = metadataSchema.parse(await fetchJson(`${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`));
-  if (found.issuer !== issuer) throw new Error(`it says that it is ${found.issuer}, and OIDC_ISSUER is ${issuer}`);
+  if (found.issuer !== issuer)
+    throw new Error(`the discovery document's issuer is ${found.issuer}, but OIDC_ISSUER is ${issuer}`);
   return found;
 }
 
-/** Where an issuer says that its keys are; an operator who says it in a setting knows the way there. */
+/** Checks the `jwks_uri` of a discovery document. One that an operator configured is not checked. */
 export function requireSecureUri(uri: string, issuer: string): string {
   const { protocol } = new URL(uri);
   if (protocol === 'https:' || (protocol === 'http:' && issuer.startsWith('http:'))) return uri;
-  throw new Error('the keys of an issuer with https are read by https alone');
+  throw new Error('jwks_uri must use https, because the issuer does');
 }
 
 async function keySet(uri: string): Promise<LocalJWKSet> {
