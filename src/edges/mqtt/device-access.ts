@@ -23,7 +23,9 @@ export function isTenantActive(tenant: CommittedTenant | null | undefined): bool
   return tenant?.snapshot.value === 'active';
 }
 
-/** Whether the actors in memory show that the device or its tenant is inactive. False for actors that are not loaded. */
+/**
+ * Whether the actors in memory show that the device or its tenant is inactive. False for actors that are not loaded.
+ */
 export function isDeviceKnownInactive(actors: Pick<Actors, 'peek'>, deviceId: string, tenantId: string): boolean {
   const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
   return (device !== undefined && !isDeviceActive(device, tenantId)) || isTenantKnownInactive(actors, tenantId);

@@ -36,7 +36,9 @@ export const keyBinding = (deviceId: string, keyVersion: number): string => `dev
 // Verified against when a device has no keys, so that response times do not reveal which device ids exist.
 const DUMMY_KEY = verifyingKey('hmac-sha256', newDeviceSecret());
 
-/** Authenticates devices by the signed token in their CONNECT (contract §4, "Session (layer 1)", "Keys and sessions"). */
+/**
+ * Authenticates devices by the signed token in their CONNECT (contract §4, "Session (layer 1)", "Keys and sessions").
+ */
 export class DeviceSignIn {
   readonly #services: Pick<Services, 'store' | 'actors' | 'open'>;
   readonly #clock: Clock;

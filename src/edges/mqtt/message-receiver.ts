@@ -323,7 +323,9 @@ function reportedStateOf(event: DeviceEvent): StateReport | null {
   return null;
 }
 
-/** Whether the store rejected this event because of its data, after isolating it from its batch: a retry would fail too. */
+/**
+ * Whether the store rejected this event because of its data, after isolating it from its batch: a retry would fail too.
+ */
 function isRefusedData(error: unknown): boolean {
   return error instanceof Error && error.cause instanceof Error && error.cause.name === 'DataRefused';
 }

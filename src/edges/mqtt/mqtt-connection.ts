@@ -72,7 +72,9 @@ export class MqttConnection extends Duplex implements Connection {
     return this.#phase === 'closed';
   }
 
-  /** Terminates the peer after one and a half times this long without a packet [MQTT-3.1.2-24]; 0 disables the check. */
+  /**
+   * Terminates the peer after one and a half times this long without a packet [MQTT-3.1.2-24]; 0 disables the check.
+   */
   setKeepAlive(seconds: number): void {
     if (seconds > 0 && !this.closing) this.#scheduleKeepAliveCheck(seconds * 1_500, seconds * 1_500);
   }

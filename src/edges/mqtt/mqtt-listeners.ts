@@ -40,7 +40,10 @@ export interface MqttListeners {
   close(): void;
 }
 
-/** Opens the TCP and TLS listeners and handles WebSocket upgrades. All connections are treated alike from the first byte. */
+/**
+ * Opens the TCP and TLS listeners and handles WebSocket upgrades. All connections are treated alike from the first
+ * byte.
+ */
 export async function openListeners(
   settings: ListenerSettings,
   limits: MqttLimits,

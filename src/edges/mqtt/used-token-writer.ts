@@ -10,7 +10,9 @@ interface Waiter {
 
 const BATCH = 500;
 
-/** Batched writer that marks session tokens as used in the store: tokens that arrive during a statement share the next. */
+/**
+ * Batched writer that marks session tokens as used in the store: tokens that arrive during a statement share the next.
+ */
 export class UsedTokenWriter {
   readonly #store: Pick<Services['store'], 'sessionTokens'>;
   #waiting: Waiter[] = [];

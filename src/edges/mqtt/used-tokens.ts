@@ -7,7 +7,9 @@ import type { SessionToken } from '../../protocol/session-token.ts';
 const REMEMBERED_MS = SESSION_SKEW_MS;
 /** Limit of sign-ins within that time; further ones are refused until older tokens expire. */
 const MAX_REMEMBERED = 500_000;
-/** The same per device, so that one device cannot use up the limit of all; four sign-ins a second are more than needed. */
+/**
+ * The same per device, so that one device cannot use up the limit of all; four sign-ins a second are more than needed.
+ */
 const MAX_PER_DEVICE = 1_000;
 
 /**

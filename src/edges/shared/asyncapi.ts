@@ -20,7 +20,9 @@ export interface AsyncApiPart {
   securitySchemes: JsonObject;
 }
 
-/** The AsyncAPI 3.0 document: all messaging that is not request and response, from the declarations that validate it. */
+/**
+ * The AsyncAPI 3.0 document: all messaging that is not request and response, from the declarations that validate it.
+ */
 export function asyncApi(parts: readonly AsyncApiPart[], addresses: Addresses): JsonObject {
   return {
     asyncapi: '3.0.0',

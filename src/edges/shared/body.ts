@@ -9,7 +9,10 @@ export const MAX_BODY_BYTES = 256 * 1024;
 /** Timeout of a JSON body, from the headers to its last byte. */
 export const BODY_MS = 30_000;
 
-/** Bytes of a refused body that are read and discarded so that its sender can read the response; then the connection is closed. */
+/**
+ * Bytes of a refused body that are read and discarded so that its sender can read the response; then the connection is
+ * closed.
+ */
 const MAX_DISCARDED_BYTES = 64 * 1024 * 1024;
 const DISCARD_TIMEOUT_MS = 60_000;
 

@@ -3,7 +3,10 @@ import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { BrowserCookies, CookieChange } from '../../operations/operation.ts';
 
-/** The service's cookies with their SameSite attribute: `Lax` for the one needed when returning from the identity provider. */
+/**
+ * The service's cookies with their SameSite attribute: `Lax` for the one needed when returning from the identity
+ * provider.
+ */
 const sameSite = { session: 'Strict', csrf: 'Strict', login: 'Lax' } as const;
 export type CookieName = keyof typeof sameSite;
 
@@ -15,7 +18,10 @@ export interface Cookies {
   set(change: Omit<CookieChange, 'name'> & { name: CookieName }): [string, string];
 }
 
-/** `secure`: the service is reached by HTTPS; the `__Host-` prefix keeps other hosts of the site from setting its cookies. */
+/**
+ * `secure`: the service is reached by HTTPS; the `__Host-` prefix keeps other hosts of the site from setting its
+ * cookies.
+ */
 export function makeCookies({ secure, clock }: { secure: boolean; clock: Clock }): Cookies {
   const nameOf = (name: CookieName): string => `${secure ? '__Host-' : ''}twinkeep_${name}`;
 

@@ -67,7 +67,9 @@ export function refusalHeaders(refusal: Refusal, presented: boolean, challenge =
   return headers;
 }
 
-/** The credential in the headers; null if there is none. Another scheme than Bearer gives an invalid (empty) credential. */
+/**
+ * The credential in the headers; null if there is none. Another scheme than Bearer gives an invalid (empty) credential.
+ */
 export function credentialIn(headers: IncomingHttpHeaders): string | null {
   const { authorization } = headers;
   if (authorization !== undefined) {

@@ -23,7 +23,9 @@ export function formatProblemResponse(problem: Problem, headers: readonly string
 /** How long a peer may take to close its side. */
 const LINGER_MS = 2_000;
 
-/** Writes the last response and ends the connection; destroys it if the peer keeps it open, which has no other timeout. */
+/**
+ * Writes the last response and ends the connection; destroys it if the peer keeps it open, which has no other timeout.
+ */
 export function endConnection(socket: Duplex, text: string): void {
   socket.on('error', () => {});
   socket.end(text);

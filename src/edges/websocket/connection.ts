@@ -132,7 +132,10 @@ export class Connection {
     return !this.#blocked;
   }
 
-  /** Periodic check: closes a client that floods or is dead. True if the snapshot was released, which may end conflating. */
+  /**
+   * Periodic check: closes a client that floods or is dead. True if the snapshot was released, which may end
+   * conflating.
+   */
   checkHealth(now: number, pinging: boolean): boolean {
     const expired = this.#snapshot !== null && now >= this.#snapshotUntil;
     if (expired) this.#snapshot = null;

@@ -8,7 +8,10 @@ const TEXT_FINAL = 0x81;
 /** Frames are concatenated up to this size for one write. */
 const CHUNK_BYTES = 64 * 1024;
 
-/** Frames are encoded into shared blocks of this size: small, so that a frame pending for a slow client retains little else. */
+/**
+ * Frames are encoded into shared blocks of this size: small, so that a frame pending for a slow client retains little
+ * else.
+ */
 const BLOCK_BYTES = 8 * 1024;
 /**
  * Texts of at least `minUnits` UTF-16 units and at most `maxBytes` bytes have a header of `headerBytes`, and take at most a
@@ -19,7 +22,9 @@ const MEDIUM = { minUnits: 126, maxBytes: BLOCK_BYTES / 4, headerBytes: 4 };
 let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
 let used = 0;
 
-/** An encoded unmasked text frame, header and payload, shared by any number of clients: an immutable range of a block. */
+/**
+ * An encoded unmasked text frame, header and payload, shared by any number of clients: an immutable range of a block.
+ */
 export interface Frame {
   readonly block: Buffer;
   readonly from: number;
@@ -103,7 +108,10 @@ export interface Chunk {
   items: readonly UpdateFrame[];
 }
 
-/** Concatenates frames, in order, into buffers of up to 64 KiB; a larger frame is a chunk by itself. Lazy: one at a time. */
+/**
+ * Concatenates frames, in order, into buffers of up to 64 KiB; a larger frame is a chunk by itself. Lazy: one at a
+ * time.
+ */
 export function* chunksOf(items: readonly UpdateFrame[]): Generator<Chunk> {
   let start = 0;
   while (start < items.length) {

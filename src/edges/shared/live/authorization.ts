@@ -40,7 +40,10 @@ export function checkExpiry({ endsAt }: Caller, now: EpochMs): Refusal | null {
 export const revokedRefusal = (): Refusal => refusal('UNAUTHENTICATED', 'the credential was revoked');
 export const suspendedRefusal = (): Refusal => refusal('TENANT_SUSPENDED', 'the tenant is suspended');
 
-/** Checks tenant, revocation and user as of now. To be called after subscribing to their changes, so that none is missed. */
+/**
+ * Checks tenant, revocation and user as of now. To be called after subscribing to their changes, so that none is
+ * missed.
+ */
 export async function checkCurrentAccess(
   { actors, users, revocations, apiKeys }: Pick<Services, 'actors' | 'users' | 'revocations' | 'apiKeys'>,
   caller: Caller,
@@ -58,7 +61,10 @@ export async function checkCurrentAccess(
   return recheckAccess(caller, subscription, await users.get(user.id));
 }
 
-/** The caller with current user data, for a request on a long-lived connection; refuses a caller that is no longer valid. */
+/**
+ * The caller with current user data, for a request on a long-lived connection; refuses a caller that is no longer
+ * valid.
+ */
 export async function refreshCaller(
   { users, agentTokens }: Pick<Services, 'users' | 'agentTokens'>,
   caller: Caller,

@@ -4,7 +4,10 @@ import type { Caller, Services } from '../../../operations/operation.ts';
 import type { Identity, RequestOrigin } from '../identity.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 
-/** Authenticates the client of a WebSocket by a token, an API key or a ticket. A null credential gives an anonymous caller. */
+/**
+ * Authenticates the client of a WebSocket by a token, an API key or a ticket. A null credential gives an anonymous
+ * caller.
+ */
 export type WebSocketAuthenticator = (
   credential: string | null,
   origin: RequestOrigin & { address: string },

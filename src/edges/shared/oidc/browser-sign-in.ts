@@ -162,7 +162,10 @@ function refused(error: unknown, log: Log): Outcome<never> {
   return refuse('FORBIDDEN', 'The identity provider’s response is not valid for this sign-in. Sign in again.');
 }
 
-/** Whether the provider was unreachable: `fetch` throws a TypeError for a failed connection, a TimeoutError for a timeout. */
+/**
+ * Whether the provider was unreachable: `fetch` throws a TypeError for a failed connection, a TimeoutError for a
+ * timeout.
+ */
 function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return (

@@ -35,7 +35,9 @@ export interface Provider {
   issuer: string;
   /** The discovery document. Throws `ProviderUnavailable`. */
   metadata(): Promise<Metadata>;
-  /** The claims of a token that the provider signed for this audience; null for any other. Throws `ProviderUnavailable`. */
+  /**
+   * The claims of a token that the provider signed for this audience; null for any other. Throws `ProviderUnavailable`.
+   */
   verify(token: string, audience: string): Promise<JWTPayload | null>;
 }
 
