@@ -35,9 +35,9 @@ const NOT_AUTHORIZED = 5;
 const MQTT_3_1 = 3;
 
 /**
- * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a write
- * to that one client (`command-writer.ts`, `user-session.ts`). PUBLISH packets bypass aedes (`mqtt-connection.ts`),
- * because it reads on only after all messages of a batch are acknowledged.
+ * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a
+ * write to that one client (`command-writer.ts`, `user-session.ts`). PUBLISH packets bypass aedes
+ * (`mqtt-connection.ts`), because it reads on only after all messages of a batch are acknowledged.
  */
 class NonRoutingBroker extends Aedes {
   override publish(_packet: PublishPacket, ...rest: unknown[]): void {

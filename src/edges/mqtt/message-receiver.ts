@@ -44,7 +44,8 @@ export interface MessageReceiverParts {
 
 /**
  * Receives the messages that devices publish. Checks envelope and signature, in the contract's order; the device actor
- * decides on sequence, state and content. A message is complete (and acknowledged, if QoS 1) when its effects are durable.
+ * decides on sequence, state and content. A message is complete (and acknowledged, if QoS 1) when its effects are
+ * durable.
  */
 export class MessageReceiver {
   readonly #parts: MessageReceiverParts;
@@ -287,8 +288,8 @@ export class MessageReceiver {
   }
 
   /**
-   * The message's outcome is unknown, so neither it nor later messages are acknowledged: the session ends and the device
-   * sends them again. Sessions end at random times to spread reconnects, and are not read until then.
+   * The message's outcome is unknown, so neither it nor later messages are acknowledged: the session ends and the
+   * device sends them again. Sessions end at random times to spread reconnects, and are not read until then.
    */
   #endAfterLoss(session: DeviceSession, error: unknown): void {
     session.inbox?.close();

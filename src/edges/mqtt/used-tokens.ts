@@ -13,8 +13,8 @@ const MAX_REMEMBERED = 500_000;
 const MAX_PER_DEVICE = 1_000;
 
 /**
- * Session tokens that opened a session in the last 120 s. Bounds how many the store has to keep, and refuses a token that
- * is used twice at the same time. The store has all fresh tokens.
+ * Session tokens that opened a session in the last 120 s. Bounds how many the store has to keep, and refuses a token
+ * that is used twice at the same time. The store has all fresh tokens.
  */
 export class UsedTokens {
   /** Ordered by `usedAt`: a token's timestamp may be far from the service's time while a clock is corrected. */

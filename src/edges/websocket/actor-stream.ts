@@ -27,8 +27,8 @@ export const transitionFields: FieldSchemas = {
 };
 
 /**
- * `/ws/actors` (contract §6): transitions that changed an actor's state, and events caused by users even if they did not.
- * Frequent device reports that leave the state unchanged are not sent.
+ * `/ws/actors` (contract §6): transitions that changed an actor's state, and events caused by users even if they did
+ * not. Frequent device reports that leave the state unchanged are not sent.
  */
 export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransitions'> }): UpdateStream => ({
   path: '/ws/actors',

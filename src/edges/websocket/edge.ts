@@ -36,8 +36,8 @@ export interface WebSocketParts {
 /** The server-to-client update streams `/ws/state` and `/ws/actors` (contract §6). */
 export interface WebSocketEdge extends SizeReporter {
   /**
-   * For the HTTP server's `upgrade` event; an unknown path gets 404. The query is removed from the request's URL at once,
-   * because it contains the credential.
+   * For the HTTP server's `upgrade` event; an unknown path gets 404. The query is removed from the request's URL at
+   * once, because it contains the credential.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   /** Open connections, those that conflate, the updates pending for them, and bytes buffered in all sockets. */

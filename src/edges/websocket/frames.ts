@@ -14,8 +14,8 @@ const CHUNK_BYTES = 64 * 1024;
  */
 const BLOCK_BYTES = 8 * 1024;
 /**
- * Texts of at least `minUnits` UTF-16 units and at most `maxBytes` bytes have a header of `headerBytes`, and take at most a
- * quarter of a block.
+ * Texts of at least `minUnits` UTF-16 units and at most `maxBytes` bytes have a header of `headerBytes`, and take at
+ * most a quarter of a block.
  */
 const MEDIUM = { minUnits: 126, maxBytes: BLOCK_BYTES / 4, headerBytes: 4 };
 

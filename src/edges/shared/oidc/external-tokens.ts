@@ -71,8 +71,8 @@ export type ProofOfSubject = Proof & {
 };
 
 /**
- * The scopes as one string. RFC 8693 §4.2 calls the claim `scope`; Microsoft Entra and Okta use `scp`, a string or a list.
- * Any other type is returned unchanged, and refused by the caller.
+ * The scopes as one string. RFC 8693 §4.2 calls the claim `scope`; Microsoft Entra and Okta use `scp`, a string or a
+ * list. Any other type is returned unchanged, and refused by the caller.
  */
 function scopeClaim({ scope, scp }: JWTPayload): unknown {
   if (scope !== undefined) return scope;
