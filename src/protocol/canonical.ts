@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
 import type { Json } from '../domain/values.ts';
 
-/** The eleven fields that a signature covers (specification §5.9). Names are the wire's. */
+/** The eleven fields that a signature covers (specification §5.9), by their wire names. */
 export interface CanonicalFields {
   version: string;
   device_id: string;
@@ -19,10 +19,10 @@ export interface CanonicalFields {
   payload_hash: string;
 }
 
-/** What tells a message from others and says when it was sent. */
+/** The fields that identify a message and give its send time. */
 export type MessageIdentity = Pick<CanonicalFields, 'message_id' | 'sequence_number' | 'timestamp'>;
 
-/** Longest of the fields that are text, in UTF-16 units. */
+/** Maximum length of a text field, in UTF-16 units. */
 export const MAX_FIELD_LENGTH = 256;
 
 /** Specification §5.9: exactly eleven fields, in this order. */
@@ -40,13 +40,13 @@ export const canonicalFieldNames = [
   'payload_hash',
 ] as const satisfies readonly (keyof CanonicalFields)[];
 
-/** The RFC 8785 (JCS) form. The value is JSON that passed `parseJson` or `checkJson`; NaN and lone surrogates throw. */
+/** The RFC 8785 (JCS) form. The value must have passed `parseJson` or `checkJson`; NaN and lone surrogates throw. */
 export function canonicalPayload(value: Json): string {
-  // ECMAScript writes numbers and strings as RFC 8785 does: where the keys are in order, only white space could differ.
+  // ECMAScript formats numbers and strings as RFC 8785 does, so for sorted keys `JSON.stringify` is already canonical.
   return isInOrder(value) ? JSON.stringify(value) : (canonicalize(value) as string);
 }
 
-/** Whether every object's keys come in UTF-16 order; false as well for what `canonicalize` would refuse. */
+/** Whether the keys of every object are in UTF-16 order. Also false for values that `canonicalize` rejects. */
 function isInOrder(value: Json): boolean {
   if (typeof value === 'string') return value.isWellFormed();
   if (typeof value === 'number') return Number.isFinite(value);
@@ -60,7 +60,7 @@ function isInOrder(value: Json): boolean {
   return true;
 }
 
-/** SHA-256 of the canonical form, lower-case hex. */
+/** SHA-256 of the payload's canonical form, lower-case hex. */
 export function payloadHash(payload: Json): string {
   return sha256Hex(canonicalPayload(payload));
 }
@@ -69,7 +69,7 @@ export function sha256Hex(text: string | Uint8Array): string {
   return hash('sha256', text, 'hex');
 }
 
-/** What is signed: the eleven fields joined by `|`. That no field holds a `|` is the envelope's business. */
+/** The signed text: the eleven fields joined by `|`. The envelope check ensures that no field contains a `|`. */
 export function canonicalString(fields: Readonly<Record<keyof CanonicalFields, string | number>>): string {
   return `${fields.version}|${fields.device_id}|${fields.tenant_id}|${fields.client_id}|${fields.message_id}|${fields.request_id}|${fields.sequence_number}|${fields.timestamp}|${fields.nonce}|${fields.message_type}|${fields.payload_hash}`;
 }

@@ -3,38 +3,46 @@ import type { JsonObject } from '../domain/values.ts';
 import { MAX_FIELD_LENGTH } from './canonical.ts';
 import { PROTOCOL_VERSION } from './constants.ts';
 
-// What `readEnvelope` takes, for readers: the check itself is written out, because it runs for every message and tells
-// apart why it refuses. A test holds the two together.
+// JSON Schema of the envelopes that `readEnvelope` accepts, for documentation. The check itself is hand-written, because
+// it runs for every message and distinguishes the reasons for a refusal. A test keeps the two consistent.
 
 const text = { type: 'string', maxLength: MAX_FIELD_LENGTH, pattern: '^[^|]*$' } as const;
 
-/** The eleven canonical fields in their order, and what stands beside them. */
+/** The eleven canonical fields in signing order, then the unsigned fields. */
 const properties: JsonObject = {
-  version: { ...text, description: 'Another one is `VERSION_UNSUPPORTED`', examples: [PROTOCOL_VERSION] },
+  version: {
+    ...text,
+    description: 'Any other version is refused with `VERSION_UNSUPPORTED`',
+    examples: [PROTOCOL_VERSION],
+  },
   device_id: { ...text, format: 'uuid' },
   tenant_id: { ...text, format: 'uuid' },
   client_id: {
     ...text,
-    description: "The session's client identifier; from the cloud, that of the session it writes to",
+    description: 'Client identifier of the session. In messages from the cloud: of the session the message is sent to',
   },
   message_id: {
     ...text,
     minLength: 1,
-    description: 'Kept when the message is sent again. A command has the one that its 202 told.',
+    description:
+      'Unchanged when the message is sent again. A command has the `message_id` that its 202 response returned.',
   },
   request_id: {
     ...text,
     description:
-      'A device may leave it empty. From the cloud: the `X-Request-ID` of the request behind a command, else the ' +
-      '`message_id` that is answered.',
+      'A device may leave it empty. In messages from the cloud: the `X-Request-ID` of the request that sent a command, ' +
+      'otherwise the `message_id` of the message being answered.',
   },
-  sequence_number: { ...count, description: 'Counts up: for good from the device, in each session from the cloud' },
-  timestamp: { ...count, description: 'Epoch milliseconds, within five minutes of the receiver' },
-  nonce: { ...text, description: 'Fresh random text; 12 bytes in base64url are plenty' },
+  sequence_number: {
+    ...count,
+    description: 'Increases: permanently in messages from the device, within a session in messages from the cloud',
+  },
+  timestamp: { ...count, description: "Epoch milliseconds, within five minutes of the receiver's clock" },
+  nonce: { ...text, description: 'Fresh random text; 12 random bytes in base64url are sufficient' },
   message_type: text,
   payload_hash: { ...text, description: 'SHA-256, in lower-case hex, of the payload in its RFC 8785 (JCS) form' },
   payload: { type: 'object', description: 'Unknown fields are ignored' },
-  key_version: { ...count, minimum: 1, description: 'Of the key that opened the session' },
+  key_version: { ...count, minimum: 1, description: 'Version of the key that opened the session' },
   signature: {
     type: 'string',
     description:
@@ -45,7 +53,7 @@ const properties: JsonObject = {
 export const envelopeSchema: JsonObject = {
   type: 'object',
   description:
-    'Every message, both ways: one JSON object of at most 64 KiB. Unknown fields are ignored and not signed.',
+    'Every message, in both directions: one JSON object of at most 64 KiB. Unknown fields are ignored and not signed.',
   properties,
   required: Object.keys(properties),
 };

@@ -23,37 +23,37 @@ import {
 import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
 import { type CloudMessageType, cloudMessageTypes, type DeviceChannel } from './topics.ts';
 
-/** The session in which a message arrives, as its CONNECT settled it. */
+/** The session in which a message arrives, as established by its CONNECT. */
 export interface MessageSession {
   deviceId: string;
   tenantId: string;
   /** The CONNECT's client identifier. */
   clientId: string;
-  /** The key that opened the session; no other counts in it. */
+  /** The key that opened the session; signatures by other keys are refused. */
   key: VerifyingKey;
   keyVersion: number;
-  /** What `plainSession` makes of it: with that, messages in the plain form are checked in less time. */
+  /** Result of `fastPathSession`: enables the fast path for canonical envelopes. */
   fastPath?: FastPathSession | null;
 }
 
-/** A message whose envelope is right. Its sequence number is still to be judged, and after that its `body`. */
+/** A message with a valid envelope. The caller checks its sequence number next, then its `body`. */
 export interface CheckedMessage<Body, Fields = CanonicalFields> {
   fields: Fields;
   payload: JsonObject;
-  /** The RFC 8785 form of the payload, where the message's own bytes are known to be it: a view of them. */
+  /** A view of the payload in the message's bytes, if they are known to be its RFC 8785 form. */
   canonical?: Uint8Array;
   keyVersion: number;
-  /** The payload by its own fields; a refusal of it (`PAYLOAD_INVALID`) counts only after the sequence number. */
+  /** The result of the payload check. `PAYLOAD_INVALID` applies only after the sequence number was accepted. */
   body: PayloadResult<Body>;
 }
 
 export interface MessageRefusal {
   code: MessageRefusalCode;
-  /** For the log and the device's record; never told to the device. */
+  /** For the log and the device's record; never sent to the device. */
   reason: string;
-  /** Absent where the message has none that an envelope could carry back. */
+  /** Absent if the message has no id that an envelope could carry. */
   messageId?: string;
-  /** Whether the session's key signed it: only then is the refusal told on `cmd`. */
+  /** Whether the session's key signed the message. Only then is the refusal sent on `cmd`. */
   signatureValid: boolean;
 }
 
@@ -61,7 +61,7 @@ export type MessageCheck<Body, Fields = CanonicalFields> =
   | { ok: true; message: CheckedMessage<Body, Fields> }
   | { ok: false; refusal: MessageRefusal };
 
-/** Checks what a device published on `channel` of its own topic, in the contract's order up to the payload's hash. */
+/** Checks a message that a device published on `channel`, in the contract's order up to the payload's hash. */
 export function checkMessage(
   bytes: Uint8Array | string,
   session: MessageSession,
@@ -79,7 +79,7 @@ export function checkMessage(
   return { ok: true, message: { ...checked.message, fields: { message_id, sequence_number, timestamp } } };
 }
 
-/** The device's side: what it checks of a message on `cmd`. `keys` are its own secret, or the cloud's public keys. */
+/** Checks a message on `cmd`, on the device's side. `keys` are the device's secret, or the cloud's public keys. */
 export function checkCloudMessage(
   bytes: Uint8Array | string,
   session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'> & { keys: readonly VerifyingKey[] },
@@ -94,7 +94,7 @@ export interface OutgoingMessage {
   tenantId: string;
   clientId: string;
   messageId: string;
-  /** Empty where there is none. */
+  /** Empty if the message belongs to no request. */
   requestId: string;
   sequence: number;
   timestamp: EpochMs;
@@ -105,7 +105,7 @@ export interface OutgoingMessage {
   key: SigningKey;
 }
 
-/** The text of a signed envelope. Throws when a field holds a `|`, which no receiver would take. */
+/** Composes and signs an envelope. Throws if a field contains a `|`, which every receiver refuses. */
 export function composeMessage(message: OutgoingMessage): string {
   const payload = canonicalPayload(message.payload);
   const fields: CanonicalFields = {
@@ -123,7 +123,7 @@ export function composeMessage(message: OutgoingMessage): string {
   };
   for (const name of canonicalFieldNames) {
     const value = fields[name];
-    if (typeof value === 'string' && value.includes('|')) throw new TypeError(`${name} holds a |`);
+    if (typeof value === 'string' && value.includes('|')) throw new TypeError(`${name} must not contain |`);
   }
   const signature = signText(message.key, canonicalString(fields));
   const head = JSON.stringify({ ...fields, key_version: message.keyVersion, signature });
@@ -133,7 +133,7 @@ export function composeMessage(message: OutgoingMessage): string {
 interface Rules {
   session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'>;
   keys: readonly VerifyingKey[];
-  /** Null where the key's version is not checked: a device knows its keys by themselves. */
+  /** Null if the key's version is not checked: a device identifies its keys by trying them. */
   keyVersion: number | null;
   types: readonly string[];
   now: EpochMs;
@@ -159,17 +159,18 @@ function check<Body>(
   const refuse = (code: MessageRefusalCode, reason: string) => refusal(code, reason, json.value, rules.keys);
 
   if (fields.version !== PROTOCOL_VERSION) return refuse('VERSION_UNSUPPORTED', `version is not ${PROTOCOL_VERSION}`);
-  if (!rules.types.includes(fields.message_type)) return refuse('TYPE_MISMATCH', "message_type is not the channel's");
+  if (!rules.types.includes(fields.message_type))
+    return refuse('TYPE_MISMATCH', 'message_type does not match the channel');
   const { session } = rules;
   if (fields.tenant_id !== session.tenantId || fields.device_id !== session.deviceId) {
-    return refuse('IDENTITY_MISMATCH', "tenant_id or device_id is not the session's");
+    return refuse('IDENTITY_MISMATCH', 'tenant_id or device_id does not match the session');
   }
-  if (fields.client_id !== session.clientId) return refuse('SESSION_MISMATCH', "client_id is not the session's");
+  if (fields.client_id !== session.clientId) return refuse('SESSION_MISMATCH', 'client_id does not match the session');
   if (Math.abs(rules.now - fields.timestamp) > MESSAGE_SKEW_MS) {
     return refuse('TIMESTAMP_SKEWED', 'timestamp is more than five minutes off');
   }
   if (rules.keyVersion !== null && keyVersion !== rules.keyVersion) {
-    return refuse('SIGNATURE_INVALID', "key_version is not the session's");
+    return refuse('SIGNATURE_INVALID', 'key_version does not match the session');
   }
   const signed = canonicalString(fields);
   if (!rules.keys.some((key) => verifyText(key, signed, signature))) {
@@ -181,7 +182,8 @@ function check<Body>(
   }
   const { canonical } = json;
   const payloadDigest = canonical === undefined ? payloadHash(payload) : sha256Hex(canonical);
-  if (fields.payload_hash !== payloadDigest) return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash is not of payload');
+  if (fields.payload_hash !== payloadDigest)
+    return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash does not match payload');
   const body = read(payload, fields.message_type);
   return {
     ok: true,
@@ -189,28 +191,28 @@ function check<Body>(
   };
 }
 
-/** The envelope, or what is wrong with its shape. Fields beyond the known ones are not signed, and are ignored. */
+/** The envelope, or the reason why it is malformed. Unknown fields are not signed and are ignored. */
 function readEnvelope(value: Json): Envelope | string {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'not an object';
   for (const name of canonicalFieldNames) {
     const field = value[name];
     if (name === 'sequence_number' || name === 'timestamp') {
-      if (!isCount(field)) return `${name} is no whole number`;
+      if (!isCount(field)) return `${name} is not a whole number`;
     } else if (typeof field !== 'string' || field.length > MAX_FIELD_LENGTH) {
-      return `${name} is no text`;
+      return `${name} is not a string`;
     } else if (field.includes('|')) {
-      return `${name} holds a |`;
+      return `${name} contains a |`;
     }
   }
   if (value.message_id === '') return 'message_id is empty';
   const { payload, key_version: keyVersion, signature } = value;
-  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) return 'payload is no object';
-  if (!isCount(keyVersion) || keyVersion === 0) return 'key_version is no positive whole number';
-  if (typeof signature !== 'string') return 'signature is no text';
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) return 'payload is not an object';
+  if (!isCount(keyVersion) || keyVersion === 0) return 'key_version is not a positive whole number';
+  if (typeof signature !== 'string') return 'signature is not a string';
   return { fields: fieldsOf(value as unknown as CanonicalFields), payload, keyVersion, signature };
 }
 
-/** The eleven alone. Written out because it runs for every message. */
+/** The eleven signed fields. Written out, not looped, because it runs for every message. */
 function fieldsOf(sent: CanonicalFields): CanonicalFields {
   return {
     version: sent.version,
@@ -234,21 +236,21 @@ function isCount(value: unknown): value is number {
 function refusal(
   code: MessageRefusalCode,
   reason: string,
-  seen: unknown,
+  parsed: unknown,
   keys: readonly VerifyingKey[],
 ): { ok: false; refusal: MessageRefusal } {
-  const messageId = echoableId(seen);
-  const signatureGood = isSignedBy(keys, seen);
+  const messageId = echoableId(parsed);
+  const signatureValid = isSignedBy(keys, parsed);
   return {
     ok: false,
-    refusal: { code, reason, signatureValid: signatureGood, ...(messageId === null ? {} : { messageId }) },
+    refusal: { code, reason, signatureValid, ...(messageId === null ? {} : { messageId }) },
   };
 }
 
-/** Whether a key signed the fields as they were sent, whatever else is wrong with the message. */
-function isSignedBy(keys: readonly VerifyingKey[], seen: unknown): boolean {
-  if (typeof seen !== 'object' || seen === null) return false;
-  const sent = seen as Record<string, unknown>;
+/** Whether one of the keys signed the fields as sent, regardless of other faults in the message. */
+function isSignedBy(keys: readonly VerifyingKey[], parsed: unknown): boolean {
+  if (typeof parsed !== 'object' || parsed === null) return false;
+  const sent = parsed as Record<string, unknown>;
   const { signature } = sent;
   if (typeof signature !== 'string') return false;
   for (const name of canonicalFieldNames) {
@@ -258,10 +260,10 @@ function isSignedBy(keys: readonly VerifyingKey[], seen: unknown): boolean {
   return keys.some((key) => verifyText(key, text, signature));
 }
 
-/** The message's id, if the answer can carry it as `request_id` and in its payload. */
-function echoableId(seen: unknown): string | null {
-  if (typeof seen !== 'object' || seen === null) return null;
-  const { message_id: id } = seen as Record<string, unknown>;
+/** The message's id, if the refusal can carry it as `request_id` and in its payload. */
+function echoableId(parsed: unknown): string | null {
+  if (typeof parsed !== 'object' || parsed === null) return null;
+  const { message_id: id } = parsed as Record<string, unknown>;
   if (typeof id !== 'string' || id === '' || id.length > MAX_FIELD_LENGTH) return null;
   return id.includes('|') || id.includes('\0') || !id.isWellFormed() ? null : id;
 }

@@ -1,5 +1,5 @@
-// Finds the members of a device's envelope in its plain form: ASCII without escapes and white space, each member once, in any
-// order, and no others. No text is made of any: bytes are compared with bytes, and copied, four at a time.
+// Finds the members of a canonical envelope from a device: ASCII without escapes or white space, each known member once, in
+// any order, and no others. No strings are created: bytes are compared with bytes and copied, four at a time.
 
 import { canonicalEnd, NO_MATCH } from '../domain/json/canonical-scan.ts';
 import { MAX_JSON_DEPTH } from '../domain/json/strict.ts';
@@ -15,7 +15,7 @@ const OPEN = 0x7b;
 const BAR = 0x7c;
 const CLOSE = 0x7d;
 
-// In the order in which they are signed, and mostly sent.
+// In signing order, which is also the usual order of the members in a message.
 const names = [...canonicalFieldNames, 'key_version', 'signature', 'payload'] as const;
 const CLIENT_ID = 3;
 export const MESSAGE_ID = 4;
@@ -35,46 +35,46 @@ const NUMBERS = bit(SEQUENCE_NUMBER) | bit(TIMESTAMP) | bit(KEY_VERSION);
 const TEXTS = ALL & ~NUMBERS & ~bit(PAYLOAD);
 
 const HASH_LENGTH = 64; // SHA-256 in hex
-/** Of a number: as many as a double always holds. */
+/** Decimal digits that a double always represents exactly. */
 const MAX_DIGITS = 15;
-/** In bytes. What a longer message costs, its payload costs. */
-const LONGEST = 16_384;
-/** Bytes that are compared or copied at once; a text to compare has at least as many. */
-const STEP = 4;
+/** Longer messages take the slow path: there the payload dominates the cost. */
+const MAX_MESSAGE_BYTES = 16_384;
+/** Bytes that are compared or copied at once. A compared text has at least this length. */
+const STEP_BYTES = 4;
 
-// Nothing here is awaited, so one of each is enough.
-const message = new Uint8Array(LONGEST + MAX_FIELD_LENGTH + STEP);
+// Shared scratch buffers: nothing in this module awaits, so calls never overlap.
+const message = new Uint8Array(MAX_MESSAGE_BYTES + MAX_FIELD_LENGTH + STEP_BYTES);
 const messageView = new DataView(message.buffer);
-const writtenView = new DataView(signingBuffer.buffer, signingBuffer.byteOffset, signingBuffer.length);
+const signingView = new DataView(signingBuffer.buffer, signingBuffer.byteOffset, signingBuffer.length);
 
-/** Where each value stands, found last; texts without their quotes. */
+/** Start and end of each value that `findMembers` found last; texts without their quotes. */
 export const memberStarts = new Int32Array(names.length);
 export const memberEnds = new Int32Array(names.length);
 
-/** What every text signed in a session begins with: version, device, tenant and client, a `|` after each. */
+/** The common prefix of all texts signed in a session: version, device, tenant and client, each followed by `|`. */
 export interface SignedPrefix {
   bytes: Uint8Array;
-  /** Where each of the four begins, and the end. */
+  /** Start of each of the four parts, and the end. */
   offsets: readonly number[];
 }
 
-/** What stands before each value, of a text its first quote as well: one after another, and where each begins. */
+/** The bytes before each value (name, colon, opening quote of a text), concatenated. */
 const labelTexts = names.map((name, index) => `"${name}":${(TEXTS & bit(index)) === 0 ? '' : '"'}`);
 const labels = viewOf(labelTexts.join(''));
 const labelStarts = Int32Array.from(names, (_, index) => labelTexts.slice(0, index).join('').length);
 const labelLengths = Int32Array.from(labelTexts, (text) => text.length);
 const types = Object.fromEntries(deviceChannels.map((name) => [name, viewOf(name)])) as Record<DeviceChannel, DataView>;
 
-/** No quote, backslash or `|`, and nothing that is no printable ASCII. */
+/** 1 for printable ASCII except quote, backslash and `|`. */
 const isPlainByte = new Uint8Array(256);
 for (let byte = 0x20; byte < 0x7f; byte++) isPlainByte[byte] = /["\\|]/.test(String.fromCharCode(byte)) ? 0 : 1;
 
-/** Null where one of the four is not plain, too long for a field or too short to be compared. */
+/** Null if a part has other than plain bytes, is too long for a field or too short to be compared. */
 export function signedPrefixOf(texts: readonly string[]): SignedPrefix | null {
   const parts = [0];
   for (const text of texts) {
     const bytes = Buffer.from(text);
-    if (bytes.length < STEP || bytes.length > MAX_FIELD_LENGTH || !bytes.every((byte) => isPlainByte[byte] === 1))
+    if (bytes.length < STEP_BYTES || bytes.length > MAX_FIELD_LENGTH || !bytes.every((byte) => isPlainByte[byte] === 1))
       return null;
     parts.push((parts.at(-1) as number) + bytes.length + 1);
   }
@@ -82,15 +82,16 @@ export function signedPrefixOf(texts: readonly string[]): SignedPrefix | null {
 }
 
 /**
- * Whether `bytes` are an envelope in its plain form, of this opening and type: then `starts` and `ends` hold where its
- * members are. Of `payload_hash` and `signature` the length alone is known, and of `payload` what `canonicalEnd` says.
+ * Whether `bytes` are a canonical envelope with this prefix and type. If so, `memberStarts` and `memberEnds` hold the
+ * positions of its members. Of `payload_hash` and `signature` only the length is checked, of `payload` only what
+ * `canonicalEnd` guarantees.
  */
-export function findMembers(bytes: Uint8Array, opening: SignedPrefix, channel: DeviceChannel): boolean {
+export function findMembers(bytes: Uint8Array, prefix: SignedPrefix, channel: DeviceChannel): boolean {
   const last = bytes.length - 1;
-  // Neither a name nor a number has a closing brace in it, so none goes on beyond the end.
-  if (last >= LONGEST || bytes[0] !== OPEN || bytes[last] !== CLOSE) return false;
+  // The last byte is a closing brace, which occurs in no name or number, so none of them extends beyond the end.
+  if (last >= MAX_MESSAGE_BYTES || bytes[0] !== OPEN || bytes[last] !== CLOSE) return false;
   message.set(bytes);
-  signingBuffer.set(opening.bytes, SIGNING_BUFFER_START);
+  signingBuffer.set(prefix.bytes, SIGNING_BUFFER_START);
   let found = 0;
   let at = 0;
   let name = PAYLOAD;
@@ -99,7 +100,7 @@ export function findMembers(bytes: Uint8Array, opening: SignedPrefix, channel: D
     if (name === NO_MATCH || (found & bit(name)) !== 0) return false;
     found |= bit(name);
     const start = at + 1 + (labelLengths[name] as number);
-    const end = valueEnd(bytes, name, start, opening, channel);
+    const end = valueEnd(bytes, name, start, prefix, channel);
     if (end === NO_MATCH) return false;
     memberStarts[name] = start;
     memberEnds[name] = end;
@@ -109,21 +110,21 @@ export function findMembers(bytes: Uint8Array, opening: SignedPrefix, channel: D
   return at === last && found === ALL;
 }
 
-/** Puts together in `written` what was signed, and answers where it ends. */
-export function writeSignedText(opening: SignedPrefix): number {
-  let at = SIGNING_BUFFER_START + opening.bytes.length;
+/** Assembles the signed text in `signingBuffer` and returns its end. */
+export function writeSignedText(prefix: SignedPrefix): number {
+  let at = SIGNING_BUFFER_START + prefix.bytes.length;
   for (let name = MESSAGE_ID; name <= PAYLOAD_HASH; name++) {
     const start = memberStarts[name] as number;
     const length = (memberEnds[name] as number) - start;
-    // What is copied beyond the end is written over.
-    for (let i = 0; i < length; i += STEP) writtenView.setInt32(at + i, messageView.getInt32(start + i));
+    // The last step may copy beyond the end; the next member overwrites those bytes.
+    for (let i = 0; i < length; i += STEP_BYTES) signingView.setInt32(at + i, messageView.getInt32(start + i));
     at += length;
     signingBuffer[at++] = BAR;
   }
   return at - 1;
 }
 
-/** The number that was found under `name`. */
+/** The value of the number member `name`. */
 export function numberOf(bytes: Uint8Array, name: number): number {
   const end = memberEnds[name] as number;
   let number = 0;
@@ -131,7 +132,7 @@ export function numberOf(bytes: Uint8Array, name: number): number {
   return number;
 }
 
-/** Which name stands at `start`, with its colon; `guess` is tried first. */
+/** The member whose label is at `start`; `guess` is tried first. */
 function nameAt(start: number, guess: number): number {
   if (isLabel(start, guess)) return guess;
   for (let name = 0; name < names.length; name++) if (isLabel(start, name)) return name;
@@ -142,18 +143,18 @@ function isLabel(start: number, name: number): boolean {
   return isSame(start, labels, labelStarts[name] as number, labelLengths[name] as number);
 }
 
-/** The index after the value, without its quote. It may be beyond the end, where nothing goes on. */
+/** The index after the value, excluding its quote. It may be beyond the end, where no further member matches. */
 function valueEnd(
   bytes: Uint8Array,
   name: number,
   start: number,
-  opening: SignedPrefix,
+  prefix: SignedPrefix,
   channel: DeviceChannel,
 ): number {
   if (name <= CLIENT_ID) {
-    const from = opening.offsets[name] as number;
-    const length = (opening.offsets[name + 1] as number) - 1 - from;
-    return isSame(start, writtenView, SIGNING_BUFFER_START + from, length) ? start + length : NO_MATCH;
+    const from = prefix.offsets[name] as number;
+    const length = (prefix.offsets[name + 1] as number) - 1 - from;
+    return isSame(start, signingView, SIGNING_BUFFER_START + from, length) ? start + length : NO_MATCH;
   }
   if ((NUMBERS & bit(name)) !== 0) return numberEnd(bytes, start);
   switch (name) {
@@ -173,12 +174,12 @@ function valueEnd(
 }
 
 /**
- * Whether the message has at `start` what `view` has at `from`. The last four bytes may be some of those before. Beyond
- * the end there is something of a message before: whoever asks goes on in the bytes themselves, which end there.
+ * Whether the message at `start` equals `view` at `from`. The last step of four bytes may overlap the one before. Bytes
+ * beyond the end are left over from an earlier message; that is safe, because callers continue in `bytes`, which end there.
  */
 function isSame(start: number, view: DataView, from: number, length: number): boolean {
-  const lastStep = length - STEP;
-  for (let i = 0; i < lastStep; i += STEP) {
+  const lastStep = length - STEP_BYTES;
+  for (let i = 0; i < lastStep; i += STEP_BYTES) {
     if (messageView.getInt32(start + i) !== view.getInt32(from + i)) return false;
   }
   return messageView.getInt32(start + lastStep) === view.getInt32(from + lastStep);
@@ -190,7 +191,7 @@ function textEnd(bytes: Uint8Array, start: number): number {
   return at;
 }
 
-/** Of a whole number as ECMAScript writes it. */
+/** The index after a whole number in the form that ECMAScript writes. */
 function numberEnd(bytes: Uint8Array, start: number): number {
   let at = start;
   for (let byte = bytes[at] as number; byte >= ZERO && byte <= NINE; byte = bytes[++at] as number);

@@ -1,5 +1,6 @@
-// Takes a device's message in its plain form, and makes no texts of what is only compared or signed. It refuses nothing: what
-// it does not take goes the long way (`envelope.ts`), which finds out what is wrong with it, if anything is.
+// Fast path for canonical envelopes from devices: verifies them on their bytes, without creating strings for members that
+// are only compared or signed. It never refuses a message: one that does not match goes to the slow path (`envelope.ts`),
+// which alone decides whether and why it is refused.
 
 import { hash } from 'node:crypto';
 import { parseCanonical } from '../domain/json/strict.ts';
@@ -29,7 +30,7 @@ import { type DevicePayload, type PayloadResult, readDevicePayload } from './pay
 import type { VerifyingKey } from './signature.ts';
 import type { DeviceChannel } from './topics.ts';
 
-/** What a session knows of its messages before they come. */
+/** The parts of a session's messages that are known in advance. */
 export interface FastPathSession {
   signedPrefix: SignedPrefix;
   pads: HmacPads;
@@ -44,7 +45,7 @@ export interface FastPathMessage {
   body: PayloadResult<DevicePayload>;
 }
 
-/** Null where every message of the session goes the long way: its key is no HMAC key, or its ids are not plain. */
+/** Null if the session cannot use the fast path: its key is not an HMAC key, or an id needs JSON escapes. */
 export function fastPathSession(session: {
   deviceId: string;
   tenantId: string;
@@ -54,11 +55,11 @@ export function fastPathSession(session: {
 }): FastPathSession | null {
   const { deviceId, tenantId, clientId, key, keyVersion } = session;
   if (key.alg !== 'hmac-sha256' || keyVersion < 1) return null;
-  const opening = signedPrefixOf([PROTOCOL_VERSION, deviceId, tenantId, clientId]);
-  return opening === null ? null : { signedPrefix: opening, pads: padsOf(key.material), keyVersion };
+  const signedPrefix = signedPrefixOf([PROTOCOL_VERSION, deviceId, tenantId, clientId]);
+  return signedPrefix === null ? null : { signedPrefix, pads: padsOf(key.material), keyVersion };
 }
 
-/** The message, if it is in its plain form and passes every check that `checkMessage` makes; else null. */
+/** The message, if it is a canonical envelope and passes every check of `checkMessage`; otherwise null. */
 export function readFastPathMessage(
   bytes: Buffer,
   session: FastPathSession,
@@ -93,7 +94,7 @@ function isWithinLimits(): boolean {
 
 const lengthOf = (name: number): number => (memberEnds[name] as number) - (memberStarts[name] as number);
 
-/** Whether the SHA-256 of `text` stands in `bytes` at `start`, in lower-case hex. */
+/** Whether `bytes` has the SHA-256 of `text` at `start`, in lower-case hex. */
 function isHashOf(text: Uint8Array, bytes: Uint8Array, start: number): boolean {
   const digest = hash('sha256', text, 'hex');
   for (let i = 0; i < digest.length; i++) if (digest.charCodeAt(i) !== bytes[start + i]) return false;

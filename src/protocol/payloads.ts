@@ -6,7 +6,7 @@ import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import { PROTOCOL_VERSION } from './constants.ts';
 import type { CloudMessageType, DeviceChannel } from './topics.ts';
 
-// Field names are the wire's (contract §4, "Payloads").
+// Payloads of messages, with the wire's field names (contract §4, "Payloads").
 
 export interface HelloPayload {
   protocol: typeof PROTOCOL_VERSION;
@@ -25,13 +25,13 @@ export interface HeartbeatPayload {
 }
 
 export interface StatePayload {
-  /** A JSON Merge Patch, or the whole state when `full`. */
+  /** A JSON Merge Patch, or the complete state if `full`. */
   state: JsonObject;
   full?: boolean;
 }
 
 export interface CmdAckPayload {
-  /** Any text: one that names no command is `UNKNOWN_COMMAND`, even where it is no UUID. */
+  /** Any text. An id without a command is refused with `UNKNOWN_COMMAND`, even if it is not a UUID. */
   command_id: string;
   status: AckStatus;
   progress?: number;
@@ -45,7 +45,7 @@ export interface CmdPayload {
   action: string;
   params: JsonObject;
   issued_at: EpochMs;
-  /** A device does not start the command after this. */
+  /** A device does not start the command after this time. */
   expires_at: EpochMs;
 }
 
@@ -60,18 +60,18 @@ export interface HelloAckPayload {
 
 export interface ErrorPayload {
   code: MessageRefusalCode;
-  /** Of the refused message; empty where it had none that could be repeated. */
+  /** Id of the refused message; empty if it had none that could be echoed. */
   message_id: string;
 }
 
-/** A device's payload after its own fields were checked, by channel. */
+/** A device's checked payload, by channel. */
 export type DevicePayload =
   | { channel: 'hello'; payload: HelloPayload }
   | { channel: 'heartbeat'; payload: HeartbeatPayload }
   | { channel: 'state'; payload: StatePayload }
   | { channel: 'cmd_ack'; payload: CmdAckPayload };
 
-/** What came on `cmd`, after its own fields were checked. */
+/** A checked payload of a message on `cmd`. */
 export type CloudPayload =
   | { type: 'cmd'; payload: CmdPayload }
   | { type: 'hello_ack'; payload: HelloAckPayload }
@@ -89,9 +89,9 @@ export const devicePayloads: {
   hello: {
     required: { protocol: { type: 'string', enum: [PROTOCOL_VERSION] } },
     optional: {
-      firmware: { type: 'string', description: 'The version that runs', examples: ['1.4.2'] },
+      firmware: { type: 'string', description: 'The running firmware version', examples: ['1.4.2'] },
       device_type: { type: 'string', examples: ['smart_light'] },
-      manifest_version: { ...count, description: 'Of the capability manifest it was built for' },
+      manifest_version: { ...count, description: 'Version of the capability manifest it was built for' },
       uptime_s: amount,
     },
   },
@@ -106,20 +106,24 @@ export const devicePayloads: {
   },
   state: {
     required: {
-      state: { type: 'object', description: 'A JSON Merge Patch (RFC 7396) of what is known, or the whole state' },
+      state: { type: 'object', description: 'A JSON Merge Patch (RFC 7396) of the known state, or the complete state' },
     },
-    optional: { full: { type: 'boolean', description: '`state` replaces all that is known' } },
+    optional: { full: { type: 'boolean', description: '`state` replaces the known state' } },
   },
   cmd_ack: {
     required: {
-      command_id: { type: 'string', description: 'As `cmd` had it; another text is `UNKNOWN_COMMAND`', format: 'uuid' },
+      command_id: {
+        type: 'string',
+        description: 'From the `cmd` message; an unknown id is refused with `UNKNOWN_COMMAND`',
+        format: 'uuid',
+      },
       status: { type: 'string', enum: ackStatuses },
     },
     optional: {
-      progress: { type: 'number', description: 'As the device counts it' },
-      result: { description: 'Any JSON; kept with the command' },
-      error: { type: 'string', description: 'Why it failed, for a person' },
-      state: { type: 'object', description: 'Merged as a report, whatever the status' },
+      progress: { type: 'number', description: 'Progress, in a unit that the device chooses' },
+      result: { description: 'Any JSON; stored with the command' },
+      error: { type: 'string', description: 'Human-readable reason for a failure' },
+      state: { type: 'object', description: 'Merged like a state report, regardless of the status' },
     },
   },
 };
@@ -133,31 +137,34 @@ export const cloudPayloads: {
     required: {
       command_id: { type: 'string', format: 'uuid' },
       action: { type: 'string', examples: ['set_brightness'] },
-      params: { type: 'object', description: "As the action's `paramSchema` says" },
-      issued_at: { ...time, description: 'When it was dispatched, in epoch milliseconds' },
-      expires_at: { ...time, description: 'A device does not start it after this; epoch milliseconds' },
+      params: { type: 'object', description: "Valid by the action's `paramSchema`" },
+      issued_at: { ...time, description: 'Time of dispatch, epoch milliseconds' },
+      expires_at: { ...time, description: 'A device does not start the command after this time; epoch milliseconds' },
     },
     optional: {},
   },
   hello_ack: {
     required: {
       server_time: time,
-      last_sequence: { ...count, description: 'The highest number accepted so far; go on from the next' },
-      heartbeat_s: { type: 'number', exclusiveMinimum: 0, description: 'Send a heartbeat this often' },
+      last_sequence: { ...count, description: 'The highest sequence number accepted so far; continue with the next' },
+      heartbeat_s: { type: 'number', exclusiveMinimum: 0, description: 'Heartbeat interval in seconds' },
       key_version: count,
       cloud_public_keys: {
         type: 'array',
         items: { type: 'string' },
-        description: 'Ed25519, 32 raw bytes in base64url: what signs messages to Ed25519 devices',
+        description: 'Ed25519 public keys, 32 raw bytes in base64url; they verify messages to Ed25519 devices',
       },
     },
     optional: {},
   },
   error: {
-    // Any text: a device that is older than a code still has to understand the message.
+    // The code is any text: a device must also understand messages with codes newer than its firmware.
     required: {
       code: { type: 'string', description: 'Why the message was refused' },
-      message_id: { type: 'string', description: 'Of the refused message; empty where it had none to repeat' },
+      message_id: {
+        type: 'string',
+        description: 'Id of the refused message; empty if it had none that could be echoed',
+      },
     },
     optional: {},
   },
@@ -177,18 +184,18 @@ const cloudFaults: Record<CloudMessageType, (payload: JsonObject) => string | nu
 
 export type PayloadResult<T> = { ok: true; value: T } | { ok: false; reason: string };
 
-/** Checks a device's payload: unknown fields are left alone, a missing or mistyped one refuses it (`PAYLOAD_INVALID`). */
+/** Checks a device's payload: unknown fields are ignored, a missing or mistyped field is `PAYLOAD_INVALID`. */
 export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): PayloadResult<DevicePayload> {
   const fault = deviceFaults[channel](payload);
-  // The shape was checked field by field: this is the one place that turns JSON into the channel's type.
+  // The fields were checked above: this is the only cast from JSON to the channel's type.
   return fault === null
     ? { ok: true, value: { channel, payload } as unknown as DevicePayload }
     : { ok: false, reason: fault };
 }
 
 /**
- * Where the state stands in the RFC 8785 form of its payload, of which `state` is the last member then; undefined where the payload
- * has other members than the two known ones.
+ * Position of the state in the RFC 8785 form of its payload, where `state` sorts last. Undefined if the payload has
+ * members other than `full` and `state`.
  */
 export function stateSpan(payload: StatePayload, canonical: Uint8Array): JsonSpan | undefined {
   const { full } = payload;
@@ -199,7 +206,7 @@ export function stateSpan(payload: StatePayload, canonical: Uint8Array): JsonSpa
   return { bytes: canonical, from: head.length, to: canonical.length - 1 };
 }
 
-/** The same for what the cloud sends on `cmd`. */
+/** Checks the payload of a message on `cmd`. */
 export function readCloudPayload(type: CloudMessageType, payload: JsonObject): PayloadResult<CloudPayload> {
   const fault = cloudFaults[type](payload);
   return fault === null

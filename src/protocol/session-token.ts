@@ -3,9 +3,9 @@ import { canonicalString, payloadHash } from './canonical.ts';
 import { PROTOCOL_VERSION, SESSION_SKEW_MS } from './constants.ts';
 import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
 
-/** A CONNECT's client identifier `<device_id>.<unix ms>.<nonce>` (contract §4, layer 1). */
+/** Client identifier of a CONNECT, `<device_id>.<unix ms>.<nonce>` (contract §4, layer 1). */
 export interface SessionToken {
-  /** The whole identifier; the caller remembers it, for it counts once. */
+  /** The full identifier. The caller must remember it: a token opens one session. */
   clientId: string;
   deviceId: string;
   timestamp: EpochMs;
@@ -23,18 +23,21 @@ const TOKEN = /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.
 
 const EMPTY_HASH = payloadHash({});
 
-/** Null for whatever has not exactly the token's shape. */
+/** Parses a client identifier; null unless it has exactly the form of a token. */
 export function parseSessionToken(clientId: string): SessionToken | null {
   const match = TOKEN.exec(clientId);
   if (match === null) return null;
   return { clientId, deviceId: match[1] as string, timestamp: Number(match[2]), nonce: match[3] as string };
 }
 
-/** Whether a token may open a session: within 120 s of one of the times, which differ while a clock is corrected. */
+/**
+ * Whether a token may open a session: its timestamp is within 120 s of one of the given times. There are several, because
+ * the service's clock and the reference clock differ while a correction is in progress.
+ */
 export const isFreshSession = (token: SessionToken, times: readonly EpochMs[]): boolean =>
   times.some((now) => Math.abs(now - token.timestamp) <= SESSION_SKEW_MS);
 
-/** What the password of a CONNECT signs. */
+/** The text that the password of a CONNECT signs. */
 export function sessionSigningText(token: SessionToken, tenantId: string): string {
   return canonicalString({
     version: PROTOCOL_VERSION,
@@ -52,21 +55,21 @@ export function sessionSigningText(token: SessionToken, tenantId: string): strin
 }
 
 /**
- * Whether the password is the key's signature for this token and tenant. Freshness (`isFreshSession`) and that a token
- * counts once are the caller's to check as well. A tenant that could shift the fields is false.
+ * Verifies that the password is the key's signature for this token and tenant. The caller also checks freshness
+ * (`isFreshSession`) and single use. A tenant id with a `|`, which could shift the signed fields, returns false.
  */
 export function verifySession(token: SessionToken, tenantId: string, password: string, key: VerifyingKey): boolean {
   return !tenantId.includes('|') && verifyText(key, sessionSigningText(token, tenantId), password);
 }
 
-/** What a device signs in with. `nonce` is 12 fresh random bytes in base64url. */
+/** The credentials that a device signs in with. `nonce` is 12 fresh random bytes in base64url. */
 export function sessionCredentials(
   device: { deviceId: string; tenantId: string; key: SigningKey },
   now: EpochMs,
   nonce: string,
 ): SessionCredentials {
   const token = parseSessionToken(`${device.deviceId}.${now}.${nonce}`);
-  if (token === null) throw new TypeError('a session needs a device id, a time in milliseconds and a 12-byte nonce');
+  if (token === null) throw new TypeError('session requires a device id, a time in milliseconds and a 12-byte nonce');
   const password = signText(device.key, sessionSigningText(token, device.tenantId));
   return { clientId: token.clientId, username: device.tenantId, password };
 }

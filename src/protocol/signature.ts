@@ -14,8 +14,8 @@ export const signingAlgs = ['hmac-sha256', 'ed25519'] as const;
 export type SigningAlg = (typeof signingAlgs)[number];
 
 /**
- * A key carries its algorithm: a message never chooses one (contract §4). The material is a `KeyObject`, which shows
- * nothing when it is printed. The secret of an HMAC key both signs and verifies.
+ * A key with its algorithm, so that a message never selects one (contract §4). The material is a `KeyObject`, which
+ * prints no secret. The secret of an HMAC key both signs and verifies.
  */
 export interface SigningKey {
   alg: SigningAlg;
@@ -30,11 +30,11 @@ export interface VerifyingKey {
 const KEY_PATTERN = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 const KEY_BYTES = 32;
 
-// An Ed25519 key in DER is a fixed head and the 32 raw bytes (RFC 8410).
-const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
-const SPKI_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
+// An Ed25519 key in DER is a fixed header and the 32 raw bytes (RFC 8410).
+const PKCS8_HEADER = Buffer.from('302e020100300506032b657004220420', 'hex');
+const SPKI_HEADER = Buffer.from('302a300506032b6570032100', 'hex');
 
-// The last character of a base64url text has unused bits; only zeros there are taken, so that a signature has one text.
+// The last base64url character has unused bits. They must be zero, so that each signature has exactly one text.
 const ED25519_TEXT = /^[A-Za-z0-9_-]{85}[AQgw]$/;
 
 /** A new `device_secret`: 32 random bytes, 43 characters. */
@@ -47,9 +47,9 @@ export function newNonce(): string {
   return publicRandom(12).toString('base64url');
 }
 
-/** The key a device signs with, from its `device_secret`. Throws when that is no 32 bytes in base64url. */
+/** A device's signing key, from its `device_secret`. Throws unless the secret is 32 bytes in base64url. */
 export function signingKey(alg: SigningAlg, secret: string): SigningKey {
-  if (!KEY_PATTERN.test(secret)) throw new TypeError('a device secret is 32 bytes in base64url');
+  if (!KEY_PATTERN.test(secret)) throw new TypeError('device secret must be 32 bytes in base64url');
   return {
     alg,
     material: alg === 'hmac-sha256' ? createSecretKey(Buffer.from(secret, 'ascii')) : privateKeyFromSeed(secret),
@@ -57,28 +57,28 @@ export function signingKey(alg: SigningAlg, secret: string): SigningKey {
 }
 
 /**
- * The key that signatures are checked with: for `hmac-sha256` from the device secret (keyed with its ASCII bytes, not
- * with what they decode to), for `ed25519` from the raw public key. Throws when that is no 32 bytes in base64url.
+ * The key that verifies signatures: for `hmac-sha256` from the device secret (its ASCII bytes, not the decoded ones), for
+ * `ed25519` from the raw public key. Throws unless the text is 32 bytes in base64url.
  */
 export function verifyingKey(alg: SigningAlg, keyText: string): VerifyingKey {
   if (alg === 'hmac-sha256') return signingKey(alg, keyText);
-  if (!KEY_PATTERN.test(keyText)) throw new TypeError('a public key is 32 bytes in base64url');
-  const der = Buffer.concat([SPKI_HEAD, Buffer.from(keyText, 'base64url')]);
+  if (!KEY_PATTERN.test(keyText)) throw new TypeError('public key must be 32 bytes in base64url');
+  const der = Buffer.concat([SPKI_HEADER, Buffer.from(keyText, 'base64url')]);
   return { alg, material: createPublicKey({ key: der, format: 'der', type: 'spki' }) };
 }
 
-/** The public key (32 raw bytes, base64url) of the Ed25519 key whose seed is `seed`. */
+/** The public key (32 raw bytes, base64url) of the Ed25519 key with this seed. */
 export function publicKeyFromSeed(seed: string): string {
   return publicKeyOf(privateKeyFromSeed(seed));
 }
 
-/** The raw public key of an Ed25519 key, base64url: what `cloud_public_keys` announces of the service's own. */
+/** The raw public key of the service's Ed25519 key, base64url, as announced in `cloud_public_keys`. */
 export function cloudPublicKey(key: SigningKey): string {
   return publicKeyOf(key.material);
 }
 
-// A public key of small order verifies signatures that nobody had to make. These are the y coordinates of the eight such
-// points, little-endian, and the two that can be written in a second, non-canonical way; the sign bit is left out.
+// A public key of small order accepts signatures made without a private key. These are the y coordinates of the eight
+// small-order points, little-endian and without the sign bit, including the two non-canonical encodings.
 const WEAK_Y = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
   '0100000000000000000000000000000000000000000000000000000000000000',
@@ -89,7 +89,7 @@ const WEAK_Y = new Set([
   'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
 ]);
 
-/** Whether a text is a usable Ed25519 public key: 32 raw bytes in base64url, and no point of small order. */
+/** Whether a text is a usable Ed25519 public key: 32 raw bytes in base64url, and not a point of small order. */
 export function isPublicKey(text: string): boolean {
   if (!KEY_PATTERN.test(text)) return false;
   const y = Buffer.from(text, 'base64url');
@@ -103,7 +103,7 @@ export function signText(key: SigningKey, text: string): string {
   return sign(null, Buffer.from(text), key.material).toString('base64url');
 }
 
-/** Whether `signature` is the key's over `text`; constant time for HMAC. Whatever is no signature at all is false. */
+/** Verifies `signature` over `text`, in constant time for HMAC. A malformed signature returns false. */
 export function verifyText(key: VerifyingKey, text: string, signature: string): boolean {
   if (key.alg === 'hmac-sha256') return verifyHmac(key.material, text, signature);
   if (!ED25519_TEXT.test(signature)) return false;
@@ -112,11 +112,11 @@ export function verifyText(key: VerifyingKey, text: string, signature: string): 
 
 function publicKeyOf(privateKey: KeyObject): string {
   const der = createPublicKey(privateKey).export({ format: 'der', type: 'spki' });
-  return der.subarray(SPKI_HEAD.length).toString('base64url');
+  return der.subarray(SPKI_HEADER.length).toString('base64url');
 }
 
 function privateKeyFromSeed(seed: string): KeyObject {
-  if (!KEY_PATTERN.test(seed)) throw new TypeError('an Ed25519 seed is 32 bytes in base64url');
-  const der = Buffer.concat([PKCS8_HEAD, Buffer.from(seed, 'base64url')]);
+  if (!KEY_PATTERN.test(seed)) throw new TypeError('Ed25519 seed must be 32 bytes in base64url');
+  const der = Buffer.concat([PKCS8_HEADER, Buffer.from(seed, 'base64url')]);
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
 }

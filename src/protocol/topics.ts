@@ -1,14 +1,14 @@
 import { PROTOCOL_ROOT } from './constants.ts';
 
-/** What a device publishes on; each carries messages of its own name as `message_type`. */
+/** Channels that a device publishes on. The channel's name is also the `message_type` of its messages. */
 export const deviceChannels = ['hello', 'heartbeat', 'state', 'cmd_ack'] as const;
 export type DeviceChannel = (typeof deviceChannels)[number];
 
-/** What a device subscribes: commands, `hello_ack` and `error` come on it. */
+/** The channel that a device subscribes to; it carries commands, `hello_ack` and `error`. */
 export const COMMAND_CHANNEL = 'cmd';
 export type Channel = DeviceChannel | typeof COMMAND_CHANNEL;
 
-/** What travels on `cmd`, cloud to device. */
+/** Types of messages on `cmd`, cloud to device. */
 export const cloudMessageTypes = ['cmd', 'hello_ack', 'error'] as const;
 export type CloudMessageType = (typeof cloudMessageTypes)[number];
 
@@ -26,7 +26,7 @@ export function deviceTopic(tenantId: string, deviceId: string, channel: Channel
   return `${PROTOCOL_ROOT}/${tenantId}/device/${deviceId}/${channel}`;
 }
 
-/** The parts of a topic of exactly this shape; null for every other text, wildcards included. */
+/** Splits a device topic into its parts; null for any other text, including wildcards. */
 export function parseTopic(topic: string): DeviceTopic | null {
   const match = TOPIC.exec(topic);
   if (match === null) return null;

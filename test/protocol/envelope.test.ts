@@ -320,8 +320,8 @@ describe('checkCloudMessage', () => {
 
 describe('composeMessage', () => {
   it('never writes a field with a |', () => {
-    expect(() => composeMessage({ ...message, requestId: 'a|b' })).toThrow('request_id holds a |');
-    expect(() => composeMessage({ ...message, messageId: '|' })).toThrow('message_id holds a |');
+    expect(() => composeMessage({ ...message, requestId: 'a|b' })).toThrow('request_id must not contain |');
+    expect(() => composeMessage({ ...message, messageId: '|' })).toThrow('message_id must not contain |');
   });
 
   it('writes what JSON must escape', () => {
