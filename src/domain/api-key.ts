@@ -1,6 +1,6 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-// `tk_<prefix>_<secret>` (contract §3). The prefix names the key, the secret is never kept.
+// API keys: `tk_<prefix>_<secret>` (contract §3). The prefix identifies the key; the secret is never stored.
 
 const KEY = /^tk_([A-Za-z0-9]{8})_[A-Za-z0-9_-]{43}$/;
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
@@ -20,17 +20,17 @@ export function newApiKey(): NewApiKey {
   return { prefix, key, hash: hashApiKey(key) };
 }
 
-/** Whether a text claims to be an API key, before it is looked up. */
+/** Whether a text has the prefix of an API key; it is not looked up. */
 export const isApiKey = (text: string): boolean => text.startsWith('tk_');
 
-/** The prefix by which a presented key is looked up; null for what no key looks like. */
+/** The prefix by which a presented key is looked up; null if the text does not have the form of a key. */
 export const apiKeyPrefix = (key: string): string | null => KEY.exec(key)?.[1] ?? null;
 
-/** SHA-256 of the whole key: 32 random bytes need no slow hash. */
+/** SHA-256 of the complete key. A slow hash is unnecessary for 32 random bytes. */
 export const hashApiKey = (key: string): string => hash('sha256', key, 'base64url');
 
-/** Whether `key` is the one that `kept` is the hash of, in constant time. */
-export function matchesHash(key: string, kept: string): boolean {
-  const [given, expected] = [Buffer.from(hashApiKey(key)), Buffer.from(kept)];
+/** Whether the hash of `key` equals `storedHash`, in constant time. */
+export function matchesHash(key: string, storedHash: string): boolean {
+  const [given, expected] = [Buffer.from(hashApiKey(key)), Buffer.from(storedHash)];
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

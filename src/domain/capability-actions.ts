@@ -1,16 +1,16 @@
 import type { Capability, SafetyClass } from './manifest.ts';
 import type { JsonObject } from './values.ts';
 
-/** An action as the registry knows it; a manifest's capability adds an id. */
+/** An action as the registry defines it; a manifest's capability adds an id. */
 export type ActionDefinition = Omit<Capability, 'id'>;
 
 interface Traits {
   params?: JsonObject;
-  /** Names of `params` that may be left out. */
+  /** Names of optional `params`. */
   optional?: string[];
   expects?: JsonObject;
   safety?: SafetyClass;
-  /** Seconds; the default is right for what answers at once. */
+  /** Verification time in seconds; the default suits actions that take effect at once. */
   within?: number;
 }
 
@@ -56,32 +56,34 @@ const flag: JsonObject = { type: 'boolean' };
 const given = (param: string): JsonObject => ({ $param: param });
 const percent = (of: string) => integer(0, 100, `${of}, percent`);
 
-/** Every category ends with these (contract §5). */
+/** Actions at the end of every category (contract §5). */
 export const maintenanceActions: ActionDefinition[] = [
   action('reboot', 'Restart the device', { safety: 'CRITICAL' }),
-  action('factory_reset', 'Erase all settings and return to the delivered state', { safety: 'CRITICAL' }),
+  action('factory_reset', 'Erase all settings and restore factory defaults', { safety: 'CRITICAL' }),
   action('update_firmware', 'Install a released firmware version', {
     params: { firmware_id: { type: 'string', minLength: 36, maxLength: 36, description: 'Id of a released version' } },
     safety: 'CRITICAL',
   }),
   action('rotate_key', 'Change the signing key', { safety: 'RESTRICTED' }),
-  action('revoke', 'Forget the tenant and its keys', { safety: 'RESTRICTED' }),
+  action('revoke', 'Remove the tenant and its keys from the device', { safety: 'RESTRICTED' }),
 ];
 
-const identify = action('identify', 'Blink or beep, to be found');
+const identify = action('identify', 'Blink or beep so that the device can be located');
 const turnOn = action('turn_on', 'Switch on', { expects: { on: true } });
 const turnOff = action('turn_off', 'Switch off', { expects: { on: false } });
-const toggle = action('toggle', 'Switch to the other of on and off');
-const childLock = action('set_child_lock', 'Lock or free the buttons on the device', {
+const toggle = action('toggle', 'Switch on if off, off if on');
+const childLock = action('set_child_lock', 'Lock or unlock the buttons on the device', {
   params: { enabled: flag },
   expects: { child_lock: given('enabled') },
 });
-const reportInterval = action('set_report_interval', 'How often readings are reported', {
+const reportInterval = action('set_report_interval', 'Set how often readings are reported', {
   params: { seconds: integer(1, 86_400, 'Seconds between two reports') },
   expects: { report_interval_s: given('seconds') },
 });
 
-/** The actions of each category, without the maintenance that all share. State names are those a device reports. */
+/**
+ * The actions of each category, without the shared maintenance actions. State names are those that a device reports.
+ */
 export const actionsByCategory = {
   light: [
     turnOn,
@@ -100,8 +102,8 @@ export const actionsByCategory = {
       params: { kelvin: integer(1_000, 12_000, 'Kelvin') },
       expects: { color_temperature: given('kelvin') },
     }),
-    action('set_effect', 'Start a light effect, or none', {
-      params: { effect: text(64, 'Name of an effect the light has; `none` ends it') },
+    action('set_effect', 'Start or end a light effect', {
+      params: { effect: text(64, 'Name of an effect of the light; `none` ends it') },
       expects: { effect: given('effect') },
     }),
     identify,
@@ -110,12 +112,12 @@ export const actionsByCategory = {
     turnOn,
     turnOff,
     toggle,
-    action('set_auto_off', 'Switch off by itself some time after switching on', {
-      params: { seconds: integer(0, 86_400, 'Seconds; 0 is never') },
+    action('set_auto_off', 'Switch off automatically some time after switching on', {
+      params: { seconds: integer(0, 86_400, 'Seconds; 0 disables it') },
       expects: { auto_off_s: given('seconds') },
     }),
     action('set_power_limit', 'Switch off above this power', {
-      params: { watts: integer(0, 25_000, 'Watts; 0 is no limit') },
+      params: { watts: integer(0, 25_000, 'Watts; 0 disables the limit') },
       expects: { power_limit_w: given('watts') },
     }),
     childLock,
@@ -128,11 +130,11 @@ export const actionsByCategory = {
       params: { celsius: number(5, 35, 'Degrees Celsius') },
       expects: { target_celsius: given('celsius') },
     }),
-    action('set_mode', 'Choose what the unit does', {
+    action('set_mode', 'Set the operating mode', {
       params: { mode: oneOf('off', 'heat', 'cool', 'auto', 'dry', 'fan_only') },
       expects: { mode: given('mode') },
     }),
-    action('set_fan_speed', 'Set the fan', {
+    action('set_fan_speed', 'Set the fan speed', {
       params: { speed: oneOf('auto', 'low', 'medium', 'high') },
       expects: { fan_speed: given('speed') },
     }),
@@ -140,7 +142,7 @@ export const actionsByCategory = {
       params: { percent: percent('Relative humidity') },
       expects: { target_humidity: given('percent') },
     }),
-    action('set_swing', 'Let the vanes swing, or hold them', {
+    action('set_swing', 'Start or stop swinging the vanes', {
       params: { enabled: flag },
       expects: { swing: given('enabled') },
     }),
@@ -150,20 +152,20 @@ export const actionsByCategory = {
     action('lock', 'Lock', { expects: { locked: true } }),
     action('unlock', 'Unlock', { expects: { locked: false }, safety: 'CRITICAL' }),
     action('unlatch', 'Pull the latch so that the door opens', { expects: { locked: false }, safety: 'CRITICAL' }),
-    action('set_auto_lock', 'Lock by itself some time after unlocking', {
-      params: { seconds: integer(0, 3_600, 'Seconds; 0 is never') },
+    action('set_auto_lock', 'Lock automatically some time after unlocking', {
+      params: { seconds: integer(0, 3_600, 'Seconds; 0 disables it') },
       expects: { auto_lock_s: given('seconds') },
     }),
-    action('set_privacy_mode', 'Ignore the keypad outside', {
+    action('set_privacy_mode', 'Disable the outside keypad', {
       params: { enabled: flag },
       expects: { privacy_mode: given('enabled') },
     }),
     identify,
   ],
   cover: [
-    action('open', 'Open wholly', { expects: { position: 100 }, within: 60 }),
-    action('close', 'Close wholly', { expects: { position: 0 }, within: 60 }),
-    action('stop', 'Stop where it is'),
+    action('open', 'Open completely', { expects: { position: 100 }, within: 60 }),
+    action('close', 'Close completely', { expects: { position: 0 }, within: 60 }),
+    action('stop', 'Stop at the current position'),
     action('set_position', 'Open to a position', {
       params: { position: integer(0, 100, '0 is closed, 100 is open') },
       expects: { position: given('position') },
@@ -179,13 +181,13 @@ export const actionsByCategory = {
   valve: [
     action('open_valve', 'Open the valve', { expects: { open: true }, safety: 'CRITICAL', within: 30 }),
     action('close_valve', 'Close the valve', { expects: { open: false }, within: 30 }),
-    action('set_flow', 'Open the valve in part', {
+    action('set_flow', 'Open the valve partially', {
       params: { percent: percent('Flow') },
       expects: { flow: given('percent') },
       safety: 'CRITICAL',
       within: 30,
     }),
-    action('set_leak_protection', 'Close by itself when water leaks, or do not', {
+    action('set_leak_protection', 'Set whether the valve closes automatically when water leaks', {
       params: { enabled: flag },
       expects: { leak_protection: given('enabled') },
       safety: 'CRITICAL',
@@ -195,17 +197,17 @@ export const actionsByCategory = {
   sensor: [
     action('read_now', 'Measure and report now'),
     reportInterval,
-    action('set_thresholds', 'Raise the alarm outside these bounds', {
+    action('set_thresholds', 'Set the bounds outside which the alarm is raised', {
       params: { low: { type: 'number' }, high: { type: 'number' } },
       expects: { thresholds: { low: given('low'), high: given('high') } },
     }),
-    action('set_sensitivity', 'Set how easily it responds', {
+    action('set_sensitivity', 'Set the sensitivity', {
       params: { level: oneOf('low', 'medium', 'high') },
       expects: { sensitivity: given('level') },
     }),
-    action('calibrate', 'Take the true value as reference', { params: { reference: { type: 'number' } } }),
+    action('calibrate', 'Calibrate against a reference value', { params: { reference: { type: 'number' } } }),
     action('clear_alarm', 'End an alarm', { expects: { alarm: false } }),
-    action('set_indicator', 'Switch the indicator light', {
+    action('set_indicator', 'Switch the indicator light on or off', {
       params: { enabled: flag },
       expects: { indicator: given('enabled') },
     }),
@@ -214,38 +216,38 @@ export const actionsByCategory = {
   appliance: [
     turnOn,
     turnOff,
-    action('set_program', 'Choose the program of the next start', {
-      params: { program: text(64, 'Name of a program the appliance has') },
+    action('set_program', 'Select the program for the next start', {
+      params: { program: text(64, 'Name of a program of the appliance') },
       expects: { program: given('program') },
     }),
-    action('start_program', 'Start, from afar', { expects: { running: true }, safety: 'CRITICAL' }),
+    action('start_program', 'Start the program remotely', { expects: { running: true }, safety: 'CRITICAL' }),
     action('stop_program', 'End the program', { expects: { running: false } }),
     action('pause', 'Pause the program', { expects: { paused: true } }),
-    action('resume', 'Go on after a pause', { expects: { paused: false } }),
-    action('set_delay', 'Start later', {
-      params: { minutes: integer(0, 1_440, 'Minutes; 0 is no delay') },
+    action('resume', 'Resume the paused program', { expects: { paused: false } }),
+    action('set_delay', 'Set a delay before the start', {
+      params: { minutes: integer(0, 1_440, 'Minutes; 0 starts without delay') },
       expects: { delay_min: given('minutes') },
     }),
     childLock,
   ],
   controller: [
-    action('activate_scene', 'Set a stored scene', {
+    action('activate_scene', 'Activate a stored scene', {
       params: { scene: text(64, 'Name of the scene') },
       expects: { scene: given('scene') },
     }),
-    action('set_operating_mode', 'Tell the house who is in', {
+    action('set_operating_mode', 'Set the occupancy mode of the home', {
       params: { mode: oneOf('home', 'away', 'night', 'vacation') },
       expects: { operating_mode: given('mode') },
     }),
     action('arm_alarm', 'Arm the alarm', { expects: { armed: true } }),
     action('disarm_alarm', 'Disarm the alarm', { expects: { armed: false }, safety: 'CRITICAL' }),
-    action('permit_join', 'Let new devices join the local network for a while', {
-      params: { seconds: integer(0, 600, 'Seconds; 0 ends it') },
+    action('permit_join', 'Allow new devices to join the local network for some time', {
+      params: { seconds: integer(0, 600, 'Seconds; 0 ends it at once') },
       safety: 'CRITICAL',
     }),
     action('sync_time', 'Set the clock from the network'),
-    action('run_diagnostics', 'Examine itself and report'),
-    action('set_log_level', 'Set how much is logged', {
+    action('run_diagnostics', 'Run diagnostics and report the result'),
+    action('set_log_level', 'Set the log level', {
       params: { level: oneOf('error', 'warn', 'info', 'debug') },
       expects: { log_level: given('level') },
     }),

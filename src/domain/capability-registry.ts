@@ -8,7 +8,7 @@ export const categoryNames = Object.keys(actionsByCategory) as Category[];
 
 export const isCategory = (name: string): name is Category => Object.hasOwn(actionsByCategory, name);
 
-// All of it is shared by every device that has an automatic manifest, so nothing of it may change.
+// Frozen, because all devices with an automatic manifest share these objects.
 function freeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) Object.values(value).forEach(freeze);
   return Object.freeze(value);
@@ -28,7 +28,7 @@ const byAction = new Map<string, ActionDefinition>(
 );
 const registry = numbered([...byAction.values()]);
 
-/** The global registry: every action once, ids from 1. Frozen. */
+/** The global registry: each action once, with ids from 1. Frozen. */
 export const capabilities = (): readonly Capability[] => registry;
 
 /** Category → names of its actions. */
@@ -38,29 +38,29 @@ export const categories = (): Record<Category, string[]> =>
     string[]
   >;
 
-/** The registry's definition of an action, if it knows it. */
+/** The registry's definition of an action, if it has one. */
 export const knownAction = (action: string): ActionDefinition | undefined => byAction.get(action);
 
-// A model or a person reads `Open-Valve` as `open_valve`, so spelling must not change how dangerous an action is.
+// People and models read `Open-Valve` as `open_valve`, so the spelling must not change the safety class.
 const folded = (action: string): string => action.toLowerCase().replace(/[\s_.:-]/g, '');
 
 const byFoldedAction = new Map([...byAction.values()].map((definition) => [folded(definition.action), definition]));
 
-/** The registry's action of this name, or of one that differs from it only in case, blanks and `_ - . :`. */
+/** The registry's action of this name, or of a name that differs only in case, white space and `_ - . :`. */
 export const similarAction = (action: string): ActionDefinition | undefined =>
   byAction.get(action) ?? byFoldedAction.get(folded(action));
 
-/** Internal to the protocol, however it is spelled: never by request, and not allowed in a manifest of a tenant's own. */
+/** Whether an action, in any spelling, is internal to the protocol: refused in requests and in a tenant's manifests. */
 export const isRestricted = (action: string): boolean => similarAction(action)?.safetyClass === 'RESTRICTED';
 
-/** The device type itself or what follows its last `_` or `-`, where that is a category: `smart_light` is a light. */
+/** The category equal to the device type, or to its part after the last `_` or `-`: `smart_light` is a light. */
 export function categoryOf(deviceType: string): Category | null {
   const type = deviceType.toLowerCase();
   const last = type.slice(Math.max(type.lastIndexOf('_'), type.lastIndexOf('-')) + 1);
   return isCategory(type) ? type : isCategory(last) ? last : null;
 }
 
-/** The manifest a new device gets from its category; null where its type has none. The capabilities are shared and frozen. */
+/** The manifest that a new device gets from its category; null without one. The capabilities are shared and frozen. */
 export function automaticManifest(device: { deviceId: Uuid; tenantId: Uuid; deviceType: string }): Manifest | null {
   const category = categoryOf(device.deviceType);
   if (category === null) return null;

@@ -1,14 +1,14 @@
 import type { EpochMs } from './values.ts';
 
-/** The one source of time. Tests pass one that they move. A clock that is never corrected needs `now` alone. */
+/** The source of time, passed in everywhere; tests pass a clock they control. An uncorrected clock needs only `now`. */
 export interface Clock {
-  /** Never goes backwards: for deadlines, order, and whatever is stored. */
+  /** Never goes backwards: for deadlines, ordering and stored times. */
   now(): EpochMs;
-  /** Monotonic milliseconds with an arbitrary origin, untouched by corrections: for durations. */
+  /** Monotonic milliseconds with an arbitrary origin, unaffected by corrections: for durations. */
   elapsed?(): number;
   /**
-   * The best known civil time, which may go back when it is corrected: for comparison with timestamps that another host
-   * made (CONNECT tokens, device messages, JWT), and for telling other hosts the time.
+   * The best known civil time, which may go backwards when corrected: for comparison with timestamps of other hosts
+   * (CONNECT tokens, device messages, JWT), and for timestamps sent to them.
    */
   reference?(): EpochMs;
 }

@@ -2,52 +2,54 @@ import type { CommandStatus, VerificationStatus } from './command.ts';
 import type { StepStatus } from './plan.ts';
 import type { EpochMs, JsonObject, Milliseconds, Uuid } from './values.ts';
 
-// A context is one thing that somebody outside is asked to think about; what comes of it are the steps of a plan.
+// A cognitive context is one input for an external planner; the planner's output is the steps of a plan.
 
 export const contextKinds = ['goal', 'device', 'observation'] as const;
-/** A goal, a request for one device, or an observation. */
+/** A goal, a request for a single device, or an observation. */
 export type ContextKind = (typeof contextKinds)[number];
 
-/** What is to be thought about. */
+/** The input that the planner works on. */
 export interface ContextInput {
   kind: ContextKind;
-  /** Null: all of the tenant's homes. */
+  /** Null: all homes of the tenant. */
   homeId: Uuid | null;
-  /** Of a device request or an observation. */
+  /** Set for a device request and an observation. */
   deviceId: Uuid | null;
-  /** A goal in somebody's words. */
+  /** A goal as free text. */
   text: string | null;
-  /** A device request that names what is to be done. */
+  /** The action of a device request that names one. */
   action: { action: string; params: JsonObject } | null;
-  /** What whoever asked said beside it. */
+  /** A remark by the requester. */
   note: string | null;
 }
 
-/** Whoever thinks is silent for so long, and nothing of the plan is under way: then it is given up. */
+/** Planning fails if the planner sends nothing for this long while no step is under way. */
 export const PLANNER_TIMEOUT_MS: Milliseconds = 60_000;
-/** How long a suspension lasts that says nothing else, and the longest one. */
+/** Default and maximum duration of a suspension, in seconds. */
 export const SUSPENSION_S = { default: 300, max: 3_600 } as const;
-/** For so long after it was asked for a context may be suspended; an observation's proposal expires then. */
+/**
+ * A context may be suspended until this long after its request; an observation's proposal expires after the same time.
+ */
 export const CONTEXT_LIFE_MS: Milliseconds = 24 * 3_600_000;
 
-/** `PREEMPTED`: it ended otherwise, as by a step that failed. */
+/** `PREEMPTED`: the context ended for another reason, such as a failed step. */
 export type InterruptReason = 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED';
 
 interface ContextRef {
-  /** The plan's id; of an observation its proposal's. */
+  /** The plan's id; for an observation, its proposal's id. */
   contextId: Uuid;
   tenantId: Uuid;
   homeId: Uuid | null;
   at: EpochMs;
 }
 
-/** What becomes of contexts, for whoever thinks about them. */
+/** Changes of contexts that are sent to the planner. */
 export type ContextChange =
-  /** It waits for a word: it is new, or is to be thought about again. */
+  /** The context waits for the planner: it is new or was resumed. */
   | (ContextRef & { type: 'opened' })
-  /** Nothing more is expected for it, or not now. */
+  /** No more planner output is expected, permanently or for now. */
   | (ContextRef & { type: 'interrupted'; reason: InterruptReason; detail: string })
-  /** A node has another status; `from` is null where it was proposed just now. */
+  /** A node's status changed; `from` is null for a newly proposed node. */
   | (ContextRef & {
       type: 'node';
       nodeId: string;
@@ -56,7 +58,7 @@ export type ContextChange =
       commandId: Uuid | null;
       error: { code: string; detail: string } | null;
     })
-  /** A command of a node is over, its own or the one that undoes it. */
+  /** A command of a node is final: its own or its compensation. */
   | (ContextRef & {
       type: 'outcome';
       nodeId: string;
@@ -66,11 +68,11 @@ export type ContextChange =
       success: boolean;
       status: CommandStatus;
       verification: VerificationStatus;
-      /** Why it failed. */
+      /** Reason of a failure. */
       code: string | null;
     });
 
-/** A change, without what it is about. */
+/** A change without the reference to its context. */
 export type ContextChangeBody = ContextChange extends infer One
   ? One extends ContextChange
     ? Omit<One, keyof ContextRef>

@@ -1,12 +1,15 @@
-/** Entries of in-memory collections that live as long as the process, by name. Each has a bound, or its entries have an end. */
+/** Entries of in-memory collections with the process's lifetime, by name. Each is bounded, or its entries expire. */
 export type CollectionSizes = Readonly<Record<string, number>>;
 
-/** A part that reports how many entries its long-lived collections have. Counted only when asked, at each scrape of the metrics. */
+/**
+ * A component that reports the sizes of its long-lived collections. They are counted only at each scrape of the
+ * metrics.
+ */
 export interface SizeReporter {
   sizes(): CollectionSizes;
 }
 
-/** The sizes of several parts in one object. Where parts report the same name, their entries are added. */
+/** Sums the sizes of several components by name. */
 export function sumSizes(parts: Iterable<SizeReporter>): CollectionSizes {
   const all: Record<string, number> = {};
   for (const part of parts) {

@@ -1,4 +1,4 @@
-/** Every status a command can have (contract §5). */
+/** All statuses of a command (contract §5). */
 export const commandStatuses = [
   'submitted',
   'rejected',
@@ -17,11 +17,11 @@ export type CommandStatus = (typeof commandStatuses)[number];
 export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed_out', 'unverifiable'] as const;
 export type VerificationStatus = (typeof verificationStatuses)[number];
 
-/** What a device may say of a command in `cmd_ack`. */
+/** Statuses that a device may report in `cmd_ack`. */
 export const ackStatuses = ['accepted', 'in_progress', 'succeeded', 'failed'] as const;
 export type AckStatus = (typeof ackStatuses)[number];
 
-/** The service keeps listening for a late word this long after `timed_out` (contract §5). */
+/** Late acks are accepted for this long after `timed_out` (contract §5). */
 export const LATE_ACK_MS = 24 * 3_600_000;
 export const DEFAULT_TTL_S = 60;
 export const MAX_TTL_S = 86_400;

@@ -3,15 +3,15 @@ import { isObject } from './json/value.ts';
 import { done, type Outcome, refuse } from './refusals.ts';
 import type { EpochMs } from './values.ts';
 
-/** What a cursor is bound to: it opens nothing on another route or under other filters (contract §2). */
+/** The list that a cursor is bound to: it is refused on another route or with other filters (contract §2). */
 export interface Listing {
   route: string;
   filters?: Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
-  /** What the list's ids look like; anything else in a cursor is refused before it meets a query. */
+  /** The form of the list's ids. A cursor with an id of another form is refused before a query runs. */
   ids?: 'uuid' | 'integer' | 'text' | 'entry';
 }
 
-/** The last entry a page held; lists go newest first by `createdAt`, then `id`. */
+/** The last entry of a page; lists are ordered newest first by `createdAt`, then `id`. */
 export interface Position {
   createdAt: EpochMs;
   id: string;
@@ -21,7 +21,7 @@ const MAX_CURSOR_LENGTH = 512;
 const MAX_EPOCH_MS = 8.64e15;
 const forms = {
   uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
-  /** An id with a number that tells apart what it has several of. */
+  /** An id and the number of an entry within it. */
   entry: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.(0|[1-9]\d{0,14})$/,
   integer: /^(0|[1-9]\d{0,15})$/,
   text: /^[\x21-\x7e]{1,128}$/,
@@ -48,7 +48,7 @@ export function readCursor(listing: Listing, cursor: string): Outcome<Position> 
 
 const invalidCursor = () =>
   refuse('VALIDATION_FAILED', 'The cursor does not belong to this list.', {
-    errors: [{ path: 'cursor', message: 'is not a cursor of this list with these filters' }],
+    errors: [{ path: 'cursor', message: 'belongs to another list or other filters' }],
   });
 
 function decode(cursor: string): unknown {

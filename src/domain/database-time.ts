@@ -1,19 +1,19 @@
 import type { EpochMs } from './values.ts';
 
-/** One reading of the database's clock: `databaseNow` was read between `sentAt` and `receivedAt`, both monotonic ms. */
+/** A reading of the database's clock: `databaseNow` was read between `sentAt` and `receivedAt`, both monotonic ms. */
 export interface ClockSample {
   sentAt: number;
   receivedAt: number;
   databaseNow: EpochMs;
 }
 
-/** Quartz oscillators of servers stay within 100 ppm; the interval of an older sample grows by this. */
+/** Servers' quartz oscillators stay within 100 ppm. The interval of an older sample grows by this rate. */
 const DRIFT = 1e-4;
 
 /**
- * The database's clock as this process knows it: an interval for its offset from the monotonic clock. Each sample gives
- * the interval (half a round trip either way); consistent samples are intersected (Marzullo), so that a slow answer adds
- * no error. A sample that contradicts the interval means that one of the two clocks was stepped, and replaces it.
+ * Estimate of the database's clock: an interval for its offset from the monotonic clock. Each sample gives an interval
+ * (half a round trip either way). Consistent samples are intersected (Marzullo), so a slow answer adds no error. A
+ * sample that contradicts the interval means that one of the clocks was stepped; it replaces the interval.
  */
 export class DatabaseTime {
   #low: number;

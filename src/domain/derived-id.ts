@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { EpochMs, Uuid } from './values.ts';
 
 /**
- * The id of something that another thing brings about: a UUID version 7 of that moment whose other bits are a digest of the
- * names. Equal names at one moment are one id, so that what is asked for twice is made once.
+ * A deterministic id for something that an event creates: a UUID version 7 of that time whose remaining bits are a
+ * digest of the names. Equal time and names give the same id, so a repeated event creates it only once.
  */
 export function derivedId(at: EpochMs, ...names: readonly (string | number)[]): Uuid {
   const time = Math.max(0, Math.trunc(at)).toString(16).padStart(12, '0');

@@ -1,30 +1,30 @@
-// The words of a text, cut and folded alike where it is kept and where it is sought, so that what is found does not depend
-// on the database's locale. Its own text search has the index and the logic.
+// Tokenizer of the full-text search. Stored texts and queries are split and case-folded the same way here, so that
+// results do not depend on the database's locale. PostgreSQL's text search provides the index and the query logic.
 
-/** Scripts that put no spaces between words: each of their characters counts as one. */
+/** Scripts without spaces between tokens: each character is a token. */
 const UNSPACED =
   '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
 const LETTERS = '[\\p{L}\\p{M}\\p{N}]';
-const WORDS = new RegExp(`[${UNSPACED}&&${LETTERS}]\\p{M}*|[${LETTERS}--${UNSPACED}]+`, 'gv');
-/** What websearch knows: a phrase in quotes, or a word, either with a minus before it. */
+const TOKENS = new RegExp(`[${UNSPACED}&&${LETTERS}]\\p{M}*|[${LETTERS}--${UNSPACED}]+`, 'gv');
+/** Parts of a websearch query: a quoted phrase or a single term, each optionally negated with a minus. */
 const PARTS = /(-?)(?:"([^"]*)"?|([^\s"]+))/g;
 
-const wordsOf = (text: string): string[] => text.normalize('NFKC').toLowerCase().match(WORDS) ?? [];
+const tokensOf = (text: string): string[] => text.normalize('NFKC').toLowerCase().match(TOKENS) ?? [];
 
-/** What is kept of a text, words with a space between them. */
-export const toSearchText = (text: string): string => wordsOf(text).join(' ');
+/** The text to index: its tokens, separated by spaces. */
+export const toSearchText = (text: string): string => tokensOf(text).join(' ');
 
 /**
- * A person's query for `websearch_to_tsquery`: all words, `"a phrase"`, `or`, `-not`. A part that is several words, such as
- * `21.5`, is a phrase. Empty where there is no word in it.
+ * Converts a user's query for `websearch_to_tsquery`: all terms, `"a phrase"`, `or`, `-not`. A part of several tokens,
+ * such as `21.5`, becomes a phrase. Empty if the query contains no token.
  */
 export function toSearchQuery(query: string): string {
   const parts: string[] = [];
-  for (const [, not = '', phrase, word = ''] of query.normalize('NFKC').matchAll(PARTS)) {
-    const words = wordsOf(phrase ?? word);
-    if (words.length === 0) continue;
-    // Quotes keep a word `or` in a phrase from being an operator.
-    parts.push(not + (phrase === undefined && words.length === 1 ? words[0] : `"${words.join(' ')}"`));
+  for (const [, not = '', phrase, term = ''] of query.normalize('NFKC').matchAll(PARTS)) {
+    const tokens = tokensOf(phrase ?? term);
+    if (tokens.length === 0) continue;
+    // Quotes prevent `or` in a phrase from becoming an operator.
+    parts.push(not + (phrase === undefined && tokens.length === 1 ? tokens[0] : `"${tokens.join(' ')}"`));
   }
   return parts.join(' ');
 }

@@ -6,21 +6,21 @@ import { isPerson, type SafetyPolicy } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
 
-/** All that the gateway judges a command by. */
+/** The facts that the gateway judges a command by. */
 export interface GatewayFacts {
   tenant: { suspended: boolean };
   flags: { maintenance_mode: boolean; commands_disabled: boolean };
-  /** Null where the tenant has no such device. */
+  /** Null if the tenant has no such device. */
   device: { revoked: boolean } | null;
   manifest: Pick<Manifest, 'capabilities' | 'version'> | null;
   action: string;
   params: JsonObject;
-  /** What records say against the parameters, which no schema can know. */
+  /** Errors in the parameters that depend on stored records, which a schema cannot check. */
   objections?: readonly FieldError[];
-  /** What the service adds to the parameters in what the device receives: what they name, and may not say themselves. */
+  /** Parameters that the service adds to the ones sent to the device and no request may set, such as a firmware's URL. */
   supplement?: JsonObject;
   dryRun: boolean;
-  /** True when the command comes back from its confirmation, dry runs included. */
+  /** True after the confirmation, also for a dry run. */
   confirmed: boolean;
 }
 
@@ -32,15 +32,15 @@ export type Verdict =
 const FLAG_RETRY_S = 30;
 
 /**
- * The safety gateway, in the contract's order (§5). The tenant's policy refuses nobody who asks: who may confirm is
- * `mayConfirm`. A dry run is never refused for the action's class.
+ * The safety gateway: checks in the contract's order (§5). The tenant's policy does not limit who may request a
+ * command, only who may confirm it (`mayConfirm`). A dry run is not refused for a CRITICAL class.
  */
 export function judge(facts: GatewayFacts): Verdict {
   const { tenant, flags, device, manifest, action, params } = facts;
   if (tenant.suspended) return refused('TENANT_SUSPENDED', 'The tenant is suspended.');
   if (flags.maintenance_mode) return refused('MAINTENANCE', 'The service is under maintenance.', later);
   if (flags.commands_disabled) return refused('COMMANDS_DISABLED', 'Commands are disabled for now.', later);
-  if (device === null) return refused('NOT_FOUND', 'There is no such device.');
+  if (device === null) return refused('NOT_FOUND', 'Device not found.');
   if (device.revoked) return refused('DEVICE_REVOKED', 'The device is revoked.');
   if (manifest === null) return refused('MANIFEST_NOT_FOUND', 'The device has no capability manifest.');
   if (isRestricted(action)) return refused('RESTRICTED_ACTION', `'${action}' is internal to the protocol.`);
@@ -52,7 +52,7 @@ export function judge(facts: GatewayFacts): Verdict {
 }
 
 function judgeClass(capability: Capability, { dryRun, confirmed }: GatewayFacts): Verdict {
-  if (dryRun && !confirmed) return { kind: 'confirmation', capability, reason: 'A dry run was asked for.' };
+  if (dryRun && !confirmed) return { kind: 'confirmation', capability, reason: 'A dry run was requested.' };
   switch (capability.safetyClass) {
     case 'NORMAL':
       return { kind: 'allowed', capability };
@@ -77,8 +77,8 @@ export interface DispatchLimits {
 }
 
 /**
- * How long a command may wait to be written, and how long its device may take. What is out of range is refused, the
- * lower cap of a CRITICAL one too: a caller who asked for an hour is not served by a silent five minutes.
+ * How long a command may wait to be written, and how long its device may take. Values out of range are refused, not
+ * clamped, including the lower limit of CRITICAL commands: a silent change from an hour to five minutes would mislead.
  */
 export function dispatchLimits(
   safetyClass: SafetyClass,
@@ -96,16 +96,16 @@ export function dispatchLimits(
 
 const within = (seconds: number, longest: number) => Number.isInteger(seconds) && seconds >= 1 && seconds <= longest;
 
-/** What a confirmer brings: the token of the dry run (or a wrong one), or nothing but identity in the inbox. */
+/** The basis of a confirmation: the token of the dry run (right or wrong), or only the identity, from the inbox. */
 export type ConfirmClaim = { holdsToken: boolean } | { inbox: true };
 
 /**
- * Whether `confirmer` may confirm what `asker` asked for. Role and scope are looked at before. Principals are users: a
- * key, its creator and all their tokens are one.
+ * Whether `confirmer` may confirm the command of `requester`. Role and scope are checked before. Principals are users:
+ * a key, its creator and all their tokens are the same principal.
  */
 export function mayConfirm(
   policy: Pick<SafetyPolicy, 'confirm_by'>,
-  asker: Principal,
+  requester: Principal,
   confirmer: Principal,
   claim: ConfirmClaim,
 ): Outcome<true> {
@@ -117,10 +117,10 @@ export function mayConfirm(
     case 'requester':
       return done(true);
     case 'another_principal':
-      if (asker.kind !== 'user' || asker.id !== confirmer.id) return done(true);
-      return refuse('CONFIRMATION_FAILED', 'The policy wants another principal than the one who asked.');
+      if (requester.kind !== 'user' || requester.id !== confirmer.id) return done(true);
+      return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by another principal than the requester.');
     case 'person':
       if (isPerson(confirmer)) return done(true);
-      return refuse('CONFIRMATION_FAILED', 'The policy wants a person to confirm.');
+      return refuse('CONFIRMATION_FAILED', 'The policy requires confirmation by a person.');
   }
 }

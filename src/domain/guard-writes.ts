@@ -1,6 +1,6 @@
 type Done = (error?: Error | null) => void;
 
-/** The part of a Node stream (`Writable`, `Duplex`, `Socket`) that hands bytes on. */
+/** The internal write methods of a Node stream (`Writable`, `Duplex`, `Socket`). */
 interface GuardedStream {
   _write(chunk: unknown, encoding: BufferEncoding, done: Done): void;
   _writev?: ((chunks: { chunk: unknown; encoding: BufferEncoding }[], done: Done) => void) | null;
@@ -8,9 +8,9 @@ interface GuardedStream {
 }
 
 /**
- * From the moment at which `mayWrite` answers false no further byte is handed to the operating system on this socket, and
- * the socket is cut. The check is behind all buffers of the process: what was written to the stream earlier is kept back too.
- * It does not see the bytes of an HTTP/2 session, which Node writes below the stream.
+ * Destroys the socket at the first write for which `mayWrite` returns false, so that no further byte reaches the
+ * operating system. The check is below all of the process's buffers, so it also holds back data buffered earlier. It
+ * does not cover HTTP/2 sessions, whose bytes Node writes below the stream.
  */
 export function guardWrites(socket: GuardedStream, mayWrite: () => boolean): void {
   const write = socket._write;

@@ -1,23 +1,23 @@
-/** Milliseconds of a clock that is never set, from an arbitrary start: `performance.now()`. */
+/** Monotonic milliseconds from an arbitrary origin: `performance.now()`. */
 export type MonotonicClock = () => number;
 
-/** How long the active process may act before it has to renew its right. */
+/** How long the active process may act before it must renew its lease. */
 export const LEASE_MS = 10_000;
 
-/** The right to act as the active process, for a limited time. Asked before each commit, answer and write to a device. */
+/** The time-limited right to act as the active process. Checked before each commit, response and write to a device. */
 export interface Lease {
-  /** Fencing token: grows with each owner; 0 where no other process can take over. */
+  /** Fencing token: increases with each owner; 0 if no other process can take over. */
   readonly epoch: number;
-  /** Less than the lease's duration (`LEASE_MS`) of monotonic time since the last confirmed renewal was sent. */
+  /** True until the lease's duration (`LEASE_MS`, monotonic) has passed since the last confirmed renewal was sent. */
   valid(): boolean;
 }
 
-/** For tests and tools that work beside no other process. */
+/** A lease that never expires, for tests and for tools that run without another process. */
 export const unlimitedLease: Lease = { epoch: 0, valid: () => true };
 
 /**
- * A lease that ends by itself. It counts from when a renewal was sent: the answer may have been waiting for a process
- * that was stopped.
+ * A lease that expires unless renewed. Its duration counts from when a renewal was sent, because the process may have
+ * been suspended before it read the answer.
  */
 export class RenewedLease implements Lease {
   epoch = 0;
@@ -27,7 +27,7 @@ export class RenewedLease implements Lease {
   #until = Number.NEGATIVE_INFINITY;
   #running = false;
 
-  /** `expired` is called once, when `valid` finds that a lease that was renewed is over; on the next tick. */
+  /** `expired` is called once, in a microtask, when `valid` finds that a running lease has expired. */
   constructor(durationMs: number, now: MonotonicClock, expired: () => void) {
     this.#durationMs = durationMs;
     this.#now = now;
@@ -43,12 +43,12 @@ export class RenewedLease implements Lease {
     return false;
   }
 
-  /** The renewal that was sent at `sentAt` is confirmed. A lease that is over stays over. */
+  /** Confirms the renewal sent at `sentAt`. An expired lease stays expired. */
   renewed(sentAt: number): void {
     if (this.#running) this.#until = Math.max(this.#until, sentAt + this.#durationMs);
   }
 
-  /** Begins with the confirmed request that was sent at `sentAt`. */
+  /** Starts the lease with the confirmed request sent at `sentAt`. */
   begin(epoch: number, sentAt: number): void {
     this.epoch = epoch;
     this.#running = true;

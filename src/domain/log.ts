@@ -1,4 +1,4 @@
-/** Where lines of the structured log go; pino fits. Fields never hold a secret. */
+/** The structured log; compatible with pino. Fields never contain a secret. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;

@@ -3,16 +3,16 @@ import type { JsonObject } from './values.ts';
 export const safetyClasses = ['NORMAL', 'CRITICAL', 'RESTRICTED'] as const;
 export type SafetyClass = (typeof safetyClasses)[number];
 
-/** One thing a device can do (specification §2, contract §5). Field names are the wire's. */
+/** An action that a device supports (specification §2, contract §5), with the wire's field names. */
 export interface Capability {
   id: number;
   action: string;
   description: string;
   safetyClass: SafetyClass;
-  /** A JSON Schema in the contract's subset; its root is an object. */
+  /** A JSON Schema in the contract's subset, for an object. */
   paramSchema: JsonObject;
   supportsDryRun: boolean;
-  /** A template of the state that proves the action; `{"$param": "level"}` stands for a parameter. */
+  /** Template of the state that proves the action; `{"$param": "level"}` refers to a parameter. */
   expectedState?: JsonObject;
   verify_within_s?: number;
 }
@@ -21,9 +21,9 @@ export interface Manifest {
   deviceId: string;
   tenantId: string;
   category: string | null;
-  /** Counts from 1; a command remembers the version it was judged by. */
+  /** Counts from 1. A command stores the version that it was checked against. */
   version: number;
-  /** False while the device has the automatic manifest of its category. */
+  /** False for the automatic manifest of the device's category. */
   own: boolean;
   capabilities: Capability[];
 }

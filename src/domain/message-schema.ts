@@ -2,8 +2,8 @@ import { isObject } from './json/value.ts';
 import type { Json, JsonObject } from './values.ts';
 
 /**
- * A field as JSON Schema says it, no more of it than the wire needs. What is checked and what is documented come from
- * the same line.
+ * A field in the subset of JSON Schema that the protocol needs. The check and the documentation are derived from the
+ * same definition.
  */
 export type FieldSchema = { readonly description?: string; readonly examples?: readonly Json[] } & (
   | { readonly type?: never }
@@ -22,18 +22,18 @@ export type FieldSchemas = Readonly<Record<string, FieldSchema>>;
 
 type RequiredOf<T> = { [Name in keyof T]-?: object extends Pick<T, Name> ? never : Name }[keyof T];
 
-/** The fields of an object of type `T`, each of them. Further ones are left alone. */
+/** The schema of every field of type `T`. Unknown fields are ignored. */
 export interface MessageSchema<T> {
   readonly required: { readonly [Name in RequiredOf<T>]: FieldSchema };
   readonly optional: { readonly [Name in Exclude<keyof T, RequiredOf<T>>]: FieldSchema };
 }
 
-/** A whole number that a double holds exactly, from 0 on. */
+/** A whole number from 0 that a double represents exactly. */
 export const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
 
 export type FieldCheck = (value: Json) => boolean;
 
-/** The check that a field's schema stands for; `format` tells readers, and refuses nothing. */
+/** The check for a field's schema; `format` is documentation only. */
 export function compileFieldCheck(field: FieldSchema): FieldCheck {
   switch (field.type) {
     case undefined:
@@ -63,7 +63,7 @@ function numberCheck(field: Extract<FieldSchema, { type: 'number' | 'integer' }>
   return (value) => Number.isInteger(value) && within(value as number);
 }
 
-/** Says what is wrong with an object's fields, or null. Made once for a shape: it runs for every message. */
+/** Compiles a check that returns the first fault in an object's fields, or null. The check runs for every message. */
 export function compileMessageCheck<T>({ required, optional }: MessageSchema<T>): (value: JsonObject) => string | null {
   const compiled = (fields: object) =>
     Object.entries(fields as FieldSchemas).map(([name, field]) => ({ name, check: compileFieldCheck(field) }));
@@ -81,7 +81,7 @@ export function compileMessageCheck<T>({ required, optional }: MessageSchema<T>)
   };
 }
 
-/** The shape as JSON Schema. */
+/** The message schema as JSON Schema. */
 export function toJsonSchema(
   { required, optional }: { required: object; optional: object },
   description?: string,

@@ -2,29 +2,30 @@ import { isObject, jsonBytes, jsonEqual } from './json/value.ts';
 import type { FieldError } from './refusals.ts';
 import type { Json, JsonObject } from './values.ts';
 
-// A tenant's schema is walked, never compiled: compiling one of 16 KiB held the event loop for 75 ms, and generated code
-// would have to be kept and bounded for every tenant. All keywords of the subset cost time linear in the parameters.
+// Interprets a tenant's schema instead of compiling it: compiling 16 KiB blocked the event loop for 75 ms, and
+// generated code would need a bounded cache per tenant. Every keyword of the subset takes time linear in the
+// parameters.
 
 export const MAX_SCHEMA_BYTES = 16 * 1024;
 export const MAX_SCHEMA_LEVELS = 5;
 export const MAX_ENUM_VALUES = 256;
-/** The parameters' JSON text; what is more would not fit a device's packet. */
+/** Limit of the parameters' JSON text; more would not fit into a device's packet. */
 export const MAX_PARAMS_BYTES = 32 * 1024;
 const MAX_ERRORS = 20;
 
 const types: readonly Json[] = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
 
-/** Why `schema` is not in the contract's subset (§5); no errors when it is. `path` is where it stands in the request. */
+/** Why `schema` is not in the contract's subset (§5); empty if it is. `path` is its position in the request. */
 export function schemaErrors(schema: Json, path = 'paramSchema'): FieldError[] {
   const bytes = jsonBytes(schema);
   if (bytes > MAX_SCHEMA_BYTES) {
-    const tooMuch = Number.isFinite(bytes) ? `is over ${MAX_SCHEMA_BYTES} bytes` : 'is nested too deep';
-    return [{ path, message: tooMuch }];
+    const message = Number.isFinite(bytes) ? `is over ${MAX_SCHEMA_BYTES} bytes` : 'is nested too deeply';
+    return [{ path, message }];
   }
   const errors: FieldError[] = [];
   inspect(schema, path, 1, (at, message) => errors.push({ path: at, message }));
   if (isObject(schema) && schema.type !== undefined && schema.type !== 'object') {
-    errors.push({ path: `${path}.type`, message: 'must be "object": parameters are given by name' });
+    errors.push({ path: `${path}.type`, message: 'must be "object", because parameters are named' });
   }
   return errors.slice(0, MAX_ERRORS);
 }
@@ -41,9 +42,9 @@ const expecting =
 const number = expecting((value) => typeof value === 'number', 'must be a number');
 const count = expecting(
   (value) => Number.isSafeInteger(value) && (value as number) >= 0,
-  'must be a whole number from 0',
+  'must be a whole number of at least 0',
 );
-const words = expecting((value) => typeof value === 'string', 'must be a string');
+const text = expecting((value) => typeof value === 'string', 'must be a string');
 const anything = expecting(() => true, '');
 
 const keywords = new Map<string, KeywordRule>([
@@ -89,8 +90,8 @@ const keywords = new Map<string, KeywordRule>([
   ['maxLength', count],
   ['minItems', count],
   ['maxItems', count],
-  ['title', words],
-  ['description', words],
+  ['title', text],
+  ['description', text],
   ['default', anything],
 ]);
 
@@ -99,11 +100,11 @@ function requiredRule(value: Json, schema: JsonObject, at: string, level: number
     report(at, 'must be a list of property names');
     return;
   }
-  if (new Set(value).size !== value.length) report(at, 'names a property twice');
+  if (new Set(value).size !== value.length) report(at, 'lists a property twice');
   const listed = isObject(schema.properties) ? schema.properties : {};
   if (unlisted(schema, level === 1) !== false) return;
   for (const name of value) {
-    if (!Object.hasOwn(listed, name)) report(at, `names '${name}', which properties does not list`);
+    if (!Object.hasOwn(listed, name)) report(at, `'${name}' is not listed in properties`);
   }
 }
 
@@ -114,23 +115,23 @@ function inspect(schema: Json, at: string, level: number, report: Report): void 
   }
   for (const keyword of Object.keys(schema)) {
     const rule = keywords.get(keyword);
-    if (rule === undefined) report(`${at}.${keyword}`, 'is not a keyword that a paramSchema may use');
+    if (rule === undefined) report(`${at}.${keyword}`, 'is not a supported keyword');
     else rule(schema[keyword] as Json, schema, `${at}.${keyword}`, level, report);
   }
 }
 
 /**
- * What may stand in an object beside its listed properties: nothing (false), anything (true), or what a schema allows.
- * Unknown parameters are refused, so the root is closed unless a schema describes the others; within a parameter, an
- * object that lists its properties is closed unless it says otherwise.
+ * Which unlisted properties an object may have: none (false), any (true), or those that match a schema. Unknown
+ * parameters are refused, so the root is closed unless a schema describes the others. Within a parameter, an object
+ * that lists its properties is closed unless `additionalProperties` opens it.
  */
 function unlisted(schema: JsonObject, root: boolean): boolean | JsonObject {
-  const said = schema.additionalProperties;
-  if (isObject(said)) return said;
-  return root ? false : ((said as boolean | undefined) ?? schema.properties === undefined);
+  const { additionalProperties } = schema;
+  if (isObject(additionalProperties)) return additionalProperties;
+  return root ? false : ((additionalProperties as boolean | undefined) ?? schema.properties === undefined);
 }
 
-/** The errors of `params` against a schema that `schemaErrors` found none in; at most 20. */
+/** The errors of `params` against a schema that passed `schemaErrors`; at most 20. */
 export function checkParams(schema: JsonObject, params: Json, path = 'params'): FieldError[] {
   if (!isObject(params)) return [{ path, message: 'must be an object' }];
   if (jsonBytes(params) > MAX_PARAMS_BYTES) return [{ path, message: `is over ${MAX_PARAMS_BYTES} bytes` }];
@@ -141,20 +142,20 @@ export function checkParams(schema: JsonObject, params: Json, path = 'params'): 
 
 function check(schema: JsonObject, value: Json, at: string, root: boolean, errors: FieldError[]): void {
   if (errors.length >= MAX_ERRORS) return;
-  const complain = (message: string) => {
+  const addError = (message: string) => {
     if (errors.length < MAX_ERRORS) errors.push({ path: at, message });
   };
   const { type, enum: allowed, const: only } = schema;
   if (type !== undefined && ![type].flat().some((name) => hasType(value, name as string))) {
-    complain(`must be ${[type].flat().join(' or ')}`);
+    addError(`must be ${[type].flat().join(' or ')}`);
     return;
   }
   if (Array.isArray(allowed) && !allowed.some((one) => jsonEqual(one, value)))
-    complain('is not one of the values allowed');
-  if (only !== undefined && !jsonEqual(only, value)) complain('is not the one value allowed');
-  if (typeof value === 'number') checkNumber(schema, value, complain);
-  else if (typeof value === 'string') checkLength(schema, value, complain);
-  else if (Array.isArray(value)) checkItems(schema, value, at, complain, errors);
+    addError('is not one of the allowed values');
+  if (only !== undefined && !jsonEqual(only, value)) addError('is not the allowed value');
+  if (typeof value === 'number') checkNumber(schema, value, addError);
+  else if (typeof value === 'string') checkLength(schema, value, addError);
+  else if (Array.isArray(value)) checkItems(schema, value, at, addError, errors);
   else if (isObject(value)) checkProperties(schema, value, at, root, errors);
 }
 
@@ -175,36 +176,36 @@ function hasType(value: Json, name: string): boolean {
 
 const bound = (schema: JsonObject, keyword: string): number | undefined => schema[keyword] as number | undefined;
 
-function checkNumber(schema: JsonObject, value: number, complain: (message: string) => void): void {
+function checkNumber(schema: JsonObject, value: number, addError: (message: string) => void): void {
   const [minimum, maximum] = [bound(schema, 'minimum'), bound(schema, 'maximum')];
   const [above, below] = [bound(schema, 'exclusiveMinimum'), bound(schema, 'exclusiveMaximum')];
   const step = bound(schema, 'multipleOf');
-  if (minimum !== undefined && value < minimum) complain(`must be at least ${minimum}`);
-  if (maximum !== undefined && value > maximum) complain(`must be at most ${maximum}`);
-  if (above !== undefined && value <= above) complain(`must be above ${above}`);
-  if (below !== undefined && value >= below) complain(`must be below ${below}`);
-  if (step !== undefined && !isMultiple(value, step)) complain(`must be a multiple of ${step}`);
+  if (minimum !== undefined && value < minimum) addError(`must be at least ${minimum}`);
+  if (maximum !== undefined && value > maximum) addError(`must be at most ${maximum}`);
+  if (above !== undefined && value <= above) addError(`must be above ${above}`);
+  if (below !== undefined && value >= below) addError(`must be below ${below}`);
+  if (step !== undefined && !isMultiple(value, step)) addError(`must be a multiple of ${step}`);
 }
 
-function checkLength(schema: JsonObject, value: string, complain: (message: string) => void): void {
+function checkLength(schema: JsonObject, value: string, addError: (message: string) => void): void {
   const [shortest, longest] = [bound(schema, 'minLength'), bound(schema, 'maxLength')];
   if (shortest === undefined && longest === undefined) return;
   let length = 0;
   for (const _ of value) length += 1; // code points, as JSON Schema counts
-  if (shortest !== undefined && length < shortest) complain(`must have at least ${shortest} characters`);
-  if (longest !== undefined && length > longest) complain(`must have at most ${longest} characters`);
+  if (shortest !== undefined && length < shortest) addError(`must have at least ${shortest} characters`);
+  if (longest !== undefined && length > longest) addError(`must have at most ${longest} characters`);
 }
 
 function checkItems(
   schema: JsonObject,
   value: Json[],
   at: string,
-  complain: (message: string) => void,
+  addError: (message: string) => void,
   errors: FieldError[],
 ): void {
   const [fewest, most] = [bound(schema, 'minItems'), bound(schema, 'maxItems')];
-  if (fewest !== undefined && value.length < fewest) complain(`must have at least ${fewest} items`);
-  if (most !== undefined && value.length > most) complain(`must have at most ${most} items`);
+  if (fewest !== undefined && value.length < fewest) addError(`must have at least ${fewest} items`);
+  if (most !== undefined && value.length > most) addError(`must have at most ${most} items`);
   if (!isObject(schema.items)) return;
   for (const [index, item] of value.entries()) {
     if (errors.length >= MAX_ERRORS) return;
@@ -223,12 +224,12 @@ function checkProperties(schema: JsonObject, value: JsonObject, at: string, root
     const item = value[name] as Json;
     if (Object.hasOwn(listed, name)) check(listed[name] as JsonObject, item, `${at}.${name}`, false, errors);
     else if (isObject(others)) check(others, item, `${at}.${name}`, false, errors);
-    else if (!others) errors.push({ path: `${at}.${name}`, message: 'is not known here' });
+    else if (!others) errors.push({ path: `${at}.${name}`, message: 'unknown field' });
   }
   errors.splice(MAX_ERRORS);
 }
 
-/** Whether `value` is a whole number of `step`s in decimal, so that 0.3 is a multiple of 0.1. */
+/** Whether `value` is a multiple of `step` in decimal arithmetic, so that 0.3 is a multiple of 0.1. */
 function isMultiple(value: number, step: number): boolean {
   if (Number.isSafeInteger(value) && Number.isSafeInteger(step)) return value % step === 0;
   const [a, b] = [decimal(value), decimal(step)];
@@ -238,7 +239,7 @@ function isMultiple(value: number, step: number): boolean {
 
 interface Decimal {
   digits: bigint;
-  /** Power of ten; a double's lies between -324 and 308, so the scaled numbers stay short. */
+  /** Power of ten. For a double it is between -324 and 308, which bounds the size of scaled numbers. */
   exponent: number;
 }
 

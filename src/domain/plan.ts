@@ -2,7 +2,7 @@ import type { CommandStatus, VerificationStatus } from './command.ts';
 import type { FieldError } from './refusals.ts';
 import type { JsonObject, Milliseconds } from './values.ts';
 
-// A plan is a directed acyclic graph of steps (contract §6). What stands here is its shape; how it runs is its machine's.
+// The structure of a plan: a directed acyclic graph of steps (contract §6). Its execution is in `machines/plan.ts`.
 
 export const planStatuses = [
   'pending',
@@ -30,15 +30,15 @@ export const stepStatuses = [
 ] as const;
 export type StepStatus = (typeof stepStatuses)[number];
 
-/** What happens when a step fails. */
+/** Reaction to a failed step. */
 export const failurePolicies = ['rollback', 'stop'] as const;
 export type OnFailure = (typeof failurePolicies)[number];
 
 export const MAX_STEPS = 100;
-/** A compensation that failed is tried again after each of these, and then given up. */
+/** Delays before the retries of a failed compensation; after the last one it is given up. */
 export const COMPENSATION_RETRIES_MS: readonly Milliseconds[] = [1_000, 5_000, 25_000];
 
-/** What undoes a step, on the same device. */
+/** The command that undoes a step, on the same device. */
 export interface Compensation {
   action: string;
   params: JsonObject;
@@ -49,56 +49,56 @@ interface Node {
   depends_on: readonly string[];
 }
 
-/** What is wrong with the graph; a cycle is named by its steps. */
+/** Errors of the graph; a cycle is reported with its steps. */
 export function graphErrors(steps: readonly Node[]): FieldError[] {
   const places = new Map<string, number>();
   const errors: FieldError[] = [];
   steps.forEach(({ id }, place) => {
-    if (places.has(id)) errors.push({ path: `steps.${place}.id`, message: 'is the id of an earlier step too' });
+    if (places.has(id)) errors.push({ path: `steps.${place}.id`, message: 'duplicates the id of an earlier step' });
     else places.set(id, place);
   });
   steps.forEach(({ depends_on }, place) => {
     const unknown = depends_on.find((id) => !places.has(id));
     if (unknown === undefined) return;
-    const message = `names ${JSON.stringify(unknown)}, which is no step of this plan`;
+    const message = `${JSON.stringify(unknown)} is not a step of this plan`;
     errors.push({ path: `steps.${place}.depends_on`, message });
   });
   if (errors.length > 0) return errors;
   const cycle = cycleIn(steps);
   if (cycle === null) return [];
   const path = `steps.${places.get(cycle[0] as string)}.depends_on`;
-  return [{ path, message: `makes a cycle: ${cycle.join(' → ')}` }];
+  return [{ path, message: `forms a cycle: ${cycle.join(' → ')}` }];
 }
 
-/** The steps of a cycle, each depending on the next one, the first one at both ends; null where there is none. */
+/** The steps of a cycle, each depending on the next, with the first repeated at the end; null without a cycle. */
 function cycleIn(steps: readonly Node[]): string[] | null {
-  const left = new Map(steps.map(({ id, depends_on }) => [id, new Set(depends_on)]));
-  // Steps whose dependencies are all gone go too; what never goes is on a cycle or depends on one.
-  for (let gone = true; gone; ) {
-    gone = false;
-    for (const [id, needed] of left) {
-      if ([...needed].some((other) => left.has(other))) continue;
-      left.delete(id);
-      gone = true;
+  const remaining = new Map(steps.map(({ id, depends_on }) => [id, new Set(depends_on)]));
+  // Kahn's algorithm: removes steps without remaining dependencies. The rest are on a cycle or depend on one.
+  for (let removed = true; removed; ) {
+    removed = false;
+    for (const [id, needed] of remaining) {
+      if ([...needed].some((other) => remaining.has(other))) continue;
+      remaining.delete(id);
+      removed = true;
     }
   }
-  const [start] = left.keys();
+  const [start] = remaining.keys();
   if (start === undefined) return null;
-  const way: string[] = [];
+  const path: string[] = [];
   for (let at = start; ; ) {
-    const seen = way.indexOf(at);
-    if (seen >= 0) return [...way.slice(seen), at];
-    way.push(at);
-    at = [...(left.get(at) ?? [])].find((other) => left.has(other)) as string;
+    const seen = path.indexOf(at);
+    if (seen >= 0) return [...path.slice(seen), at];
+    path.push(at);
+    at = [...(remaining.get(at) ?? [])].find((other) => remaining.has(other)) as string;
   }
 }
 
-/** What a command's standing means to the plan that asked for it. */
+/** The outcome of a plan's step, derived from its command. */
 export type StepOutcome = 'waiting' | 'going' | 'succeeded' | 'failed';
 
 /**
- * A step is over when its command is final and its verification decided; a command that timed out is over at once, whatever
- * it says later.
+ * A step is final when its command is final and its verification is decided. A command that timed out is final at once,
+ * regardless of late acks.
  */
 export function outcomeOf(status: CommandStatus, verification: VerificationStatus): StepOutcome {
   switch (status) {
@@ -117,5 +117,5 @@ export function outcomeOf(status: CommandStatus, verification: VerificationStatu
   }
 }
 
-/** Whether a device may have done something of it: what a rollback then undoes. */
+/** Whether the device may have executed the command, so that a rollback must compensate it. */
 export const mayHaveActed = (status: CommandStatus): boolean => status === 'succeeded' || status === 'timed_out';

@@ -5,7 +5,7 @@ import type { EpochMs, JsonObject, Principal, Uuid } from './values.ts';
 export const proposalStatuses = ['pending', 'accepted', 'refused', 'expired'] as const;
 export type ProposalStatus = (typeof proposalStatuses)[number];
 
-/** A step as it was proposed. */
+/** A proposed step. */
 export interface ProposedStep {
   id: string;
   deviceId: Uuid;
@@ -16,36 +16,36 @@ export interface ProposedStep {
   timeoutS: number | null;
 }
 
-/** An observation, and what it may lead to when somebody accepts it. */
+/** An observation and the steps proposed for it, which run when a user accepts them. */
 export interface Proposal {
   /** UUID version 7. */
   id: Uuid;
   tenantId: Uuid;
   deviceId: Uuid;
-  /** Of the device, when it was observed. */
+  /** The device's home at the time of the observation. */
   homeId: Uuid | null;
-  /** What was measured. */
+  /** The measured values. */
   data: JsonObject;
-  /** What whoever observed it said beside it. */
+  /** A remark by the observer. */
   note: string | null;
   askedBy: Principal;
-  /** As it is kept: one that expired is told by `statusOf`. */
+  /** The stored status; `statusOf` derives `expired`. */
   status: Exclude<ProposalStatus, 'expired'>;
-  /** Why it is proposed, or why nothing is; of a refused one the refuser's word, where they gave one. */
+  /** Why the steps, or no steps, are proposed. For a refused proposal: the reason for the refusal, if one was given. */
   reason: string | null;
-  /** Shown and accepted when whoever thinks is done. */
+  /** Shown, and open for acceptance, once the planner is done. */
   steps: readonly ProposedStep[];
-  /** Where whoever thinks about it stands. */
+  /** The planner's progress. */
   phase: 'thinking' | 'suspended' | 'done';
-  /** Of the plan that it came to. */
+  /** The plan created on acceptance. */
   planId: Uuid | null;
   createdAt: EpochMs;
-  /** When whoever thinks was done. */
+  /** When the planner was done. */
   spokenAt: EpochMs | null;
 }
 
 export const expiryOf = ({ createdAt }: Pick<Proposal, 'createdAt'>): EpochMs => createdAt + CONTEXT_LIFE_MS;
 
-/** Contract §6: nobody accepts what was observed a day ago. */
+/** Contract §6: a pending proposal expires a day after its observation. */
 export const statusOf = (proposal: Pick<Proposal, 'status' | 'createdAt'>, now: EpochMs): ProposalStatus =>
   proposal.status === 'pending' && now >= expiryOf(proposal) ? 'expired' : proposal.status;

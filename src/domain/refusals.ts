@@ -1,6 +1,6 @@
 /**
- * The closed list of refusals (contract §2). A refusal is a value: every wire turns it into its own words, and an
- * entry that is missing here does not compile there.
+ * The closed list of refusals (contract §2). A refusal is a value that every edge maps to its own format with a table;
+ * a missing entry does not compile.
  */
 export const refusals = {
   VALIDATION_FAILED: { status: 400, title: 'The request is not valid' },
@@ -37,26 +37,26 @@ export const refusals = {
   STORE_UNAVAILABLE: { status: 503, title: 'The store is unavailable' },
   OVERLOADED: { status: 503, title: 'Overloaded' },
   SIDECAR_UNAVAILABLE: { status: 503, title: 'The cognitive sidecar is unavailable' },
-  STANDBY: { status: 503, title: 'This process stands by' },
+  STANDBY: { status: 503, title: 'This process is on standby' },
 } as const;
 
 export type RefusalCode = keyof typeof refusals;
 
 export interface FieldError {
-  /** Dotted path of the field, empty for the whole document. */
+  /** Dotted path of the field; empty for the whole document. */
   path: string;
   message: string;
 }
 
 export interface Refusal {
   code: RefusalCode;
-  /** One sentence for the reader of the answer; never a secret, SQL or a stack. */
+  /** One sentence for the reader of the response; never a secret, SQL or a stack trace. */
   detail: string;
   errors?: FieldError[];
   retryAfterS?: number;
 }
 
-/** What an operation or a rule answers: a value, or a refusal. Faults and bugs are thrown instead. */
+/** The result of an operation or a rule: a value or a refusal. Faults and bugs are thrown. */
 export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
 
 export const done = <T>(value: T): Outcome<T> => ({ ok: true, value });
@@ -70,21 +70,22 @@ export const refuse = (
   refusal: { code, detail, ...more },
 });
 
-/** Refusals of a device's message (contract §4), told on its `cmd` channel, in the order in which they are looked for. */
+/** Refusals of a device's message (contract §4), sent on its `cmd` channel, in the order of the checks. */
 export const messageRefusals = {
-  MALFORMED: 'The envelope lacks a field, or is no JSON that every reader takes alike',
+  MALFORMED: 'The envelope lacks a field, or is not JSON that all parsers read in the same way',
   VERSION_UNSUPPORTED: '`version` is not `PROTO/3.1`',
-  TYPE_MISMATCH: "`message_type` is not the topic's channel",
-  IDENTITY_MISMATCH: "`tenant_id` or `device_id` is not the topic's and the session's",
-  SESSION_MISMATCH: "`client_id` is not the session's",
+  TYPE_MISMATCH: "`message_type` does not match the topic's channel",
+  IDENTITY_MISMATCH: '`tenant_id` or `device_id` does not match the topic and the session',
+  SESSION_MISMATCH: '`client_id` does not match the session',
   TIMESTAMP_SKEWED: '`timestamp` is more than five minutes off',
-  SIGNATURE_INVALID: 'The signature is wrong, or `key_version` is not that of the key that opened the session',
+  SIGNATURE_INVALID: 'The signature is wrong, or `key_version` does not match the key that opened the session',
   PAYLOAD_HASH_MISMATCH: '`payload_hash` is not the SHA-256 of the canonical payload',
-  SEQUENCE_REUSED: 'The number was used by another message: say `hello`, and go on after `last_sequence`',
-  SEQUENCE_TOO_OLD: 'The number is below the window of the last 64: say `hello`, and go on after `last_sequence`',
+  SEQUENCE_REUSED: 'Another message used the sequence number: send `hello` and continue after `last_sequence`',
+  SEQUENCE_TOO_OLD:
+    'The sequence number is below the window of the last 64: send `hello` and continue after `last_sequence`',
   PAYLOAD_INVALID: 'A field of the payload is missing or mistyped; the sequence number is used',
-  STATE_TOO_LARGE: 'The state would be over 32 KiB after the merge; the sequence number is used',
-  UNKNOWN_COMMAND: 'The device has no such command; the sequence number is used',
+  STATE_TOO_LARGE: 'The state would exceed 32 KiB after the merge; the sequence number is used',
+  UNKNOWN_COMMAND: 'The device has no command with this id; the sequence number is used',
 } as const;
 export type MessageRefusalCode = keyof typeof messageRefusals;
 export const messageRefusalCodes = Object.keys(messageRefusals) as [MessageRefusalCode, ...MessageRefusalCode[]];

@@ -1,31 +1,32 @@
 import { hash } from 'node:crypto';
 
-/** Sequence numbers the window covers, the highest accepted one included (contract §4, as DTLS does). */
+/** Sequence numbers that the window covers, including the highest accepted one (contract §4, like DTLS). */
 export const WINDOW_SIZE = 64;
 const SLOT_BYTES = 8;
 const WINDOW_BYTES = WINDOW_SIZE * SLOT_BYTES;
 const UNUSED = '\0'.repeat(SLOT_BYTES);
 /**
- * What is kept past the window before it is cut off: a text is joined for less than it is cut. Each join is an object of its own until
- * then: with more of them an idle device, whose heartbeats commit nothing, takes much more memory for no less time.
+ * Bytes kept beyond the window before they are cut off, because concatenating strings is cheaper than slicing. V8 keeps
+ * each concatenation as a separate object until then: more slack would cost an idle device, whose heartbeats are not
+ * committed, much more memory without saving time.
  */
 const SLACK_BYTES = 8 * SLOT_BYTES;
 
 /**
- * Which sequence numbers of a device were used, and by which message.
- * `slots` holds 8 bytes a number, the highest first and no longer than the window's used part needs, but for some that have
- * left it and are not read: the first 8 bytes of SHA-256 of its `message_id`, or zeros where the number is unused. It is a
- * text of one character a byte: texts never change in place, and one of this length is made in less time than an array of bytes.
+ * Sliding replay window: the sequence numbers that a device has used, and by which message. `slots` has 8 bytes per
+ * number, highest first: the first 8 bytes of the SHA-256 of the `message_id`, or zeros for an unused number. It is
+ * only as long as the used part of the window, plus at most `SLACK_BYTES` that are not read. It is a binary string (one
+ * character per byte): strings are immutable, and at this length faster to create than byte arrays.
  */
 export interface ReplayWindow {
-  /** The highest accepted number; 0 before the first, so that the first to use is 1. */
+  /** The highest accepted number; 0 before the first message, so the first number is 1. */
   readonly highest: number;
   readonly slots: string;
 }
 
 /**
- * `fresh`: accept it. `repeat`: the same message again, to be acknowledged and ignored. `reused`: another message
- * under a used number. `too_old`: below the window, or below 1.
+ * `fresh`: accept the message. `repeat`: the same message again; acknowledge and ignore it. `reused`: another message
+ * with a used number. `too_old`: below the window, or below 1.
  */
 export type SequenceVerdict = 'fresh' | 'repeat' | 'reused' | 'too_old';
 
@@ -43,7 +44,7 @@ export function judgeSequence(window: ReplayWindow, sequence: number, messageId:
   return slot === markOf(messageId) ? 'repeat' : 'reused';
 }
 
-/** The window after a number that was judged `fresh`. The one before stays as it was. */
+/** The window after a `fresh` number is accepted. The previous window is unchanged. */
 export function acceptSequence(window: ReplayWindow, sequence: number, messageId: string): ReplayWindow {
   const { highest, slots } = window;
   const mark = markOf(messageId);
@@ -57,7 +58,7 @@ export function acceptSequence(window: ReplayWindow, sequence: number, messageId
   return { highest, slots: slots.slice(0, at).padEnd(at, UNUSED) + mark + slots.slice(at + SLOT_BYTES) };
 }
 
-/** Whether a number below the highest would still be accepted. */
+/** Whether an unused number below the highest would still be accepted. */
 export function hasUnused({ highest, slots }: ReplayWindow): boolean {
   const covered = Math.min(WINDOW_SIZE, highest);
   if (slots.length < covered * SLOT_BYTES) return true;
@@ -67,7 +68,7 @@ export function hasUnused({ highest, slots }: ReplayWindow): boolean {
   return false;
 }
 
-/** The window as it is stored: `slots` in base64. */
+/** The stored form of the window: `slots` in base64. */
 export interface StoredWindow {
   highest: number;
   slots: string;
@@ -78,7 +79,7 @@ export function windowToJson(window: ReplayWindow): StoredWindow {
   return { highest: window.highest, slots: Buffer.from(slots, 'latin1').toString('base64') };
 }
 
-/** Reads what `windowToJson` wrote. Throws on anything else: a window that is guessed would let a replay through. */
+/** Reads the output of `windowToJson`. Throws on anything else: a guessed window would accept replays. */
 export function windowFromJson(stored: StoredWindow): ReplayWindow {
   const slots = Buffer.from(stored.slots, 'base64').toString('latin1');
   const valid =
@@ -86,7 +87,7 @@ export function windowFromJson(stored: StoredWindow): ReplayWindow {
     stored.highest >= 0 &&
     slots.length % SLOT_BYTES === 0 &&
     slots.length / SLOT_BYTES <= Math.min(WINDOW_SIZE, stored.highest);
-  if (!valid) throw new RangeError('not a stored replay window');
+  if (!valid) throw new RangeError('stored replay window is not valid');
   return { highest: stored.highest, slots };
 }
 

@@ -7,16 +7,16 @@ import { MAX_SLUG_LENGTH } from './slug.ts';
 import { isTimezone } from './timezone.ts';
 import type { JsonObject } from './values.ts';
 
-// The fields that more than one request has, for every wire.
+// Request fields that several operations share, on every edge.
 
 const CONTROL = /\p{Cc}/u;
 const printable = (text: string) => !CONTROL.test(text);
-const unprintable = 'must not hold control characters';
+const unprintable = 'must not contain control characters';
 
-/** Any UUID, of whatever version, in lower case: an id that names nothing is not found rather than malformed. */
+/** A UUID of any version, in lower case. An id that does not exist is "not found", not malformed. */
 export const uuid = z.guid().toLowerCase();
 
-/** A name a person gives to something: 1–100 characters after trimming. */
+/** A name given by a person: 1–100 characters after trimming. */
 export const displayName = z.string().trim().min(1).max(100).refine(printable, unprintable);
 
 export const description = z
@@ -24,20 +24,20 @@ export const description = z
   .max(1_000)
   .refine((text) => printable(text.replace(/[\n\t]/g, '')), unprintable);
 
-/** Why somebody did something: kept in the journal. */
+/** The reason for an action, stored in the journal. */
 export const reason = z.string().trim().min(1).max(500).refine(printable, unprintable);
 
 export const timezone = z.string().max(64).refine(isTimezone, 'is not an IANA time zone');
 
 export const deviceType = z.string().trim().min(1).max(64).refine(printable, unprintable);
 
-/** The name of an action as a manifest gives it. */
+/** The name of an action in a manifest. */
 export const actionName = z
   .string()
   .max(64)
-  .regex(/^[A-Za-z][A-Za-z0-9_.:-]*$/, 'starts with a letter and holds letters, digits, _ . : -');
+  .regex(/^[A-Za-z][A-Za-z0-9_.:-]*$/, 'must start with a letter and contain only letters, digits, _ . : -');
 
-/** The name of an action as a request gives it: one that no manifest could hold is the gateway's to refuse. */
+/** The name of an action in a request. A name that no manifest could contain is refused by the gateway, not here. */
 export const requestedActionName = z.string().min(1).max(128).refine(printable, unprintable);
 
 export const slug = z
@@ -45,19 +45,19 @@ export const slug = z
   .max(MAX_SLUG_LENGTH)
   .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'is not a slug');
 
-/** Page length; a query's text is read as a number. */
+/** Page size; text from a query string is converted to a number. */
 export const limit = z.coerce.number().int().min(1).max(200).default(50);
 
 export const cursor = z.string().min(1).max(512);
 
-/** Seconds a command may wait to be written; a CRITICAL one at most 300, which the gateway sees to. */
+/** Seconds that a command may wait to be written. The gateway limits a CRITICAL command to 300. */
 export const ttlSeconds = z.number().int().min(1).max(MAX_TTL_S);
-/** Seconds from the first write to the final word. */
+/** Seconds from the first write to the device's final ack. */
 export const timeoutSeconds = z.number().int().min(1).max(MAX_TIMEOUT_S);
 
 export const role = z.enum(roles);
 
-// zod's own records leave out a key named `__proto__` without a word; here it stays, for the rules to refuse or keep.
+// zod's records silently drop a key named `__proto__`. This type keeps it, so that the rules can refuse or store it.
 export const jsonObject = z
   .unknown()
   .refine(isObject, { error: 'must be an object', abort: true })
@@ -71,11 +71,11 @@ export const fieldErrors = (error: z.ZodError): FieldError[] =>
   error.issues.flatMap((issue): FieldError[] => {
     const at = issue.path.map(String);
     return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ path: [...at, key].join('.'), message: 'is not known here' }))
+      ? issue.keys.map((key) => ({ path: [...at, key].join('.'), message: 'unknown field' }))
       : [{ path: at.join('.'), message: issue.message }];
   });
 
-/** Reads `input` by a request's schema; everything wrong with it is told at once, by field. */
+/** Reads `input` by a request's schema. A refusal lists all errors by field. */
 export function readFields<T>(schema: z.ZodType<T>, input: unknown): Outcome<T> {
   const read = schema.safeParse(input);
   if (read.success) return done(read.data);

@@ -1,4 +1,4 @@
-/** From the least to the most (contract §3). */
+/** In ascending order (contract §3). */
 export const roles = ['none', 'viewer', 'user', 'admin', 'owner'] as const;
 export type Role = (typeof roles)[number];
 
@@ -6,5 +6,5 @@ export const isRole = (value: unknown): value is Role => roles.includes(value as
 
 export const atLeast = (role: Role, needed: Role): boolean => roles.indexOf(role) >= roles.indexOf(needed);
 
-/** The lesser of two: an API key acts with its creator's role, at most `admin`. */
+/** The lower of two roles: an API key acts with its creator's role, but at most as `admin`. */
 export const atMost = (role: Role, cap: Role): Role => (atLeast(role, cap) ? cap : role);

@@ -19,9 +19,9 @@ export const scopeResources = [
 ] as const;
 export type ScopeResource = (typeof scopeResources)[number];
 
-/** What an operation needs: never a wildcard. */
+/** The scope that an operation requires; never a wildcard. */
 export type NeededScope = `${ScopeVerb}:${ScopeResource}`;
-/** What a key holds. */
+/** A scope as a key holds it. */
 export type Scope = `${ScopeVerb | '*'}:${ScopeResource | '*'}`;
 
 const verbs: readonly string[] = [...scopeVerbs, '*'];
@@ -34,10 +34,10 @@ export function isScope(text: string): text is Scope {
   return rest.length === 0 && verbs.includes(verb) && resources.includes(resource);
 }
 
-/** The same, for a schema. */
+/** `isScope` as a pattern, for schemas. */
 export const scopePattern = new RegExp(`^(${pick(verbs)}):(${pick(resources)})$`);
 
-/** The scopes of a new key, each once. An unknown one is refused (contract §3). */
+/** The scopes of a new key, without duplicates. An unknown scope is refused (contract §3). */
 export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
   const known = new Set<Scope>();
   const errors: FieldError[] = [];
@@ -49,27 +49,27 @@ export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
 }
 
 /**
- * The scopes of a token's `scope` claim (RFC 8693 §4.2: separated by blanks). Null without the claim: all that the role
- * allows. A claim that names no known scope grants nothing: whoever asked for it wanted less than everything.
+ * The scopes of a token's `scope` claim (RFC 8693 §4.2: separated by spaces). Null without the claim: everything that
+ * the role allows. A claim without a known scope grants nothing, because it requested less than everything.
  */
 export const scopesOfClaim = (claim: string | undefined): readonly Scope[] | null =>
   claim === undefined ? null : claim.split(' ').filter(isScope);
 
-/** The scopes of an API key, which are stored as an empty list where it has all that its role allows. */
+/** The scopes of an API key. A stored empty list means everything that its role allows (null). */
 export const scopesOfKey = (stored: readonly Scope[]): readonly Scope[] | null => (stored.length === 0 ? null : stored);
 
-/** Whether `granted` covers `needed`. Null is all that the role allows, an empty list is nothing. */
+/** Whether `granted` covers `needed`. Null grants everything that the role allows, an empty list grants nothing. */
 export const allowsScope = (granted: readonly Scope[] | null, needed: NeededScope): boolean =>
-  granted === null || granted.some((mine) => covers(mine, needed));
+  granted === null || granted.some((scope) => covers(scope, needed));
 
-/** Whether the holder of `held` may hand out `asked`: each scope is covered by one of theirs. Null is all scopes. */
-export function mayGrant(held: readonly Scope[] | null, asked: readonly Scope[] | null): boolean {
+/** Whether the holder of `held` may grant `requested`: each scope must be covered by a held one. Null is all scopes. */
+export function mayGrant(held: readonly Scope[] | null, requested: readonly Scope[] | null): boolean {
   if (held === null) return true;
-  return asked?.every((one) => held.some((mine) => covers(mine, one))) ?? false;
+  return requested?.every((one) => held.some((mine) => covers(mine, one))) ?? false;
 }
 
-function covers(mine: Scope, one: Scope): boolean {
-  const [verb, resource] = mine.split(':');
-  const [askedVerb, askedResource] = one.split(':');
-  return (verb === '*' || verb === askedVerb) && (resource === '*' || resource === askedResource);
+function covers(held: Scope, requested: Scope): boolean {
+  const [verb, resource] = held.split(':');
+  const [requestedVerb, requestedResource] = requested.split(':');
+  return (verb === '*' || verb === requestedVerb) && (resource === '*' || resource === requestedResource);
 }

@@ -1,13 +1,15 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 
-/** Seals secrets at rest with AES-256-GCM. `aad` binds a blob to its place, such as a device id and a key version. */
+/**
+ * Encrypts secrets at rest with AES-256-GCM. `aad` binds a blob to its place, such as a device id and a key version.
+ */
 export interface Sealer {
   seal(plain: string, aad: string): string;
-  /** Throws `SealBroken` when the blob was sealed with an unknown key or for another place, or was changed. */
+  /** Throws `SealBroken` if the blob was sealed with an unknown key or for another place, or was modified. */
   open(blob: string, aad: string): string;
 }
 
-/** A sealed secret does not open: the master key is not the one it was sealed with, or the row was tampered with. */
+/** A sealed secret cannot be decrypted: it was sealed with another master key, or its row was modified. */
 export class SealBroken extends Error {
   override name = 'SealBroken';
 }
@@ -16,17 +18,17 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const FORMAT = 's1';
 
-/** The key's name inside a blob: 8 bytes of a hash that tells nothing about the key. */
+/** The key's id inside a blob: 8 bytes of a hash that reveals nothing about the key. */
 export const keyId = (key: Uint8Array): string =>
   createHash('sha256').update('twinkeep master key id\0').update(key).digest('base64url').slice(0, 11);
 
-/** A sealer that seals with `current` and still opens what `previous` sealed. Both are 32 bytes. */
+/** A sealer that seals with `current` and also opens blobs sealed with `previous`. Both keys are 32 bytes. */
 export function makeSealer(current: Uint8Array, previous?: Uint8Array): Sealer {
-  const sealingKey = Uint8Array.from(current); // a copy: nobody changes it under us
+  const sealingKey = Uint8Array.from(current); // a copy, so that the caller cannot change it
   const sealingId = keyId(sealingKey);
   const keys = new Map([[sealingId, sealingKey]]);
   if (previous !== undefined) keys.set(keyId(previous), Uint8Array.from(previous));
-  for (const key of keys.values()) if (key.length !== 32) throw new RangeError('a master key has 32 bytes');
+  for (const key of keys.values()) if (key.length !== 32) throw new RangeError('master key must be 32 bytes');
 
   return {
     seal(plain, aad) {
@@ -40,16 +42,16 @@ export function makeSealer(current: Uint8Array, previous?: Uint8Array): Sealer {
       const key = keys.get(id);
       const body = Buffer.from(text, 'base64url');
       if (format !== FORMAT || rest.length > 0 || body.length < NONCE_BYTES + TAG_BYTES) {
-        throw new SealBroken('not a sealed secret');
+        throw new SealBroken('blob is not a sealed secret');
       }
-      if (key === undefined) throw new SealBroken(`sealed with the unknown master key ${id}`);
+      if (key === undefined) throw new SealBroken(`blob is sealed with the unknown master key ${id}`);
       const decipher = createDecipheriv('aes-256-gcm', key, body.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES })
         .setAAD(boundTo(id, aad))
         .setAuthTag(body.subarray(-TAG_BYTES));
       try {
         return Buffer.concat([decipher.update(body.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
       } catch {
-        throw new SealBroken('the sealed secret was changed, or belongs elsewhere');
+        throw new SealBroken('blob was modified, or sealed for another place');
       }
     },
   };

@@ -2,7 +2,7 @@ import type { Clock } from './clock.ts';
 import { type ClockSample, DatabaseTime } from './database-time.ts';
 import type { EpochMs } from './values.ts';
 
-/** The clocks of this host. Tests pass ones that they step. */
+/** The clocks of this host. Tests pass clocks that they step. */
 export interface HostTime {
   /** May be stepped in either direction. */
   wall(): EpochMs;
@@ -10,34 +10,34 @@ export interface HostTime {
   monotonic(): number;
 }
 
-/** A difference between the service's time and the reference that is no drift. */
+/** A difference between the service's time and the reference that is too large to be drift. */
 export interface ClockStep {
   /** The reference minus the service's time, in milliseconds. */
   differenceMs: number;
-  /** `seen` at once, `corrected` when it has lasted and the service's time begins to follow. */
+  /** `seen` immediately; `corrected` when the step is confirmed and correction begins. */
   what: 'seen' | 'corrected';
 }
 
-/** How far apart clocks may be before a process neither becomes active nor prunes. */
+/** Above this offset a process neither becomes active nor prunes. */
 export const MAX_CLOCK_OFFSET_MS = 60_000;
-/** More than drift and the error of a measurement. */
+/** Above drift and measurement error. */
 const STEP_MS = 1_000;
-/** A step is followed when it has lasted this long: one that is undone before was a mistake. */
+/** A step is corrected only after it has lasted this long: one that is reverted earlier was a mistake. */
 const CONFIRM_MS = 30_000;
-/** While it is corrected by slewing, the service's time runs this much faster or slower. */
+/** While slewing, the service's time runs faster or slower by this factor. */
 const SLEW = 0.1;
 
 /**
- * The service's time: the monotonic clock, kept on a reference. The reference is the database's clock where there is one,
- * else the host's wall clock. A difference of up to a second is slewed. A larger one is a step: when it has lasted for 30
- * seconds, a step forward is taken at once and a step back is slewed, so that time never goes backwards and no deadline
- * is more than a ninth late.
+ * The service's time: a monotonic clock disciplined by a reference, which is the database's clock if there is one,
+ * otherwise the host's wall clock. A difference of up to one second is slewed. A larger difference is a step: after it
+ * has lasted for 30 seconds, a step forward is applied at once and a step back is slewed, so that time never goes
+ * backwards and no deadline is late by more than a ninth.
  */
 export class ServiceClock implements Clock {
   readonly #host: HostTime;
   readonly #onStep: (step: ClockStep) => void;
   #database: DatabaseTime | null;
-  /** The time was `#baseTime` at the monotonic `#baseAt`, and is slewed at `#rate` until the monotonic `#slewUntil`. */
+  /** The time was `#baseTime` at monotonic `#baseAt`, and is slewed by `#rate` until monotonic `#slewUntil`. */
   #baseAt: number;
   #baseTime: number;
   #rate = 0;
@@ -45,7 +45,7 @@ export class ServiceClock implements Clock {
   #last: EpochMs;
   #step: { since: number; offset: number; corrected: boolean } | null = null;
 
-  /** `sample` is the first reading of the database's clock; null where the store has none. */
+  /** `sample` is the first reading of the database's clock; null if the store has no clock. */
   constructor(host: HostTime, sample: ClockSample | null, onStep: (step: ClockStep) => void = () => {}) {
     this.#host = host;
     this.#onStep = onStep;
@@ -69,30 +69,30 @@ export class ServiceClock implements Clock {
     return Math.floor(this.#referenceAt(this.#host.monotonic()));
   }
 
-  /** Takes a reading of the database's clock, as each renewal of the lease brings one. */
+  /** Adds a reading of the database's clock; each renewal of the lease provides one. */
   observe(sample: ClockSample): void {
     if (this.#database === null) this.#database = new DatabaseTime(sample);
     else this.#database.observe(sample);
     this.synchronize();
   }
 
-  /** The host's wall clock minus the reference, in milliseconds: 0 where the wall clock is the reference. */
+  /** The host's wall clock minus the reference, in milliseconds; 0 if the wall clock is the reference. */
   hostOffset(): number {
     return this.#database === null ? 0 : this.#host.wall() - this.#referenceAt(this.#host.monotonic());
   }
 
-  /** The reference minus the service's time, in milliseconds: what is still to be corrected. */
+  /** The remaining correction: the reference minus the service's time, in milliseconds. */
   correction(): number {
     const at = this.#host.monotonic();
     return this.#referenceAt(at) - this.#timeAt(at);
   }
 
-  /** Whether neither the host's clock nor the service's time is more than a minute off the reference. */
+  /** Whether the host's clock and the service's time are both within a minute of the reference. */
   isTrusted(): boolean {
     return Math.abs(this.hostOffset()) <= MAX_CLOCK_OFFSET_MS && Math.abs(this.correction()) <= MAX_CLOCK_OFFSET_MS;
   }
 
-  /** Steers towards the reference: to be called every second. */
+  /** Steers towards the reference. Call it every second. */
   synchronize(): void {
     const at = this.#host.monotonic();
     const time = this.#timeAt(at);
@@ -106,7 +106,7 @@ export class ServiceClock implements Clock {
     else this.#steer(at, time, difference);
   }
 
-  /** Whether the reference has kept its distance from the monotonic clock since it was stepped. */
+  /** Whether the step has lasted long enough: the reference's offset from the monotonic clock has stayed the same. */
   #confirmed(at: number, offset: number, differenceMs: number): boolean {
     if (this.#step === null || Math.abs(offset - this.#step.offset) > STEP_MS) {
       this.#step = { since: at, offset, corrected: false };

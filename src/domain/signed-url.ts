@@ -1,15 +1,15 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 import type { EpochMs } from './values.ts';
 
-/** Signs paths of our own, so that whoever holds the URL may fetch what stands there, for a time. */
+/** Signs paths of this service, so that holders of the URL can fetch the resource until it expires. */
 export interface UrlSigner {
-  /** `expires=…&signature=…`: the moment, epoch milliseconds, and HMAC-SHA256 over path and moment, base64url. */
+  /** `expires=…&signature=…`: expiry in epoch milliseconds, and HMAC-SHA256 over path and expiry, base64url. */
   query(path: string, expires: EpochMs): string;
-  /** In constant time; whether it has expired is not looked at. */
+  /** Verifies the signature in constant time. The caller checks the expiry. */
   verifies(path: string, expires: EpochMs, signature: string): boolean;
 }
 
-/** Signs with a key derived from the master key; what the previous one signed is still good. */
+/** Signs with a key derived from the current master key; also accepts signatures of the previous one. */
 export function makeUrlSigner(current: Uint8Array, previous?: Uint8Array): UrlSigner {
   const keys = [current, ...(previous === undefined ? [] : [previous])].map((master) =>
     Buffer.from(hkdfSync('sha256', master, '', 'twinkeep signed urls', 32)),
@@ -23,12 +23,12 @@ export function makeUrlSigner(current: Uint8Array, previous?: Uint8Array): UrlSi
     },
     verifies(path, expires, signature) {
       const given = Buffer.from(signature, 'base64url');
-      // Every key is tried, whichever fits: the time tells nothing.
-      const fits = keys.map((key) => {
-        const wanted = sign(key, path, expires);
-        return given.length === wanted.length && timingSafeEqual(given, wanted);
+      // All keys are tried even after a match, so that the time does not reveal which one matched.
+      const matches = keys.map((key) => {
+        const expected = sign(key, path, expires);
+        return given.length === expected.length && timingSafeEqual(given, expected);
       });
-      return fits.includes(true);
+      return matches.includes(true);
     },
   };
 }

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 
 export const MAX_SLUG_LENGTH = 48;
 
-// Letters that Unicode does not take apart into a base letter and a mark.
-const SPELLED: Record<string, string> = {
+// Letters that Unicode does not decompose into a base letter and a mark.
+const TRANSLITERATIONS: Record<string, string> = {
   ß: 'ss',
   æ: 'ae',
   œ: 'oe',
@@ -16,15 +16,15 @@ const SPELLED: Record<string, string> = {
 };
 
 /**
- * A slug of lower-case letters, digits and single hyphens from a name in any script. Where letters were lost, a short
- * hash of the name keeps different names apart. `suffix` is what the caller tries next when the slug is taken.
+ * A slug of lower-case letters, digits and single hyphens from a name in any script. If letters were lost, a short hash
+ * of the name distinguishes different names. `suffix` is for the caller's next attempt if the slug is taken.
  */
 export function slugFrom(name: string, suffix?: number | string): string {
   const plain = name
     .normalize('NFKD')
     .toLowerCase()
     .replace(/\p{M}/gu, '')
-    .replace(/[ßæœøłđðþı]/g, (letter) => SPELLED[letter] as string);
+    .replace(/[ßæœøłđðþı]/g, (letter) => TRANSLITERATIONS[letter] as string);
   const lost = /(?![a-z0-9])[\p{L}\p{N}]/u.test(plain) || !/[a-z0-9]/.test(plain);
   const tail = [
     ...(lost ? [createHash('sha256').update(name.normalize('NFC')).digest('hex').slice(0, 6)] : []),

@@ -1,8 +1,8 @@
 import type { Json } from './values.ts';
 
-// A machine's state as people read it: `administration.active.one_key,link.online` instead of nested JSON.
+// Text form of a machine's state: `administration.active.one_key,link.online` instead of nested JSON.
 
-/** The innermost states that are entered, each as its path from the root, in the order of their names. */
+/** The active leaf states as paths from the root, sorted. */
 export function pathsOf(value: Json): string[] {
   const paths: string[] = [];
   const walk = (inner: Json, before: string): void => {
@@ -15,10 +15,13 @@ export function pathsOf(value: Json): string[] {
   return paths.sort();
 }
 
-/** All of them as one text; states of regions that stand side by side are separated by commas. */
+/** The active leaf states as one text; states of parallel regions are separated by commas. */
 export const stateText = (value: Json): string => pathsOf(value).join(',');
 
-/** `ack.received` stays as it is; a timer's event, which carries the whole path of its state, becomes `after grace over`. */
+/**
+ * Readable event type: `ack.received` is unchanged; a timer's event, which contains its state's path, becomes `after
+ * grace over`.
+ */
 export function eventText(type: string): string {
   const [, timer] = /^xstate\.after\.([^.]+)\./.exec(type) ?? [];
   return timer ? `after ${camelCaseToWords(timer)}` : type;

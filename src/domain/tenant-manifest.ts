@@ -8,7 +8,7 @@ import { actionName, jsonObject, readFields } from './request-fields.ts';
 import { paramOf } from './twin.ts';
 import type { Json, JsonObject } from './values.ts';
 
-// A manifest that a tenant gives (contract §5); the automatic ones come from the registry.
+// Manifests written by a tenant (contract §5). Automatic manifests come from the registry.
 
 export const MAX_CAPABILITIES = 100;
 export const MAX_VERIFY_WITHIN_S = 3_600;
@@ -24,19 +24,19 @@ const capabilityFields = z.strictObject({
   verify_within_s: z.number().int().min(1).max(MAX_VERIFY_WITHIN_S).optional(),
 });
 
-/** The body of a POST: the first manifest of one's own. */
+/** The body of a POST: a device's first tenant manifest. */
 export const manifestBody = z.strictObject({
   category: z.enum(categoryNames as [string, ...string[]]).optional(),
   capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES),
 });
 
-/** The body of a PUT, which names the version it replaces here or in `If-Match`. */
+/** The body of a PUT. The replaced version is given here or in `If-Match`. */
 export const manifestUpdateBody = manifestBody.extend({ version: z.number().int().min(1).optional() });
 
 export type ManifestBody = z.infer<typeof manifestBody>;
 type CapabilityFields = z.infer<typeof capabilityFields>;
 
-/** `readManifest` of a body that already passed one of the schemas above. */
+/** Completes and checks a body that passed one of the schemas above. */
 export function completeManifest({ capabilities }: Pick<ManifestBody, 'capabilities'>): Outcome<Capability[]> {
   const errors: FieldError[] = [];
   const seen = new Set<string>();
@@ -53,13 +53,13 @@ export function completeManifest({ capabilities }: Pick<ManifestBody, 'capabilit
   return refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors: errors.slice(0, 50) });
 }
 
-/** The capabilities of a POST's body, whole and numbered from 1. What the registry knows completes them. */
+/** Reads a POST's body into complete capabilities, numbered from 1. Missing fields are filled in from the registry. */
 export function readManifest(input: unknown): Outcome<Capability[]> {
   const body = readFields(manifestBody, input);
   return body.ok ? completeManifest(body.value) : body;
 }
 
-// What a device of one's own reports is not the registry's to say, so `expectedState` is never taken from it.
+// `expectedState` is never taken from the registry: a custom device may report other state.
 function withDefaults(given: CapabilityFields, id: number): Capability {
   const known = knownAction(given.action);
   const { action, expectedState, verify_within_s } = given;
@@ -86,8 +86,8 @@ function classErrors({ action, safetyClass }: CapabilityFields, at: string): Fie
 const rank = (safetyClass: SafetyClass): number => safetyClasses.indexOf(safetyClass);
 
 /**
- * A stored manifest with no action below the registry's class of its name: one that was stored before similar names were
- * compared may have such actions. The same object where nothing changes.
+ * Raises actions of a stored manifest to the registry's class of their name. Manifests stored before similar names were
+ * compared may be below it. Returns the same object if nothing changes.
  */
 export function withClassFloors(manifest: Manifest): Manifest {
   const capabilities = manifest.capabilities.map((capability) => {
@@ -102,7 +102,7 @@ function stateErrors({ expectedState, paramSchema }: Capability, at: string): Fi
   const params = isObject(paramSchema.properties) ? paramSchema.properties : {};
   return [...new Set(paramsIn(expectedState))]
     .filter((name) => !Object.hasOwn(params, name))
-    .map((name) => ({ path: `${at}.expectedState`, message: `stands on '${name}', which is no parameter` }));
+    .map((name) => ({ path: `${at}.expectedState`, message: `'${name}' is not a parameter of this action` }));
 }
 
 function paramsIn(node: Json): string[] {

@@ -2,10 +2,10 @@ import { entryBytes, isObject, jsonBytes, jsonEqual, setOwn } from './json/value
 import type { Capability } from './manifest.ts';
 import type { Json, JsonObject } from './values.ts';
 
-/** The JSON text of a reported state, after the merge (contract §4). */
+/** Maximum size of a reported state's JSON text after the merge (contract §4). */
 export const MAX_STATE_BYTES = 32 * 1024;
 
-/** A device's reported state and the size of its JSON text, which is carried along so that a patch costs what it touches. */
+/** A device's reported state and the size of its JSON text, kept so that a patch costs only what it changes. */
 export interface Twin {
   readonly state: JsonObject;
   readonly bytes: number;
@@ -19,47 +19,47 @@ export type ReportResult =
   | {
       ok: true;
       twin: Twin;
-      /** The report alone says what the state is now, member by member. */
+      /** True if the report contains the complete new state. */
       coversState: boolean;
     }
   | { ok: false; code: 'STATE_TOO_LARGE' | 'PAYLOAD_INVALID' };
 
 /**
- * The twin after a report: merged by RFC 7396, or replaced when `full`. Nothing is mutated, and what the patch leaves alone is
- * shared; a patch without effect gives the same `state` object back, and one that says all of the state becomes it, so the caller
- * gives the report away.
- * `bytes` is the size of a full report's JSON text, where that is known.
+ * The twin after a report: merged by RFC 7396, or replaced if `full`. The old state is not mutated, and unchanged parts
+ * are shared. A patch without effect returns the same `state` object. A patch that covers the covers state becomes the
+ * new state, so the caller must not use the report afterwards. `bytes` is the size of a full report's JSON text, if
+ * known.
  */
 export function applyReport(twin: Twin, report: JsonObject, full = false, bytes: number | null = null): ReportResult {
-  if (full) return bounded({ state: report, bytes: bytes ?? jsonBytes(report) }, true);
+  if (full) return withinLimit({ state: report, bytes: bytes ?? jsonBytes(report) }, true);
   const merge: Merge = { bytes: twin.bytes, coversTarget: true };
   const state = mergeInto(twin.state, report, 0, merge);
-  return bounded({ state, bytes: merge.bytes }, merge.coversTarget);
+  return withinLimit({ state, bytes: merge.bytes }, merge.coversTarget);
 }
 
-function bounded(twin: Twin, whole: boolean): ReportResult {
-  if (twin.bytes <= MAX_STATE_BYTES) return { ok: true, twin, coversState: whole };
+function withinLimit(twin: Twin, coversState: boolean): ReportResult {
+  if (twin.bytes <= MAX_STATE_BYTES) return { ok: true, twin, coversState };
   return { ok: false, code: Number.isFinite(twin.bytes) ? 'STATE_TOO_LARGE' : 'PAYLOAD_INVALID' };
 }
 
 interface Merge {
-  /** The size of the whole state's JSON text so far. */
+  /** Size of the complete state's JSON text so far. */
   bytes: number;
-  /** Whether the last merged patch says all that its target is now. */
+  /** Whether the last merged patch contains its covers new target. */
   coversTarget: boolean;
 }
 
-// JSON Merge Patch: null removes, objects merge, everything else replaces. Most of a report is as it was, so it is compared
-// first; only what does not say all is copied.
+// JSON Merge Patch: null removes, objects merge, everything else replaces. Most members of a report are unchanged, so
+// they are compared first; the target is copied only if the patch does not cover it.
 function mergeInto(target: JsonObject, patch: JsonObject, depth: number, merge: Merge): JsonObject {
   /** Members of the target that the patch names. */
   let named = 0;
-  let whole = true;
+  let covers = true;
   let changed: [string, Json][] | undefined;
-  let gone: Set<string> | undefined;
+  let removed: Set<string> | undefined;
   for (const key in patch) {
     const value = patch[key] as Json;
-    // What `target` only inherits is no JSON, and so is never the same.
+    // A member that `target` inherits is not JSON, so it is never equal.
     if (value !== null && value === target[key]) {
       named += 1;
       continue;
@@ -67,11 +67,11 @@ function mergeInto(target: JsonObject, patch: JsonObject, depth: number, merge: 
     const old = Object.hasOwn(target, key) ? (target[key] as Json) : undefined;
     if (old !== undefined) named += 1;
     if (value === null) {
-      whole = false;
+      covers = false;
       if (old === undefined) continue;
       merge.bytes -= entryBytes(key, old, depth);
-      gone ??= new Set();
-      gone.add(key);
+      removed ??= new Set();
+      removed.add(key);
       continue;
     }
     let merged: Json = value;
@@ -84,46 +84,46 @@ function mergeInto(target: JsonObject, patch: JsonObject, depth: number, merge: 
         : old === undefined
           ? entryBytes(key, {}, depth)
           : jsonBytes({}, depth + 1) - jsonBytes(old, depth + 1);
-      if (!Number.isFinite(merge.bytes)) return target; // too deep: the caller refuses
+      if (!Number.isFinite(merge.bytes)) return target; // nested too deeply: the caller refuses
       merged = mergeInto(isObject(old) ? old : {}, value, depth + 1, merge);
-      whole &&= merge.coversTarget;
+      covers &&= merge.coversTarget;
       if (merged === old) continue;
     }
     changed ??= [];
     changed.push([key, merged]);
   }
-  merge.coversTarget = whole && hasOnly(target, named);
-  if (changed === undefined && gone === undefined) return target;
+  merge.coversTarget = covers && hasOnly(target, named);
+  if (changed === undefined && removed === undefined) return target;
   let next = patch;
   if (!merge.coversTarget) {
-    next = gone === undefined ? { ...target } : without(target, gone);
+    next = removed === undefined ? { ...target } : without(target, removed);
     if (changed !== undefined) for (const [key, value] of changed) setOwn(next, key, value);
   }
   merge.bytes += emptyBrace(next) - emptyBrace(target);
   return next;
 }
 
-/** Whether there are no more members than these. */
+/** Whether the object has at most `count` members. */
 function hasOnly(object: JsonObject, count: number): boolean {
   let members = 0;
   for (const _ in object) if (++members > count) return false;
   return true;
 }
 
-// Rebuilt rather than deleted from: `delete` turns an object into a slow dictionary for the rest of its life.
-function without(source: JsonObject, gone: Set<string>): JsonObject {
+// Rebuilds the object, because `delete` permanently turns an object into a slow dictionary.
+function without(source: JsonObject, removed: Set<string>): JsonObject {
   const rest: JsonObject = {};
-  for (const key of Object.keys(source)) if (!gone.has(key)) setOwn(rest, key, source[key] as Json);
+  for (const key of Object.keys(source)) if (!removed.has(key)) setOwn(rest, key, source[key] as Json);
   return rest;
 }
 
-// `{}` has a closing brace that no entry paid for.
+// `entryBytes` includes a comma or the closing brace, so only `{}` needs its closing brace counted.
 function emptyBrace(object: JsonObject): 0 | 1 {
   for (const _ in object) return 0;
   return 1;
 }
 
-/** Whether `state` holds all of `expected`: objects by subset at every depth, everything else by exact JSON equality. */
+/** Whether `state` contains `expected`: objects by subset at every depth, everything else by exact JSON equality. */
 export function contains(state: Json, expected: Json): boolean {
   if (!isObject(expected)) return jsonEqual(state, expected);
   return (
@@ -134,15 +134,15 @@ export function contains(state: Json, expected: Json): boolean {
   );
 }
 
-/** The parameter a template node stands for, `{"$param": "level"}`; undefined for everything else. */
+/** The parameter that a template node `{"$param": "level"}` refers to; undefined for any other node. */
 export function paramOf(node: Json): string | undefined {
   if (!isObject(node) || !Object.hasOwn(node, '$param') || Object.keys(node).length !== 1) return undefined;
   return typeof node.$param === 'string' ? node.$param : undefined;
 }
 
 /**
- * The state that proves an action: the template with the parameters filled in. What hangs on a parameter that was not
- * given is not expected; null when nothing is left to expect.
+ * The state that proves an action: the template with the parameters filled in, without the nodes of parameters that
+ * were not given. Null if nothing remains.
  */
 export function expectedState(template: JsonObject | undefined, params: JsonObject): JsonObject | null {
   if (template === undefined) return null;
@@ -168,7 +168,7 @@ function fill(node: Json, params: JsonObject): Json | undefined {
 
 export type Changes = Record<string, { from: Json; to: Json }>;
 
-/** The top-level properties that are not yet as expected. `from` is null for a property that was never reported. */
+/** Top-level properties that do not yet match. `from` is null for a property that was never reported. */
 export function changesBetween(current: JsonObject, expected: JsonObject): Changes {
   const changes = new Map<string, { from: Json; to: Json }>();
   for (const key of Object.keys(expected)) {
@@ -176,10 +176,10 @@ export function changesBetween(current: JsonObject, expected: JsonObject): Chang
     const from = Object.hasOwn(current, key) ? (current[key] as Json) : undefined;
     if (from === undefined || !contains(from, to)) changes.set(key, { from: from ?? null, to });
   }
-  return Object.fromEntries(changes); // defines properties, so `__proto__` stays a name
+  return Object.fromEntries(changes); // defines own properties, so `__proto__` is an ordinary name
 }
 
-/** What a dry run shows; `expected` and `changes` are null where the preview cannot be computed (contract §5). */
+/** Result of a dry run; `expected` and `changes` are null if the preview cannot be computed (contract §5). */
 export interface Preview {
   current: JsonObject;
   expected: JsonObject | null;

@@ -1,4 +1,4 @@
-/** JSON as it travels on every wire. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export interface JsonObject {
   [key: string]: Json;
@@ -9,18 +9,18 @@ export type EpochMs = number;
 export type Milliseconds = number;
 export type Uuid = string;
 
-/** Who asked: a user, or the service itself for what a clock or a device caused. */
+/** The origin of a request: a user, a device, or the service itself for events caused by a timer. */
 export interface Principal {
   kind: 'user' | 'device' | 'system';
-  /** User id, device id, or the name of the part of the service. */
+  /** User id, device id, or the name of the service component. */
   id: string;
-  /** The API key's prefix when the user acted through a key. */
+  /** The API key's prefix, if the user acted through a key. */
   key?: string;
   /** The edge: `rest`, `graphql`, `mcp`, `mqtt`, `cli`, … */
   via?: string;
   /** True for a cookie session or a user's token outside `/mcp` (contract §5, "a person"). */
   person?: boolean;
-  /** The request that it was asked in, and the operation that was asked for: what the journal is read by as an audit. */
+  /** Id of the request and name of the operation: the journal is filtered by them as an audit log. */
   requestId?: Uuid;
   operation?: string;
 }

@@ -3,8 +3,8 @@ import type { JsonObject } from '../domain/values.ts';
 import { MAX_FIELD_LENGTH } from './canonical.ts';
 import { PROTOCOL_VERSION } from './constants.ts';
 
-// JSON Schema of the envelopes that `readEnvelope` accepts, for documentation. The check itself is hand-written, because
-// it runs for every message and distinguishes the reasons for a refusal. A test keeps the two consistent.
+// JSON Schema of the envelopes that `readEnvelope` accepts, for documentation. The check itself is hand-written,
+// because it runs for every message and distinguishes the reasons for a refusal. A test keeps the two consistent.
 
 const text = { type: 'string', maxLength: MAX_FIELD_LENGTH, pattern: '^[^|]*$' } as const;
 

@@ -1,5 +1,5 @@
-// Finds the members of a canonical envelope from a device: ASCII without escapes or white space, each known member once, in
-// any order, and no others. No strings are created: bytes are compared with bytes and copied, four at a time.
+// Finds the members of a canonical envelope from a device: ASCII without escapes or white space, each known member
+// once, in any order, and no others. No strings are created: bytes are compared with bytes and copied, four at a time.
 
 import { canonicalEnd, NO_MATCH } from '../domain/json/canonical-scan.ts';
 import { MAX_JSON_DEPTH } from '../domain/json/strict.ts';
@@ -175,7 +175,8 @@ function valueEnd(
 
 /**
  * Whether the message at `start` equals `view` at `from`. The last step of four bytes may overlap the one before. Bytes
- * beyond the end are left over from an earlier message; that is safe, because callers continue in `bytes`, which end there.
+ * beyond the end are left over from an earlier message; that is safe, because callers continue in `bytes`, which end
+ * there.
  */
 function isSame(start: number, view: DataView, from: number, length: number): boolean {
   const lastStep = length - STEP_BYTES;

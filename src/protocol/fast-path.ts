@@ -1,6 +1,6 @@
-// Fast path for canonical envelopes from devices: verifies them on their bytes, without creating strings for members that
-// are only compared or signed. It never refuses a message: one that does not match goes to the slow path (`envelope.ts`),
-// which alone decides whether and why it is refused.
+// Fast path for canonical envelopes from devices: verifies them on their bytes, without creating strings for members
+// that are only compared or signed. It never refuses a message: one that does not match goes to the slow path
+// (`envelope.ts`), which alone decides whether and why it is refused.
 
 import { hash } from 'node:crypto';
 import { parseCanonical } from '../domain/json/strict.ts';

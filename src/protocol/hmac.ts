@@ -9,7 +9,10 @@ export const TAG_LENGTH = 43; // 32 bytes in base64url
 const MAX_BUFFERED_LENGTH = 2_048; // in UTF-16 units: a signed text has about 350
 const MAX_UTF8_BYTES_PER_UNIT = 3;
 
-/** The inner and outer pad of an HMAC key (RFC 2104). The bytes are private, so printing an object that holds them shows no key. */
+/**
+ * The inner and outer pad of an HMAC key (RFC 2104). The bytes are private, so printing an object that holds them shows
+ * no key.
+ */
 export class HmacPads {
   readonly #inner: Uint8Array;
   /** The outer pad, followed by space for the inner hash. */
@@ -62,7 +65,8 @@ export function computeHmac(key: KeyObject, text: string): string {
 /** Verifies `tag` over `text` in constant time. A malformed tag returns false. */
 export function verifyHmac(key: KeyObject, text: string, tag: string): boolean {
   if (tag.length !== TAG_LENGTH) return false;
-  // The texts are compared, not the decoded bytes: each tag has exactly one valid text, and its alphabet needs no check.
+  // The texts are compared, not the decoded bytes: each tag has exactly one valid text, and its alphabet needs no
+  // check.
   expectedTag.write(computeHmac(key, text), 'utf16le');
   givenTag.write(tag, 'utf16le');
   return timingSafeEqual(expectedTag, givenTag);

@@ -31,8 +31,8 @@ export function parseSessionToken(clientId: string): SessionToken | null {
 }
 
 /**
- * Whether a token may open a session: its timestamp is within 120 s of one of the given times. There are several, because
- * the service's clock and the reference clock differ while a correction is in progress.
+ * Whether a token may open a session: its timestamp is within 120 s of one of the given times. There are several,
+ * because the service's clock and the reference clock differ while a correction is in progress.
  */
 export const isFreshSession = (token: SessionToken, times: readonly EpochMs[]): boolean =>
   times.some((now) => Math.abs(now - token.timestamp) <= SESSION_SKEW_MS);

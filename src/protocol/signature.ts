@@ -57,8 +57,8 @@ export function signingKey(alg: SigningAlg, secret: string): SigningKey {
 }
 
 /**
- * The key that verifies signatures: for `hmac-sha256` from the device secret (its ASCII bytes, not the decoded ones), for
- * `ed25519` from the raw public key. Throws unless the text is 32 bytes in base64url.
+ * The key that verifies signatures: for `hmac-sha256` from the device secret (its ASCII bytes, not the decoded ones),
+ * for `ed25519` from the raw public key. Throws unless the text is 32 bytes in base64url.
  */
 export function verifyingKey(alg: SigningAlg, keyText: string): VerifyingKey {
   if (alg === 'hmac-sha256') return signingKey(alg, keyText);

@@ -76,7 +76,7 @@ describe('the safety gateway', () => {
       'The tenant is suspended.',
       'The service is under maintenance.',
       'Commands are disabled for now.',
-      'There is no such device.',
+      'Device not found.',
       'The device is revoked.',
       'The device has no capability manifest.',
       "'rotate_key' is internal to the protocol.",
@@ -85,7 +85,7 @@ describe('the safety gateway', () => {
     ]);
     expect(refusal(wrong[1]?.[2] ?? {})?.retryAfterS).toBe(30);
     expect(refusal(wrong[2]?.[2] ?? {})?.retryAfterS).toBe(30);
-    expect(refusal({ params: { door: 1 } })?.errors).toEqual([{ path: 'params.door', message: 'is not known here' }]);
+    expect(refusal({ params: { door: 1 } })?.errors).toEqual([{ path: 'params.door', message: 'unknown field' }]);
   });
 
   it('never lets what the registry restricts through, whatever a manifest, a dry run or a confirmation says', () => {
@@ -124,7 +124,7 @@ describe('the safety gateway', () => {
 
   it('says why it waits or refuses for the class', () => {
     const manifest = { version: 1, capabilities: [custom('RESTRICTED')] };
-    expect(judge({ ...facts, dryRun: true })).toMatchObject({ reason: 'A dry run was asked for.' });
+    expect(judge({ ...facts, dryRun: true })).toMatchObject({ reason: 'A dry run was requested.' });
     expect(judge({ ...facts, manifest, action: 'dance' })).toMatchObject({
       refusal: { detail: "'dance' is restricted by the device's manifest." },
     });
@@ -187,7 +187,7 @@ describe('who may confirm', () => {
     const policy = { confirm_by: 'another_principal' } as const;
     for (const claim of [token, inbox]) {
       for (const confirmer of [ann, annsKey, annInPerson]) {
-        expect(may(policy, ann, confirmer, claim)).toBe('The policy wants another principal than the one who asked.');
+        expect(may(policy, ann, confirmer, claim)).toBe('The policy requires confirmation by another principal than the requester.');
         expect(may(policy, annsKey, confirmer, claim)).toMatch(/another principal/);
       }
       expect(may(policy, ann, bob, claim)).toBe(true);
@@ -201,7 +201,7 @@ describe('who may confirm', () => {
       expect(may(policy, ann, annInPerson, claim)).toBe(true);
       expect(may(policy, bob, annInPerson, claim)).toBe(true);
       for (const confirmer of [ann, annsKey, { ...annsKey, person: true }, { ...ann, person: false }]) {
-        expect(may(policy, bob, confirmer, claim)).toBe('The policy wants a person to confirm.');
+        expect(may(policy, bob, confirmer, claim)).toBe('The policy requires confirmation by a person.');
       }
     }
   });

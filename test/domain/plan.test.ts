@@ -29,7 +29,7 @@ describe('the graph of a plan', () => {
         const [error] = graphErrors(steps);
         if (error === undefined) return;
         found += 1;
-        const cycle = error.message.replace('makes a cycle: ', '').split(' → ');
+        const cycle = error.message.replace('forms a cycle: ', '').split(' → ');
         expect(cycle[0]).toBe(cycle.at(-1));
         for (const [n, id] of cycle.slice(0, -1).entries()) {
           expect(steps.find((one) => one.id === id)?.depends_on).toContain(cycle[n + 1]);
@@ -41,10 +41,10 @@ describe('the graph of a plan', () => {
 
   it('names its faults by their place', () => {
     expect(graphErrors([step('a'), step('a'), step('b', '__proto__')])).toEqual([
-      { path: 'steps.1.id', message: 'is the id of an earlier step too' },
-      { path: 'steps.2.depends_on', message: 'names "__proto__", which is no step of this plan' },
+      { path: 'steps.1.id', message: 'duplicates the id of an earlier step' },
+      { path: 'steps.2.depends_on', message: '"__proto__" is not a step of this plan' },
     ]);
-    expect(graphErrors([step('a', 'a')])).toEqual([{ path: 'steps.0.depends_on', message: 'makes a cycle: a → a' }]);
+    expect(graphErrors([step('a', 'a')])).toEqual([{ path: 'steps.0.depends_on', message: 'forms a cycle: a → a' }]);
   });
 });
 

@@ -232,7 +232,7 @@ describe('a stored window', () => {
     { highest: 1, slots: Buffer.alloc(16).toString('base64') },
     { highest: 999, slots: Buffer.alloc(520).toString('base64') },
   ])('that is damaged is not guessed at: %j', (stored) => {
-    expect(() => windowFromJson(stored)).toThrow('not a stored replay window');
+    expect(() => windowFromJson(stored)).toThrow('stored replay window is not valid');
   });
 
   it('may be as long as the highest number and as 64', () => {

@@ -66,7 +66,7 @@ describe('a command that needs confirmation', () => {
     const command = dryRun();
     expect(status(command)).toBe('awaiting_confirmation');
     expect(command.value).toEqual({ lifecycle: 'awaiting_confirmation', verification: 'idle' });
-    expect(command.context.confirmation).toMatchObject({ asked: true, reason: 'A dry run was asked for.' });
+    expect(command.context.confirmation).toMatchObject({ asked: true, reason: 'A dry run was requested.' });
     expect(command.context.verification).toMatchObject({ status: 'pending', expected: { brightness: 70 } });
   });
 

@@ -1,5 +1,6 @@
-// What is looked for here is what a value no longer shows, in bytes that JSON.parse takes: before this or after. On bytes,
-// for what marks the structure is ASCII, and V8 reads a byte several times faster than a character of any string.
+// Scans JSON bytes for properties that the parsed value no longer shows: repeated keys and canonical form. The results
+// hold only for texts that JSON.parse accepts, called before or after. It scans bytes, because JSON's structural
+// characters are ASCII and V8 reads a byte several times faster than a character of a string.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -18,23 +19,23 @@ const OPEN = 0x7b;
 const CLOSE = 0x7d;
 const LAST_ASCII = 0x7f;
 
-/** In the place of an index: what stands here is not known to be canonical. */
+/** Returned instead of an index: the text is not known to be canonical. */
 export const NO_MATCH = -1;
-/** Of recursion: more than any limit of depth, fewer than a stack bears. */
+/** Recursion limit: above every depth limit, below the stack's capacity. */
 const MAX_LEVELS = 64;
 
 export interface Scan {
-  /** Members of all objects, repeated keys counted each time; those inside `canonical` are left out. */
+  /** Members of all objects, counting repeated keys each time, without those inside `canonical`. */
   members: number;
-  /** The deepest nesting, the root counted as the first level. */
+  /** Maximum nesting; the root is the first level. */
   depth: number;
-  /** Where an object stands that is the named member of the root, and is known to be in its RFC 8785 form. */
+  /** Position of the named root member, if it is an object known to be in its RFC 8785 form. */
   canonical: { from: number; to: number } | null;
 }
 
 /**
- * Measures a JSON text, and tells whether the object under `name` (plain ASCII; null for none) in the root is written in
- * its canonical form. Null is "not known": no claim is made where that would take more than a look.
+ * Measures a JSON text and checks whether the root's member `name` (ASCII; null for none) is an object in canonical
+ * form. `canonical` is null if that is unknown: forms that are expensive to check are not decided.
  */
 export function scanJson(bytes: Uint8Array, name: string | null): Scan {
   const scan: Scan = { members: 0, depth: 0, canonical: null };
@@ -44,7 +45,7 @@ export function scanJson(bytes: Uint8Array, name: string | null): Scan {
     const byte = bytes[at];
     if (byte === QUOTE) {
       opened = at;
-      // None of a string's characters count.
+      // Skip the string's characters.
       for (at++; bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++;
     } else if (byte === COLON) {
       scan.members++;
@@ -63,27 +64,27 @@ export function scanJson(bytes: Uint8Array, name: string | null): Scan {
   return scan;
 }
 
-/** For `canonicalEnd`, which only one asks at a time. */
-const own: Scan = { members: 0, depth: 0, canonical: null };
+/** Scratch object of `canonicalEnd`, which is synchronous, so calls never overlap. */
+const scratchScan: Scan = { members: 0, depth: 0, canonical: null };
 
 /**
- * The index after the object at `start`, on the root's second level, where what stands there is canonical and nested
- * within `maxDepth`, if only JSON.parse takes it; else NOT_KNOWN. May be asked of any bytes.
+ * The index after the object at `start` (on the second level), if it is canonical and nested within `maxDepth`,
+ * provided that JSON.parse accepts it; otherwise `NO_MATCH`. Accepts arbitrary bytes.
  */
 export function canonicalEnd(bytes: Uint8Array, start: number, maxDepth: number): number {
-  own.depth = 0;
-  const end = bytes[start] === OPEN ? objectEnd(bytes, start, 2, own) : NO_MATCH;
-  return own.depth > maxDepth ? NO_MATCH : end;
+  scratchScan.depth = 0;
+  const end = bytes[start] === OPEN ? objectEnd(bytes, start, 2, scratchScan) : NO_MATCH;
+  return scratchScan.depth > maxDepth ? NO_MATCH : end;
 }
 
-/** Whether the string that was opened at `opened`, and nothing else, stands before the colon at `colon` and is `name`. */
+/** Whether exactly the string `name`, opened at `opened`, precedes the colon at `colon`. */
 function isKey(bytes: Uint8Array, opened: number, colon: number, name: string): boolean {
   if (colon - opened !== name.length + 2) return false;
   for (let i = 0; i < name.length; i++) if (bytes[opened + 1 + i] !== name.charCodeAt(i)) return false;
   return true;
 }
 
-/** The index after the object at `start`. */
+/** The index after the canonical object at `start`. */
 function objectEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): number {
   if (level > MAX_LEVELS) return NO_MATCH;
   if (level > scan.depth) scan.depth = level;
@@ -115,16 +116,16 @@ function listEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): n
 }
 
 /**
- * The index of the quote that ends the key at `start`, where it comes after the one at `last` (NOT_KNOWN for none). RFC 8785
- * orders keys by UTF-16 units. In ASCII that is the order of bytes; other keys are left to be sorted out. Strictly: the
- * same key twice is no order.
+ * The index of the quote that ends the key at `start`, if it sorts strictly after the key at `last` (`NO_MATCH` for
+ * none), so repeated keys do not match. RFC 8785 orders keys by UTF-16 units, which is byte order for ASCII; other keys
+ * are not decided here.
  */
 function keyEnd(bytes: Uint8Array, start: number, last: number): number {
   const { length } = bytes;
   let at = start;
   if (last !== NO_MATCH) {
     let before = last;
-    // What both begin with was looked at when it was the last one's.
+    // The common prefix was already checked as part of the previous key.
     while (bytes[at] === bytes[before] && bytes[at] !== QUOTE) {
       at++;
       before++;
@@ -150,7 +151,7 @@ function valueEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): 
   return numberEnd(bytes, start);
 }
 
-/** The index after the quote. A backslash may or may not be what RFC 8785 writes; all other characters stand for themselves. */
+/** The index after the closing quote. A backslash is not decided: an escape may or may not be canonical. */
 function textEnd(bytes: Uint8Array, start: number): number {
   const { length } = bytes;
   for (let at = start; at < length; at++) {
@@ -162,8 +163,8 @@ function textEnd(bytes: Uint8Array, start: number): number {
 }
 
 /**
- * Claims what ECMAScript writes in just this way: a decimal of up to 15 digits that ends in none for nothing, which no
- * shorter one can stand for, and small enough a fraction to be written without an exponent.
+ * The index after a number in ECMAScript's form: a decimal of up to 15 digits without trailing zeros in the fraction,
+ * so that no shorter decimal has the same value, and not so small that ECMAScript would write an exponent.
  */
 function numberEnd(bytes: Uint8Array, start: number): number {
   const from = bytes[start] === MINUS ? start + 1 : start;

@@ -1,6 +1,6 @@
 /**
- * A JSON text in UTF-8 as it came, within the bytes of somebody's message. It keeps all the memory alive that those stand in, so it goes
- * along with the message and is not kept beyond it.
+ * A received JSON text in UTF-8, as a range of a message's bytes. It keeps the message's whole buffer in memory, so it
+ * must not be kept longer than the message.
  */
 export interface JsonSpan {
   readonly bytes: Uint8Array;
@@ -8,7 +8,7 @@ export interface JsonSpan {
   readonly to: number;
 }
 
-/** Writes it into other bytes; answers how many it took. */
+/** Copies the text into `target` and returns the number of bytes. */
 export const copySpan = ({ bytes, from, to }: JsonSpan, target: Buffer, at: number): number =>
   asBuffer(bytes).copy(target, at, from, to);
 

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../values.ts';
 import { scanJson } from './canonical-scan.ts';
 
-/** Levels of objects and arrays a document may have, its root counted as the first (contract §2, §4). */
+/** Maximum nesting of objects and arrays; the root is the first level (contract §2, §4). */
 export const MAX_JSON_DEPTH = 32;
 
 export interface JsonLimits {
@@ -9,19 +9,19 @@ export interface JsonLimits {
 }
 
 export interface JsonOptions extends JsonLimits {
-  /** The name of a member of the root, in plain ASCII, whose canonical form will be asked for. */
+  /** Name (ASCII) of a root member whose bytes are returned if they are already its canonical form. */
   canonical?: string | null;
 }
 
 /**
- * What a strict reader makes of a text. A refused text that a lenient reader would still take comes with what that
- * reader would have seen (`lenient`): good for telling the sender, never for acting on.
+ * Result of strict parsing. A refused text that a lenient parser would accept comes with that parser's value
+ * (`lenient`), which may be used to answer the sender, never to act on.
  */
 export type JsonParseResult =
   | {
       ok: true;
       value: Json;
-      /** The bytes of the member that was wished for, where they are known to be its RFC 8785 form as they stand. */
+      /** The bytes of the requested member, if they are known to be its RFC 8785 form. */
       canonical?: Uint8Array;
     }
   | { ok: false; reason: string; lenient?: unknown };
@@ -29,8 +29,8 @@ export type JsonParseResult =
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Reads JSON strictly: refuses invalid UTF-8, malformed JSON, repeated keys, U+0000 and lone surrogates in any string
- * or key, numbers too large for a double, and nesting beyond the limit. A key `__proto__` is plain own data.
+ * Parses JSON strictly: refuses invalid UTF-8, malformed JSON, repeated keys, U+0000 and lone surrogates in any string
+ * or key, numbers too large for a double, and nesting beyond the limit. A key `__proto__` is an ordinary own property.
  */
 export function parseJson(input: string | Uint8Array, options: JsonOptions = {}): JsonParseResult {
   let text: string;
@@ -50,29 +50,29 @@ export function parseJson(input: string | Uint8Array, options: JsonOptions = {})
     return { ok: false, reason: 'not valid JSON' };
   }
   const isText = typeof input === 'string';
-  // No claims about a text: what is not well-formed in it would look so in its bytes.
-  const wished = isText ? null : (options.canonical ?? null);
+  // Not for string input: encoding it to bytes would hide lone surrogates.
+  const wantedMember = isText ? null : (options.canonical ?? null);
   const bytes = isText ? Buffer.from(input) : input;
-  const { members, depth, canonical } = scanJson(bytes, wished);
+  const { members, depth, canonical } = scanJson(bytes, wantedMember);
   if (depth > (options.maxDepth ?? MAX_JSON_DEPTH)) {
     return { ok: false, reason: 'nested too deeply', lenient: value };
   }
-  // Bytes that decoded are well formed and a raw U+0000 is no JSON, so only an escape can bring in either.
+  // Decoded bytes are well-formed and a raw U+0000 is not valid JSON, so only an escape can produce either fault.
   const walk: Walk = { checkStrings: isText || text.includes('\\u'), members: 0 };
   if (canonical !== null) {
-    // In what is canonical no number is too large, nothing is escaped and no key stands twice.
-    const sound = faultBeside(wished as string, value as JsonObject, walk) === null && walk.members === members;
+    // A canonical member contains no number out of range, no escapes and no repeated keys.
+    const sound = faultOutside(wantedMember as string, value as JsonObject, walk) === null && walk.members === members;
     if (sound) return { ok: true, value, canonical: bytes.subarray(canonical.from, canonical.to) };
     return parseJson(input, { ...options, canonical: null });
   }
   const fault = faultOf(value, walk);
   if (fault !== null) return { ok: false, reason: fault, lenient: value };
-  // JSON.parse keeps the last of repeated keys: then the text has more members than the value.
+  // JSON.parse keeps the last of repeated keys, so the text then has more members than the value.
   if (walk.members !== members) return { ok: false, reason: 'a key is repeated', lenient: value };
   return { ok: true, value };
 }
 
-/** What `canonicalEnd` found, where JSON.parse takes it; else null. Nothing that `parseJson` refuses is in it. */
+/** Parses an object found by `canonicalEnd`; null if it is not valid JSON. `parseJson` would accept every result. */
 export function parseCanonical(bytes: Uint8Array): JsonObject | null {
   try {
     return JSON.parse(utf8.decode(bytes)) as JsonObject;
@@ -81,7 +81,7 @@ export function parseCanonical(bytes: Uint8Array): JsonObject | null {
   }
 }
 
-/** The same rules for a value that something else has parsed; a repeated key can no longer be seen. */
+/** Checks a value from another parser by the same rules; repeated keys can no longer be detected. */
 export function checkJson(value: unknown, limits: JsonLimits = {}): { ok: true } | { ok: false; reason: string } {
   const fault = deepFaultOf(value, limits.maxDepth ?? MAX_JSON_DEPTH);
   return fault === null ? { ok: true } : { ok: false, reason: fault };
@@ -97,11 +97,11 @@ function parseLeniently(text: string): unknown {
 
 interface Walk {
   checkStrings: boolean;
-  /** Members of objects met so far. */
+  /** Object members visited so far. */
   members: number;
 }
 
-/** The first fault in a value that JSON.parse made and whose depth is known to be bounded. Runs for every message. */
+/** The first fault in a value from JSON.parse whose depth is bounded. Runs for every message. */
 function faultOf(value: Json, walk: Walk): string | null {
   if (typeof value === 'string') return walk.checkStrings ? stringFault(value) : null;
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
@@ -121,8 +121,8 @@ function faultOf(value: Json, walk: Walk): string | null {
   return null;
 }
 
-/** The first fault in all members of the root but `known`. */
-function faultBeside(known: string, root: JsonObject, walk: Walk): string | null {
+/** The first fault in the root's members other than `known`. */
+function faultOutside(known: string, root: JsonObject, walk: Walk): string | null {
   for (const key in root) {
     walk.members++;
     if (key === known) continue;
@@ -133,15 +133,15 @@ function faultBeside(known: string, root: JsonObject, walk: Walk): string | null
 }
 
 function stringFault(text: string): string | null {
-  if (text.includes('\0')) return 'a string holds U+0000';
-  return text.isWellFormed() ? null : 'a string holds a lone surrogate';
+  if (text.includes('\0')) return 'a string contains U+0000';
+  return text.isWellFormed() ? null : 'a string contains a lone surrogate';
 }
 
 function deepFaultOf(value: unknown, levels: number): string | null {
   if (typeof value === 'string') return stringFault(value);
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
   if (value === null || typeof value === 'boolean') return null;
-  if (typeof value !== 'object') return `a ${typeof value} is no JSON`;
+  if (typeof value !== 'object') return `a ${typeof value} is not valid JSON`;
   if (levels === 0) return 'nested too deeply';
   if (Array.isArray(value)) {
     for (const item of value) {

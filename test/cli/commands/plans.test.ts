@@ -87,7 +87,7 @@ describe('twinkeep plans', () => {
     });
     expect(await run(['run', '-'], 'no object')).toMatchObject({ code: 2 });
     expect(await run(['run', '-'], plan(on('a'), on('a')))).toMatchObject({
-      ...{ code: 1, stderr: expect.stringContaining('steps.1.id: is the id of an earlier step too') },
+      ...{ code: 1, stderr: expect.stringContaining('steps.1.id: duplicates the id of an earlier step') },
     });
   });
 });

@@ -38,20 +38,20 @@ describe('parseJson', () => {
   });
 
   it.each(['["\\u0000"]', '{"a\\u0000":1}', '{"a":{"b":"x\\u0000"}}'])('refuses U+0000 in %s', (text) => {
-    expect(parseJson(text)).toMatchObject({ ok: false, reason: 'a string holds U+0000' });
-    expect(parseJson(Buffer.from(text))).toMatchObject({ ok: false, reason: 'a string holds U+0000' });
+    expect(parseJson(text)).toMatchObject({ ok: false, reason: 'a string contains U+0000' });
+    expect(parseJson(Buffer.from(text))).toMatchObject({ ok: false, reason: 'a string contains U+0000' });
   });
 
   it.each(['["\\ud800"]', '{"\\udc00":1}', '["\\ude00\\ud83d"]', '["\\uD83D"]'])(
     'refuses the lone surrogate in %s',
     (text) => {
-      expect(parseJson(text)).toMatchObject({ ok: false, reason: 'a string holds a lone surrogate' });
-      expect(parseJson(Buffer.from(text))).toMatchObject({ ok: false, reason: 'a string holds a lone surrogate' });
+      expect(parseJson(text)).toMatchObject({ ok: false, reason: 'a string contains a lone surrogate' });
+      expect(parseJson(Buffer.from(text))).toMatchObject({ ok: false, reason: 'a string contains a lone surrogate' });
     },
   );
 
   it('refuses a lone surrogate that stands unescaped in a text', () => {
-    expect(parseJson('["\ud800"]')).toMatchObject({ ok: false, reason: 'a string holds a lone surrogate' });
+    expect(parseJson('["\ud800"]')).toMatchObject({ ok: false, reason: 'a string contains a lone surrogate' });
   });
 
   it('refuses bytes that are no UTF-8, and says what a lenient reader would have seen', () => {
@@ -131,15 +131,15 @@ describe('checkJson', () => {
   });
 
   it.each([
-    ['a\0', 'a string holds U+0000'],
-    [{ 'a\0': 1 }, 'a string holds U+0000'],
-    [['\ud800'], 'a string holds a lone surrogate'],
-    [{ '\udfff': 1 }, 'a string holds a lone surrogate'],
+    ['a\0', 'a string contains U+0000'],
+    [{ 'a\0': 1 }, 'a string contains U+0000'],
+    [['\ud800'], 'a string contains a lone surrogate'],
+    [{ '\udfff': 1 }, 'a string contains a lone surrogate'],
     [Number.NaN, 'a number is out of range'],
     [{ a: [Number.POSITIVE_INFINITY] }, 'a number is out of range'],
-    [undefined, 'a undefined is no JSON'],
-    [[1n], 'a bigint is no JSON'],
-    [{ a: () => 1 }, 'a function is no JSON'],
+    [undefined, 'a undefined is not valid JSON'],
+    [[1n], 'a bigint is not valid JSON'],
+    [{ a: () => 1 }, 'a function is not valid JSON'],
   ])('refuses %o', (value, reason) => {
     expect(checkJson(value)).toEqual({ ok: false, reason });
   });

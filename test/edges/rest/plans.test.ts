@@ -231,7 +231,7 @@ describe('POST /plans', () => {
       { id: 'd', depends_on: ['c'] },
     ].map((one) => ({ device_id: v7(), action: 'turn_on', ...one }));
     expect((await post(steps)).body.errors).toEqual([
-      { path: 'steps.0.depends_on', message: 'makes a cycle: a → c → b → a' },
+      { path: 'steps.0.depends_on', message: 'forms a cycle: a → c → b → a' },
     ]);
   });
 
