@@ -2,8 +2,8 @@ import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xst
 import { eventText } from '../domain/state-path.ts';
 import { readableName } from './chart.ts';
 
-// A machine as a page: a Mermaid diagram and, state by state, what it means and what each event does there. Drawn from
-// the chart alone, so that the same chart gives the same text.
+// Renders a machine as a Markdown page: a Mermaid diagram and, for each state, its description and a table of its
+// events. It depends only on the chart, so the same chart gives the same text.
 
 export function chartToMarkdown(machine: AnyStateMachine): string {
   const { root } = machine;
@@ -12,13 +12,13 @@ export function chartToMarkdown(machine: AnyStateMachine): string {
   );
 }
 
-/** The whole machine as one Mermaid diagram; its regions are states in it. */
+/** The complete machine as one Mermaid diagram, with its regions as states. */
 export const chartToMermaid = ({ root }: AnyStateMachine): string => stateDiagram(root);
 
-const LEGEND = `An arrow names its event and, in brackets, its condition; of several the first that holds is taken. A thick
-border marks a final state. \`after\` is a timer, kept in the same commit as the state. Events that begin with \`self.\` are
-raised by the machine within one transition, so that its regions learn of each other. What an event does without leaving
-its state stands in the tables only.`;
+const LEGEND = `An arrow shows its event and, in brackets, its guard; the first guard that holds is taken. A thick border marks
+a final state. \`after\` is a timer, stored in the same commit as the state. Events that begin with \`self.\` are raised by the
+machine within one transition, to synchronize its regions. Transitions that do not leave their state are listed only in the
+tables.`;
 
 const children = (node: AnyStateNode): AnyStateNode[] => Object.values(node.states);
 const nodesBelow = (node: AnyStateNode): AnyStateNode[] =>
@@ -46,8 +46,8 @@ function shape(node: AnyStateNode): string[] {
 }
 
 /**
- * Arrows between the children of `node`. Mermaid cannot draw one across the border of a state, so one that begins deep
- * inside a child begins at that child, and one from `node` itself to a child begins at each other child.
+ * Arrows between the children of `node`. Mermaid cannot draw an arrow across the border of a state, so an arrow from
+ * inside a child starts at that child, and an arrow from `node` itself to a child starts at each other child.
  */
 function arrowsBetween(node: AnyStateNode): string[] {
   const labels = new Map<string, Set<string>>();
@@ -66,13 +66,13 @@ function arrowsBetween(node: AnyStateNode): string[] {
   return [...labels].map(([arrow, label]) => `${arrow}: ${[...label].join('<br>')}`);
 }
 
-/** The child of `node` that is `inner` or holds it. */
+/** The child of `node` that is or contains `inner`. */
 const childOf = (node: AnyStateNode, inner: AnyStateNode | undefined): AnyStateNode | undefined =>
   inner && children(node).find((child) => child === inner || nodesBelow(child).includes(inner));
 
 const transitionsOf = (node: AnyStateNode): AnyTransitionDefinition[] => [...node.transitions.values()].flat();
 
-/** The state within its region: `written.dispatched`. */
+/** The state's path within its region: `written.dispatched`. */
 const nameOf = (node: AnyStateNode): string => node.path.slice(node.machine.root.type === 'parallel' ? 1 : 0).join('.');
 
 const idOf = (node: AnyStateNode): string => node.path.join('_');
@@ -83,7 +83,7 @@ function chapter(region: AnyStateNode): string[] {
     ...(named ? [`## ${region.key}`] : []),
     mermaid(region),
     ...(rows(region).length > 0
-      ? ['In each of its states, where the state itself says nothing else:', table(region)]
+      ? ['In every state of this region, unless the state itself handles the event:', table(region)]
       : []),
     ...nodesBelow(region).flatMap(section),
   ];
@@ -99,11 +99,11 @@ const table = (node: AnyStateNode): string =>
 
 const eventName = ({ eventType }: AnyTransitionDefinition): string => eventText(eventType);
 
-const isTold = (text: string): boolean => text !== '';
+const isNamed = (text: string): boolean => text !== '';
 
 function rows(node: AnyStateNode): string[] {
-  const entry = node.entry.map(readableName).filter(isTold);
-  const exit = node.exit.map(readableName).filter(isTold);
+  const entry = node.entry.map(readableName).filter(isNamed);
+  const exit = node.exit.map(readableName).filter(isNamed);
   return [
     ...(entry.length > 0 ? [row('on entry', '', '', entry)] : []),
     ...transitionsOf(node).map((transition) => {

@@ -2,23 +2,23 @@ import type { AnyStateMachine, AnyStateNode } from 'xstate';
 import { camelCaseToWords, eventText } from '../domain/state-path.ts';
 import type { Json } from '../domain/values.ts';
 
-// What a machine's chart tells of itself: its states, the events that each of them takes, and where they lead.
+// Reads a machine's chart: its states, the events that each state handles, and their targets.
 
 export const stateTypes = ['atomic', 'compound', 'parallel', 'final'] as const;
 
 export interface ChartState {
-  /** From the root. */
+  /** Path from the root. */
   path: readonly string[];
   description: string;
   type: (typeof stateTypes)[number];
-  /** Entered where the state around it is, and nothing says else. */
+  /** True for the default child of its parent state. */
   initial: boolean;
   final: boolean;
-  /** What it takes besides what the states around it take. */
+  /** The events that it handles itself, in addition to those of its ancestors. */
   events: string[];
 }
 
-/** All states, outer ones first. */
+/** All states, parents before children. */
 export const statesOf = ({ root }: AnyStateMachine): ChartState[] =>
   below(root).map((node) => ({
     path: node.path,
@@ -34,17 +34,17 @@ export function typeOf({ type }: AnyStateNode): ChartState['type'] {
 }
 
 export interface ChartTransition {
-  /** Paths from the root; the root's own is empty. */
+  /** Path from the root; empty for the root. */
   from: readonly string[];
   event: string;
-  /** Its condition in words. */
+  /** The guard as readable text. */
   when: string | null;
-  /** Null where it leaves the state as it is. */
+  /** Null if the state does not change. */
   to: readonly string[] | null;
   does: string[];
 }
 
-/** All transitions, outer states first, each state's in the order in which they are looked at. */
+/** All transitions, parents before children, each state's in order of evaluation. */
 export const transitionsOf = ({ root }: AnyStateMachine): ChartTransition[] =>
   [root, ...below(root)].flatMap((node) =>
     [...node.transitions.values()].flat().map(({ eventType, guard, target, actions }) => ({
@@ -56,7 +56,10 @@ export const transitionsOf = ({ root }: AnyStateMachine): ChartTransition[] =>
     })),
   );
 
-/** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
+/**
+ * A named action or guard as readable text with its parameters. Empty for XState's own actions (timers), which have no
+ * name.
+ */
 export function readableName(named: unknown): string {
   if (typeof named === 'string') return camelCaseToWords(named);
   if (typeof named !== 'object' || named === null) return '';
@@ -64,31 +67,30 @@ export function readableName(named: unknown): string {
   return [camelCaseToWords(type), ...Object.values(params)].join(' ');
 }
 
-/** Every event that some state takes. */
+/** All events that any state handles. */
 export const eventsOf = ({ root }: AnyStateMachine): string[] => eventsAt([root, ...below(root)]).sort();
 
-/** What the machine takes where its state is `value`. Throws where it has no such state. */
+/** The events that the machine handles in state `value`. Throws if it has no such state. */
 export const nextEvents = (machine: AnyStateMachine, value: Json): string[] => {
   const { _nodes: nodes } = machine.resolveState({ value: value as never, context: {} as never });
   return eventsAt(nodes).sort();
 };
 
-/** The states that `text` may mean: a dotted path, from the root or from further in, as `active`, or `link.online`. */
+/** The states that a dotted path may refer to, from the root or from any level: `active`, `link.online`. */
 export function findStates(machine: AnyStateMachine, text: string): (readonly string[])[] {
   const wanted = text.split('.');
-  const meant = statesOf(machine)
+  return statesOf(machine)
     .map(({ path }) => path)
     .filter(
       (path) =>
         path.length >= wanted.length && wanted.every((name, n) => path[path.length - wanted.length + n] === name),
     );
-  return meant;
 }
 
 const below = (node: AnyStateNode): AnyStateNode[] =>
   Object.values(node.states).flatMap((child) => [child, ...below(child)]);
 
-/** What a machine raises for itself is no event that anybody sends. */
+/** The event types that these nodes handle, without events that the machine raises for itself. */
 function eventsAt(nodes: readonly AnyStateNode[]): string[] {
   const types = nodes.flatMap((node) => node.ownEvents as string[]).filter((type) => !type.startsWith('self.'));
   return [...new Set(types.map(eventText))];

@@ -2,7 +2,7 @@ import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, PlanOrigin } from './command-types.ts';
 import { isoTime } from './stored-schemas.ts';
 
-/** A command's context as an administrator may see it: not the token's hash, nor the session's identifier. */
+/** A command's context for administrators, without the token's hash and the session's identifier. */
 export function toAdminView(context: CommandContext): JsonObject {
   const { confirmation, delivery, answer, verification } = context;
   return {
@@ -60,7 +60,7 @@ const planOf = ({ id, stepId, compensation }: PlanOrigin): JsonObject => ({
 
 const moment = (at: EpochMs | null): Json => (at === null ? null : isoTime(at));
 
-/** A key's prefix is no secret. */
+/** Includes the key's prefix, which is not secret. */
 const principal = ({ kind, id, key, via }: Principal): JsonObject => ({
   ...{ kind, id },
   ...(via !== undefined && { via }),

@@ -25,15 +25,15 @@ import type {
 import { type Decision, emit, emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';
 
-// What the command's chart decides, as pure functions; where it goes with that is in command.ts.
+// Decisions of the command machine, as pure functions. The chart is in command.ts.
 
-/** What the gateway lets pass, with all that the command will need of the manifest. */
+/** A command that the gateway lets pass, with the data it needs from the manifest. */
 export interface Passed {
   kind: 'allowed' | 'confirmation';
   reason: string;
   expected: JsonObject | null;
   withinMs: Milliseconds;
-  /** Confirmed beforehand, with the step that it undoes, by this principal. */
+  /** The principal who confirmed this compensation in advance, together with its step. */
   approvedBy: Principal | null;
 }
 export interface Refused {
@@ -42,13 +42,13 @@ export interface Refused {
 }
 export type Judgement = Passed | Refused;
 
-/** Raised by the command itself within one transition, so that both regions learn of it; never sent from outside. */
+/** Raised by the machine within one transition to synchronize its regions; never sent from outside. */
 export type RaisedEvent =
   | { type: 'self.judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
   | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
-  /** The lifecycle has another status now: `context.status`. */
+  /** The lifecycle's status changed; the new one is `context.status`. */
   | { type: 'self.moved'; at: EpochMs }
-  /** No late word counts any more: what a command that timed out did stays unknown. */
+  /** Late acks are no longer accepted: the outcome of the timed-out command stays unknown. */
   | { type: 'self.closed'; at: EpochMs };
 
 export type AnyCommandEvent = CommandEvent | RaisedEvent;
@@ -56,7 +56,7 @@ export type EventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEv
 type Decided = Decision<CommandContext>;
 type Moment = { at: EpochMs };
 
-/** Counted, not kept: beyond this a device's words on a command that is over leave no trace. */
+/** Acks of a final command are counted, not stored. Above this limit they are not counted either. */
 export const MAX_LATE_ACKS = 32;
 
 export function judgeRequest(event: EventOf<'request'>): EventOf<'self.judged'> {
@@ -73,8 +73,8 @@ export function judgeRequest(event: EventOf<'request'>): EventOf<'self.judged'> 
 }
 
 /**
- * Who confirmed the step that this command undoes, where that covered just this: the same plan and step, device, action and
- * parameters, and the manifest as it was. Anything else asks for a confirmation of its own.
+ * The principal who confirmed the step, if that confirmation covers this compensation: same plan, step, device, action,
+ * parameters and manifest version. Otherwise the compensation needs a separate confirmation.
  */
 function approverOf(approval: Approval, { command, facts }: EventOf<'request'>): Principal | null {
   const { plan } = command.origin;
@@ -93,29 +93,29 @@ function approverOf(approval: Approval, { command, facts }: EventOf<'request'>):
   return covers ? approval.confirmedBy : null;
 }
 
-/** A step whose compensation is critical is asked for together with it, before anything happens. */
+/** A step with a critical compensation is confirmed together with it, before it runs. */
 function includeCriticalCompensation(
   judgement: Judgement,
   approvedBy: Principal | null,
   event: EventOf<'request'>,
 ): Judgement {
   if (judgement.kind === 'refused') return judgement;
-  const undo = criticalCompensation(event);
-  if (undo === null) return { ...judgement, approvedBy };
-  const why = `'${undo.action}', which would undo it, is critical and needs confirmation.`;
-  const reason = judgement.kind === 'confirmation' ? `${judgement.reason} ${why}` : why;
+  const compensation = criticalCompensation(event);
+  if (compensation === null) return { ...judgement, approvedBy };
+  const compensationReason = `Its compensation '${compensation.action}' is critical and needs confirmation.`;
+  const reason = judgement.kind === 'confirmation' ? `${judgement.reason} ${compensationReason}` : compensationReason;
   return { ...judgement, kind: 'confirmation', reason };
 }
 
 function criticalCompensation({ command, facts }: EventOf<'request'>): Compensation | null {
-  const undo = command.origin.plan?.compensation ?? null;
-  const capability = facts.manifest?.capabilities.find(({ action }) => action === undo?.action);
-  return capability?.safetyClass === 'CRITICAL' ? undo : null;
+  const compensation = command.origin.plan?.compensation ?? null;
+  const capability = facts.manifest?.capabilities.find(({ action }) => action === compensation?.action);
+  return capability?.safetyClass === 'CRITICAL' ? compensation : null;
 }
 
 /**
- * A confirmation that does not count is refused before the gateway looks again. Neither uses the token up. The time
- * limits stay those of the request.
+ * Checks the confirmation, then judges the command again. A refusal by either does not consume the token. The time
+ * limits of the request stay in effect.
  */
 export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'>): EventOf<'self.judged_again'> {
   const { action, params } = context;
@@ -133,7 +133,7 @@ function confirmationRefusal(context: CommandContext, event: EventOf<'confirm'>)
   if (at >= confirmation.expiresAt) {
     return tokenHash === null
       ? notAwaitingConfirmation('expired')
-      : confirmationFailed('The confirmation came too late.');
+      : confirmationFailed('The confirmation has expired. Request the command again.');
   }
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
   const allowed = mayConfirm(policy, requestedBy, by, claim);
@@ -172,7 +172,7 @@ function passed(
   };
 }
 
-/** What is known of every command, a refused one too. */
+/** Records the data of every command, including a refused one. */
 export function recordRequest(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
   const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
   const { plan } = command.origin;
@@ -206,7 +206,7 @@ export function awaitConfirmation(context: CommandContext, { at, judgement, aske
   };
 }
 
-/** Nobody can confirm it any more; `status` is what the command becomes with that. */
+/** Closes the confirmation; `status` is the command's next status. */
 export const closeConfirmation = (
   context: CommandContext,
   { at }: Moment,
@@ -223,15 +223,18 @@ const confirmationChanged = (
   at: EpochMs,
 ): Output => ({ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt, at });
 
-/** The chart comes here only with a refusal. */
+/** The chart uses this action only for a refused judgement. */
 export const refuse = (_: CommandContext, { judgement }: EventOf<'self.judged_again'>): Decided =>
   emit({ type: 'refused', refusal: (judgement as Refused).refusal });
 
-/** A token that finds nothing is wrong; an approver named the command, whose state is. */
+/** With a token, the token is wrong; from the inbox, the command is in the wrong state. */
 export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: EventOf<'confirm'>): Decided =>
   emit({
     type: 'refused',
-    refusal: tokenHash === null ? notAwaitingConfirmation(status) : confirmationFailed('There is nothing to confirm.'),
+    refusal:
+      tokenHash === null
+        ? notAwaitingConfirmation(status)
+        : confirmationFailed('The command does not wait for a confirmation.'),
   });
 
 export const refuseCancel = ({ status }: CommandContext): Decided =>
@@ -240,7 +243,7 @@ export const refuseCancel = ({ status }: CommandContext): Decided =>
 export const refuseRefusal = ({ status }: CommandContext): Decided =>
   emit({ type: 'refused', refusal: notAwaitingConfirmation(status) });
 
-/** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
+/** Starts `ttl_s`; for a confirmed command, at its confirmation. */
 export function dispatch({ limits }: CommandContext, event: EventOf<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
   const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
@@ -257,7 +260,7 @@ type Writing = EventOf<'self.judged' | 'self.judged_again' | 'session.ready'>;
 export const hasSession = (_: CommandContext, { asked }: EventOf<'self.judged' | 'self.judged_again'>): boolean =>
   asked.session !== null;
 
-/** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
+/** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
   const { tenantId, deviceId, id, messageId, origin, action } = context;
   const { requestId } = origin;
@@ -278,7 +281,7 @@ export function write(context: CommandContext, event: Writing): Decided {
   return { changes: { delivery: written }, outputs: [output] };
 }
 
-/** Milliseconds until each of the command's deadlines; they are absolute, so a timer set late is not longer for it. */
+/** Milliseconds until each of the command's deadlines. Deadlines are absolute, so a timer set late is not extended. */
 export const confirmationLeft = ({ confirmation }: CommandContext, { at }: Moment): Milliseconds =>
   msUntil((confirmation as Confirmation).expiresAt, at);
 export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
@@ -286,7 +289,7 @@ export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =
 export const answerLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
   msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.limits.timeoutMs, at);
 
-/** The chart speaks of a delivery only after the dispatch. */
+/** The chart uses the delivery only after the dispatch. */
 const deliveryOf = ({ delivery }: CommandContext): Delivery => delivery as Delivery;
 
 const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
@@ -294,11 +297,11 @@ const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, de
 export const mayWrite = ({ delivery }: CommandContext, { at }: Moment): boolean =>
   at < (delivery as Delivery).expiresAt;
 
-/** A CRITICAL command is written once, ever; another at most once per session. */
+/** A CRITICAL command is written only once; others at most once per session. */
 export const mayWriteAgain = (context: CommandContext, event: EventOf<'session.ready'>): boolean =>
   context.safetyClass !== 'CRITICAL' && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
 
-/** No byte of the only write left, so it never happened. */
+/** The undone write was the only one, so the command was never sent. */
 export const isOnlyWrite = (context: CommandContext, { sessionId }: EventOf<'write.undone'>): boolean =>
   deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
@@ -307,8 +310,8 @@ export const undoWrite = (context: CommandContext): Decided => ({
   outputs: [],
 });
 
-const updateAnswer = (context: CommandContext, said: Partial<Answer>): Decided => ({
-  changes: { answer: { ...context.answer, ...said } },
+const updateAnswer = (context: CommandContext, changes: Partial<Answer>): Decided => ({
+  changes: { answer: { ...context.answer, ...changes } },
   outputs: [],
 });
 
@@ -330,8 +333,8 @@ const isFromOwnDevice = (context: CommandContext, { deviceId }: { deviceId: stri
 export const hasAckStatus = (
   context: CommandContext,
   event: EventOf<'ack.received'>,
-  { word }: { word: AckStatus },
-): boolean => event.ack.status === word && isFromOwnDevice(context, event) && isAckInTime(context, event);
+  { status }: { status: AckStatus },
+): boolean => event.ack.status === status && isFromOwnDevice(context, event) && isAckInTime(context, event);
 
 const isAckInTime = ({ answer }: CommandContext, { at }: Moment): boolean =>
   answer.timedOutAt === null || at - answer.timedOutAt <= LATE_ACK_MS;
@@ -347,7 +350,7 @@ export const announce = (context: CommandContext, { at }: Moment): Decided => {
   return plan !== null && isRelevantToPlan(context) ? emit(notifyPlan(context, plan), changed) : emit(changed);
 };
 
-/** That it waits, that it is dispatched, and what it came to. */
+/** A plan is notified when its command awaits confirmation, is dispatched, and has an outcome. */
 const isRelevantToPlan = ({ status, verification }: CommandContext): boolean =>
   outcomeOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
 
@@ -366,7 +369,7 @@ function notifyPlan(
 export const isOfPlan = ({ origin }: CommandContext, { planId }: EventOf<'plan.withdrawn'>): boolean =>
   origin.plan?.id === planId;
 
-/** Of a command that was not refused: one that was has ended in any case. */
+/** Used only for a command that was not refused; a refused one has ended anyway. */
 export const hasNoExpectedState = (_: CommandContext, { judgement }: EventOf<'self.judged'>): boolean =>
   (judgement as Passed).expected === null;
 
@@ -381,8 +384,8 @@ export const matches = (context: CommandContext, event: EventOf<'state.observed'
 export const differs = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
   !event.matches && isFromOwnDevice(context, event);
 
-export const updateVerification = (context: CommandContext, { at }: Moment, found: Partial<Verification>) => ({
-  verification: { ...context.verification, ...found, checkedAt: at },
+export const updateVerification = (context: CommandContext, { at }: Moment, changes: Partial<Verification>) => ({
+  verification: { ...context.verification, ...changes, checkedAt: at },
 });
 
 export const observe = (context: CommandContext, event: EventOf<'state.observed'>): Decided => ({

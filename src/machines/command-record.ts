@@ -14,9 +14,9 @@ import type { CommandContext, CommandEvent } from './command-types.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { count, epochMs, json, jsonObject, principal, uuid } from './stored-schemas.ts';
 
-// How a command is kept, journaled and shown.
+// Stored form, journal entries and admin view of a command.
 
-/** The status word of a state value, a journal entry's `from` and `to` included. */
+/** The status of a state value, including `from` and `to` of a journal entry. */
 export function statusOf({ value }: Pick<Snapshot, 'value'>): CommandStatus {
   const { lifecycle } = value as { lifecycle: string | { written: CommandStatus } };
   if (typeof lifecycle === 'object') return lifecycle.written;
@@ -24,7 +24,7 @@ export function statusOf({ value }: Pick<Snapshot, 'value'>): CommandStatus {
   return lifecycle === 'closed' ? 'timed_out' : (lifecycle as CommandStatus);
 }
 
-/** The verification word of a state value. */
+/** The verification status of a state value. */
 export function verificationOf({ value }: Pick<Snapshot, 'value'>): VerificationStatus {
   const { verification } = value as { verification: VerificationStatus | 'idle' | { watching: Json } };
   return verification === 'idle' || typeof verification === 'object' ? 'pending' : verification;
@@ -39,16 +39,16 @@ const finalStatuses: ReadonlySet<CommandStatus> = new Set([
   'cancelled',
 ]);
 
-/** The command is in a final state; only a late acknowledgement is still recorded. */
+/** Whether the status is final; only a late ack is still recorded. */
 export const isFinal = (status: CommandStatus): boolean => finalStatuses.has(status);
 
-/** It waits for its device to connect, which can take a day; its next event reads it again. */
+/** The command waits for its device to connect, which can take a day; its next event reloads it. */
 const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }).lifecycle === 'queued';
 
-/** What the device reports is compared with the expected state. */
+/** The device's reports are compared with the expected state. */
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
-/** Of version 1 there was no plan, and the id of the request stood by itself. */
+/** Members that all versions share. Version 1 has no plan, and a top-level `requestId`. */
 const common = {
   id: uuid,
   tenantId: uuid,
@@ -125,12 +125,12 @@ type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'v
 const reasons: Record<Timed, string> = {
   confirmationOver: 'not confirmed in time',
   ttlOver: 'not written within ttl_s',
-  answerOver: 'no final word within timeout_s',
-  lateWordOver: 'no late word within 24 h',
-  verificationOver: 'verify_within_s is over',
+  answerOver: 'no final ack within timeout_s',
+  lateWordOver: 'no late ack within 24 h',
+  verificationOver: 'not verified within verify_within_s',
 };
 
-/** The words of a device and of users are kept in the context; here stands only what moved. */
+/** Records only the change; acks and parameters are stored in the context. */
 function note(event: CommandEvent, after: CommandContext): JsonObject | null {
   switch (event.type) {
     case 'request': {
@@ -145,7 +145,7 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
     case 'device.revoked':
       return { reason: 'the device was revoked' };
     case 'plan.withdrawn':
-      return { reason: 'its plan took it back' };
+      return { reason: 'withdrawn by its plan' };
     case 'session.ready':
     case 'write.undone':
       return { writes: after.delivery?.writes ?? 0 };
@@ -169,7 +169,7 @@ function journal(
   return { data: note(event as CommandEvent, after.context) };
 }
 
-/** A device may say often how far it is: the context keeps the last of it, the journal none. */
+/** Progress reports may be frequent: the context stores the last one, the journal none. */
 const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null, after: Snapshot<CommandContext>) =>
   event.type === 'ack.received' && before?.context.status === 'in_progress' && after.context.status === 'in_progress';
 

@@ -7,17 +7,19 @@ import type { RefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { MessageToCommand } from './outputs.ts';
 
-/** What confirming would do, by the twin as it was when asked. */
+/** The effect of a confirmation, computed from the twin at the time of the request. */
 export interface Preview {
   current: JsonObject;
   expected: JsonObject | null;
   changes: JsonObject | null;
 }
 
-/** A live session of the device whose own `cmd` subscription stands, or null. */
+/** A live session of the device with a granted `cmd` subscription, or null. */
 export type SessionFact = { sessionId: string } | null;
 
-/** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each step of a transition copies this. */
+/**
+ * At most 19 fields: V8 copies larger objects as slow dictionaries, and each action of a transition copies this object.
+ */
 export interface CommandContext {
   id: Uuid;
   tenantId: Uuid;
@@ -28,9 +30,9 @@ export interface CommandContext {
   origin: Origin;
   requestedBy: Principal;
   requestedAt: EpochMs;
-  /** The word for where the lifecycle stands, kept beside the chart's value so that the other region can announce it. */
+  /** The status of the lifecycle region, duplicated here so that the verification region can announce it. */
   status: CommandStatus;
-  /** Null where the gateway refused before it knew. */
+  /** Null if the gateway refused the command before the class was known. */
   safetyClass: SafetyClass | null;
   manifestVersion: number | null;
   limits: { ttlMs: Milliseconds; timeoutMs: Milliseconds };
@@ -42,10 +44,10 @@ export interface CommandContext {
   verification: Verification;
 }
 
-/** What the command came from. */
+/** The origin of the command. */
 export interface Origin {
   requestId: string;
-  /** The plan that it is a step of, or that it undoes a step of. */
+  /** The plan whose step the command executes or compensates. */
   plan: PlanOrigin | null;
 }
 
@@ -53,60 +55,62 @@ export interface PlanOrigin {
   id: Uuid;
   stepId: string;
   /**
-   * What would undo it, where that is critical: who confirms the command confirms this too, for this plan and once (contract
-   * §6). Of a request, whatever its class is.
+   * The compensation of the step, if it is critical: a confirmation of the command covers it too, once and for this
+   * plan (contract §6). In a request, the compensation of any class.
    */
   compensation: Compensation | null;
 }
 
-/** The step's command as committed: what a compensation shows the gateway instead of a confirmation of its own. */
+/**
+ * The committed command of the step, which a compensation presents to the gateway instead of a separate confirmation.
+ */
 export type Approval = Pick<CommandContext, 'tenantId' | 'deviceId' | 'manifestVersion' | 'confirmedBy' | 'origin'>;
 
-/** While a confirmation is waited for. The token is kept hashed (SHA-256, hex). */
+/** A pending confirmation. The token is stored as a hash (SHA-256, hex). */
 export interface Confirmation {
   tokenHash: string;
   expiresAt: EpochMs;
   reason: string;
   preview: Preview;
-  /** The client asked with `dry_run: true`. */
+  /** The client sent `dry_run: true`. */
   asked: boolean;
 }
 
-/** From the dispatch on. */
+/** Set at dispatch. */
 export interface Delivery {
   dispatchedAt: EpochMs;
-  /** `dispatchedAt` + `ttlMs`: a device does not start it after that. */
+  /** `dispatchedAt` + `ttlMs`: a device does not start the command after this time. */
   expiresAt: EpochMs;
   firstWrittenAt: EpochMs | null;
-  /** The last session it was written to. */
+  /** The last session that the command was written to. */
   sessionId: string | null;
-  /** In how many sessions it was written. */
+  /** The number of sessions that the command was written to. */
   writes: number;
-  /** Joins the parameters in what the device receives, and is shown to nobody else: it may hold a signed URL. */
+  /** Added to the parameters sent to the device. Never shown otherwise: it may contain a signed URL. */
   supplement?: JsonObject;
 }
 
-/** What the device said of it. */
+/** The device's acks. */
 export interface Answer {
   progress: Json;
   result: Json;
   error: Json;
-  /** When it was given up on; a final word after that is late. */
+  /** When the command timed out; a final ack after that is late. */
   timedOutAt: EpochMs | null;
   late: boolean;
-  /** Words that came where none could count any more; counted up to a bound. */
+  /** Acks that arrived when none was accepted any longer, counted up to `MAX_LATE_ACKS`. */
   strayWords: number;
 }
 
-/** What the device's reported state proves of it. */
+/** Verification of the command by the device's reported state. */
 export interface Verification {
-  /** The word for where the verification stands, as `status` is for the lifecycle. */
+  /** The status of the verification region, as `status` is of the lifecycle region. */
   status: VerificationStatus;
   expected: JsonObject | null;
   withinMs: Milliseconds;
-  /** The expected properties as the device last reported them to this command. */
+  /** The expected properties in the last report that this command received. */
   observed: JsonObject | null;
-  /** When it was last decided or looked at. */
+  /** When the verification was last checked or decided. */
   checkedAt: EpochMs | null;
 }
 
@@ -124,30 +128,32 @@ export type CommandEvent =
       > & { ttlS?: number; timeoutS?: number };
       facts: GatewayFacts;
       session: SessionFact;
-      /** Used when the gateway asks for a confirmation: hash of the new token, and what confirming would do. */
+      /** Used if the gateway requires a confirmation: hash of the new token, and the effect of confirming. */
       confirmation: { tokenHash: string; ttlS: number; preview: Preview };
-      /** Of a compensation; the machine looks at what it says. */
+      /** Set for a compensation; the machine verifies what it covers. */
       approval?: Approval;
     })
   /**
-   * Anything wrong with the token or the confirmer gives the output `refused` with `CONFIRMATION_FAILED`; from the inbox a
-   * command that does not wait any more gives `ILLEGAL_TRANSITION`.
+   * Refused with `CONFIRMATION_FAILED` if the token or the confirmer is not valid, and with `ILLEGAL_TRANSITION` if the
+   * command, confirmed from the inbox, no longer waits.
    */
   | (Base & {
       type: 'confirm';
       by: Principal;
-      /** Null from the inbox, where identity and policy decide. */
+      /** Null from the inbox, where only identity and policy decide. */
       tokenHash: string | null;
       policy: SafetyPolicy;
       facts: GatewayFacts;
       session: SessionFact;
     })
-  /** Taken back before it is written; too late gives `refused` with `ILLEGAL_TRANSITION`. */
+  /** Cancels the command before it is written; later refused with `ILLEGAL_TRANSITION`. */
   | (Base & { type: 'cancel'; by: Principal; reason?: string })
-  /** An approver's no, while it waits for a confirmation and never later: what was approved is not refused any more. */
+  /**
+   * An approver refuses the confirmation, only while the command waits for it: an approved command cannot be refused.
+   */
   | (Base & { type: 'refuse'; by: Principal; reason?: string })
-  /** The device's `cmd` subscription was granted in this session: write what is pending. */
+  /** The device's `cmd` subscription was granted in this session: pending commands are written. */
   | (Base & { type: 'session.ready'; sessionId: string })
-  /** The sink knows that no byte left: the mark is taken back. */
+  /** No byte of the command was sent: the write marker is reverted. */
   | (Base & { type: 'write.undone'; sessionId: string })
   | (Base & MessageToCommand);

@@ -61,7 +61,7 @@ const base = setup({
     keepWord: action(decisions.recordAck),
     countStrayWord: action(decisions.countLateAck),
     stampTimeout: action(decisions.stampTimeout),
-    /** Both regions learn of a new status before anybody else does: the verification announces it. */
+    /** Both regions receive a new status before it is announced, by the verification region. */
     become: action((_, { at }, { status }: { status: CommandStatus }) => ({
       changes: { status },
       outputs: [],
@@ -106,7 +106,7 @@ const base = setup({
 
 const setStatus = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
 const closeConfirmation = (status: CommandStatus) => ({ type: 'settleConfirmation', params: { status } }) as const;
-const hasAckStatus = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
+const hasAckStatus = (status: AckStatus) => ({ type: 'says', params: { status } }) as const;
 const conclude = (status: VerificationStatus) => ({ type: 'conclude', params: { status } }) as const;
 const verificationTimeout = [
   {
@@ -118,11 +118,11 @@ const verificationTimeout = [
 ] as const;
 const toDispatch = [{ type: 'dispatch' }, setStatus('dispatched')] as const;
 
-/** A command from its request to its last word, and beside that what the device's state proves of it (contract §5). */
+/** The command machine: lifecycle from request to final ack, and verification by the device's state (contract §5). */
 export const commandMachine = base.createMachine({
   id: 'command',
   description:
-    "A command from its request to its last word, and beside that what the device's reported state proves of it.",
+    "A command: its lifecycle from request to final ack and, in parallel, its verification by the device's reported state.",
   type: 'parallel',
   context: initialContext,
   states: {
@@ -136,7 +136,7 @@ export const commandMachine = base.createMachine({
       },
       states: {
         submitted: {
-          description: 'Asked for; the safety gateway judges it in the same transition.',
+          description: 'Requested; the safety gateway judges it in the same transition.',
           on: {
             request: { actions: 'judge' },
             'self.judged': [
@@ -148,14 +148,14 @@ export const commandMachine = base.createMachine({
           },
         },
         awaiting_confirmation: {
-          description: 'A critical command, or a dry run, that somebody may confirm until its token runs out.',
+          description: 'A critical command, or a dry run, that can be confirmed until its token expires.',
           entry: setStatus('awaiting_confirmation'),
           after: { confirmationOver: { target: 'expired', actions: closeConfirmation('expired') } },
           on: {
             confirm: { actions: 'judgeAgain' },
             'self.judged_again': [
               { guard: 'isRefused', actions: 'refuse' },
-              // It is confirmed by now: a gateway that asks again lets nothing through.
+              // Already confirmed: a gateway that requires another confirmation does not let the command pass.
               { guard: 'needsConfirmation' },
               {
                 guard: 'hasSession',
@@ -171,7 +171,7 @@ export const commandMachine = base.createMachine({
           },
         },
         queued: {
-          description: 'Dispatched, and no byte of it has left: it waits for a session until its ttl is over.',
+          description: 'Dispatched but not sent: waits for a session of the device until its ttl expires.',
           after: { ttlOver: 'expired' },
           on: {
             'session.ready': { guard: 'mayWrite', target: 'written', actions: 'write' },
@@ -181,7 +181,7 @@ export const commandMachine = base.createMachine({
           },
         },
         written: {
-          description: 'It may have reached its device; the time for an answer runs from the first write.',
+          description: 'Sent, and possibly received by the device; the timeout counts from the first write.',
           initial: 'dispatched',
           after: { answerOver: 'timed_out' },
           on: {
@@ -196,22 +196,22 @@ export const commandMachine = base.createMachine({
           },
           states: {
             dispatched: {
-              description: 'No word from the device yet.',
+              description: 'No ack from the device yet.',
               on: {
                 'ack.received': { guard: hasAckStatus('accepted'), target: 'acknowledged', actions: 'keepWord' },
                 'write.undone': { guard: 'isOnlyWrite', target: '#command.lifecycle.queued', actions: 'undoWrite' },
               },
             },
-            acknowledged: { description: 'The device has accepted it.', entry: setStatus('acknowledged') },
+            acknowledged: { description: 'The device has accepted the command.', entry: setStatus('acknowledged') },
             in_progress: {
-              description: 'The device is at it, and may say how far it is.',
+              description: 'The device is executing the command and may report progress.',
               entry: setStatus('in_progress'),
               on: { 'ack.received': { guard: hasAckStatus('in_progress'), actions: 'keepWord' } },
             },
           },
         },
         timed_out: {
-          description: 'Written and never finished: the outcome is unknown, and a late word still counts.',
+          description: 'Sent but not finished in time: the outcome is unknown, and a late ack is still accepted.',
           entry: ['stampTimeout', setStatus('timed_out')],
           after: { lateWordOver: 'closed' },
           on: {
@@ -222,38 +222,38 @@ export const commandMachine = base.createMachine({
           },
         },
         closed: {
-          description: 'Timed out, and too long ago for a late word.',
+          description: 'Timed out, and late acks are no longer accepted.',
           type: 'final',
           entry: 'close',
         },
         rejected: {
-          description: 'The safety gateway refused it.',
+          description: 'The safety gateway refused the command.',
           type: 'final',
           entry: setStatus('rejected'),
         },
         succeeded: {
-          description: 'The device says that it did it.',
+          description: 'The device reported success.',
           type: 'final',
           entry: setStatus('succeeded'),
         },
         failed: {
-          description: 'The device says that it could not do it.',
+          description: 'The device reported a failure.',
           type: 'final',
           entry: setStatus('failed'),
         },
         expired: {
-          description: 'Not confirmed, or not written, in time.',
+          description: 'Not confirmed, or not sent, in time.',
           type: 'final',
           entry: setStatus('expired'),
         },
         cancelled: {
-          description: 'Withdrawn before it was written.',
+          description: 'Cancelled before it was sent.',
           type: 'final',
           entry: setStatus('cancelled'),
         },
       },
     },
-    // None of its states is marked final: a machine with nothing left to do would not hear what it raises itself.
+    // No state is marked final: XState does not deliver raised events to a machine whose regions are all final.
     verification: {
       initial: 'idle',
       on: { 'self.moved': { actions: 'announce' } },
@@ -270,7 +270,7 @@ export const commandMachine = base.createMachine({
           },
         },
         watching: {
-          description: 'What the device reports is compared with the expected state.',
+          description: 'Reported states are compared with the expected state.',
           initial: 'open',
           entry: 'watch',
           exit: 'unwatch',
@@ -291,16 +291,16 @@ export const commandMachine = base.createMachine({
               on: { 'self.closed': verificationTimeout },
             },
             closing: {
-              description: 'The command has succeeded: the state that proves it has verify_within_s to come.',
+              description: 'The command has succeeded; the expected state must be reported within verify_within_s.',
               after: { verificationOver: verificationTimeout },
             },
           },
         },
         verified: { description: 'The expected state was reported.' },
-        mismatched: { description: 'States were reported, but never the expected one.' },
+        mismatched: { description: 'States were reported, but not the expected one.' },
         timed_out: { description: 'No state was reported in time.' },
         unverifiable: {
-          description: 'There is nothing to expect, or the command ended without success.',
+          description: 'No state is expected, or the command ended without success.',
         },
       },
     },

@@ -2,48 +2,49 @@ import { type EventObject, enqueueActions, type MachineContext, type Parameteriz
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { Output } from './outputs.ts';
 
-/** What an event does to an actor, as a value. Without changes the context stays the very same object. */
+/** The effect of an event on an actor, as a value. Without changes the context object stays the same. */
 export interface Decision<Context> {
   changes: Partial<Context> | null;
   outputs: Output[];
-  /** An event that the machine has for itself, taken next within the same transition. */
+  /** An event that the machine raises for itself, handled next within the same transition. */
   raised?: EventObject;
 }
 
 export const emit = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
 
-/** Understood and refused; nothing else changes. */
+/** Refuses the event without further changes. */
 export const emitRefusal = (code: RefusalCode, detail: string) => emit({ type: 'refused', refusal: { code, detail } });
 
-/** The function an action was made of, which the runtime may call without XState's bookkeeping where no state changes. */
+/** The decision function of each action. The runtime calls it directly, without XState, where no state changes. */
 const functions = new WeakMap<object, (context: never, event: never) => Decision<object>>();
 
 export const decisionFunctionOf = (action: object): ((context: never, event: never) => Decision<object>) | undefined =>
   functions.get(action);
 
-/** As much as an action needs of what XState hands to one that resolves itself. */
+/** The part of XState's actor scope that a custom `resolve` needs. */
 interface ActionScope {
   actionExecutor(action: { type: string; info: object; params: object; exec(): void }): void;
   defer(run: () => void): void;
   emit(output: Output): void;
-  /** Where the runtime writes down what a step is made of. */
+  /** Records the decision functions of a transition, for the runtime's transition table. */
   decided?(decide: unknown, params: unknown): void;
 }
 
 /**
- * Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order, then what they raise
- * is queued. XState's `enqueueActions` would do the same by building an action for each, and a snapshot for each assignment.
+ * Turns pure decision functions into XState actions: their changes are assigned, their outputs emitted in order, then
+ * the raised event is queued. XState's `enqueueActions` has the same effect, but builds an action for each output and a
+ * snapshot for each assignment.
  */
 export const actionsFor =
   <Context extends MachineContext, Event extends EventObject>() =>
-  <Taken extends Event, Params extends ParameterizedObject['params'] | undefined = undefined>(
-    decide: (context: Context, event: Taken, params: Params) => Decision<Context>,
+  <Handled extends Event, Params extends ParameterizedObject['params'] | undefined = undefined>(
+    decide: (context: Context, event: Handled, params: Params) => Decision<Context>,
   ) => {
     const action = enqueueActions<Context, Event, Params, Event, never, never, never, never, Output>(() => {});
     const resolve = (
       scope: ActionScope,
       snapshot: { context: Context },
-      info: { context: Context; event: Taken },
+      info: { context: Context; event: Handled },
       params: Params,
       _: object,
       { internalQueue }: { internalQueue: EventObject[] },
@@ -65,9 +66,11 @@ export const actionsFor =
     return Object.assign(action, { resolve });
   };
 
-/** Makes guards out of pure predicates. The chart asks each only of the events it is written for. */
+/**
+ * Turns pure predicates into XState guards. The chart must use each guard only for the event types of its predicate.
+ */
 export const guardsFor =
   <Context, Event extends EventObject>() =>
-  <Asked extends Event, Params = undefined>(holds: (context: Context, event: Asked, params: Params) => boolean) =>
+  <Guarded extends Event, Params = undefined>(holds: (context: Context, event: Guarded, params: Params) => boolean) =>
   ({ context, event }: { context: Context; event: Event }, params: Params): boolean =>
-    holds(context, event as Asked, params);
+    holds(context, event as Guarded, params);

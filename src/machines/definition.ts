@@ -2,7 +2,7 @@ import type { AnyStateMachine } from 'xstate';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from './outputs.ts';
 
-/** Every event says when it happened and who caused it: a machine has no clock of its own. */
+/** An event with its time and its cause. Machines do not read a clock. */
 export interface MachineEvent {
   type: string;
   at: EpochMs;
@@ -16,14 +16,14 @@ export interface Snapshot<Context = object> {
   status: 'active' | 'done' | 'error' | 'stopped';
 }
 
-/** What the journal keeps of one transition; never a secret. */
+/** The journal entry of a transition; never contains a secret. */
 export interface JournalNote {
   data: JsonObject | null;
 }
 
 /**
- * What the runtime must know of a kind of actor beside its chart. One per version of a machine; old versions stay in
- * `versions.ts` until their last instance is gone.
+ * Describes a kind of actor to the runtime, in addition to its state chart. There is one definition per version of a
+ * machine; old versions stay in `versions.ts` until their last instance is gone.
  */
 export interface MachineDefinition<Context = object> {
   kind: ActorKind;
@@ -32,20 +32,26 @@ export interface MachineDefinition<Context = object> {
   tenantOf(context: Context): Uuid;
   /** The context as stored: JSON, no secrets. */
   toStored(context: Context): JsonObject;
-  /** Members of the context, by their names in memory and as stored, that most transitions change: the rest is seldom written. */
+  /**
+   * Members of the context that most transitions change, by their names in memory and in the store. The rest is rarely
+   * written.
+   */
   liveFields: ReadonlySet<string>;
-  /** Checks what the store gave back against a schema; throws when it does not fit. */
+  /** Reads a stored context; throws if it does not match the schema. */
   fromStored(stored: JsonObject): Context;
   /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */
   columns(snapshot: Snapshot<Context>): JsonObject;
-  /** The journal's note of this transition, or null where none is kept (telemetry). */
+  /** The journal entry of this transition, or null if it is not journaled (telemetry). */
   journal(event: MachineEvent, before: Snapshot<Context> | null, after: Snapshot<Context>): JournalNote | null;
-  /** True for an event whose only lasting effect is on the replay window: adopted in memory, kept with the next commit. */
+  /** True for an event that changes only the replay window: applied in memory, stored with the actor's next commit. */
   isTransient(event: MachineEvent): boolean;
-  /** True where no event is expected soon, or none at all: the actor leaves memory with its commit, and an event brings it back. */
+  /** True if no event is expected soon: the actor is evicted from memory after its commit, and an event reloads it. */
   canPassivate(snapshot: Snapshot<Context>): boolean;
-  /** Those whose words it waits for, where it waits for several at a time. */
+  /** Actors whose messages this actor awaits, for kinds that await several at a time. */
   expectsMessagesFrom?(snapshot: Snapshot<Context>): readonly ActorRef[];
-  /** The context as an administrator may see it, in the words of the wire: it names what is shown, and so leaves out the rest. */
+  /**
+   * The context for administrators, with the wire's field names. An allowlist: members that are not named are not
+   * shown.
+   */
   toAdminView(context: Context): JsonObject;
 }

@@ -4,7 +4,7 @@ import { type Decision, emit, emitRefusal } from './decision.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
-// What people do to a device: its registration, keys, place and manifest. Messages are in device-reports.ts.
+// Decisions on a device's administration: registration, keys, place and manifest. Messages are in device-reports.ts.
 
 type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type Decided = Decision<DeviceContext>;
@@ -28,15 +28,16 @@ export function register(context: DeviceContext, { at, device, key, manifest }: 
 
 export const patch = (_: DeviceContext, { changes }: EventOf<'patch'>): Decided => ({ changes, outputs: [] });
 
-/** A device is placed only while it is active: revoked ones hold no home. */
+/** Whether the patch assigns a home or room, which is allowed only for active devices. */
 export const assignsPlace = (_: DeviceContext, { changes }: EventOf<'patch'>): boolean =>
   typeof changes.homeId === 'string' || typeof changes.roomId === 'string';
 
-/** A key version is given once, in order; of two rotations at the same time the second is refused. */
+/** Key versions are assigned in order and once; of two concurrent rotations the second is refused. */
 export const isNextKey = (context: DeviceContext, { key }: EventOf<'rotate' | 'reinstate'>): boolean =>
   key.keyVersion === context.keyVersion + 1;
 
-export const refuseKey = () => emitRefusal('CONFLICT', 'The key was changed meanwhile.');
+export const refuseKey = () =>
+  emitRefusal('CONFLICT', 'The key was changed concurrently. Retry with the current key version.');
 
 export function rotate(context: DeviceContext, { at, key, graceUntil }: EventOf<'rotate'>): Decided {
   const { id: deviceId, keyVersion } = context;
@@ -57,13 +58,16 @@ export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
 });
 
-/** Whether this version of the key is replaced and not in grace. Versions only grow. Does not check revocation, which ends the current key too. */
+/**
+ * Whether this key version was replaced and its grace period is over. Versions only increase. Does not check
+ * revocation, which also ends the current key.
+ */
 export const hasKeyEnded = (
   { keyVersion, grace }: Pick<DeviceContext, 'keyVersion' | 'grace'>,
   version: number,
 ): boolean => version < keyVersion && version !== grace?.keyVersion;
 
-/** The old key stops verifying, and the session that it opened ends. */
+/** The key stops verifying, and the session that it opened ends. */
 function keyEnded(
   { id: deviceId, tenantId }: DeviceContext,
   keyVersion: number,
@@ -76,7 +80,7 @@ function keyEnded(
   ];
 }
 
-/** The keys are dead for good, and the device gives up its place: what is left of it is its history. */
+/** Invalidates all keys permanently and removes the device from its home and room; its history is kept. */
 export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: EventOf<'revoke'>): Decided {
   return {
     changes: { grace: null, homeId: null, roomId: null },
@@ -88,7 +92,7 @@ export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: EventO
   };
 }
 
-/** A new key and the replay window anew; key versions and the state's version go on counting. */
+/** Sets a new key and resets the replay window; key versions and the state's version continue. */
 export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>): Decided => ({
   changes: {
     keyVersion: key.keyVersion,
@@ -100,19 +104,20 @@ export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>)
 });
 
 export function registerManifest(context: DeviceContext, { manifest }: EventOf<'manifest.register'>): Decided {
-  if (context.manifestOwn) return emitRefusal('CONFLICT', 'The device has a manifest of its own already.');
+  if (context.manifestOwn)
+    return emitRefusal('CONFLICT', 'The device already has a tenant manifest. Update it instead.');
   return putManifest(context, manifest);
 }
 
 export function updateManifest(context: DeviceContext, event: EventOf<'manifest.update'>): Decided {
   if (context.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
   if (event.expectedVersion !== context.manifestVersion) {
-    return emitRefusal('CONFLICT', `The manifest's version is ${context.manifestVersion}.`);
+    return emitRefusal('CONFLICT', `The manifest's current version is ${context.manifestVersion}.`);
   }
   return putManifest(context, event.manifest);
 }
 
-/** The version is counted here, whatever the caller thought it would be. */
+/** Assigns the next version, regardless of the version in the given manifest. */
 function putManifest(context: DeviceContext, given: EventOf<'manifest.register'>['manifest']): Decided {
   const version = context.manifestVersion + 1;
   const manifest = { ...given, deviceId: context.id, tenantId: context.tenantId, version, own: true };
@@ -123,9 +128,9 @@ function putManifest(context: DeviceContext, given: EventOf<'manifest.register'>
 }
 
 export const refuseRevoked = () => emitRefusal('DEVICE_REVOKED', 'The device is revoked.');
-export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device is active: revoke it first.');
+export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device is active. Revoke it first.');
 
-/** Told whenever the link changes. */
+/** Emitted whenever the link state changes. */
 export const presence =
   (online: boolean) =>
   ({ id: deviceId, tenantId }: DeviceContext, { at }: Moment): Decided =>

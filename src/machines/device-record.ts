@@ -8,7 +8,7 @@ import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
 import { count, epochMs, isoTime, jsonObject, uuid } from './stored-schemas.ts';
 
-// How a device is kept, journaled and shown.
+// Stored form, journal entries and admin view of a device.
 
 export type Administration = 'unregistered' | 'active' | 'revoked' | 'deleted';
 
@@ -45,7 +45,7 @@ const stored = z.strictObject({
   }),
 });
 
-// Named one by one: leaving two out of a copy of all takes several times as long, and this is done with each commit.
+// Members are listed explicitly: omitting two from a copy takes several times as long, and this runs for each commit.
 const toStored = (context: DeviceContext): JsonObject =>
   ({
     id: context.id,
@@ -72,7 +72,7 @@ const toStored = (context: DeviceContext): JsonObject =>
     },
   }) satisfies Record<keyof z.infer<typeof stored>, Json>;
 
-// As pairs: a property may have any name, `__proto__` too.
+// As pairs, because a property may have any name, including `__proto__`.
 const orderToJson = ({ full, properties }: ReportOrder) => ({ full, properties: Object.entries(properties) });
 
 function fromStored(json: JsonObject): DeviceContext {
@@ -85,7 +85,7 @@ function fromStored(json: JsonObject): DeviceContext {
 const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
 type GraceOver = { type: typeof GRACE_OVER };
 
-/** Only what people did, and the end of a key's grace; what the device reports is telemetry. */
+/** Entries only for administration and for the end of a key's grace period; a device's reports are telemetry. */
 function note(
   event: DeviceEvent | GraceOver,
   before: DeviceContext | undefined,
@@ -109,7 +109,7 @@ function note(
     case 'rotate':
       return { key_version: after.keyVersion, signing_alg: after.signingAlg, grace_until: event.graceUntil };
     case 'revoke':
-      // The place it gave up, so that somebody can give it back after a reinstatement.
+      // The former place, so that it can be restored after a reinstatement.
       return dropUndefined({ reason: event.reason, home_id: before?.homeId, room_id: before?.roomId });
     case 'reinstate':
       return { reason: event.reason, key_version: after.keyVersion, signing_alg: after.signingAlg };

@@ -13,19 +13,19 @@ type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Ty
 type SignedEvent = Extract<DeviceEvent, { mark: object }>;
 
 /**
- * False when the key that verified the message has ended since: a message can wait in a queue, and a reinstatement empties
- * the replay window, so that nothing else would refuse it.
+ * False if the key that verified the message has ended since: a message can wait in a queue, and a reinstatement clears
+ * the replay window, so no other check would refuse it.
  */
 export const isKeyValid = (context: DeviceContext, { mark }: SignedEvent): boolean =>
   !hasKeyEnded(context, mark.keyVersion);
 
 export const isKeyEnded = (context: DeviceContext, event: SignedEvent): boolean => !isKeyValid(context, event);
 
-/** Contract §4: fresh numbers are used up, repeats are acknowledged and ignored, the rest is refused. */
+/** Contract §4: fresh sequence numbers are consumed, repeats are acknowledged and ignored, others are refused. */
 function withSequenceCheck(
   context: DeviceContext,
   mark: MessageHeader,
-  fresh: (taken: AcceptedSequence) => Decision<DeviceContext>,
+  fresh: (sequence: AcceptedSequence) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
   const { sequenceNumber, messageId } = mark;
   switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
@@ -43,7 +43,7 @@ function withSequenceCheck(
   }
 }
 
-/** A number that was accepted. */
+/** An accepted sequence number and the state that records it. */
 interface AcceptedSequence {
   sequence: number;
   order: ReportOrder | null;
@@ -62,12 +62,12 @@ const refuseMessage = (code: MessageRefusalCode, window: Window | null): Decisio
 
 const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message.accepted', repeat: false };
 
-/** Outside the replay window: a device that lost its counter learns where to go on. */
+/** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
 export function takeHello(context: DeviceContext, { firmware }: EventOf<'hello.received'>): Decision<DeviceContext> {
   const { replay, keyVersion } = context;
-  const adopts = firmware !== undefined && firmware !== context.firmware;
+  const isNewFirmware = firmware !== undefined && firmware !== context.firmware;
   return {
-    changes: adopts ? { firmware } : null,
+    changes: isNewFirmware ? { firmware } : null,
     outputs: [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }],
   };
 }
@@ -79,26 +79,26 @@ export const takeRejected = (context: DeviceContext, event: EventOf<'message.rej
   withSequenceCheck(context, event.mark, ({ window }) => refuseMessage(event.code, window));
 
 export const takeState = (context: DeviceContext, event: EventOf<'state.reported'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (taken) => applyStateReport(context, taken, event.state, event));
+  withSequenceCheck(context, event.mark, (sequence) => applyStateReport(context, sequence, event.state, event));
 
 /**
- * The state that an acknowledgement brings is told before the word itself: a command that succeeded finds its state
- * verified already, and nobody sees it wait for what came in the same message.
+ * The state in an ack is reported to the command before the ack itself: a succeeded command is then verified at once,
+ * and is never visible as waiting for a state from the same message.
  */
 export const takeAck = (context: DeviceContext, event: EventOf<'ack.reported'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (taken) => {
-    if (!event.known) return refuseMessage('UNKNOWN_COMMAND', taken.window);
-    const word: Output = {
+  withSequenceCheck(context, event.mark, (sequence) => {
+    if (!event.known) return refuseMessage('UNKNOWN_COMMAND', sequence.window);
+    const ackOutput: Output = {
       type: 'actor.tell',
       to: { kind: 'command', id: event.commandId },
       event: { type: 'ack.received', deviceId: context.id, ack: event.ack },
     };
-    if (!event.state) return { changes: taken.window, outputs: [accepted, word] };
-    return applyStateReport(context, taken, event.state, {
+    if (!event.state) return { changes: sequence.window, outputs: [accepted, ackOutput] };
+    return applyStateReport(context, sequence, event.state, {
       at: event.at,
       full: false,
       watches: event.watches,
-      finalOutput: word,
+      finalOutput: ackOutput,
     });
   });
 
@@ -108,7 +108,7 @@ interface Report {
   /** The JSON text of the report. */
   written?: JsonSpan | undefined;
   watches: readonly VerificationWatch[];
-  /** Said last, when the state was taken. */
+  /** Emitted last, if the state was accepted. */
   finalOutput?: Output;
 }
 
@@ -116,30 +116,30 @@ function applyStateReport(
   context: DeviceContext,
   { sequence, order, window }: AcceptedSequence,
   report: JsonObject,
-  how: Report,
+  details: Report,
 ): Decision<DeviceContext> {
-  const { full, written, at } = how;
+  const { full, written, at } = details;
   const twin = { state: context.state, bytes: context.reported.bytes };
   const before = sequence < context.replay.highest ? context.reported.order : null;
-  const taken = before
+  const result = before
     ? applyLateReport(twin, report, full, sequence, before)
     : applyReport(twin, report, full, written === undefined ? null : spanLength(written));
-  if (!taken.ok) return refuseMessage(taken.code, window);
-  const { state, bytes } = taken.twin;
+  if (!result.ok) return refuseMessage(result.code, window);
+  const { state, bytes } = result.twin;
   const stateVersion = context.stateVersion + 1;
   const { id: deviceId, tenantId } = context;
-  const text = taken.coversState && before === null ? written : undefined;
+  const text = result.coversState && before === null ? written : undefined;
   const outputs: Output[] = [
     before === null ? accepted : { ...accepted, applied: unsupersededPart(report, sequence, before) },
     { type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, at },
   ];
-  for (const watch of how.watches) notifyWatch(outputs, deviceId, state, watch);
-  if (how.finalOutput) outputs.push(how.finalOutput);
+  for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
+  if (details.finalOutput) outputs.push(details.finalOutput);
   const reported = { at, bytes, order: order && recordReport(order, report, full, sequence) };
   return { changes: { replay: window.replay, state, stateVersion, reported }, outputs };
 }
 
-/** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */
+/** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */
 function notifyWatch(outputs: Output[], deviceId: string, state: JsonObject, watch: VerificationWatch): void {
   const matches = contains(state, watch.expected);
   if (!matches && watch.seen) return;
@@ -148,7 +148,7 @@ function notifyWatch(outputs: Output[], deviceId: string, state: JsonObject, wat
   outputs.push({ type: 'actor.tell', to, event: { type: 'state.observed', deviceId, observed, matches } });
 }
 
-/** The reported values of the properties that are waited for, not the whole state: it travels through the outbox. */
+/** The reported values of the expected properties only, because the event is stored in the outbox. */
 function watchedPart(state: JsonObject, expected: JsonObject): JsonObject {
   const entries = Object.keys(expected).filter((key) => Object.hasOwn(state, key));
   return Object.fromEntries(entries.map((key) => [key, state[key] ?? null]));

@@ -6,12 +6,12 @@ import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
 
-/** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each message copies this one. */
+/** At most 19 fields: V8 copies larger objects as slow dictionaries, and each message copies this object. */
 export interface DeviceContext {
   id: Uuid;
   tenantId: Uuid;
   deviceType: string;
-  /** The category of its manifest, or null where it has none. */
+  /** The category of its manifest, or null without one. */
   category: string | null;
   name: string | null;
   homeId: Uuid | null;
@@ -23,26 +23,26 @@ export interface DeviceContext {
   keyVersion: number;
   /** The previous key while it still verifies. */
   grace: { keyVersion: number; until: EpochMs } | null;
-  /** 0 where the device has no manifest. */
+  /** 0 without a manifest. */
   manifestVersion: number;
   manifestOwn: boolean;
   state: JsonObject;
-  /** Counts every accepted report; never goes back. */
+  /** Number of accepted reports; never decreases. */
   stateVersion: number;
-  /** When the state was last reported, its size as JSON text, which is counted again on load, and what was said in which order. */
+  /** Time of the last report, size of the state's JSON text (computed on load), and the order of late reports. */
   reported: { at: EpochMs | null; bytes: number; order: ReportOrder | null };
   replay: ReplayWindow;
 }
 
-/** A command whose expected state is still waited for; the runtime attaches them to what a device reports. */
+/** A command that waits for its expected state; the runtime attaches the watches to a device's reports. */
 export interface VerificationWatch {
   commandId: Uuid;
   expected: JsonObject;
-  /** True once the command was told of a state that did not match. */
+  /** True once the command received a state that did not match. */
   seen: boolean;
 }
 
-/** The part of a verified envelope that the device actor judges. */
+/** The fields of a verified envelope that the device actor checks. */
 export interface MessageHeader {
   sequenceNumber: number;
   messageId: string;
@@ -71,14 +71,14 @@ export type DeviceEvent =
   | (Base & { type: 'revoke'; reason?: string })
   | (Base & { type: 'reinstate'; reason: string; key: DeviceKeyRow })
   | (Base & { type: 'delete' })
-  /** A second manifest of one's own gives the output `refused` with `CONFLICT`. */
+  /** Refused with `CONFLICT` if the device already has a tenant manifest. */
   | (Base & { type: 'manifest.register'; manifest: Manifest })
-  /** `expectedVersion` must be the current one, else `refused` with `CONFLICT`. */
+  /** Refused with `CONFLICT` unless `expectedVersion` is the current version. */
   | (Base & { type: 'manifest.update'; manifest: Manifest; expectedVersion: number })
-  /** Three heartbeat intervals of silence, or the end of the session. */
+  /** Three heartbeat intervals without a message, or the end of the session. */
   | (Base & { type: 'presence.lost' })
   | (Base & { type: 'heartbeat.received'; mark: MessageHeader })
-  /** Stands outside the replay window; the first message of a session makes the device online. */
+  /** Not subject to the replay window. The first message of a session makes the device online. */
   | (Base & { type: 'hello.received'; mark: Pick<MessageHeader, 'keyVersion'>; firmware?: string })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */
   | (Base & {
@@ -89,7 +89,7 @@ export type DeviceEvent =
       written?: JsonSpan | undefined;
       watches: readonly VerificationWatch[];
     })
-  /** `known` is false where this device has no such command: UNKNOWN_COMMAND. */
+  /** `known` is false if this device has no such command: refused with `UNKNOWN_COMMAND`. */
   | (Base & {
       type: 'ack.reported';
       mark: MessageHeader;
@@ -99,5 +99,5 @@ export type DeviceEvent =
       state?: JsonObject;
       watches: readonly VerificationWatch[];
     })
-  /** A message whose payload was refused: it uses its sequence number. */
+  /** A message whose payload was refused; it still uses its sequence number. */
   | (Base & { type: 'message.rejected'; mark: MessageHeader; code: MessageRefusalCode });

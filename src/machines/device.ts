@@ -66,13 +66,13 @@ const base = setup({
   },
 });
 
-// The first has no target: the device stays offline.
+// The first transition has no target: the device stays offline.
 const firstMessage = [{ guard: 'isKeyEnded' }, { guard: 'isActive', target: 'online' }] as const;
 
-/** A device: what people decided about it, and whether it is there (contract §4). */
+/** The device machine: administration by users, and presence (contract §4). */
 export const deviceMachine = base.createMachine({
   id: 'device',
-  description: 'A device: what people decided about it, and beside that whether it is there.',
+  description: 'A device: its administration by users and, in parallel, its presence.',
   type: 'parallel',
   context: initialContext,
   states: {
@@ -80,11 +80,11 @@ export const deviceMachine = base.createMachine({
       initial: 'unregistered',
       states: {
         unregistered: {
-          description: 'Before its registration; nobody sees it.',
+          description: 'Not registered yet; not visible.',
           on: { register: { target: 'active', actions: 'register' } },
         },
         active: {
-          description: 'Signs in, reports and is commanded.',
+          description: 'Signs in, reports its state and receives commands.',
           initial: 'one_key',
           on: {
             patch: { actions: 'patch' },
@@ -107,9 +107,9 @@ export const deviceMachine = base.createMachine({
               },
             },
             two_keys: {
-              description: 'After a rotation: the key before verifies until its grace is over.',
+              description: 'After a rotation: the previous key still verifies until its grace period ends.',
               after: {
-                // A timer of an earlier rotation may be on its way when a later one sets it anew.
+                // A timer of an earlier rotation may fire after a later rotation has reset it.
                 graceOver: [
                   { guard: 'isGraceOver', target: 'one_key', actions: 'endGrace' },
                   { target: 'two_keys', reenter: true },
@@ -125,7 +125,7 @@ export const deviceMachine = base.createMachine({
           },
         },
         revoked: {
-          description: 'Its keys are dead for good and it holds no home; its history stays.',
+          description: 'Its keys are permanently invalid and it belongs to no home; its history is kept.',
           on: {
             patch: [{ guard: 'placesDevice', actions: 'refuseRevoked' }, { actions: 'patch' }],
             rotate: { actions: 'refuseRevoked' },
@@ -136,7 +136,7 @@ export const deviceMachine = base.createMachine({
           },
         },
         deleted: {
-          description: 'Gone from every list; its journal is kept.',
+          description: 'Removed from all lists; its journal is kept.',
           type: 'final',
         },
       },
@@ -145,7 +145,7 @@ export const deviceMachine = base.createMachine({
       initial: 'offline',
       states: {
         offline: {
-          description: 'No session, or one that has not said a verified word yet.',
+          description: 'No session, or a session without a verified message yet.',
           on: {
             'hello.received': firstMessage,
             'heartbeat.received': firstMessage,
@@ -155,7 +155,8 @@ export const deviceMachine = base.createMachine({
           },
         },
         online: {
-          description: 'A verified message came in this session, and it is not silent for three heartbeat intervals.',
+          description:
+            'A verified message arrived in this session, and the last one is less than three heartbeat intervals old.',
           entry: 'tellOnline',
           exit: 'tellOffline',
           on: { 'presence.lost': 'offline', revoke: 'offline' },

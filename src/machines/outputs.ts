@@ -6,10 +6,11 @@ import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 
-/** What a machine may say. It is data; the runtime and its sinks decide what becomes of it. */
+// Outputs of machines. They are data: the runtime and its subscribers carry them out.
+
 export type ActorKind = 'device' | 'command' | 'tenant' | 'plan';
 
-/** How an actor is addressed everywhere; nobody holds an actor by reference. */
+/** The address of an actor. Actors are never held by object reference. */
 export interface ActorRef {
   kind: ActorKind;
   id: Uuid;
@@ -18,38 +19,38 @@ export interface ActorRef {
 /** Durable: written to the outbox in the commit of its actor, delivered at least once, in order per target. */
 export type DurableOutput =
   | { type: 'actor.tell'; to: ActorRef; event: ActorMessage }
-  /** Tell every command of the device that is not final that its device was revoked. */
+  /** Sends the event to all commands of the device that are not final: the device was revoked. */
   | {
       type: 'commands.tell';
       deviceId: Uuid;
       event: ActorMessage;
-      /** When the device was revoked. Rows of earlier builds have none. */
+      /** When the device was revoked. Absent in rows of earlier builds. */
       revokedAt?: EpochMs;
     }
-  /** Tell every plan of the tenant that is not over. */
+  /** Sends the event to all plans of the tenant that are not final. */
   | { type: 'plans.tell'; tenantId: Uuid; event: ActorMessage }
-  /** Ask for the command of a step, or for the one that undoes it; an operation does that, under the creator's authority. */
+  /** Requests the command of a step or of its compensation. An operation creates it, under the creator's authority. */
   | { type: 'plan.ask'; planId: Uuid; stepId: string; commandId: Uuid }
-  /** Nobody was heard of about the plan until `dueAt`: ask whether something excuses it. */
+  /** The planner sent nothing until `dueAt`. The runtime checks whether a flag or a suspension excuses it. */
   | { type: 'plan.unheard'; planId: Uuid; dueAt: EpochMs };
 
-/** A durable output of which something outside the runtime knows what it comes to. */
+/** A durable output whose resulting event is determined by a resolver outside the runtime. */
 export type ResolvableOutput = Extract<DurableOutput, { type: 'plan.ask' | 'plan.unheard' }>;
 
-/** Events that one actor may send to another through the outbox. */
+/** Events that an actor may send to another through the outbox. */
 export type ActorMessage = MessageToCommand | MessageToPlan;
 
-/** To a command. */
+/** Events for a command. */
 export type MessageToCommand =
   | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck }
   | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean }
   | { type: 'device.revoked'; deviceId: Uuid }
-  /** Its plan takes it back, where it is not written yet. */
+  /** The plan withdraws the command, if it is not written yet. */
   | { type: 'plan.withdrawn'; planId: Uuid };
 
-/** To a plan. */
+/** Events for a plan. */
 export type MessageToPlan =
-  /** How a command that it asked for stands. */
+  /** The status of a command that the plan requested. */
   | {
       type: 'command.moved';
       commandId: Uuid;
@@ -61,7 +62,7 @@ export type MessageToPlan =
   | { type: 'tenant.suspended' }
   | { type: 'tenant.resumed' };
 
-/** A device's word on a command, as `cmd_ack` carries it (contract §4). */
+/** A device's ack of a command, from the payload of `cmd_ack` (contract §4). */
 export interface CommandAck {
   status: AckStatus;
   progress?: Json;
@@ -69,49 +70,51 @@ export interface CommandAck {
   error?: Json;
 }
 
-/** A row that joins the commit of its actor: nothing of it remains when the actor's commit is lost. */
+/** A row that is written in the commit of its actor, and lost with it if the commit conflicts. */
 export type RowOutput =
   | { type: 'key.put'; deviceId: Uuid; key: DeviceKeyRow }
-  /** Every live key of the device but those in `except` is dead from `at` on; `status` says why. */
+  /** Ends all live keys of the device except those in `except`, from `at` on; `status` is the reason. */
   | { type: 'keys.end'; deviceId: Uuid; status: 'retired' | 'revoked'; except?: number[]; at: EpochMs }
-  /** The key goes on verifying until `graceUntil`. */
+  /** The key still verifies until `graceUntil`. */
   | { type: 'key.grace'; deviceId: Uuid; keyVersion: number; graceUntil: EpochMs }
   | { type: 'manifest.put'; manifest: Manifest }
-  /** The plan is what its proposal came to. Nothing is kept of either where that does not wait for it any more. */
+  /** Marks the proposal as accepted by this plan. If the proposal is no longer pending, neither is stored. */
   | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
-  /** The user becomes a member. */
+  /** Makes the user a member of the tenant. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: 'owner' | 'admin' | 'user' | 'viewer' };
 
 export interface DeviceKeyRow {
   keyVersion: number;
   signingAlg: 'hmac-sha256' | 'ed25519';
-  /** HMAC: the sealed secret. */
+  /** For HMAC: the sealed secret. */
   sealedSecret: string | null;
-  /** Ed25519: 32 raw bytes, base64url. */
+  /** For Ed25519: 32 raw bytes, base64url. */
   publicKey: string | null;
   createdAt: EpochMs;
 }
 
-/** Volatile: emitted once the transition is durable; may die with the process. */
+/** Volatile: emitted after the transition is committed; lost if the process dies. */
 export type VolatileOutput =
   | {
       type: 'device.state';
       tenantId: Uuid;
       deviceId: Uuid;
       state: JsonObject;
-      /** A JSON text of all of `state`, where the device wrote one: for who tells it at once. */
+      /** The JSON text of the complete `state`, if the device sent one, for subscribers that forward it at once. */
       written?: JsonSpan | undefined;
       stateVersion: number;
       at: EpochMs;
     }
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
-  /** The session must end: revoked, rotated out, deleted. Without `keyVersion` whatever key opened it. */
+  /**
+   * Ends the device's session after a revocation, rotation or deletion; with `keyVersion`, only one opened by that key.
+   */
   | { type: 'session.end'; tenantId: Uuid; deviceId: Uuid; keyVersion?: number; reason: string }
-  /** Answers to the message that caused the turn. `applied`: of a report that arrived after a later one, the part that the twin took. */
+  /** Replies to the message that caused the transition. `applied`: the part of a late report that changed the twin. */
   | { type: 'message.accepted'; repeat: boolean; applied?: JsonObject }
   | { type: 'message.refused'; code: MessageRefusalCode }
   | { type: 'hello.accepted'; lastSequence: number; keyVersion: number }
-  /** Write the command to the session: that it is written, and to which session, is committed already. */
+  /** Writes the command to the session. The write and its session are committed before. */
   | {
       type: 'command.write';
       tenantId: Uuid;
@@ -130,7 +133,7 @@ export type VolatileOutput =
       verification: VerificationStatus;
       at: EpochMs;
     }
-  /** A confirmation is asked for (`awaiting_confirmation`), or over; `status` is the command's from then on. */
+  /** A confirmation was requested (`awaiting_confirmation`) or closed; `status` is the command's new status. */
   | {
       type: 'confirmation.changed';
       tenantId: Uuid;
@@ -140,7 +143,7 @@ export type VolatileOutput =
       expiresAt: EpochMs;
       at: EpochMs;
     }
-  /** A plan went on, or, with `stepId`, one of its steps. */
+  /** The status of a plan changed or, with `stepId`, of one of its steps. */
   | {
       type: 'plan.changed';
       tenantId: Uuid;
@@ -150,15 +153,15 @@ export type VolatileOutput =
       stepStatus: StepStatus | null;
       at: EpochMs;
     }
-  /** From now on the device's reported states are compared with `expected` for this command. */
+  /** Starts comparing the device's reported states with `expected` for this command. */
   | { type: 'verification.watch'; deviceId: Uuid; commandId: Uuid; expected: JsonObject }
   | { type: 'verification.unwatch'; deviceId: Uuid; commandId: Uuid }
   | { type: 'context.changed'; change: ContextChange }
   | { type: 'tenant.changed'; tenantId: Uuid; suspended: boolean; at: EpochMs }
-  /** The event was understood and refused; nothing else changed. */
+  /** The event was refused; nothing changed. */
   | { type: 'refused'; refusal: Refusal };
 
-/** What `cmd` carries, apart from what is fresh at each write. */
+/** The payload and ids of a `cmd` message, without the fields that differ at each write. */
 export interface CommandMessage {
   messageId: Uuid;
   requestId: string;
@@ -170,7 +173,7 @@ export interface CommandMessage {
 
 export type Output = DurableOutput | RowOutput | VolatileOutput;
 
-/** How each output is kept. An output that is missing here does not compile. */
+/** The durability of each output. A missing output does not compile. */
 const outputKinds = {
   'actor.tell': 'durable',
   'commands.tell': 'durable',
@@ -205,7 +208,7 @@ const outputKinds = {
 export const isDurable = (output: Output): output is DurableOutput => outputKinds[output.type] === 'durable';
 export const isRow = (output: Output): output is RowOutput => outputKinds[output.type] === 'row';
 
-/** It takes a commit. */
+/** Whether the output requires a commit. */
 export const needsCommit = (output: Output): output is DurableOutput | RowOutput =>
   outputKinds[output.type] !== 'volatile';
 

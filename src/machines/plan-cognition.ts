@@ -25,7 +25,7 @@ import {
   updateContext,
 } from './plan-update.ts';
 
-// The words of whoever thinks about a plan. They add steps, wait, or end; nothing here confirms, accepts or cancels.
+// Decisions on the planner's events: it adds steps, suspends, or ends planning. It cannot confirm, accept or cancel.
 
 type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed';
 
@@ -33,39 +33,39 @@ export const refusePlannerEvent = (
   { status, cognition }: PlanContext,
   { type }: EventOf<PlannerEventType>,
 ): Decided => {
-  if (cognition === null) return emitRefusal('NOT_FOUND', 'Nobody is asked to think about this plan.');
-  const over = cognition.phase === 'done' ? 'What was to be thought about it is over.' : `The plan is ${status}.`;
-  return emitRefusal('CONFLICT', type === 'node.proposed' ? `${over} No step is added any more.` : over);
+  if (cognition === null) return emitRefusal('NOT_FOUND', 'This plan has no planner.');
+  const detail = cognition.phase === 'done' ? 'Planning is finished.' : `The plan is ${status}.`;
+  return emitRefusal('CONFLICT', type === 'node.proposed' ? `${detail} No more steps can be added.` : detail);
 };
 
-/** As whoever thinks was heard of: they have as long again. */
+/** Restarts the planner's deadline after one of its events. */
 function resetPlannerDeadline(context: PlanContext, event: Moment): PlanUpdate {
-  const work = beginUpdate(context, event);
-  updateCognition(work, { phase: 'thinking', dueAt: null, overdue: false });
-  return work;
+  const update = beginUpdate(context, event);
+  updateCognition(update, { phase: 'thinking', dueAt: null, overdue: false });
+  return update;
 }
 
 export function propose(context: PlanContext, event: EventOf<'node.proposed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const { node } = event;
   const known = context.steps.find(({ id }) => id === node.id);
-  // Told twice: it is what it was.
+  // The same proposal again: no change.
   if (known !== undefined && isSameStep(known, node)) return { changes: null, outputs: [] };
-  const wrong = stepFault(context, node);
-  if (wrong !== null) return emitRefusal('VALIDATION_FAILED', wrong);
-  const work = resetPlannerDeadline(context, event);
+  const fault = stepFault(context, node);
+  if (fault !== null) return emitRefusal('VALIDATION_FAILED', fault);
+  const update = resetPlannerDeadline(context, event);
   const step = newStep(node);
-  updateContext(work, { steps: [...context.steps, step] });
-  emitStepChanged(work, step, null);
-  return finishUpdate(work);
+  updateContext(update, { steps: [...context.steps, step] });
+  emitStepChanged(update, step, null);
+  return finishUpdate(update);
 }
 
 function stepFault({ steps }: PlanContext, node: StepInput): string | null {
-  if (steps.some(({ id }) => id === node.id)) return `There is another node '${node.id}' already.`;
-  if (steps.length >= MAX_STEPS) return `A plan has ${MAX_STEPS} steps at most.`;
+  if (steps.some(({ id }) => id === node.id)) return `Another node already has the id '${node.id}'.`;
+  if (steps.length >= MAX_STEPS) return `A plan can have at most ${MAX_STEPS} steps.`;
   const graph = [...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn }));
   const [error] = graphErrors(graph);
-  return error === undefined ? null : `depends_on ${error.message}`;
+  return error === undefined ? null : `depends_on: ${error.message}.`;
 }
 
 const isSameStep = (known: StepInput, node: StepInput): boolean => jsonEqual(stepInputJson(known), stepInputJson(node));
@@ -78,37 +78,38 @@ const stepInputJson = ({ id, deviceId, action, params, dependsOn, compensation, 
 export function suspend(context: PlanContext, event: EventOf<'cognition.suspended'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const until = Math.min(event.at + event.forMs, context.createdAt + CONTEXT_LIFE_MS);
-  if (until <= event.at) return emitRefusal('CONFLICT', 'It has been thought about for a day.');
-  const work = resetPlannerDeadline(context, event);
-  updateCognition(work, { phase: 'suspended', dueAt: until });
-  return finishUpdate(work);
+  if (until <= event.at)
+    return emitRefusal('CONFLICT', 'The context cannot be suspended: its request is more than a day old.');
+  const update = resetPlannerDeadline(context, event);
+  updateCognition(update, { phase: 'suspended', dueAt: until });
+  return finishUpdate(update);
 }
 
 export function complete(context: PlanContext, event: EventOf<'cognition.completed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
-  const work = beginUpdate(context, event);
+  const update = beginUpdate(context, event);
   const { summary, finalState } = event;
-  endPlanning(work, { summary, finalState });
-  return finishUpdate(work);
+  endPlanning(update, { summary, finalState });
+  return finishUpdate(update);
 }
 
 export function fail(context: PlanContext, event: EventOf<'cognition.failed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
-  const work = beginUpdate(context, event);
-  // They know it themselves: nobody interrupts them.
-  endPlanning(work, { error: event.error });
-  endPlan(work, context.onFailure, event.error.detail);
-  return finishUpdate(work);
+  const update = beginUpdate(context, event);
+  // The planner reported the failure itself, so no interruption is sent to it.
+  endPlanning(update, { error: event.error });
+  endPlan(update, context.onFailure, event.error.detail);
+  return finishUpdate(update);
 }
 
-/** The suspension is over, whatever it waited for. */
+/** Ends the suspension and notifies the planner. */
 export function resumePlanner(context: PlanContext, event: Moment): Decided {
-  const work = resetPlannerDeadline(context, event);
-  notifyPlanner(work, { type: 'opened' });
-  return finishUpdate(work);
+  const update = resetPlannerDeadline(context, event);
+  notifyPlanner(update, { type: 'opened' });
+  return finishUpdate(update);
 }
 
-/** Silent for too long. Flags and suspensions are not for a machine to know. */
+/** Reports that the deadline passed. The runtime checks flags and suspensions, which a machine cannot read. */
 export function reportPlannerTimeout({ id, cognition }: PlanContext): Decided {
   const { dueAt } = cognition as { dueAt: EpochMs };
   return {
@@ -123,33 +124,33 @@ export const isCurrentTimeout = (
 ) => cognition?.overdue === true && cognition.dueAt === dueAt;
 
 export function extendPlannerDeadline(context: PlanContext, event: EventOf<'cognition.excused'>): Decided {
-  const work = beginUpdate(context, event);
-  updateCognition(work, { dueAt: event.at + event.forMs, overdue: false });
-  return finishUpdate(work);
+  const update = beginUpdate(context, event);
+  updateCognition(update, { dueAt: event.at + event.forMs, overdue: false });
+  return finishUpdate(update);
 }
 
 const PLANNER_TIMEOUT_ERROR: StepError = {
   code: 'SIDECAR_UNAVAILABLE',
-  detail: 'The sidecar that was to think about it said nothing for a minute.',
+  detail: 'The cognitive sidecar did not respond for one minute.',
 };
 
 export function failPlannerTimeout(context: PlanContext, event: Moment): Decided {
-  const work = beginUpdate(context, event);
-  updateCognition(work, { error: PLANNER_TIMEOUT_ERROR });
-  endPlan(work, context.onFailure, PLANNER_TIMEOUT_ERROR.detail);
-  return finishUpdate(work);
+  const update = beginUpdate(context, event);
+  updateCognition(update, { error: PLANNER_TIMEOUT_ERROR });
+  endPlan(update, context.onFailure, PLANNER_TIMEOUT_ERROR.detail);
+  return finishUpdate(update);
 }
 
-/** The timer that starts now is for this. */
+/** Records the deadline that the starting timer is for. */
 export function recordArmedDeadline({ cognition }: PlanContext): Decided {
   const known = cognition as PlanCognition;
   return { changes: { cognition: { ...known, armedFor: known.dueAt } }, outputs: [] };
 }
 
-export const plannerIs = (context: PlanContext, _: object, { mind }: { mind: PlannerState }): boolean =>
-  plannerStateOf(context) === mind;
+export const plannerIs = (context: PlanContext, _: object, { state }: { state: PlannerState }): boolean =>
+  plannerStateOf(context) === state;
 
-/** Steps are under way, so that nothing would be expected. */
+/** Whether steps are under way, so that no planner event is awaited. */
 export const hasOutstandingSteps = ({ steps }: PlanContext): boolean => steps.some(isOutstanding);
 
 export const isDeadlineChanged = ({ cognition }: PlanContext): boolean => cognition?.armedFor !== cognition?.dueAt;

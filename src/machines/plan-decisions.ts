@@ -26,8 +26,8 @@ import {
   withdrawCommand,
 } from './plan-update.ts';
 
-// What the plan's chart decides, as pure functions; where it goes with that is in plan.ts, and what is said by whoever thinks
-// about it in plan-thinking.ts.
+// Decisions of the plan machine, as pure functions. The chart is in plan.ts, decisions on the planner's events in
+// plan-cognition.ts.
 
 export function create(_: PlanContext, { at, plan }: EventOf<'create'>): Decided {
   const { id, tenantId, name, onFailure, createdBy, scopes, requestId, cognition = null } = plan;
@@ -36,153 +36,161 @@ export function create(_: PlanContext, { at, plan }: EventOf<'create'>): Decided
     ...{ status: 'pending', steps: plan.steps.map(newStep), ending: null, finished: 0, wakeAt: null },
     cognition: cognition && newCognition(cognition),
   };
-  const work = beginUpdate(context, { at });
-  if (cognition === null) return finishUpdate(work);
+  const update = beginUpdate(context, { at });
+  if (cognition === null) return finishUpdate(update);
   const { proposalId } = cognition;
-  if (proposalId !== null) work.outputs.push({ type: 'proposal.accept', proposalId, planId: id });
-  else notifyPlanner(work, { type: 'opened' });
-  return finishUpdate(work);
+  if (proposalId !== null) update.outputs.push({ type: 'proposal.accept', proposalId, planId: id });
+  else notifyPlanner(update, { type: 'opened' });
+  return finishUpdate(update);
 }
 
-const newCognition = (wish: Pick<PlanCognition, keyof ContextInput | 'proposalId'>): PlanCognition => ({
-  ...wish,
-  phase: wish.proposalId === null ? 'thinking' : 'done',
+const newCognition = (input: Pick<PlanCognition, keyof ContextInput | 'proposalId'>): PlanCognition => ({
+  ...input,
+  phase: input.proposalId === null ? 'thinking' : 'done',
   ...{ dueAt: null, armedFor: null, overdue: false, summary: null, finalState: null, error: null },
 });
 
 export function cancel(context: PlanContext, event: EventOf<'cancel'>): Decided {
-  const work = beginUpdate(context, event);
-  endPlan(work, 'cancel', 'Somebody cancelled the plan.');
-  return finishUpdate(work);
+  const update = beginUpdate(context, event);
+  endPlan(update, 'cancel', 'The plan was cancelled.');
+  return finishUpdate(update);
 }
 
 export const refuseCancel = ({ status }: PlanContext): Decided =>
   emitRefusal('ILLEGAL_TRANSITION', `The plan is ${status} and cannot be cancelled.`);
 
-/** The step that waits for this command. */
+/** The step that awaits this command. */
 const stepAwaiting = ({ steps }: PlanContext, commandId: Uuid): PlanStep | undefined =>
   steps.find((step) => isUnderWay(step) && (step.undo ?? step).commandId === commandId);
 
 export const isStepRequested = (context: PlanContext, { commandId }: EventOf<'step.refused' | 'step.held'>): boolean =>
   stepAwaiting(context, commandId)?.ask === 'asked';
 
-/** A command may tell twice, late, or in another order: what is known already is no news. */
+/** Whether the message changes a step. Messages may be repeated, late or out of order; known changes are ignored. */
 export function changesStep(
   context: PlanContext,
   { commandId, status, verification }: EventOf<'command.moved'>,
 ): boolean {
   const step = stepAwaiting(context, commandId);
   if (step === undefined) return false;
-  const word = outcomeOf(status, verification);
-  if (word === 'succeeded' || word === 'failed' || step.ask === 'asked') return true;
-  return word === 'going' && step.status === 'awaiting_confirmation';
+  const outcome = outcomeOf(status, verification);
+  if (outcome === 'succeeded' || outcome === 'failed' || step.ask === 'asked') return true;
+  return outcome === 'going' && step.status === 'awaiting_confirmation';
 }
 
 export function applyCommandChange(context: PlanContext, event: EventOf<'command.moved'>): Decided {
-  const work = beginUpdate(context, event);
+  const update = beginUpdate(context, event);
   const step = stepAwaiting(context, event.commandId) as PlanStep;
-  notifyPlannerOfOutcome(work, step, event);
-  if (step.undo === null) applyToStep(work, step, event);
-  else applyToCompensation(work, step, step.undo.tries, event);
-  return finishUpdate(work);
+  notifyPlannerOfOutcome(update, step, event);
+  if (step.undo === null) applyToStep(update, step, event);
+  else applyToCompensation(update, step, step.undo.tries, event);
+  return finishUpdate(update);
 }
 
-/** For whoever thought of the step, where its command is over. */
+/** Notifies the planner if the step's command is final. */
 function notifyPlannerOfOutcome(
-  work: PlanUpdate,
+  update: PlanUpdate,
   { id: nodeId, deviceId, undo }: PlanStep,
   event: EventOf<'command.moved'>,
 ): void {
   const { commandId, status, verification } = event;
-  const word = outcomeOf(status, verification);
-  if (word !== 'succeeded' && word !== 'failed') return;
-  const success = word === 'succeeded';
-  notifyPlanner(work, {
+  const outcome = outcomeOf(status, verification);
+  if (outcome !== 'succeeded' && outcome !== 'failed') return;
+  const success = outcome === 'succeeded';
+  notifyPlanner(update, {
     ...{ type: 'outcome', nodeId, deviceId, commandId, status, verification, success },
     ...{ compensation: undo !== null, code: success ? null : errorOf(event).code },
   });
 }
 
-function applyToStep(work: PlanUpdate, step: PlanStep, event: EventOf<'command.moved'>): void {
+function applyToStep(update: PlanUpdate, step: PlanStep, event: EventOf<'command.moved'>): void {
   const { id } = step;
   const { status, verification } = event;
-  const word = outcomeOf(status, verification);
-  switch (word) {
+  const outcome = outcomeOf(status, verification);
+  switch (outcome) {
     case 'waiting':
     case 'going': {
-      // Nobody confirms anything under a suspension: what is confirmed begins after it.
+      // Commands cannot be confirmed during a suspension, so a confirmed command starts after it.
       const parked = step.parked && step.status !== 'awaiting_confirmation';
-      updateStep(work, id, { ask: 'made', status: word === 'going' ? 'running' : 'awaiting_confirmation', parked });
-      const now = work.context.steps.find((one) => one.id === id) as PlanStep;
-      if (mustWithdraw(work.context, now)) withdrawCommand(work, now);
+      updateStep(update, id, {
+        ask: 'made',
+        status: outcome === 'going' ? 'running' : 'awaiting_confirmation',
+        parked,
+      });
+      const now = update.context.steps.find((one) => one.id === id) as PlanStep;
+      if (mustWithdraw(update.context, now)) withdrawCommand(update, now);
       return;
     }
     case 'succeeded':
-      finish(work, step, { status: 'succeeded', acted: true });
+      finish(update, step, { status: 'succeeded', acted: true });
       return;
     case 'failed':
-      if (status === 'cancelled' && work.context.ending !== null) finish(work, step, { status: 'skipped' });
-      else failStep(work, step, errorOf(event), { acted: mayHaveActed(status), lost: isLostToSuspension(step, event) });
+      if (status === 'cancelled' && update.context.ending !== null) finish(update, step, { status: 'skipped' });
+      else
+        failStep(update, step, errorOf(event), { acted: mayHaveActed(status), lost: isLostToSuspension(step, event) });
   }
 }
 
-function finish(work: PlanUpdate, { id }: PlanStep, changes: Partial<PlanStep>): void {
-  const finished = work.context.finished + 1;
-  updateContext(work, { finished });
-  updateStep(work, id, { ...changes, ask: null, finished });
+function finish(update: PlanUpdate, { id }: PlanStep, changes: Partial<PlanStep>): void {
+  const finished = update.context.finished + 1;
+  updateContext(update, { finished });
+  updateStep(update, id, { ...changes, ask: null, finished });
 }
 
 function failStep(
-  work: PlanUpdate,
+  update: PlanUpdate,
   step: PlanStep,
   error: StepError,
   { acted, lost }: { acted: boolean; lost: boolean },
 ): void {
-  finish(work, step, { status: 'failed', error, acted });
-  const { ending, onFailure } = work.context;
-  const why = `'${step.id}' failed: ${error.detail}`;
-  if (lost) endPlan(work, 'stop', why);
-  else if (ending === null) endPlan(work, onFailure, why);
+  finish(update, step, { status: 'failed', error, acted });
+  const { ending, onFailure } = update.context;
+  const detail = `'${step.id}' failed: ${error.detail}`;
+  if (lost) endPlan(update, 'stop', detail);
+  else if (ending === null) endPlan(update, onFailure, detail);
 }
 
-/** Contract §6: suspension parks, and its clocks run on. What ran out of time under it was lost to it. */
+/** Contract §6: a suspension parks steps while their deadlines continue. A parked step that expired was lost to it. */
 const isLostToSuspension = ({ parked }: PlanStep, { status, verification }: EventOf<'command.moved'>): boolean =>
   parked && (status === 'expired' || status === 'timed_out' || verification === 'timed_out');
 
-function applyToCompensation(work: PlanUpdate, step: PlanStep, tries: number, event: EventOf<'command.moved'>): void {
+function applyToCompensation(update: PlanUpdate, step: PlanStep, tries: number, event: EventOf<'command.moved'>): void {
   const { id } = step;
-  const word = outcomeOf(event.status, event.verification);
-  if (word === 'succeeded') updateStep(work, id, { status: 'compensated', ask: null, undoError: null });
-  else if (word !== 'failed') updateStep(work, id, { ask: 'made' });
-  // What the suspension took from it is no try of its own.
+  const outcome = outcomeOf(event.status, event.verification);
+  if (outcome === 'succeeded') updateStep(update, id, { status: 'compensated', ask: null, undoError: null });
+  else if (outcome !== 'failed') updateStep(update, id, { ask: 'made' });
+  // An attempt that was lost to the suspension does not count.
   else if (isLostToSuspension(step, event) && isRetryable(event))
-    scheduleCompensationRetry(work, step, tries - 1, errorOf(event));
-  else if (isRetryable(event)) scheduleCompensationRetry(work, step, tries, errorOf(event));
-  else giveUpCompensation(work, step, errorOf(event));
+    scheduleCompensationRetry(update, step, tries - 1, errorOf(event));
+  else if (isRetryable(event)) scheduleCompensationRetry(update, step, tries, errorOf(event));
+  else giveUpCompensation(update, step, errorOf(event));
 }
 
-/** Never a critical one that its device may have got, and nothing that somebody said no to. */
+/**
+ * Whether a compensation may be retried: not if a user refused it, nor if it is critical and its device may have
+ * received it.
+ */
 const isRetryable = ({ critical, status }: EventOf<'command.moved'>): boolean =>
   status !== 'cancelled' && !(critical && status !== 'rejected' && status !== 'expired');
 
-function scheduleCompensationRetry(work: PlanUpdate, step: PlanStep, tries: number, error: StepError): void {
+function scheduleCompensationRetry(update: PlanUpdate, step: PlanStep, tries: number, error: StepError): void {
   const wait = COMPENSATION_RETRIES_MS[Math.max(0, tries - 1)];
   if (wait === undefined) {
-    giveUpCompensation(work, step, error);
+    giveUpCompensation(update, step, error);
     return;
   }
   const { commandId } = step.undo as { commandId: Uuid };
-  updateStep(work, step.id, { ask: 'pausing', undo: { commandId, tries }, undoError: error });
-  wake(work, wait);
+  updateStep(update, step.id, { ask: 'pausing', undo: { commandId, tries }, undoError: error });
+  wake(update, wait);
 }
 
-/** What the step stood on stays as it is too: it would be pulled from under it. */
-function giveUpCompensation(work: PlanUpdate, step: PlanStep, error: StepError): void {
-  updateStep(work, step.id, { status: 'compensation_failed', ask: null, undoError: error });
-  const below = ancestorsOf(work.context.steps, step);
-  for (const one of work.context.steps.filter((other) => below.has(other.id) && needsCompensation(other))) {
-    const detail = `Left as it is, because '${step.id}', which depends on it, could not be undone.`;
-    updateStep(work, one.id, { status: 'compensation_failed', undoError: { code: 'NOT_COMPENSATED', detail } });
+/** Also gives up the steps that this one depends on: undoing them would break the step that stays. */
+function giveUpCompensation(update: PlanUpdate, step: PlanStep, error: StepError): void {
+  updateStep(update, step.id, { status: 'compensation_failed', ask: null, undoError: error });
+  const below = ancestorsOf(update.context.steps, step);
+  for (const one of update.context.steps.filter((other) => below.has(other.id) && needsCompensation(other))) {
+    const detail = `Not compensated, because the dependent step '${step.id}' could not be compensated.`;
+    updateStep(update, one.id, { status: 'compensation_failed', undoError: { code: 'NOT_COMPENSATED', detail } });
   }
 }
 
@@ -198,43 +206,43 @@ export function ancestorsOf(steps: readonly PlanStep[], { dependsOn }: PlanStep)
 }
 
 export function applyStepRefusal(context: PlanContext, event: EventOf<'step.refused'>): Decided {
-  const work = beginUpdate(context, event);
+  const update = beginUpdate(context, event);
   const step = stepAwaiting(context, event.commandId) as PlanStep;
-  if (step.undo !== null) scheduleCompensationRetry(work, step, step.undo.tries, event.error);
+  if (step.undo !== null) scheduleCompensationRetry(update, step, step.undo.tries, event.error);
   else {
-    updateStep(work, step.id, { commandId: null });
-    if (context.ending !== null) finish(work, step, { status: 'skipped' });
-    else failStep(work, step, event.error, { acted: false, lost: false });
+    updateStep(update, step.id, { commandId: null });
+    if (context.ending !== null) finish(update, step, { status: 'skipped' });
+    else failStep(update, step, event.error, { acted: false, lost: false });
   }
-  return finishUpdate(work);
+  return finishUpdate(update);
 }
 
 export function holdStep(context: PlanContext, event: EventOf<'step.held'>): Decided {
-  const work = beginUpdate(context, event);
+  const update = beginUpdate(context, event);
   const { id } = stepAwaiting(context, event.commandId) as PlanStep;
-  updateStep(work, id, { ask: 'held', parked: false });
-  wake(work, event.forMs);
-  return finishUpdate(work);
+  updateStep(update, id, { ask: 'held', parked: false });
+  wake(update, event.forMs);
+  return finishUpdate(update);
 }
 
-function wake(work: PlanUpdate, afterMs: Milliseconds): void {
-  updateContext(work, { wakeAt: work.context.wakeAt ?? work.at + afterMs });
+function wake(update: PlanUpdate, afterMs: Milliseconds): void {
+  updateContext(update, { wakeAt: update.context.wakeAt ?? update.at + afterMs });
 }
 
-/** What was held back is asked for again, under the same id; a compensation that failed is a command of its own. */
+/** Requests deferred commands again under the same id; a retried compensation is a new command. */
 export function retryHeldSteps(context: PlanContext, event: Moment): Decided {
-  const work = beginUpdate(context, event);
-  updateContext(work, { wakeAt: null });
-  for (const step of work.context.steps) {
+  const update = beginUpdate(context, event);
+  updateContext(update, { wakeAt: null });
+  for (const step of update.context.steps) {
     const { id, ask, undo, commandId } = step;
-    if (ask === 'pausing') requestCompensation(work, step, (undo?.tries ?? 0) + 1);
+    if (ask === 'pausing') requestCompensation(update, step, (undo?.tries ?? 0) + 1);
     else if (ask === 'held') {
-      updateStep(work, id, { ask: 'asked' });
-      const asked = (undo?.commandId ?? commandId) as Uuid;
-      work.outputs.push({ type: 'plan.ask', planId: context.id, stepId: id, commandId: asked });
+      updateStep(update, id, { ask: 'asked' });
+      const requested = (undo?.commandId ?? commandId) as Uuid;
+      update.outputs.push({ type: 'plan.ask', planId: context.id, stepId: id, commandId: requested });
     }
   }
-  return finishUpdate(work);
+  return finishUpdate(update);
 }
 
 export function park(context: PlanContext): Decided {
@@ -249,17 +257,17 @@ function errorOf({ status, verification, refusal }: EventOf<'command.moved'>): S
   if (refusal !== null) return refusal;
   switch (status) {
     case 'failed':
-      return { code: 'FAILED', detail: 'The device says that it could not do it.' };
+      return { code: 'FAILED', detail: 'The device reported a failure.' };
     case 'expired':
-      return { code: 'EXPIRED', detail: 'It was not confirmed, or not written to its device, in time.' };
+      return { code: 'EXPIRED', detail: 'The command was not confirmed, or not sent to its device, in time.' };
     case 'cancelled':
-      return { code: 'CANCELLED', detail: 'It was cancelled, or somebody refused to confirm it.' };
+      return { code: 'CANCELLED', detail: 'The command was cancelled, or its confirmation was refused.' };
     case 'timed_out':
-      return { code: 'TIMED_OUT', detail: 'Its device got it and never said what became of it.' };
+      return { code: 'TIMED_OUT', detail: 'The device did not report an outcome in time.' };
     default:
       return verification === 'mismatched'
-        ? { code: 'STATE_MISMATCHED', detail: 'The device said that it did it, and reported another state.' }
-        : { code: 'STATE_NOT_REPORTED', detail: 'The device said that it did it, and reported no state in time.' };
+        ? { code: 'STATE_MISMATCHED', detail: 'The device reported success, but another state than expected.' }
+        : { code: 'STATE_NOT_REPORTED', detail: 'The device reported success, but no state in time.' };
   }
 }
 
@@ -269,8 +277,8 @@ export const phaseIs = (context: PlanContext, _: object, { phase }: { phase: Pla
 export function setStatus(context: PlanContext, { at }: Moment, { status }: { status: PlanStatus }): Decided {
   if (context.status === status && status !== 'pending') return { changes: null, outputs: [] };
   const { tenantId, id: planId } = context;
-  const told: Output = { type: 'plan.changed', tenantId, planId, status, stepId: null, stepStatus: null, at };
-  return { changes: { status }, outputs: [told] };
+  const changed: Output = { type: 'plan.changed', tenantId, planId, status, stepId: null, stepStatus: null, at };
+  return { changes: { status }, outputs: [changed] };
 }
 
 export const setFinishedAt = (_: PlanContext, { at }: Moment): Decided => ({

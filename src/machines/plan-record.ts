@@ -10,7 +10,7 @@ import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
 import { isPlannerActive } from './plan-update.ts';
 import { count, epochMs, isoTime, jsonObject, principal, uuid } from './stored-schemas.ts';
 
-// How a plan is kept, journaled and shown.
+// Stored form, journal entries and admin view of a plan.
 
 const finalStatuses: ReadonlySet<PlanStatus> = new Set([
   'succeeded',
@@ -44,7 +44,7 @@ const step = z.strictObject({
   undoError: stepError,
 });
 
-/** It was checked when the token was. */
+/** A scope, which was validated with the token. */
 const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(given));
 
 const cognition = z.strictObject({
@@ -89,7 +89,7 @@ function stepNote({ steps }: PlanContext, { commandId, stepId }: { commandId: Uu
   return { command_id: commandId, ...(found && { step_id: found.id, step_status: found.status }) };
 }
 
-/** Parameters are kept in the context; here stands only what moved. */
+/** Records only the change; parameters are stored in the context. */
 function note(event: PlanEvent, after: PlanContext): JsonObject {
   const status = { status: after.status };
   switch (event.type) {
@@ -124,14 +124,14 @@ function journal(
   return before === after ? null : { data: note(event as PlanEvent, after.context) };
 }
 
-/** The commands that their devices were told. */
+/** The plan's commands that were sent to their devices. */
 const expectsMessagesFrom = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
   context.steps.flatMap(({ ask, status, undo, commandId }): ActorRef[] => {
     const id = ask === 'made' && status !== 'awaiting_confirmation' ? (undo?.commandId ?? commandId) : null;
     return id === null ? [] : [{ kind: 'command', id }];
   });
 
-/** A plan's context as an administrator may see it. */
+/** A plan's context for administrators. */
 function toAdminView(context: PlanContext): JsonObject {
   const { kind, id, key, via } = context.createdBy;
   return {
@@ -147,7 +147,7 @@ function toAdminView(context: PlanContext): JsonObject {
     status: context.status,
     ending: context.ending,
     wake_at: context.wakeAt === null ? null : isoTime(context.wakeAt),
-    cognition: context.cognition && visibleThought(context.cognition),
+    cognition: context.cognition && cognitionView(context.cognition),
     steps: context.steps.map((one) => ({
       ...{
         id: one.id,
@@ -166,7 +166,7 @@ function toAdminView(context: PlanContext): JsonObject {
   };
 }
 
-const visibleThought = (one: PlanCognition): JsonObject => ({
+const cognitionView = (one: PlanCognition): JsonObject => ({
   ...{ kind: one.kind, home_id: one.homeId, device_id: one.deviceId, text: one.text, note: one.note },
   action: one.action && { ...one.action },
   ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : isoTime(one.dueAt) },
@@ -194,7 +194,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   toAdminView,
 };
 
-/** Before anybody could think about a plan. */
+/** Version 1, without a planner. */
 export const planDefinitionV1: MachineDefinition<PlanContext> = {
   ...planDefinition,
   version: 1,

@@ -4,7 +4,7 @@ import type { Scope } from '../domain/scopes.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { MessageToPlan } from './outputs.ts';
 
-/** A step as it is asked for. */
+/** A step as requested. */
 export interface StepInput {
   id: string;
   deviceId: Uuid;
@@ -12,11 +12,11 @@ export interface StepInput {
   params: JsonObject;
   dependsOn: readonly string[];
   compensation: Compensation | null;
-  /** Of its command; null: the usual one. */
+  /** Timeout of its command; null: the default. */
   timeoutS: number | null;
 }
 
-/** Why something failed. `code` is a refusal's, or says what became of the command. */
+/** The reason of a failure. `code` is a refusal's code or the command's outcome. */
 export interface StepError {
   code: string;
   detail: string;
@@ -24,68 +24,71 @@ export interface StepError {
 
 export interface PlanStep extends StepInput {
   status: StepStatus;
-  /** The command that does it; the same however often it is asked for. */
+  /** The command that executes it; the same id for every request. */
   commandId: Uuid | null;
   /**
-   * Where the command that the step waits for stands, its own or the one that undoes it: asked for; held back by a flag or a
-   * suspension, and asked for again later; made, and to be heard of; `pausing` until a compensation is tried again.
+   * Progress of the awaited command, the step's or its compensation's: `asked`: requested; `held`: deferred by a flag
+   * or a suspension, requested again later; `made`: created, its outcome is awaited; `pausing`: until a compensation's
+   * retry.
    */
   ask: 'asked' | 'held' | 'made' | 'pausing' | null;
   /** The tenant was suspended while its command was under way. */
   parked: boolean;
-  /** Its device may have acted. */
+  /** Its device may have executed the command. */
   acted: boolean;
-  /** How many were over when it was: what is undone goes backwards. */
+  /** Order in which the steps finished; compensations run in reverse order. */
   finished: number | null;
   undo: { commandId: Uuid; tries: number } | null;
-  /** Why it failed. */
+  /** Reason of the failure. */
   error: StepError | null;
-  /** Why it is not undone: what its last try came to, or what else stood in the way. */
+  /** Why it is not compensated: the error of the last attempt, or another obstacle. */
   undoError: StepError | null;
 }
 
-/** What somebody outside is asked to think about, so that the plan gets its steps. */
+/** The input and progress of the external planner, which adds the plan's steps. */
 export interface PlanCognition extends ContextInput {
-  /** Of the proposal that was accepted: its steps were given with it. */
+  /** The accepted proposal, if the plan was created from one with all its steps. */
   proposalId: Uuid | null;
-  /** `suspended`: whoever thinks waits for something. `done`: no step is added any more. */
+  /** `suspended`: the planner waits for something. `done`: no more steps are added. */
   phase: 'thinking' | 'suspended' | 'done';
-  /** When their silence, or their suspension, has lasted long enough; null while steps are under way. */
+  /** Deadline of the planner's next event, or end of its suspension; null while steps are under way. */
   dueAt: EpochMs | null;
   /** The end of the suspension that the running timer was set for. */
   armedFor: EpochMs | null;
-  /** It has lasted long enough, and what is to come of that is being found out. */
+  /** The deadline passed; the check whether a flag or a suspension excuses it is in flight. */
   overdue: boolean;
-  /** What they ended with. */
+  /** The planner's final summary. */
   summary: string | null;
   finalState: JsonObject | null;
-  /** Why they did not come to an end. */
+  /** Why planning failed. */
   error: StepError | null;
 }
 
-/** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each step of a transition copies this. */
+/**
+ * At most 19 fields: V8 copies larger objects as slow dictionaries, and each action of a transition copies this object.
+ */
 export interface PlanContext {
   id: Uuid;
   tenantId: Uuid;
   name: string | null;
   onFailure: OnFailure;
-  /** Whose authority each step needs. */
+  /** The principal whose authority each step needs. */
   createdBy: Principal;
-  /** Of the token that it was asked for with, null where that had none; a key's are looked up anew. */
+  /** Scopes of the request's token; null if it had none. The scopes of an API key are looked up at each step. */
   scopes: readonly Scope[] | null;
   requestId: string;
   createdAt: EpochMs;
   finishedAt: EpochMs | null;
-  /** The word for where the lifecycle stands, kept beside the chart's value. */
+  /** The status of the lifecycle region, duplicated here from the chart's value. */
   status: PlanStatus;
   steps: readonly PlanStep[];
-  /** Why nothing new starts: somebody cancelled it; a step failed and is to be rolled back; or it just stops. */
+  /** Why no further steps start: cancelled by a user, or a step failed with policy `rollback` or `stop`. */
   ending: 'cancel' | 'rollback' | 'stop' | null;
-  /** How many steps are over. */
+  /** Number of final steps. */
   finished: number;
-  /** When what is held back or paused is asked for again. */
+  /** When held and pausing commands are requested again. */
   wakeAt: EpochMs | null;
-  /** Null: its steps were given with it. */
+  /** Null if the plan was created with all its steps by the request. */
   cognition: PlanCognition | null;
 }
 
@@ -99,23 +102,23 @@ export type PlanEvent =
       type: 'create';
       plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
         steps: readonly StepInput[];
-        /** Its steps come one by one, or came from the accepted proposal of an observation. */
+        /** Set if a planner adds the steps one by one, or if they come from the accepted proposal of an observation. */
         cognition?: ContextInput & { proposalId: Uuid | null };
       };
     })
-  /** Nothing new starts, what was not written is taken back, what was done is undone. */
+  /** Starts no further steps, withdraws commands that are not written, and compensates finished steps. */
   | (Base & { type: 'cancel'; by: Principal; reason?: string })
-  /** Asked for, and there is no command: the creator may no longer, or the device is gone. */
+  /** The requested command was refused: the creator lost the permission, or the device was deleted. */
   | (Base & { type: 'step.refused'; stepId: string; commandId: Uuid; error: StepError })
-  /** Not now: a flag is set, or the tenant suspended. */
+  /** The requested command is deferred: a flag is set, or the tenant is suspended. */
   | (Base & { type: 'step.held'; stepId: string; commandId: Uuid; forMs: Milliseconds })
-  /** One more step, from whoever thinks. */
+  /** The planner adds a step. */
   | (Base & { type: 'node.proposed'; node: StepInput })
   | (Base & { type: 'cognition.suspended'; reason: string; forMs: Milliseconds })
   | (Base & { type: 'cognition.completed'; summary: string; finalState: JsonObject | null })
   | (Base & { type: 'cognition.failed'; error: StepError })
-  /** They were silent until `dueAt`, and may be for longer: a flag is set, or the tenant suspended. */
+  /** The planner sent nothing until `dueAt`, excused by a flag or the tenant's suspension. */
   | (Base & { type: 'cognition.excused'; dueAt: EpochMs; forMs: Milliseconds })
-  /** They were silent until `dueAt`, and nothing excuses it. */
+  /** The planner sent nothing until `dueAt`, without an excuse. */
   | (Base & { type: 'cognition.unheard'; dueAt: EpochMs })
   | (Base & MessageToPlan);

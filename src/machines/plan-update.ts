@@ -6,16 +6,16 @@ import type { Decision } from './decision.ts';
 import type { Output } from './outputs.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanStep, StepInput } from './plan-types.ts';
 
-// A plan in the making: what all that is decided about it does to its steps, and what follows from them.
+// A plan during one transition: changes to its steps, and the consequences of those changes.
 
-/** Raised by the plan itself when its steps have changed, so that its phase and its clocks follow. */
+/** Raised by the machine after its steps have changed, so that its phase and timers follow. */
 export type RaisedEvent = { type: 'self.advanced'; at: EpochMs };
 export type AnyPlanEvent = PlanEvent | RaisedEvent;
 export type EventOf<Type extends AnyPlanEvent['type']> = Extract<AnyPlanEvent, { type: Type }>;
 export type Decided = Decision<PlanContext>;
 export type Moment = { at: EpochMs };
 
-/** What one event does to a plan. */
+/** The accumulated effect of one event on a plan. */
 export interface PlanUpdate {
   context: PlanContext;
   at: EpochMs;
@@ -24,132 +24,137 @@ export interface PlanUpdate {
 
 export const beginUpdate = (context: PlanContext, { at }: Moment): PlanUpdate => ({ context, at, outputs: [] });
 
-export function updateContext(work: PlanUpdate, changes: Partial<PlanContext>): void {
-  work.context = { ...work.context, ...changes };
+export function updateContext(update: PlanUpdate, changes: Partial<PlanContext>): void {
+  update.context = { ...update.context, ...changes };
 }
 
-/** Of a plan that somebody thinks about. */
-export function updateCognition(work: PlanUpdate, changes: Partial<PlanCognition>): void {
-  updateContext(work, { cognition: { ...(work.context.cognition as PlanCognition), ...changes } });
+/** Only for a plan with a planner. */
+export function updateCognition(update: PlanUpdate, changes: Partial<PlanCognition>): void {
+  updateContext(update, { cognition: { ...(update.context.cognition as PlanCognition), ...changes } });
 }
 
-/** Changes a step, and tells of it where its status is another one now. */
-export function updateStep(work: PlanUpdate, id: string, changes: Partial<PlanStep>): void {
-  const { steps } = work.context;
+/** Changes a step, and announces the change if its status differs. */
+export function updateStep(update: PlanUpdate, id: string, changes: Partial<PlanStep>): void {
+  const { steps } = update.context;
   const before = steps.find((step) => step.id === id) as PlanStep;
   const after = { ...before, ...changes };
-  updateContext(work, { steps: steps.map((step) => (step === before ? after : step)) });
-  if (after.status !== before.status) emitStepChanged(work, after, before);
+  updateContext(update, { steps: steps.map((step) => (step === before ? after : step)) });
+  if (after.status !== before.status) emitStepChanged(update, after, before);
 }
 
-/** One more step, as it was asked for. */
-export const newStep = (wish: StepInput): PlanStep => ({
-  ...wish,
+/** A new step from its input. */
+export const newStep = (input: StepInput): PlanStep => ({
+  ...input,
   status: 'pending',
   commandId: null,
   ask: null,
   ...{ parked: false, acted: false, finished: null, undo: null, error: null, undoError: null },
 });
 
-export function emitStepChanged(work: PlanUpdate, after: PlanStep, before: PlanStep | null): void {
-  const { tenantId, id: planId, status } = work.context;
+export function emitStepChanged(update: PlanUpdate, after: PlanStep, before: PlanStep | null): void {
+  const { tenantId, id: planId, status } = update.context;
   const { id: stepId, status: stepStatus } = after;
-  work.outputs.push({ type: 'plan.changed', tenantId, planId, status, stepId, stepStatus, at: work.at });
-  notifyPlanner(work, {
+  update.outputs.push({ type: 'plan.changed', tenantId, planId, status, stepId, stepStatus, at: update.at });
+  notifyPlanner(update, {
     ...{ type: 'node', nodeId: stepId, from: before?.status ?? null, to: stepStatus },
     commandId: stepStatus === 'pending' ? null : after.commandId,
     error: after.undoError ?? after.error,
   });
 }
 
-/** For whoever thinks about the plan, where somebody does or did. */
-export function notifyPlanner({ context, at, outputs }: PlanUpdate, told: ContextChangeBody): void {
+/** Emits a context change for the planner, if the plan has one. */
+export function notifyPlanner({ context, at, outputs }: PlanUpdate, change: ContextChangeBody): void {
   const { id, tenantId, cognition } = context;
   if (cognition === null) return;
-  const about = { contextId: cognition.proposalId ?? id, tenantId, homeId: cognition.homeId, at };
-  outputs.push({ type: 'context.changed', change: { ...about, ...told } });
+  const contextRef = { contextId: cognition.proposalId ?? id, tenantId, homeId: cognition.homeId, at };
+  outputs.push({ type: 'context.changed', change: { ...contextRef, ...change } });
 }
 
-/** What follows from the steps as they are now; the chart hears of it. */
-export function finishUpdate(work: PlanUpdate): Decided {
-  const { context: before } = work;
-  if (before.ending === null) startReady(work);
-  else unwind(work);
-  const { steps } = work.context;
-  if (!steps.some(({ ask }) => ask === 'held' || ask === 'pausing')) updateContext(work, { wakeAt: null });
-  updatePlannerDeadline(work);
-  const status = statusOfPhase(phaseOf(work.context));
-  const outputs = work.outputs.map((output) => (output.type === 'plan.changed' ? { ...output, status } : output));
-  const raised: RaisedEvent = { type: 'self.advanced', at: work.at };
-  return { changes: work.context, outputs, raised };
+/** Applies the consequences of the steps' new state, and raises `self.advanced`. */
+export function finishUpdate(update: PlanUpdate): Decided {
+  const { context: before } = update;
+  if (before.ending === null) startReady(update);
+  else unwind(update);
+  const { steps } = update.context;
+  if (!steps.some(({ ask }) => ask === 'held' || ask === 'pausing')) updateContext(update, { wakeAt: null });
+  updatePlannerDeadline(update);
+  const status = statusOfPhase(phaseOf(update.context));
+  const outputs = update.outputs.map((output) => (output.type === 'plan.changed' ? { ...output, status } : output));
+  const raised: RaisedEvent = { type: 'self.advanced', at: update.at };
+  return { changes: update.context, outputs, raised };
 }
 
 export const isUnderWay = ({ ask }: PlanStep): boolean => ask === 'asked' || ask === 'made';
 export const isOutstanding = ({ ask }: PlanStep): boolean => ask !== null;
 
-/** It was done, or may have been, and something is known that undoes it. */
+/** Whether the step may have been executed and has a compensation that has not run. */
 export const needsCompensation = ({ acted, compensation, status }: PlanStep): boolean =>
   acted && compensation !== null && (status === 'succeeded' || status === 'failed');
 
 const isUndoing = ({ status }: PlanStep): boolean => status === 'compensating';
 
-/** Steps whose dependencies have all succeeded are asked for, side by side. */
-function startReady(work: PlanUpdate): void {
-  const { steps, id: planId } = work.context;
+/** Requests the commands of all steps whose dependencies have succeeded. */
+function startReady(update: PlanUpdate): void {
+  const { steps, id: planId } = update.context;
   const done = new Set(steps.filter(({ status }) => status === 'succeeded').map(({ id }) => id));
   for (const { id, status, ask, dependsOn } of steps) {
     if (status !== 'pending' || ask !== null || !dependsOn.every((other) => done.has(other))) continue;
-    const commandId = derivedId(work.at, planId, id, 'step');
-    updateStep(work, id, { commandId, ask: 'asked' });
-    work.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
+    const commandId = derivedId(update.at, planId, id, 'step');
+    updateStep(update, id, { commandId, ask: 'asked' });
+    update.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
   }
 }
 
-/** Nothing starts any more: what has not begun is left out; when nothing is under way, what was done is undone. */
-function unwind(work: PlanUpdate): void {
-  for (const { id, status, ask } of work.context.steps) {
+/**
+ * Skips steps that have not started. Once no step is under way, compensates finished steps, one at a time, last first.
+ */
+function unwind(update: PlanUpdate): void {
+  for (const { id, status, ask } of update.context.steps) {
     if (status === 'pending' && ask !== 'asked')
-      updateStep(work, id, { status: 'skipped', ask: null, commandId: null });
+      updateStep(update, id, { status: 'skipped', ask: null, commandId: null });
   }
-  const { steps, ending } = work.context;
+  const { steps, ending } = update.context;
   if (ending === 'stop' || steps.some(isUnderWay) || steps.some(isUndoing)) return;
   const [last] = steps.filter(needsCompensation).sort((a, b) => (b.finished as number) - (a.finished as number));
-  if (last !== undefined) requestCompensation(work, last, 1);
+  if (last !== undefined) requestCompensation(update, last, 1);
 }
 
-export function requestCompensation(work: PlanUpdate, { id }: PlanStep, tries: number): void {
-  const { id: planId } = work.context;
-  const commandId = derivedId(work.at, planId, id, 'compensation', tries);
-  updateStep(work, id, { status: 'compensating', ask: 'asked', parked: false, undo: { commandId, tries } });
-  work.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
+export function requestCompensation(update: PlanUpdate, { id }: PlanStep, tries: number): void {
+  const { id: planId } = update.context;
+  const commandId = derivedId(update.at, planId, id, 'compensation', tries);
+  updateStep(update, id, { status: 'compensating', ask: 'asked', parked: false, undo: { commandId, tries } });
+  update.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
 }
 
-/** A word is expected as soon as nothing of the plan is waited for. */
-function updatePlannerDeadline(work: PlanUpdate): void {
-  const { cognition, steps } = work.context;
+/** The planner's deadline runs only while no step is outstanding. */
+function updatePlannerDeadline(update: PlanUpdate): void {
+  const { cognition, steps } = update.context;
   if (cognition?.phase !== 'thinking') return;
   if (!steps.some(isOutstanding)) {
-    if (cognition.dueAt === null) updateCognition(work, { dueAt: work.at + PLANNER_TIMEOUT_MS });
-  } else if (cognition.dueAt !== null) updateCognition(work, { dueAt: null, overdue: false });
+    if (cognition.dueAt === null) updateCognition(update, { dueAt: update.at + PLANNER_TIMEOUT_MS });
+  } else if (cognition.dueAt !== null) updateCognition(update, { dueAt: null, overdue: false });
 }
 
-/** From now on it ends; what waits for a confirmation has not begun, and a plan that is cancelled takes all back it can. */
-export function endPlan(work: PlanUpdate, ending: 'cancel' | 'rollback' | 'stop', why: string): void {
-  updateContext(work, { ending });
-  if (isPlannerActive(work.context)) {
-    endPlanning(work, {});
+/**
+ * Begins the end of the plan. Withdraws commands that await confirmation, because they have not started; a cancelled
+ * plan withdraws all its commands that are not written yet.
+ */
+export function endPlan(update: PlanUpdate, ending: 'cancel' | 'rollback' | 'stop', detail: string): void {
+  updateContext(update, { ending });
+  if (isPlannerActive(update.context)) {
+    endPlanning(update, {});
     const reason = ending === 'cancel' ? 'CANCELLED' : 'PREEMPTED';
-    notifyPlanner(work, { type: 'interrupted', reason, detail: why });
+    notifyPlanner(update, { type: 'interrupted', reason, detail });
   }
-  for (const step of work.context.steps) if (mustWithdraw(work.context, step)) withdrawCommand(work, step);
+  for (const step of update.context.steps) if (mustWithdraw(update.context, step)) withdrawCommand(update, step);
 }
 
-/** Whoever thinks about it has not come to an end. */
+/** Whether the plan has a planner that is not done. */
 export const isPlannerActive = ({ cognition }: PlanContext): boolean =>
   cognition !== null && cognition.phase !== 'done';
 
-export const endPlanning = (work: PlanUpdate, how: Partial<PlanCognition>): void =>
-  updateCognition(work, { ...how, phase: 'done', dueAt: null, overdue: false });
+export const endPlanning = (update: PlanUpdate, changes: Partial<PlanCognition>): void =>
+  updateCognition(update, { ...changes, phase: 'done', dueAt: null, overdue: false });
 
 export const mustWithdraw = ({ ending }: PlanContext, { ask, status, undo }: PlanStep): boolean =>
   undo === null && ask === 'made' && (ending === 'cancel' || (ending !== null && status === 'awaiting_confirmation'));
@@ -161,7 +166,7 @@ export const withdrawCommand = ({ context, outputs }: PlanUpdate, { commandId }:
     event: { type: 'plan.withdrawn', planId: context.id },
   });
 
-/** Where a plan stands by its steps; `stopping` is a plan that is to fail, while something is still under way. */
+/** The phase of a plan, derived from its steps; `stopping` is a plan that will fail once its steps under way finish. */
 export type PlanPhase = PlanStatus | 'stopping';
 
 export function phaseOf(context: PlanContext): PlanPhase {
@@ -182,7 +187,7 @@ export function phaseOf(context: PlanContext): PlanPhase {
 
 const statusOfPhase = (phase: PlanPhase): PlanStatus => (phase === 'stopping' ? 'running' : phase);
 
-/** Where whoever thinks about it stands: `working` while steps are under way, and nothing is expected of them. */
+/** The planner's state; `working` while steps are under way and no planner event is awaited. */
 export type PlannerState = 'none' | 'thinking' | 'working' | 'suspended' | 'unheard' | 'done';
 
 export function plannerStateOf({ cognition, steps }: PlanContext): PlannerState {

@@ -3,7 +3,7 @@ import type { PlanStatus } from '../domain/plan.ts';
 import { SYSTEM } from '../domain/values.ts';
 import { actionsFor, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
-import * as thinking from './plan-cognition.ts';
+import * as cognition from './plan-cognition.ts';
 import * as decisions from './plan-decisions.ts';
 import type { PlanContext } from './plan-types.ts';
 import type { AnyPlanEvent, PlannerState, PlanPhase } from './plan-update.ts';
@@ -44,16 +44,16 @@ const base = setup({
     park: action(decisions.park),
     become: action(decisions.setStatus),
     stamp: action(decisions.setFinishedAt),
-    propose: action(thinking.propose),
-    suspend: action(thinking.suspend),
-    complete: action(thinking.complete),
-    fail: action(thinking.fail),
-    refuseWord: action(thinking.refusePlannerEvent),
-    thinkAgain: action(thinking.resumePlanner),
-    askWhy: action(thinking.reportPlannerTimeout),
-    excuse: action(thinking.extendPlannerDeadline),
-    giveUp: action(thinking.failPlannerTimeout),
-    arm: action(thinking.recordArmedDeadline),
+    propose: action(cognition.propose),
+    suspend: action(cognition.suspend),
+    complete: action(cognition.complete),
+    fail: action(cognition.fail),
+    refuseWord: action(cognition.refusePlannerEvent),
+    thinkAgain: action(cognition.resumePlanner),
+    askWhy: action(cognition.reportPlannerTimeout),
+    excuse: action(cognition.extendPlannerDeadline),
+    giveUp: action(cognition.failPlannerTimeout),
+    arm: action(cognition.recordArmedDeadline),
   },
   guards: {
     isNews: guard(decisions.changesStep),
@@ -63,35 +63,35 @@ const base = setup({
     hasUnderWay: guard(decisions.hasStepsUnderWay),
     hasWake: guard(decisions.hasWake),
     hasNoWake: guard(decisions.hasNoWake),
-    minds: guard(thinking.plannerIs),
-    isWorking: guard(thinking.hasOutstandingSteps),
-    isOtherTime: guard(thinking.isDeadlineChanged),
-    isAnswered: guard(thinking.isCurrentTimeout),
+    minds: guard(cognition.plannerIs),
+    isWorking: guard(cognition.hasOutstandingSteps),
+    isOtherTime: guard(cognition.isDeadlineChanged),
+    isAnswered: guard(cognition.isCurrentTimeout),
   },
   delays: {
     wakeUp: ({ context, event }) => decisions.msUntilWake(context, event),
-    patience: ({ context, event }) => thinking.msUntilPlannerDeadline(context, event),
+    patience: ({ context, event }) => cognition.msUntilPlannerDeadline(context, event),
   },
 });
 
 const setStatus = (status: PlanStatus) => ({ type: 'become', params: { status } }) as const;
 const phaseIs = (phase: PlanPhase) => ({ type: 'stands', params: { phase } }) as const;
-/** Into another phase of an open plan. */
+/** Transition to another phase of an open plan. */
 const toPhase = <To extends 'running' | 'awaiting_confirmation' | 'rolling_back' | 'stopping'>(phase: To) =>
   ({ guard: phaseIs(phase), target: phase }) as const;
 const endings = [toPhase('stopping'), toPhase('rolling_back')] as const;
 
-/** A plan from its request to its last step, or to the last thing that it undid (contract §6). */
+/** The lifecycle region: a plan from its request to its last step or last compensation (contract §6). */
 const lifecycle = base.createStateConfig({
   initial: 'unregistered',
   on: { cancel: { actions: 'refuseCancel' } },
   states: {
     unregistered: {
-      description: 'Before its request; nobody sees it.',
+      description: 'Not requested yet; not visible.',
       on: { create: { target: 'open', actions: 'create' } },
     },
     open: {
-      description: 'Something is to be done, or undone.',
+      description: 'Steps or compensations remain.',
       initial: 'pending',
       on: {
         'command.moved': { guard: 'isNews', actions: 'hear' },
@@ -110,7 +110,7 @@ const lifecycle = base.createStateConfig({
       },
       states: {
         pending: {
-          description: 'No step has begun: each of them may be held back by a flag.',
+          description: 'No step has started; flags may defer each step.',
           entry: setStatus('pending'),
           on: { 'self.advanced': [...endings, toPhase('awaiting_confirmation'), toPhase('running')] },
         },
@@ -120,19 +120,20 @@ const lifecycle = base.createStateConfig({
           on: { 'self.advanced': [...endings, toPhase('awaiting_confirmation')] },
         },
         awaiting_confirmation: {
-          description: 'A step waits in the inbox, and holds up those that depend on it; others go on.',
+          description:
+            'A step awaits confirmation in the inbox and blocks the steps that depend on it; others continue.',
           entry: setStatus('awaiting_confirmation'),
           on: { 'self.advanced': [...endings, toPhase('running')] },
         },
         stopping: {
           description:
-            'A step failed, or was lost to a suspension; what is under way finishes, and nothing is undone unless somebody cancels it.',
+            'A step failed, or was lost to a suspension; steps under way finish, and nothing is compensated unless a user cancels the plan.',
           entry: setStatus('running'),
           on: { 'self.advanced': toPhase('rolling_back') },
         },
         rolling_back: {
           description:
-            'What is under way finishes; then what was done is undone, the last first, and what fails is tried again.',
+            'Steps under way finish; then finished steps are compensated in reverse order, and failed compensations are retried.',
           entry: setStatus('rolling_back'),
           on: { cancel: {}, 'self.advanced': toPhase('stopping') },
         },
@@ -144,38 +145,39 @@ const lifecycle = base.createStateConfig({
       entry: ['stamp', setStatus('succeeded')],
     },
     failed: {
-      description: 'A step failed, and what was done stays.',
+      description: 'A step failed; finished steps are not compensated.',
       type: 'final',
       entry: ['stamp', setStatus('failed')],
     },
     rolled_back: {
-      description: 'A step failed, and what was done is undone as far as the plan says how.',
+      description: 'A step failed; finished steps with a compensation were compensated.',
       type: 'final',
       entry: ['stamp', setStatus('rolled_back')],
     },
     rollback_failed: {
-      description: 'Something could not be undone: its steps say so.',
+      description: 'At least one compensation failed; the steps show which.',
       type: 'final',
       entry: ['stamp', setStatus('rollback_failed')],
     },
     cancelled: {
-      description: 'Somebody cancelled it, and what was done is undone.',
+      description: 'Cancelled by a user; finished steps with a compensation were compensated.',
       type: 'final',
       entry: ['stamp', setStatus('cancelled')],
     },
   },
 });
 
-// None of its states is marked final, nor one of `mind`: a machine with nothing left to do would not hear what it raises itself.
+// No state of `clock` or `mind` is marked final: XState does not deliver raised events to a machine whose regions are
+// all final.
 const clock = base.createStateConfig({
   initial: 'still',
   states: {
     still: {
-      description: 'Nothing is held back, and nothing is to be tried again.',
+      description: 'No step is deferred, and no compensation awaits a retry.',
       on: { 'self.advanced': { guard: 'hasWake', target: 'waiting' } },
     },
     waiting: {
-      description: 'What is held back is asked for again, and what failed is tried again, when the time has come.',
+      description: 'When the timer fires, deferred commands are requested again and failed compensations are retried.',
       after: { wakeUp: { target: 'still', actions: 'askAgain' } },
       on: { 'self.advanced': { guard: 'hasNoWake', target: 'still' } },
     },
@@ -185,17 +187,17 @@ const clock = base.createStateConfig({
 const root = {
   id: 'plan',
   description:
-    'A graph of steps, each a command of its own: what is ready is asked for side by side; where one fails nothing new starts, what is under way finishes, and what was done is undone, the last first.',
+    'A graph of steps, each executed by a command. Ready steps run in parallel. When a step fails, no further steps start, steps under way finish, and finished steps are compensated in reverse order.',
   type: 'parallel',
   context: initialContext,
 } as const;
 
-/** As it was before anybody could think about a plan. */
+/** Version 1, without a planner. */
 export const planMachineV1 = base.createMachine({ ...root, states: { lifecycle, clock } });
 
-/** Where whoever thinks stands; of several the first that holds. */
-const plannerTransitions = <To extends Exclude<PlannerState, 'none' | 'unheard'>>(...minds: To[]) =>
-  minds.map((one) => ({ guard: { type: 'minds', params: { mind: one } }, target: one }) as const);
+/** Transitions to the planner's current state; the first that holds is taken. */
+const plannerTransitions = <To extends Exclude<PlannerState, 'none' | 'unheard'>>(...states: To[]) =>
+  states.map((state) => ({ guard: { type: 'minds', params: { state } }, target: state }) as const);
 const refusePlannerEvent = { actions: 'refuseWord' } as const;
 const { open } = lifecycle.states;
 
@@ -230,20 +232,20 @@ export const planMachine = base.createMachine({
       initial: 'none',
       states: {
         none: {
-          description: 'Its steps were given with it, and nobody thinks about it.',
+          description: 'The plan was created with all its steps and has no planner.',
           on: { 'self.advanced': plannerTransitions('thinking') },
         },
         thinking: {
-          description: 'Whoever thinks about it is to say something: a step, that they wait, or that this was all.',
+          description: 'An event from the planner is awaited: a step, a suspension, or the end of planning.',
           after: { patience: { target: 'unheard', actions: 'askWhy' } },
           on: { 'self.advanced': plannerTransitions('working', 'suspended', 'done') },
         },
         working: {
-          description: 'Steps are under way, and nothing is expected of whoever thinks; they may speak.',
+          description: 'Steps are under way; planner events are accepted but not awaited.',
           on: { 'self.advanced': plannerTransitions('thinking', 'suspended', 'done') },
         },
         suspended: {
-          description: 'Whoever thinks waits for something, and is told when the time is over.',
+          description: 'The planner is suspended, and is notified when the suspension ends.',
           entry: 'arm',
           after: {
             patience: [
@@ -259,14 +261,15 @@ export const planMachine = base.createMachine({
           },
         },
         unheard: {
-          description: 'They were silent for a minute; a flag or a suspension excuses them, else the plan ends.',
+          description:
+            'The planner sent nothing for a minute; unless a flag or a suspension excuses it, the plan ends.',
           on: {
             'cognition.excused': { guard: 'isAnswered', actions: 'excuse' },
             'cognition.unheard': { guard: 'isAnswered', actions: 'giveUp' },
             'self.advanced': plannerTransitions('thinking', 'working', 'suspended', 'done'),
           },
         },
-        done: { description: 'No step is added any more.' },
+        done: { description: 'No more steps are added.' },
       },
     },
   },

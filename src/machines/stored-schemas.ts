@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isObject } from '../domain/json/value.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 
-// Pieces of the schemas that stored contexts are checked with. JSON from outside is taken as it is, not copied.
+// Building blocks of the schemas for stored contexts. JSON from outside is passed through, not copied.
 
 export const jsonObject = z.custom<JsonObject>(isObject, 'must be an object');
 export const json = z.custom<Json>((value) => value !== undefined, 'is missing');
@@ -19,5 +19,5 @@ export const principal = z.strictObject({
   operation: z.string().optional(),
 });
 
-/** A moment as HTTP tells it. */
+/** ISO 8601 form of a time, as in HTTP responses. */
 export const isoTime = (at: EpochMs): string => new Date(at).toISOString();

@@ -6,9 +6,9 @@ import { count, epochMs, isoTime, uuid } from './stored-schemas.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
-// How a tenant is kept, journaled and shown.
+// Stored form, journal entries and admin view of a tenant.
 
-/** One whose stored state this build cannot read is neither active nor suspended. */
+/** False for both functions if this build does not know the stored state. */
 export const isActive = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'active';
 export const isSuspended = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
 

@@ -20,5 +20,5 @@ export type TenantEvent =
   | (Base & { type: 'suspend'; reason?: string })
   | (Base & { type: 'resume'; reason?: string })
   | (Base & { type: 'tier.set'; tier: string })
-  /** What is left out stays. */
+  /** Absent members are unchanged. */
   | (Base & { type: 'policy.set'; policy: Partial<SafetyPolicy> });

@@ -55,7 +55,7 @@ const isNewPolicy = ({ policy: before }: TenantContext, { policy }: EventOf<'pol
 const action = actionsFor<TenantContext, TenantEvent>();
 const guard = guardsFor<TenantContext, TenantEvent>();
 
-/** A tenant: whether its people and devices may act at all. Who its members are is not here but in the users' records. */
+/** The tenant machine: whether its users and devices may act. Memberships are stored in the users' records. */
 export const tenantMachine = setup({
   types: { context: {} as TenantContext, events: {} as TenantEvent, emitted: {} as Output },
   actions: {
@@ -73,16 +73,16 @@ export const tenantMachine = setup({
   },
 }).createMachine({
   id: 'tenant',
-  description: 'A tenant: whether its people and devices may act at all.',
+  description: 'A tenant: whether its users and devices may act.',
   context: initialContext,
   initial: 'unregistered',
   states: {
     unregistered: {
-      description: 'Before its registration; nobody sees it.',
+      description: 'Not registered yet; not visible.',
       on: { register: { target: 'active', actions: 'register' } },
     },
     active: {
-      description: 'Its people sign in and its devices are commanded.',
+      description: 'Users sign in and devices receive commands.',
       on: {
         suspend: { target: 'suspended', actions: 'suspend' },
         'tier.set': { guard: 'isNewTier', actions: 'setTier' },
@@ -90,7 +90,8 @@ export const tenantMachine = setup({
       },
     },
     suspended: {
-      description: 'Parked by a platform operator: sessions are closed, nothing is dispatched, clocks run on.',
+      description:
+        'Suspended by a platform operator: sessions are closed, commands are not dispatched, deadlines continue.',
       on: {
         resume: { target: 'active', actions: 'resume' },
         'tier.set': { guard: 'isNewTier', actions: 'setTierSuspended' },

@@ -5,7 +5,7 @@ import type { ActorKind } from './outputs.ts';
 import { planDefinition, planDefinitionV1 } from './plan-record.ts';
 import { tenantDefinition } from './tenant-record.ts';
 
-/** Every definition that stored actors may still need, by kind, oldest first; the last one is what new actors get. */
+/** All definitions that stored actors may still need, by kind, oldest first. New actors get the last one. */
 const definitionsByKind: Partial<Record<ActorKind, readonly MachineDefinition[]>> = {
   device: [deviceDefinition],
   command: [commandDefinitionV1, commandDefinition],
@@ -16,16 +16,18 @@ const definitionsByKind: Partial<Record<ActorKind, readonly MachineDefinition[]>
 /** All kinds of actors of this build. */
 export const actorKinds = Object.keys(definitionsByKind) as ActorKind[];
 
-/** Throws where this build never had, or no longer has, that version: an older build wrote it, or a newer one. */
+/**
+ * The definition of a stored actor. Throws if this build does not have that version: an older or newer build wrote it.
+ */
 export function definitionFor(kind: ActorKind, version: number): MachineDefinition {
   const found = definitionsByKind[kind]?.find((definition) => definition.version === version);
-  if (!found) throw new RangeError(`there is no version ${version} of the machine '${kind}' in this build`);
+  if (!found) throw new RangeError(`machine '${kind}' has no version ${version} in this build`);
   return found;
 }
 
-/** What new actors of this kind are made of. */
+/** The definition for new actors of this kind. */
 export function currentDefinition(kind: ActorKind): MachineDefinition {
   const current = definitionsByKind[kind]?.at(-1);
-  if (!current) throw new RangeError(`there is no machine '${kind}' in this build`);
+  if (!current) throw new RangeError(`machine '${kind}' does not exist in this build`);
   return current;
 }

@@ -67,7 +67,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await open(`/actors/device/${light}`);
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
     await page.getByRole('img', { name: 'administration: now one key' }).waitFor();
-    await page.getByText('Signs in, reports and is commanded.').first().waitFor();
+    await page.getByText('Signs in, reports its state and receives commands.').first().waitFor();
     await saveScreenshot(page, 'device');
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);

@@ -148,7 +148,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
       .getByRole('status')
       .getByText(/the last first\. 1 undone so far/)
       .waitFor();
-    await page.getByText('The device says that it could not do it.').waitFor();
+    await page.getByText('The device reported a failure.').waitFor();
     await saveScreenshot(page, 'rollback');
     expect(await accessibility(page)).toEqual([]);
     slow.goOn();

@@ -37,10 +37,7 @@ describe("a form's validator", () => {
   });
 
   it('misses what is required, and refuses what nobody knows', () => {
-    expect(check({ speed: 1 }).errors.map(({ stack }) => stack)).toEqual([
-      'level is required',
-      'speed unknown field',
-    ]);
+    expect(check({ speed: 1 }).errors.map(({ stack }) => stack)).toEqual(['level is required', 'speed unknown field']);
   });
 
   it('tells whether a part of a form fits its part of the schema', () => {

@@ -187,7 +187,9 @@ describe('who may confirm', () => {
     const policy = { confirm_by: 'another_principal' } as const;
     for (const claim of [token, inbox]) {
       for (const confirmer of [ann, annsKey, annInPerson]) {
-        expect(may(policy, ann, confirmer, claim)).toBe('The policy requires confirmation by another principal than the requester.');
+        expect(may(policy, ann, confirmer, claim)).toBe(
+          'The policy requires confirmation by another principal than the requester.',
+        );
         expect(may(policy, annsKey, confirmer, claim)).toMatch(/another principal/);
       }
       expect(may(policy, ann, bob, claim)).toBe(true);

@@ -98,7 +98,7 @@ describe('a command that needs confirmation', () => {
     expect(status(command)).toBe('cancelled');
     expect(step.timers).toEqual([{ clear: TIMER }]);
     expect(command.context.confirmation).toBeNull();
-    refuses(command, confirm(), 'CONFIRMATION_FAILED', 'There is nothing to confirm.');
+    refuses(command, confirm(), 'CONFIRMATION_FAILED', 'The command does not wait for a confirmation.');
   });
 
   it.each<[string, CommandStatus, (command: Command) => Step]>([
@@ -220,7 +220,12 @@ describe('a confirmation', () => {
   });
 
   it('comes too late at the very end of the token', () => {
-    refuses(waiting(), confirm({ at: T0 + 300_000 }), 'CONFIRMATION_FAILED', 'The confirmation came too late.');
+    refuses(
+      waiting(),
+      confirm({ at: T0 + 300_000 }),
+      'CONFIRMATION_FAILED',
+      'The confirmation has expired. Request the command again.',
+    );
     expect(waiting().send(confirm({ at: T0 + 299_999 })).same).toBe(false);
   });
 

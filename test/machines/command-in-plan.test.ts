@@ -114,12 +114,10 @@ describe('a step whose compensation is critical', () => {
   it('asks for both beforehand, whatever its own class is', () => {
     const { command } = ofPlan({ compensation: UNLOCK });
     expect(status(command)).toBe('awaiting_confirmation');
-    expect(command.context.confirmation?.reason).toBe(
-      "'unlock', which would undo it, is critical and needs confirmation.",
-    );
+    expect(command.context.confirmation?.reason).toBe("Its compensation 'unlock' is critical and needs confirmation.");
     expect(command.context.origin.plan?.compensation).toEqual(UNLOCK);
     const both = ofPlan({ action: 'open', compensation: UNLOCK }).command;
-    expect(both.context.confirmation?.reason).toMatch(/^'open' is critical.* 'unlock', which would undo it/);
+    expect(both.context.confirmation?.reason).toMatch(/^'open' is critical.* compensation 'unlock' is critical/);
     command.send(confirm({ facts: facts({ action: 'blink', params: {}, manifest }) }));
     expect([status(command), command.context.confirmedBy]).toEqual(['dispatched', asker]);
   });

@@ -236,11 +236,11 @@ describe('the journal of a command', () => {
     expect(noteOfTimer(waiting())).toEqual({ data: { reason: 'not confirmed in time' } });
     expect(noteOfTimer(asked())).toEqual({ data: { reason: 'not written within ttl_s' } });
     const command = written();
-    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no final word within timeout_s' } });
-    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no late word within 24 h' } });
+    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no final ack within timeout_s' } });
+    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no late ack within 24 h' } });
     const done = written();
     done.send(said('succeeded', T0 + 1));
-    expect(noteOfTimer(done)).toEqual({ data: { reason: 'verify_within_s is over' } });
+    expect(noteOfTimer(done)).toEqual({ data: { reason: 'not verified within verify_within_s' } });
     expect(journal({ type: 'unheard of', at: T0 }, null, done.asSnapshot())).toEqual({ data: { reason: null } });
   });
 });

@@ -165,7 +165,10 @@ describe('a rotation', () => {
 
   it('is refused when another one was faster, with and without a key in grace', () => {
     const driven = registered();
-    expect(refusalOf(driven, rotate(1, T0))).toEqual({ code: 'CONFLICT', detail: 'The key was changed meanwhile.' });
+    expect(refusalOf(driven, rotate(1, T0))).toEqual({
+      code: 'CONFLICT',
+      detail: 'The key was changed concurrently. Retry with the current key version.',
+    });
     expect(refusalOf(driven, rotate(3, T0)).code).toBe('CONFLICT');
     driven.send(rotate(2, T0));
     expect(refusalOf(driven, rotate(2, T0 + 1)).code).toBe('CONFLICT');
@@ -307,7 +310,7 @@ describe('a reinstatement', () => {
   it('is refused for an active device', () => {
     expect(refusalOf(registered(), reinstate(2))).toEqual({
       code: 'ILLEGAL_TRANSITION',
-      detail: 'The device is active: revoke it first.',
+      detail: 'The device is active. Revoke it first.',
     });
   });
 });
@@ -366,7 +369,7 @@ describe('a manifest', () => {
     expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true, category: 'switch' });
     expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given })).toEqual({
       code: 'CONFLICT',
-      detail: 'The device has a manifest of its own already.',
+      detail: 'The device already has a tenant manifest. Update it instead.',
     });
   });
 
@@ -380,7 +383,7 @@ describe('a manifest', () => {
     const driven = registered();
     const update = (expectedVersion: number) =>
       ({ type: 'manifest.update', at: T0, manifest: given, expectedVersion }) satisfies DeviceEvent;
-    expect(refusalOf(driven, update(2))).toEqual({ code: 'CONFLICT', detail: "The manifest's version is 1." });
+    expect(refusalOf(driven, update(2))).toEqual({ code: 'CONFLICT', detail: "The manifest's current version is 1." });
     expect(typesOf(driven.send(update(1)).outputs)).toEqual(['manifest.put']);
     expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true });
     expect(refusalOf(driven, update(1)).code).toBe('CONFLICT');

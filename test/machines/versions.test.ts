@@ -68,8 +68,8 @@ describe('the registry of machines', () => {
   });
 
   it('says which version it lacks', () => {
-    expect(() => definitionFor('device', 0)).toThrow("there is no version 0 of the machine 'device' in this build");
+    expect(() => definitionFor('device', 0)).toThrow("machine 'device' has no version 0 in this build");
     expect(() => definitionFor('plan', 99)).toThrow(RangeError);
-    expect(() => currentDefinition('wish' as never)).toThrow("there is no machine 'wish' in this build");
+    expect(() => currentDefinition('wish' as never)).toThrow("machine 'wish' does not exist in this build");
   });
 });
