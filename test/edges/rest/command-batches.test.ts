@@ -40,7 +40,7 @@ describe('POST /devices/command', () => {
     const { status, body } = await batch({ device_ids: ids, action: 'turn_on' });
     expect(status).toBe(200);
     const rejected = { success: false, status: 'rejected', command_id: anId, error: expect.any(String) };
-    const unknown = { success: false, code: 'NOT_FOUND', error: 'There is no such device.' };
+    const unknown = { success: false, code: 'NOT_FOUND', error: 'Device not found.' };
     expect(body).toEqual({
       results: [
         dispatched(light),
