@@ -38,9 +38,9 @@ const encode = ({ createdAt: t, id: i }: Position, h: string): string =>
   Buffer.from(JSON.stringify({ t, i, h })).toString('base64url');
 
 export function readCursor(listing: Listing, cursor: string): Outcome<Position> {
-  const held = cursor.length <= MAX_CURSOR_LENGTH ? decode(cursor) : undefined;
-  if (!isObject(held) || held.h !== boundTo(listing)) return invalidCursor();
-  const { t: createdAt, i: id } = held;
+  const decoded = cursor.length <= MAX_CURSOR_LENGTH ? decode(cursor) : undefined;
+  if (!isObject(decoded) || decoded.h !== boundTo(listing)) return invalidCursor();
+  const { t: createdAt, i: id } = decoded;
   if (!Number.isSafeInteger(createdAt) || Math.abs(createdAt as number) > MAX_EPOCH_MS) return invalidCursor();
   if (typeof id !== 'string' || !forms[listing.ids ?? 'uuid'].test(id)) return invalidCursor();
   return done({ createdAt: createdAt as number, id });

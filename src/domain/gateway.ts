@@ -17,7 +17,9 @@ export interface GatewayFacts {
   params: JsonObject;
   /** Errors in the parameters that depend on stored records, which a schema cannot check. */
   objections?: readonly FieldError[];
-  /** Parameters that the service adds to the ones sent to the device and no request may set, such as a firmware's URL. */
+  /**
+   * Parameters that the service adds to the ones sent to the device and no request may set, such as a firmware's URL.
+   */
   supplement?: JsonObject;
   dryRun: boolean;
   /** True after the confirmation, also for a dry run. */
@@ -33,7 +35,7 @@ const FLAG_RETRY_S = 30;
 
 /**
  * The safety gateway: checks in the contract's order (§5). The tenant's policy does not limit who may request a
- * command, only who may confirm it (`mayConfirm`). A dry run is not refused for a CRITICAL class.
+ * command, only who may confirm it (`mayConfirm`). A dry run is never refused because of the action's class.
  */
 export function judge(facts: GatewayFacts): Verdict {
   const { tenant, flags, device, manifest, action, params } = facts;

@@ -41,21 +41,21 @@ export function judgeSequence(window: ReplayWindow, sequence: number, messageId:
   const at = age * SLOT_BYTES;
   const slot = window.slots.slice(at, at + SLOT_BYTES);
   if (slot === '' || slot === UNUSED) return 'fresh';
-  return slot === markOf(messageId) ? 'repeat' : 'reused';
+  return slot === slotOf(messageId) ? 'repeat' : 'reused';
 }
 
 /** The window after a `fresh` number is accepted. The previous window is unchanged. */
 export function acceptSequence(window: ReplayWindow, sequence: number, messageId: string): ReplayWindow {
   const { highest, slots } = window;
-  const mark = markOf(messageId);
+  const newSlot = slotOf(messageId);
   const rise = sequence - highest;
-  if (rise === 1 && slots.length < WINDOW_BYTES + SLACK_BYTES) return { highest: sequence, slots: mark + slots };
+  if (rise === 1 && slots.length < WINDOW_BYTES + SLACK_BYTES) return { highest: sequence, slots: newSlot + slots };
   if (rise > 0) {
-    const kept = slots.slice(0, Math.max(0, WINDOW_BYTES - rise * SLOT_BYTES));
-    return { highest: sequence, slots: kept === '' ? mark : mark + UNUSED.repeat(rise - 1) + kept };
+    const rest = slots.slice(0, Math.max(0, WINDOW_BYTES - rise * SLOT_BYTES));
+    return { highest: sequence, slots: rest === '' ? newSlot : newSlot + UNUSED.repeat(rise - 1) + rest };
   }
   const at = -rise * SLOT_BYTES;
-  return { highest, slots: slots.slice(0, at).padEnd(at, UNUSED) + mark + slots.slice(at + SLOT_BYTES) };
+  return { highest, slots: slots.slice(0, at).padEnd(at, UNUSED) + newSlot + slots.slice(at + SLOT_BYTES) };
 }
 
 /** Whether an unused number below the highest would still be accepted. */
@@ -91,6 +91,6 @@ export function windowFromJson(stored: StoredWindow): ReplayWindow {
   return { highest: stored.highest, slots };
 }
 
-function markOf(messageId: string): string {
+function slotOf(messageId: string): string {
   return hash('sha256', messageId, 'binary').slice(0, SLOT_BYTES);
 }

@@ -26,7 +26,7 @@ export type ReportResult =
 
 /**
  * The twin after a report: merged by RFC 7396, or replaced if `full`. The old state is not mutated, and unchanged parts
- * are shared. A patch without effect returns the same `state` object. A patch that covers the covers state becomes the
+ * are shared. A patch without effect returns the same `state` object. A patch that covers the whole state becomes the
  * new state, so the caller must not use the report afterwards. `bytes` is the size of a full report's JSON text, if
  * known.
  */
@@ -45,7 +45,7 @@ function withinLimit(twin: Twin, coversState: boolean): ReportResult {
 interface Merge {
   /** Size of the complete state's JSON text so far. */
   bytes: number;
-  /** Whether the last merged patch contains its covers new target. */
+  /** Whether the last merged patch contains its complete new target. */
   coversTarget: boolean;
 }
 

@@ -24,10 +24,10 @@ export const isKeyEnded = (context: DeviceContext, event: SignedEvent): boolean 
 /** Contract §4: fresh sequence numbers are consumed, repeats are acknowledged and ignored, others are refused. */
 function withSequenceCheck(
   context: DeviceContext,
-  mark: MessageHeader,
+  header: MessageHeader,
   fresh: (sequence: AcceptedSequence) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
-  const { sequenceNumber, messageId } = mark;
+  const { sequenceNumber, messageId } = header;
   switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
     case 'fresh': {
       const replay = acceptSequence(context.replay, sequenceNumber, messageId);

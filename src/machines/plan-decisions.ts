@@ -196,11 +196,11 @@ function giveUpCompensation(update: PlanUpdate, step: PlanStep, error: StepError
 
 export function ancestorsOf(steps: readonly PlanStep[], { dependsOn }: PlanStep): ReadonlySet<string> {
   const found = new Set<string>();
-  const left = [...dependsOn];
-  for (let id = left.pop(); id !== undefined; id = left.pop()) {
+  const pending = [...dependsOn];
+  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
     if (found.has(id)) continue;
     found.add(id);
-    left.push(...(steps.find((step) => step.id === id)?.dependsOn ?? []));
+    pending.push(...(steps.find((step) => step.id === id)?.dependsOn ?? []));
   }
   return found;
 }

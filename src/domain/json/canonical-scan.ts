@@ -171,9 +171,9 @@ function numberEnd(bytes: Uint8Array, start: number): number {
   let at = digitsEnd(bytes, from);
   if (at === from) return NO_MATCH; // white space
   if (bytes[at] === POINT) {
-    const whole = at;
+    const point = at;
     at = digitsEnd(bytes, at + 1);
-    if (bytes[at - 1] === ZERO || (at - whole > 7 && bytes[from] === ZERO)) return NO_MATCH;
+    if (bytes[at - 1] === ZERO || (at - point > 7 && bytes[from] === ZERO)) return NO_MATCH;
   } else if (from !== start && bytes[from] === ZERO) {
     return NO_MATCH; // -0
   }
