@@ -8,47 +8,47 @@ import { TokenDenylist } from './token-denylist.ts';
 import { LEEWAY_S } from './tokens.ts';
 
 /**
- * Tokens that were presented at `/mcp`: from then on they are no person's, on any edge (contract §5). Known by a digest of
- * whose they are and of their `jti` (or of what was signed): a signature can be written in more than one way.
+ * Tokens that were presented at `/mcp`. From then on, no edge accepts them as a person's (contract §5). Identified by a
+ * digest of the user id and the `jti` (or of the signed part): the same signature can be encoded in several ways.
  */
 export interface AgentTokens extends SizeReporter {
   has(userId: Uuid, tokenId: string): boolean;
-  /** Resolves when it is durable; a token that was added before costs nothing. */
+  /** Resolves when the token is stored; undefined if it is stored already. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
 
 export async function loadAgentTokens(
   store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens'>,
   clock: Clock,
-  news: InvalidationBus = makeLocalInvalidationBus(),
+  invalidations: InvalidationBus = makeLocalInvalidationBus(),
 ): Promise<AgentTokens> {
-  const known = new TokenDenylist(clock);
-  const durable = new TokenDenylist(clock);
-  const note = (digest: string, until: EpochMs) => {
-    known.add(digest, until);
-    durable.add(digest, until);
+  const marked = new TokenDenylist(clock);
+  const stored = new TokenDenylist(clock);
+  const addBoth = (digest: string, until: EpochMs) => {
+    marked.add(digest, until);
+    stored.add(digest, until);
   };
-  news.subscribe((item) => {
-    if (item.about === 'presented') note(item.digest, item.until);
+  invalidations.subscribe((item) => {
+    if (item.about === 'presented') addBoth(item.digest, item.until);
   });
-  // Expired ones too: the clock may be ahead.
-  for (const { digest, expiresAt } of await store.agentTokens(0)) note(digest, expiresAt);
+  // Includes expired tokens: the clock may be ahead.
+  for (const { digest, expiresAt } of await store.agentTokens(0)) addBoth(digest, expiresAt);
 
-  async function keep(digest: string, until: EpochMs): Promise<void> {
+  async function persist(digest: string, until: EpochMs): Promise<void> {
     await store.markAgentToken(digest, until);
-    news.publish({ about: 'presented', digest, until });
+    invalidations.publish({ about: 'presented', digest, until });
   }
 
   return {
-    sizes: () => ({ presented_tokens: known.size, presented_tokens_stored: durable.size }),
-    has: (userId, tokenId) => known.size > 0 && known.has(digestOf(userId, tokenId)),
+    sizes: () => ({ presented_tokens: marked.size, presented_tokens_stored: stored.size }),
+    has: (userId, tokenId) => marked.size > 0 && marked.has(digestOf(userId, tokenId)),
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
-      if (durable.has(digest)) return undefined;
+      if (stored.has(digest)) return undefined;
       const until = expiresAt + LEEWAY_S * 1000;
-      // No person's at once, also while the store is asked.
-      known.add(digest, until);
-      return keep(digest, until);
+      // Effective at once, before the store has confirmed.
+      marked.add(digest, until);
+      return persist(digest, until);
     },
   };
 }

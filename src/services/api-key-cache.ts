@@ -8,48 +8,48 @@ import type { ApiKey, Store } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import { makeLivenessGuard } from './store-liveness.ts';
 
-/** API keys as they are presented; whoever ends one in the store says `ended` after the commit. */
+/** Cache of API keys, verified as they are presented. Call `invalidate` after the commit that revokes or replaces a key. */
 export interface ApiKeyCache extends SizeReporter {
-  /** The live key that this text is, or null. */
+  /** The live key with this text, or null. */
   verify(text: string): Promise<ApiKey | null>;
   isLive(prefix: string): Promise<boolean>;
-  /** As `live`, where memory tells; undefined where the store has to be asked. */
+  /** Like `findLive`, from memory only; undefined on a cache miss. */
   cached(prefix: string): ApiKey | null | undefined;
-  /** The key of this prefix while it lives, for what somebody who presented it asked for. */
+  /** The live key with this prefix, or null; for later work on behalf of a caller whose key was verified before. */
   findLive(prefix: string): Promise<ApiKey | null>;
-  /** Kept in memory and written every few seconds: a crash costs the last of them. */
+  /** Buffered in memory and flushed every 5 s; a crash loses the last few seconds. */
   recordUse(prefix: string, at: EpochMs): void;
-  /** A use that may not be in the store yet. */
+  /** The last use that may not be in the store yet. */
   lastUse(prefix: string): EpochMs | null;
   invalidate(prefix: string): void;
-  /** Called when a key died before its time, for what lives on it. */
+  /** Calls `listener` when a key ends before its expiry, for connections that depend on it. */
   subscribe(listener: (prefix: string) => void): () => void;
   flush(): Promise<void>;
-  /** Writes what is left, unless it `halt`ed before. */
+  /** Flushes the buffered uses, unless `discardPending` was called. */
   close(): Promise<void>;
-  /** Writes nothing more. */
+  /** Stops flushing; buffered uses are lost. */
   discardPending(): void;
 }
 
 const CACHED_KEYS = 20_000;
 const FLUSH_MS = 5_000;
-// Someone who guesses prefixes is to learn nothing from the time that the answer takes.
+// Compared for unknown prefixes, so that the response time does not reveal which prefixes exist.
 const DUMMY_HASH = 'A'.repeat(43);
 
 export function makeApiKeyCache(
   store: Pick<Store, 'keys' | 'ping'>,
-  { clock, log, news = makeLocalInvalidationBus() }: { clock: Clock; log: Log; news?: InvalidationBus },
+  { clock, log, news: invalidations = makeLocalInvalidationBus() }: { clock: Clock; log: Log; news?: InvalidationBus },
 ): ApiKeyCache {
-  const patiently = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
-  /** Only keys that exist: guesses leave nothing behind. */
+  const guarded = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
+  /** Only existing keys: unknown prefixes are not cached. */
   const keys = new LRUCache<string, ApiKey>({ max: CACHED_KEYS });
   const loading = new Map<string, Promise<ApiKey | null>>();
   const listeners = new Set<(prefix: string) => void>();
   let uses = new Map<string, EpochMs>();
   let flushing: Promise<void> = Promise.resolve();
-  let halted = false;
+  let discarded = false;
 
-  news.subscribe((item) => {
+  invalidations.subscribe((item) => {
     if (item.about !== 'key') return;
     keys.delete(item.prefix);
     loading.delete(item.prefix);
@@ -59,7 +59,7 @@ export function makeApiKeyCache(
   function load(prefix: string): Promise<ApiKey | null> {
     const started = store.keys.find(prefix).then(
       (key) => {
-        // An end meanwhile took this load out of the map: what it read may be the living key.
+        // An invalidation during the load removed it from the map: its result may be stale, so it is not cached.
         if (loading.get(prefix) === started) {
           loading.delete(prefix);
           if (key !== null) keys.set(prefix, key);
@@ -76,20 +76,20 @@ export function makeApiKeyCache(
   }
 
   const find = async (prefix: string): Promise<ApiKey | null> =>
-    keys.get(prefix) ?? patiently(loading.get(prefix) ?? load(prefix));
+    keys.get(prefix) ?? guarded(loading.get(prefix) ?? load(prefix));
 
-  const lives = ({ revokedAt, expiresAt }: ApiKey): boolean =>
+  const isUsable = ({ revokedAt, expiresAt }: ApiKey): boolean =>
     revokedAt === null && (expiresAt === null || expiresAt > clock.now());
 
   async function write(): Promise<void> {
-    const written = uses;
-    if (written.size === 0 || halted) return;
+    const flushed = uses;
+    if (flushed.size === 0 || discarded) return;
     uses = new Map();
     try {
-      await store.keys.flushUse([...written].map(([prefix, usedAt]) => ({ prefix, usedAt })));
+      await store.keys.flushUse([...flushed].map(([prefix, usedAt]) => ({ prefix, usedAt })));
     } catch (error) {
-      for (const [prefix, at] of written) if (!uses.has(prefix)) uses.set(prefix, at);
-      log.warn({ err: error }, 'the use of API keys is written later');
+      for (const [prefix, at] of flushed) if (!uses.has(prefix)) uses.set(prefix, at);
+      log.warn({ err: error }, 'api key use flush failed; retrying at the next flush');
     }
   }
   const flush = (): Promise<void> => {
@@ -102,24 +102,24 @@ export function makeApiKeyCache(
     async verify(text) {
       const prefix = isApiKey(text) ? apiKeyPrefix(text) : null;
       const key = prefix === null ? null : await find(prefix);
-      const good = matchesHash(text, key?.hash ?? DUMMY_HASH);
-      return key !== null && good && lives(key) ? key : null;
+      const matches = matchesHash(text, key?.hash ?? DUMMY_HASH);
+      return key !== null && matches && isUsable(key) ? key : null;
     },
     cached(prefix) {
       const key = keys.get(prefix);
-      return key === undefined ? undefined : lives(key) ? key : null;
+      return key === undefined ? undefined : isUsable(key) ? key : null;
     },
     async isLive(prefix) {
       const key = await find(prefix);
-      return key !== null && lives(key);
+      return key !== null && isUsable(key);
     },
     async findLive(prefix) {
       const key = await find(prefix);
-      return key !== null && lives(key) ? key : null;
+      return key !== null && isUsable(key) ? key : null;
     },
     recordUse: (prefix, at) => void uses.set(prefix, at),
     lastUse: (prefix) => uses.get(prefix) ?? null,
-    invalidate: (prefix) => news.publish({ about: 'key', prefix }),
+    invalidate: (prefix) => invalidations.publish({ about: 'key', prefix }),
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -136,7 +136,7 @@ export function makeApiKeyCache(
       return flush();
     },
     discardPending() {
-      halted = true;
+      discarded = true;
       clearInterval(timer);
     },
   };

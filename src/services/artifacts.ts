@@ -9,32 +9,32 @@ import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifact
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
 
-/** What was uploaded as firmware: files that the store knows by name, served at signed URLs. */
+/** Uploaded firmware files: recorded in the store by name, served at signed URLs. */
 export interface Artifacts extends SizeReporter {
-  /** Takes an upload in. It belongs to nothing yet: who gives it to no release discards it. */
+  /** Stores an upload. It belongs to no release yet: the caller attaches it to one or discards it. */
   receive(tenantId: Uuid, upload: AsyncIterable<Uint8Array>): Promise<Outcome<Artifact & { checksum: string }>>;
-  /** Removes a file that belongs to no release any more; what fails is left to `sweep`. */
+  /** Removes a file that no longer belongs to a release; on failure `removeOrphans` removes it later. */
   discard(name: Uuid): Promise<void>;
-  /** Where a device fetches the release: a URL that is signed now and good for an hour, or the one given by hand. */
+  /** Where a device fetches the release: a URL signed now and valid for one hour, or the external URL of the release. */
   urlOf(release: FirmwareRelease): string | null;
   /** Whether a URL of the release was signed by this service and has not expired. */
   isUrlValid(id: Uuid, expires: EpochMs, signature: string): boolean;
-  /** Where the file is on this machine. */
+  /** The file's path on this machine. */
   pathOf(name: Uuid): string;
-  /** Removes what a crash or a failure left behind. */
+  /** Removes files that a crash or a failed removal left behind. */
   removeOrphans(): Promise<void>;
 }
 
-/** The upload ended before it was whole. Thrown by whoever hands it on. */
+/** The upload ended before it was complete. Thrown by the edge that streams it. */
 export class UploadBroken extends Error {
   override name = 'UploadBroken';
 }
 
 export const URL_LIFE_MS = 3_600_000;
-/** Uploads that may run side by side. */
+/** Concurrent uploads. */
 const MAX_UPLOADS = 16;
 const MAX_UPLOADS_OF_TENANT = 2;
-/** An upload takes less, so that an older file without a release was left behind. */
+/** No upload takes this long, so an older file without a release is an orphan. */
 const ORPHAN_AFTER_MS = 3_600_000;
 
 export interface ArtifactParts {
@@ -47,24 +47,24 @@ export interface ArtifactParts {
   log: Log;
 }
 
-/** The path that is signed, without its root. */
+/** The signed path, without its root. */
 const pathOf = (id: Uuid): string => `/firmware/${id}/artifact`;
 
 export function makeArtifacts({ files, store, signer, settings, clock, newId, log }: ArtifactParts): Artifacts {
   const running: Uuid[] = [];
 
-  async function take(upload: AsyncIterable<Uint8Array>): ReturnType<Artifacts['receive']> {
+  async function writeUpload(upload: AsyncIterable<Uint8Array>): ReturnType<Artifacts['receive']> {
     const name = newId();
     await store.firmware.beginArtifact(name, clock.now());
     try {
       const written = await files.write(name, upload, MAX_ARTIFACT_BYTES);
       if (written.bytes > 0) return done({ name, ...written });
       await discard(name);
-      return refuse('VALIDATION_FAILED', 'An artifact holds at least one byte.');
+      return refuse('VALIDATION_FAILED', 'The artifact is empty.');
     } catch (error) {
       await discard(name);
       if (error instanceof ArtifactTooLarge) return artifactTooLarge();
-      if (error instanceof UploadBroken) return refuse('VALIDATION_FAILED', 'The upload broke off.');
+      if (error instanceof UploadBroken) return refuse('VALIDATION_FAILED', 'The upload was interrupted.');
       throw error;
     }
   }
@@ -74,7 +74,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
       await files.remove(name);
       await store.firmware.forgetArtifacts([name]);
     } catch (error) {
-      log.warn({ err: error, artifact: name }, 'an artifact that nobody needs is removed later');
+      log.warn({ err: error, artifact: name }, 'artifact removal failed; the orphan sweep will retry');
     }
   }
 
@@ -82,10 +82,10 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
     async receive(tenantId, upload) {
       const own = running.filter((one) => one === tenantId).length;
       if (own >= MAX_UPLOADS_OF_TENANT || running.length >= MAX_UPLOADS) {
-        return refuse('OVERLOADED', 'Too many uploads run at the moment.', { retryAfterS: 5 });
+        return refuse('OVERLOADED', 'Too many uploads are running. Try again later.', { retryAfterS: 5 });
       }
       running.push(tenantId);
-      return take(upload).finally(() => running.splice(running.indexOf(tenantId), 1));
+      return writeUpload(upload).finally(() => running.splice(running.indexOf(tenantId), 1));
     },
     discard,
     sizes: () => ({ uploads: running.length }),
@@ -102,4 +102,4 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
 }
 
 export const artifactTooLarge = () =>
-  refuse('PAYLOAD_TOO_LARGE', `An artifact holds at most ${MAX_ARTIFACT_BYTES / 1024 / 1024} MiB.`);
+  refuse('PAYLOAD_TOO_LARGE', `An artifact may have at most ${MAX_ARTIFACT_BYTES / 1024 / 1024} MiB.`);

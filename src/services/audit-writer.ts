@@ -7,22 +7,22 @@ import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { AuditRow } from '../store/contract/audit.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
 
-/** Who did or tried what, to what. */
+/** An action with its actor and subject, as it is audited. */
 export type AuditedAction = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
 
-/** The audit's own rows: what the journals of actors do not tell. */
+/** Writer of the audit's own rows: actions that no actor's journal records. */
 export interface AuditWriter extends SizeReporter {
-  /** Resolves when it is durable. It is kept however long the store is away; whoever waits may give up before. */
-  recordDone(deed: AuditedAction): Promise<void>;
-  /** Nobody waits for it; who is refused again and again is written down so often in a minute, and then counted only. */
-  recordRefusal(deed: AuditedAction, code: RefusalCode): void;
-  /** Writes what waits, as far as the store lets it within `patienceMs`. */
-  close(patienceMs?: number): Promise<void>;
+  /** Resolves when the row is durable. Retried for as long as the store is unavailable; the caller may stop waiting earlier. */
+  recordDone(action: AuditedAction): Promise<void>;
+  /** Fire and forget. Beyond 60 refusals of one user in a minute, refusals are counted but not written. */
+  recordRefusal(action: AuditedAction, code: RefusalCode): void;
+  /** Writes the pending rows for at most `timeoutMs`; the rest is logged as lost. */
+  close(timeoutMs?: number): Promise<void>;
 }
 
-/** Of one user in one minute. */
+/** Per user. */
 const MAX_REFUSALS_PER_MINUTE = 60;
-/** Refusals that may wait for the store. */
+/** Refusals that may be pending while the store is unavailable. */
 const MAX_PENDING_REFUSALS = 1_000;
 const MAX_BATCH = 500;
 const MINUTE_MS = 60_000;
@@ -32,7 +32,7 @@ const CLOSE_MS = 2_000;
 
 interface PendingRow {
   row: AuditRow;
-  /** Null where nobody waits. */
+  /** Null for a refusal: its caller does not wait for the row. */
   waiter: { resolve(): void; reject(why: unknown): void } | null;
 }
 
@@ -41,31 +41,31 @@ export function makeAuditWriter(parts: {
   clock: Clock;
   newId(): Uuid;
   log: Log;
-  /** Counts refusals that are not written down. */
+  /** Called for each refusal that is not written. */
   dropped?(code: RefusalCode): void;
 }): AuditWriter {
   const { store, clock, newId, log, dropped = () => {} } = parts;
   const refusals = new Map<Uuid, number>();
   let minute = 0;
-  let waiting: PendingRow[] = [];
+  let pending: PendingRow[] = [];
   let writing: Promise<void> = Promise.resolve();
   let busy = false;
   let closed = false;
 
-  /** What comes while one batch is written goes with the next. */
+  /** Rows added while a batch is written go into the next batch. */
   async function write(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
-    while (waiting.length > 0 && !closed) {
-      const batch = waiting.slice(0, MAX_BATCH);
-      const why = await keep(batch);
-      if (why !== null) await singly(batch, why);
-      waiting = waiting.slice(batch.length);
+    while (pending.length > 0 && !closed) {
+      const batch = pending.slice(0, MAX_BATCH);
+      const why = await append(batch);
+      if (why !== null) await writeOneByOne(batch, why);
+      pending = pending.slice(batch.length);
     }
     busy = false;
   }
 
-  /** Null once they are kept, however long the store is away; else why it refuses one of them. */
-  async function keep(batch: readonly PendingRow[]): Promise<unknown> {
+  /** Retries while the store is unavailable. Returns null once the rows are stored, else the error of a row that the store rejects. */
+  async function append(batch: readonly PendingRow[]): Promise<unknown> {
     for (let wait = MIN_RETRY_MS; ; wait = Math.min(2 * wait, MAX_RETRY_MS)) {
       try {
         await store.audit.append(batch.map(({ row }) => row));
@@ -78,54 +78,54 @@ export function makeAuditWriter(parts: {
     }
   }
 
-  /** The store refuses one of them for what is in it: the others are kept. */
-  async function singly(batch: readonly PendingRow[], why: unknown): Promise<void> {
+  /** The store rejects one row for its content: the others are stored. */
+  async function writeOneByOne(batch: readonly PendingRow[], why: unknown): Promise<void> {
     for (const one of batch) {
-      const refused = batch.length > 1 ? await keep([one]) : why;
-      // Whoever still waited was told.
+      const refused = batch.length > 1 ? await append([one]) : why;
+      // `close` has rejected the remaining waiters.
       if (closed) return;
       if (refused === null) continue;
       const { row, waiter } = one;
       log.error(
         { err: refused, action: row.action, request_id: row.requestId },
-        'the store refused a row of the audit',
+        'audit row rejected by the store',
       );
       waiter?.reject(refused);
     }
   }
 
   function add(one: PendingRow): void {
-    waiting.push(one);
+    pending.push(one);
     if (busy || closed) return;
     busy = true;
     writing = write();
   }
 
-  function isTooMuch(by: Uuid, now: EpochMs): boolean {
+  function isOverLimit(by: Uuid, now: EpochMs): boolean {
     const current = Math.floor(now / MINUTE_MS);
     if (current !== minute) refusals.clear();
     minute = current;
     const count = (refusals.get(by) ?? 0) + 1;
     refusals.set(by, count);
-    return count > MAX_REFUSALS_PER_MINUTE || waiting.length >= MAX_PENDING_REFUSALS;
+    return count > MAX_REFUSALS_PER_MINUTE || pending.length >= MAX_PENDING_REFUSALS;
   }
 
   return {
-    recordDone: (deed) =>
+    recordDone: (action) =>
       new Promise((resolve, reject) => {
-        add({ row: { ...deed, id: newId(), at: clock.now(), outcome: 'done' }, waiter: { resolve, reject } });
+        add({ row: { ...action, id: newId(), at: clock.now(), outcome: 'done' }, waiter: { resolve, reject } });
       }),
-    recordRefusal(deed, code) {
+    recordRefusal(action, code) {
       const at = clock.now();
-      if (isTooMuch(deed.by, at)) dropped(code);
-      else add({ row: { ...deed, id: newId(), at, outcome: code }, waiter: null });
+      if (isOverLimit(action.by, at)) dropped(code);
+      else add({ row: { ...action, id: newId(), at, outcome: code }, waiter: null });
     },
-    sizes: () => ({ audit_waiting: waiting.length, audit_refused_users: refusals.size }),
-    async close(patienceMs = CLOSE_MS) {
-      await Promise.race([writing, pause(patienceMs)]);
+    sizes: () => ({ audit_waiting: pending.length, audit_refused_users: refusals.size }),
+    async close(timeoutMs = CLOSE_MS) {
+      await Promise.race([writing, pause(timeoutMs)]);
       closed = true;
-      if (waiting.length > 0) log.error({ rows: waiting.length }, 'rows of the audit are lost: the store is away');
-      for (const { waiter } of waiting) waiter?.reject(new StoreUnavailable('the service is closed'));
+      if (pending.length > 0) log.error({ rows: pending.length }, 'audit rows lost on close: store unavailable');
+      for (const { waiter } of pending) waiter?.reject(new StoreUnavailable('the service is closed'));
     },
   };
 }

@@ -1,4 +1,4 @@
-/** A release as `GET /changelog` tells of it. */
+/** A release in the answer of `GET /changelog`. */
 export interface ChangelogEntry {
   version: string;
   /** Null while it is not released. */
@@ -10,7 +10,7 @@ const HEADING = /^##\s+\[?([^\]\s]+)\]?(?:\s+[-–]\s+(\d{4}-\d{2}-\d{2}))?\s*$/
 const SECTION = /^###\s+(.+?)\s*$/;
 const ITEM = /^[-*]\s+(.*)$/;
 
-/** Reads the Keep-a-Changelog form; a change begins with the word of its section, such as `Added: …`. */
+/** Parses the Keep a Changelog format; each change is prefixed with its section, such as `Added: …`. */
 export function parseChangelog(text: string): ChangelogEntry[] {
   const entries: ChangelogEntry[] = [];
   let section = '';

@@ -17,24 +17,24 @@ const holderSchema = z.object({
   userId: z.uuid(),
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
-  /** The token that opened it: the session ends with it. */
+  /** The token that opened the session, which ends with it. */
   token: tokenRefSchema,
-  /** Hash of the CSRF token that the browser had before, which goes on being good. */
+  /** Hash of the CSRF token that the browser had before sign-in, which stays valid. */
   csrf: z.string().nullable(),
 });
 const sessionSchema = holderSchema.extend({ name: z.string(), until: z.number() });
 
-/** What a browser's session stands for: a person, as their token did. */
+/** The person that a browser session authenticates, with the rights of the token that opened it. */
 export type SessionHolder = z.infer<typeof holderSchema>;
-/** `name` is what the cache knows it by: a hash of the cookie, no secret. */
+/** `name` is the cache key: a hash of the cookie, not a secret. */
 export type CookieSession = z.infer<typeof sessionSchema>;
 
 export interface CookieSessions extends SizeReporter {
-  /** Lives until its token ends; `secret` is the cookie's value, and is kept nowhere. */
+  /** The session lasts until its token expires. `secret` is the cookie's value; it is not stored. */
   open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
-  /** Null for one that is unknown, closed or over. Whether its token was revoked is not looked at. */
+  /** Null if unknown, closed or expired. Does not check whether the token was revoked. */
   find(secret: string): CookieSession | null | Promise<CookieSession | null>;
-  /** Whether `find` needs no look at the cache. */
+  /** Whether `find` answers from memory. */
   isCached(secret: string): boolean;
   close(secret: string): Promise<void>;
 }
@@ -42,27 +42,27 @@ export interface CookieSessions extends SizeReporter {
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
 const MAX_CACHED_SESSIONS = 10_000;
 
-/** What is kept of a secret. */
+/** The stored form of a secret. */
 export const fingerprint = (secret: string): string => hash('sha256', secret, 'base64url');
 
 const keyOf = (name: string): string => `session:${name}`;
 
-export function makeCookieSessions({ vault, clock }: { vault: SealedCache; clock: Clock }): CookieSessions {
-  const remembered = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS });
-  // By the clock that its token is verified by.
-  const living = (session: CookieSession): CookieSession | null =>
+export function makeCookieSessions({ vault: sealedCache, clock }: { vault: SealedCache; clock: Clock }): CookieSessions {
+  const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS });
+  // Uses the same clock as token verification.
+  const unexpired = (session: CookieSession): CookieSession | null =>
     referenceOf(clock) < session.until ? session : null;
 
-  /** Counts what was closed: a session that was read meanwhile may be of the past. */
+  /** Number of closed sessions. A load during which it changed may be stale and is not cached. */
   let closed = 0;
 
   async function load(name: string): Promise<CookieSession | null> {
-    const since = closed;
-    const kept = await vault.get(keyOf(name));
-    if (kept === null) return null;
-    const session = sessionSchema.parse(JSON.parse(kept));
-    if (since === closed) remembered.set(name, session);
-    return living(session);
+    const closedBefore = closed;
+    const stored = await sealedCache.get(keyOf(name));
+    if (stored === null) return null;
+    const session = sessionSchema.parse(JSON.parse(stored));
+    if (closedBefore === closed) cached.set(name, session);
+    return unexpired(session);
   }
 
   return {
@@ -72,27 +72,27 @@ export function makeCookieSessions({ vault, clock }: { vault: SealedCache; clock
       const secret = randomBytes(32).toString('base64url');
       const name = fingerprint(secret);
       const session: CookieSession = { ...holder, name, until };
-      await vault.set(keyOf(name), JSON.stringify(session), until - now);
-      remembered.set(name, session);
+      await sealedCache.set(keyOf(name), JSON.stringify(session), until - now);
+      cached.set(name, session);
       return { secret, until };
     },
     find(secret) {
       if (!SECRET.test(secret)) return null;
       const name = fingerprint(secret);
-      const session = remembered.get(name);
-      return session === undefined ? load(name) : living(session);
+      const session = cached.get(name);
+      return session === undefined ? load(name) : unexpired(session);
     },
-    sizes: () => ({ cookie_sessions: remembered.size }),
-    isCached: (secret) => remembered.has(fingerprint(secret)),
+    sizes: () => ({ cookie_sessions: cached.size }),
+    isCached: (secret) => cached.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);
       const forget = () => {
         closed += 1;
-        remembered.delete(name);
+        cached.delete(name);
       };
       forget();
-      // And again: it may have been read while it was being deleted.
-      await vault.delete(keyOf(name)).finally(forget);
+      // Again after the deletion: a concurrent read may have cached it.
+      await sealedCache.delete(keyOf(name)).finally(forget);
     },
   };
 }

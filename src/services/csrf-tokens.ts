@@ -3,15 +3,15 @@ import type { Sealer } from '../domain/sealing.ts';
 import { fingerprint } from './cookie-sessions.ts';
 
 /**
- * Tokens that prove that a change was asked for by a page of ours: what a cookie session needs beside its cookie. Nothing is
- * kept of them: they are sealed, bound to the session.
+ * CSRF tokens: a cookie session must send one with every change, to prove that the request comes from a page of this
+ * service. Stateless: each is sealed and bound to its session.
  */
 export interface CsrfTokens {
-  /** For the session of this name; null before there is one. */
+  /** For the session of this name; null before sign-in. */
   issue(session: string | null): string;
   isValid(token: string, session: string | null): boolean;
-  /** Whether it is the token of which a session kept the fingerprint: the one its browser had before signing in. */
-  matchesFingerprint(token: string, kept: string): boolean;
+  /** Whether the token has the fingerprint stored with a session: the token that the browser had before sign-in. */
+  matchesFingerprint(token: string, stored: string): boolean;
 }
 
 const MAX_LENGTH = 512;
@@ -28,5 +28,5 @@ export const makeCsrfTokens = ({ seal, open }: Sealer): CsrfTokens => ({
       return false;
     }
   },
-  matchesFingerprint: (token, kept) => timingSafeEqual(Buffer.from(fingerprint(token)), Buffer.from(kept)),
+  matchesFingerprint: (token, stored) => timingSafeEqual(Buffer.from(fingerprint(token)), Buffer.from(stored)),
 });

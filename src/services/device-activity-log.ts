@@ -11,33 +11,33 @@ const MAX_MESSAGES = 20;
 export interface LoggedMessage {
   at: EpochMs;
   channel: DeviceChannel;
-  /** Null where the envelope was not one. */
+  /** Null if the envelope was malformed. */
   sequence: number | null;
-  /** Null where it was taken. */
+  /** Null if the message was accepted. */
   refusal: MessageRefusalCode | null;
-  /** It was taken before, and changed nothing. */
+  /** The message had been accepted before and changed nothing. */
   duplicate: boolean;
 }
 
-/** Whose words they are: a session, as a rule. */
+/** The sending device; usually a session. */
 interface DeviceRef {
   tenantId: Uuid;
   deviceId: Uuid;
 }
 
 interface DeviceEntry {
-  /** A ring: the next one goes to `count % MAX_MESSAGES`. */
+  /** A ring buffer: the next message goes to `count % MAX_MESSAGES`. */
   messages: LoggedMessage[];
   count: number;
   properties: PropertyTimes;
-  /** Heard again since it was last looked at for its place. */
+  /** CLOCK reference bit: the device sent a message since eviction last passed it. */
   referenced: boolean;
 }
 
 /**
- * What devices said lately: for who looks at one and asks what it does, so it is kept in memory alone and only of those
- * that were heard lately. What was said is not in it, only that something was. Where there is no room left, a tenant with
- * its share of it or more gives up a device for the next: no tenant takes the room of another.
+ * In-memory log of the latest messages of each device, for people who inspect one. It records that a message arrived, not
+ * its content. Bounded: when full, a tenant that has reached its fair share evicts one of its devices to add another,
+ * so no tenant displaces the devices of a smaller one.
  */
 export class DeviceActivityLog {
   readonly since: EpochMs;
@@ -54,23 +54,23 @@ export class DeviceActivityLog {
     return { heard_devices: this.count, heard_tenants: this.tenants.size };
   }
 
-  record(speaker: DeviceRef, message: LoggedMessage, reported: StateReport | null = null): void {
-    let device = this.find(speaker);
-    if (device === undefined) device = this.add(speaker);
+  record(ref: DeviceRef, message: LoggedMessage, reported: StateReport | null = null): void {
+    let device = this.find(ref);
+    if (device === undefined) device = this.add(ref);
     else device.referenced = true;
     device.messages[device.count++ % MAX_MESSAGES] = message;
     if (reported !== null) device.properties.record(reported, message.at);
   }
 
   /** Newest first. */
-  messages(speaker: DeviceRef): LoggedMessage[] {
-    const { messages, count } = this.find(speaker) ?? { messages: [], count: 0 };
+  messages(ref: DeviceRef): LoggedMessage[] {
+    const { messages, count } = this.find(ref) ?? { messages: [], count: 0 };
     return messages.map((_, back) => messages[(count - 1 - back) % MAX_MESSAGES] as LoggedMessage);
   }
 
   /** When each property of the state was last reported. */
-  propertyTimes(speaker: DeviceRef): ReadonlyMap<string, EpochMs> {
-    return this.find(speaker)?.properties.all() ?? new Map();
+  propertyTimes(ref: DeviceRef): ReadonlyMap<string, EpochMs> {
+    return this.find(ref)?.properties.all() ?? new Map();
   }
 
   remove({ tenantId, deviceId }: DeviceRef): void {
@@ -108,13 +108,13 @@ export class DeviceActivityLog {
         this.evictLeastRecent(devices);
         return;
       }
-      // Those who have less are asked last the next time.
+      // Tenants below their share move to the end of the scan order.
       this.tenants.delete(tenantId);
       this.tenants.set(tenantId, devices);
     }
   }
 
-  /** The first that was not heard again since it had its place; those that were go to the end. */
+  /** CLOCK (second chance): evicts the first device without its reference bit; clears the bit of the others and moves them to the end. */
   private evictLeastRecent(devices: Map<Uuid, DeviceEntry>): void {
     for (const [deviceId, device] of devices) {
       devices.delete(deviceId);

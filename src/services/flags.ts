@@ -6,13 +6,13 @@ import { Locks } from './locks.ts';
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;
 export type Flag = (typeof flagNames)[number];
 
-/** The system's flags, kept in memory because every change of anything asks for them. */
+/** The system flags, kept in memory because every changing operation checks them. */
 export interface Flags {
   current(): Readonly<Record<Flag, boolean>>;
   set(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
-  /** Reads the stored flags again: an operator's SQL, or another process, may have changed one. */
+  /** Reloads the stored flags: an operator's SQL or another process may have changed one. */
   refresh(): Promise<void>;
-  /** Called with each change; must not throw. */
+  /** Calls `listener` with each change; it must not throw. */
   subscribe(listener: (flag: Flag, state: boolean) => void): void;
 }
 
@@ -24,14 +24,14 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
   const locks = new Locks();
   const listeners: ((flag: Flag, state: boolean) => void)[] = [];
 
-  function become(flag: Flag, state: boolean): void {
+  function apply(flag: Flag, state: boolean): void {
     if (flags[flag] === state) return;
     flags = { ...flags, [flag]: state };
     for (const listener of listeners) listener(flag, state);
   }
 
-  /** Asks until the store answers. */
-  async function kept(flag: Flag): Promise<boolean> {
+  /** Retries until the store answers. */
+  async function readUntilAvailable(flag: Flag): Promise<boolean> {
     for (;;) {
       try {
         return (await store.flags())[flag] === true;
@@ -47,19 +47,19 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
     subscribe: (listener) => void listeners.push(listener),
     refresh: async () => {
       await Promise.all(
-        flagNames.map((flag) => locks.exclusive(flag, async () => become(flag, (await store.flags())[flag] === true))),
+        flagNames.map((flag) => locks.exclusive(flag, async () => apply(flag, (await store.flags())[flag] === true))),
       );
     },
-    // In the order of the asking, so that memory and store agree on what was last.
+    // One at a time and in order, so that memory and store agree on the last value.
     set: (flag, state, also) =>
       locks.exclusive(flag, async () => {
         try {
           await store.setFlag(flag, state, also);
-          become(flag, state);
+          apply(flag, state);
         } catch (error) {
-          // Who is told to look whether it was done must find here what the next process will find.
+          // The caller checks whether the change was applied: memory must match the store.
           if (error instanceof CommitUnknown) {
-            become(flag, await kept(flag));
+            apply(flag, await readUntilAvailable(flag));
           }
           throw error;
         }

@@ -1,7 +1,7 @@
 import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { Cache, Store } from '../store/contract.ts';
 
-/** The parts that `/health` names (specification §4). */
+/** The parts listed by `/health` (specification §4). */
 export const partNames = ['api', 'database', 'redis', 'mqtt', 'worker', 'build_service', 'cloud_editor'] as const;
 export type PartName = (typeof partNames)[number];
 export type PartState = 'operational' | 'degraded' | 'disabled';
@@ -9,7 +9,7 @@ export type PartState = 'operational' | 'degraded' | 'disabled';
 export interface HealthReport {
   parts: Record<PartName, PartState>;
   activeDevices: number;
-  /** How far the clocks are apart, where it is more than a minute; else null. */
+  /** The clock offsets if they exceed one minute, else null. */
   clock: ClockOffsets | null;
 }
 
@@ -21,9 +21,9 @@ export interface ClockOffsets {
 }
 
 export interface Health {
-  /** Looked at freshly, but at most once a second however many ask. */
+  /** A current report; concurrent and repeated calls share one check a second. */
   report(): Promise<HealthReport>;
-  /** Seconds since the start. */
+  /** Seconds since the process started. */
   uptime(): number;
 }
 
@@ -34,21 +34,21 @@ export function makeHealth(parts: {
   store: Store;
   cache: Cache;
   clock: Clock;
-  /** False where the cache is in process: then `redis` is disabled. */
+  /** False with the in-process cache: `redis` is then reported as disabled. */
   redis: boolean;
   mqtt(): PartState;
   worker(): PartState;
-  /** Null while the clocks are at most a minute apart. */
+  /** Null while the clocks are at most one minute apart. */
   clockOffsets(): ClockOffsets | null;
 }): Health {
   const { store, cache, clock } = parts;
   const startedAt = elapsedOf(clock);
   let activeDevices = 0;
   let latest: Promise<HealthReport> | null = null;
-  let lookedAt = 0;
+  let checkedAt = 0;
   let counting: Promise<number> | null = null;
 
-  /** One at a time: counts that take long would else take all of the store's connections. */
+  /** One query at a time: slow counts would otherwise use up the store's connections. */
   function count(): Promise<number> {
     counting ??= store.devices.countActive().finally(() => {
       counting = null;
@@ -62,12 +62,12 @@ export function makeHealth(parts: {
     } catch {
       return 'degraded';
     }
-    // Counting many devices may take its time: that is no ailment, and the last count will do.
+    // A slow count of many devices does not degrade the database's state; the last count is reported.
     activeDevices = await withTimeout(PING_TIMEOUT_MS, count()).catch(() => activeDevices);
     return 'operational';
   }
 
-  async function look(): Promise<HealthReport> {
+  async function check(): Promise<HealthReport> {
     const state = await database();
     const redis = cache.healthy() ? 'operational' : 'degraded';
     return {
@@ -77,7 +77,7 @@ export function makeHealth(parts: {
         redis: parts.redis ? redis : 'disabled',
         mqtt: parts.mqtt(),
         worker: parts.worker(),
-        // Neither is a part of this service.
+        // Not part of this service.
         build_service: 'disabled',
         cloud_editor: 'disabled',
       },
@@ -89,9 +89,9 @@ export function makeHealth(parts: {
   return {
     report() {
       const now = elapsedOf(clock);
-      if (latest === null || now - lookedAt >= FRESH_MS) {
-        lookedAt = now;
-        latest = look();
+      if (latest === null || now - checkedAt >= FRESH_MS) {
+        checkedAt = now;
+        latest = check();
       }
       return latest;
     },
@@ -100,10 +100,10 @@ export function makeHealth(parts: {
 }
 
 async function withTimeout<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error('too late')), milliseconds);
+  const timeout = Promise.withResolvers<never>();
+  const timer = setTimeout(() => timeout.reject(new Error('timed out')), milliseconds);
   try {
-    return await Promise.race([work, late.promise]);
+    return await Promise.race([work, timeout.promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -6,25 +6,25 @@ import type { Cache } from '../store/contract.ts';
 const invalidation = z.discriminatedUnion('about', [
   /** A user's row changed. */
   z.object({ about: z.literal('user'), id: z.string() }),
-  /** An API key is dead before its time. */
+  /** An API key ended before its expiry. */
   z.object({ about: z.literal('key'), prefix: z.string() }),
-  /** A token was logged out; `until` is when it would have expired. */
+  /** A token was revoked by a logout; `until` is when it would have expired. */
   z.object({ about: z.literal('token'), id: z.string(), until: z.number() }),
   /** A token was presented at `/mcp`. */
   z.object({ about: z.literal('presented'), digest: z.string(), until: z.number() }),
 ]);
 
-/** What a process may remember of who calls, and must not go on believing. */
+/** An entry of the identity caches that is no longer valid. */
 export type Invalidation = z.infer<typeof invalidation>;
 
-/** Tells every process of the deployment what has changed about who calls, after it was committed. */
+/** Publishes committed changes of users, API keys and tokens to the caches of every process in the deployment. */
 export interface InvalidationBus extends SizeReporter {
-  /** Those who listen in this process have heard when it returns; in others they do within a second. */
+  /** Listeners in this process have run when it returns; those in other processes run within a second. */
   publish(item: Invalidation): void;
   subscribe(listener: (item: Invalidation) => void): () => void;
 }
 
-/** Within this process. */
+/** An invalidation bus within this process. */
 export function makeLocalInvalidationBus(): InvalidationBus {
   const listeners = new Set<(item: Invalidation) => void>();
   return {
@@ -41,31 +41,31 @@ export function makeLocalInvalidationBus(): InvalidationBus {
 
 const CHANNEL = 'news';
 
-/** Among all processes that share the cache. `origin` is this process's own name among them. */
+/** An invalidation bus among all processes that share the cache. `origin` is the unique name of this process. */
 export async function openInvalidationBus(
   cache: Pick<Cache, 'publish' | 'subscribe'>,
   origin: string,
   log: Log,
 ): Promise<InvalidationBus> {
-  const here = makeLocalInvalidationBus();
+  const local = makeLocalInvalidationBus();
   await cache.subscribe(CHANNEL, (message) => {
     const gap = message.indexOf(' ');
     if (message.slice(0, gap) === origin) return;
     const item = parseInvalidation(message.slice(gap + 1));
-    if (item !== null) here.publish(item);
+    if (item !== null) local.publish(item);
   });
   return {
-    ...here,
+    ...local,
     publish(item) {
-      here.publish(item);
+      local.publish(item);
       cache.publish(CHANNEL, `${origin} ${JSON.stringify(item)}`).catch((error: unknown) => {
-        log.warn({ err: error, about: item.about }, 'other processes were not told of a change');
+        log.warn({ err: error, about: item.about }, 'invalidation publish failed; other processes may use outdated entries');
       });
     },
   };
 }
 
-/** Null for what a process of another version says. */
+/** Null if it cannot be parsed, such as a message from a process of another version. */
 function parseInvalidation(text: string): Invalidation | null {
   try {
     return invalidation.safeParse(JSON.parse(text)).data ?? null;

@@ -1,16 +1,16 @@
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 
 interface Queue {
-  /** When the last one that wanted to be alone is done. */
+  /** Settles when the last exclusive holder has released the lock. */
   lastExclusive: Promise<unknown>;
-  /** Those that came after it and share. */
+  /** Shared holders that came after it. */
   sharers: Set<Promise<unknown>>;
   holders: number;
 }
 
 /**
- * Order among operations of this process that read before they write: counting devices before registering one, looking
- * a home up before placing a device there. One process is active per database, so that its order is everybody's.
+ * Fair read-write locks by key, for operations that read before they write: counting devices before registering one,
+ * finding a home before placing a device there. In-process is enough: only one process per database is active.
  */
 export class Locks {
   private readonly queues = new Map<string, Queue>();
@@ -19,7 +19,7 @@ export class Locks {
     return { locks: this.queues.size };
   }
 
-  /** Runs `work` while nobody else holds `key`. First come, first served. */
+  /** Runs `work` while it is the only holder of `key`. First in, first out. */
   exclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.enter(key);
     const result = Promise.all([queue.lastExclusive, ...queue.sharers]).then(work);
@@ -28,7 +28,7 @@ export class Locks {
     return result;
   }
 
-  /** Runs `work` beside others that share `key`, never beside one that is alone with it. */
+  /** Runs `work` concurrently with other shared holders of `key`, never with an exclusive one. */
   shared<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.enter(key);
     const result = queue.lastExclusive.then(work);
@@ -45,7 +45,7 @@ export class Locks {
     return queue;
   }
 
-  /** Resolves, never rejects, when `result` is settled; the last one out removes the queue. */
+  /** Resolves, never rejects, when `result` is settled; the last holder removes the queue. */
   private leave(key: string, queue: Queue, result: Promise<unknown>): Promise<unknown> {
     const left = () => {
       queue.holders -= 1;

@@ -9,18 +9,18 @@ import type { DeviceStore } from '../store/contract.ts';
 
 const MAX_MANIFESTS = 50_000;
 const MAX_BYTES = 64 * 1024 * 1024;
-/** What an entry costs whose capabilities are the registry's own. */
+/** Size of an entry that shares the registry's capabilities. */
 const ENTRY_BYTES = 256;
 
-/** A device whose manifest is wanted, by its committed state; version 0 is none. */
+/** A device's current manifest version, from its committed state; 0 means that it has none. */
 export interface ManifestRef {
   id: Uuid;
   manifestVersion: number;
 }
 
 /**
- * Manifests lately used, so that the gateway need not ask the store. One of another version than the device has is not
- * answered: the device's committed state says which one stands.
+ * LRU cache of manifests, so that the gateway rarely queries the store. An entry counts only if its version is the one in
+ * the device's committed state.
  */
 export class ManifestCache {
   private readonly cache: LRUCache<Uuid, Manifest>;
@@ -40,42 +40,42 @@ export class ManifestCache {
     return { manifests: this.cache.size };
   }
 
-  /** Undefined: ask `of`. */
+  /** From memory only; undefined on a miss: call `load`. */
   peek({ id, manifestVersion }: ManifestRef): Manifest | null | undefined {
     if (manifestVersion === 0) return null;
-    const kept = this.cache.get(id);
-    return kept?.version === manifestVersion ? kept : undefined;
+    const cached = this.cache.get(id);
+    return cached?.version === manifestVersion ? cached : undefined;
   }
 
-  /** The manifests of these devices, in one query for those not at hand; devices without one are left out. */
-  async load(holders: readonly ManifestRef[]): Promise<Map<Uuid, Manifest>> {
+  /** The manifests of these devices, with one query for all misses; devices without a manifest are left out. */
+  async load(refs: readonly ManifestRef[]): Promise<Map<Uuid, Manifest>> {
     const found = new Map<Uuid, Manifest>();
     const missing: Uuid[] = [];
-    for (const holder of holders) {
-      const kept = this.peek(holder);
-      if (kept) found.set(holder.id, kept);
-      else if (kept === undefined) missing.push(holder.id);
+    for (const ref of refs) {
+      const cached = this.peek(ref);
+      if (cached) found.set(ref.id, cached);
+      else if (cached === undefined) missing.push(ref.id);
     }
     if (missing.length === 0) return found;
     for (const manifest of await this.devices.manifests(missing)) found.set(manifest.deviceId, this.put(manifest));
     return found;
   }
 
-  /** The device is deleted. */
+  /** Called when the device is deleted. */
   delete(deviceId: Uuid): void {
     this.cache.delete(deviceId);
   }
 
-  /** Remembers a committed manifest. Answers the one that is kept: an automatic one shares the registry's parts. */
+  /** Caches a committed manifest and returns the cached form: an automatic one shares the registry's capabilities. */
   put(manifest: Manifest): Manifest {
-    const whole = shareCapabilities(manifest);
-    const kept = this.cache.peek(manifest.deviceId);
-    if (kept === undefined || kept.version <= manifest.version) this.cache.set(manifest.deviceId, whole);
-    return whole;
+    const entry = shareCapabilities(manifest);
+    const cached = this.cache.peek(manifest.deviceId);
+    if (cached === undefined || cached.version <= manifest.version) this.cache.set(manifest.deviceId, entry);
+    return entry;
   }
 }
 
-// What the store gives back is a copy of its own; a hundred thousand lights need one list of what a light can do.
+// The store returns a copy for each device; 100,000 lights can share one list of capabilities.
 function shareCapabilities(manifest: Manifest): Manifest {
   const { deviceId, tenantId, category, own, capabilities } = manifest;
   if (own) return withClassFloors(manifest);

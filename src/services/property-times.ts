@@ -1,19 +1,19 @@
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 
-/** A device may name thousands of properties; of the others it is not known when they were reported. */
+/** A device may report thousands of properties; beyond this bound no times are kept. */
 const MAX_PROPERTIES = 200;
 
-/** What a state report named. */
+/** The state of a state report. */
 export interface StateReport {
   state: JsonObject;
-  /** It replaced the whole state. */
+  /** The report replaced the whole state. */
   full: boolean;
 }
 
-/** When each property of a device's state was last reported. Most devices name the same each time: those have one time in common. */
+/** When each property of a device's state was last reported. Most devices report the same properties each time, so these share one time. */
 export class PropertyTimes {
   private readonly times = new Map<string, EpochMs>();
-  /** What the last report named, in its order: as late as that, whatever `times` says of it. */
+  /** Property names of the last report, in its order. Their time is `latestAt`; their entries in `times` may be outdated. */
   private latest: readonly string[] = [];
   private latestAt: EpochMs = 0;
 
@@ -29,12 +29,12 @@ export class PropertyTimes {
 
   private namesSameProperties({ state, full }: StateReport): boolean {
     const { latest } = this;
-    let named = 0;
-    for (const name in state) if (state[name] === null || latest[named++] !== name) return false;
-    return named === latest.length && (!full || named === this.times.size);
+    let matching = 0;
+    for (const name in state) if (state[name] === null || latest[matching++] !== name) return false;
+    return matching === latest.length && (!full || matching === this.times.size);
   }
 
-  /** As a merge patch does it: null takes a property away. */
+  /** Merge patch semantics: null removes a property. */
   private merge({ state, full }: StateReport, at: EpochMs): void {
     const { times } = this;
     if (full) times.clear();

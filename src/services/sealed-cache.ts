@@ -2,17 +2,17 @@ import { SealBroken, type Sealer } from '../domain/sealing.ts';
 import type { Cache } from '../store/contract.ts';
 
 /**
- * The cache as it keeps what lets somebody in. Entries are sealed, each for its own key: whoever can write to Redis makes
- * up no session, and whoever can read it learns of none. What does not open is as good as not there.
+ * Encrypted view of the cache, for sessions and other credentials. Each entry is sealed and bound to its key: write access
+ * to Redis cannot forge a session, and read access reveals none. An entry that does not open counts as missing.
  */
 export type SealedCache = Pick<Cache, 'get' | 'set' | 'take' | 'delete'>;
 
 const boundTo = (key: string): string => `cache ${key}`;
 
 export function makeSealedCache(cache: SealedCache, { seal, open }: Sealer): SealedCache {
-  function opened(key: string, kept: string | null): string | null {
+  function opened(key: string, stored: string | null): string | null {
     try {
-      return kept === null ? null : open(kept, boundTo(key));
+      return stored === null ? null : open(stored, boundTo(key));
     } catch (error) {
       if (error instanceof SealBroken) return null;
       throw error;

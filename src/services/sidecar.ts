@@ -1,14 +1,14 @@
 import type { ContextChange } from '../domain/cognition.ts';
 
-/** The cognitive sidecar, as the operations see it. */
+/** The cognitive sidecar: the interface that operations use. */
 export interface Sidecar {
   connected(): boolean;
   /**
-   * What becomes of contexts, told once it is durable, whether one is connected or not; what was not told when the process
-   * died is told by nobody, and `Cognition.active` says what still counts. Does no work to speak of, and never throws.
+   * Passes on a durable change of a context, whether a sidecar is connected or not. Not redelivered after a crash:
+   * `Cognition.active` returns the contexts that are still valid. Cheap; never throws.
    */
   notify(change: ContextChange): void;
 }
 
-/** Where there is none. */
+/** Used when no sidecar is configured. */
 export const noSidecar: Sidecar = { connected: () => false, notify() {} };

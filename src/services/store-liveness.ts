@@ -1,37 +1,37 @@
 import { StoreUnavailable } from '../store/contract.ts';
 
-/** Waits for `work`, but not for a store that is away: then throws `StoreUnavailable`, and the work goes on unseen. */
+/** Waits for `work` while the store answers pings. Otherwise throws `StoreUnavailable`; the work continues in the background. */
 export type LivenessGuard = <T>(work: Promise<T>) => Promise<T>;
 
-/** A caller waits this long before anybody asks whether the store is still there. */
+/** Time after which pending work triggers a ping. */
 const PING_AFTER_MS = 2_000;
 const PING_TIMEOUT_MS = 500;
 
-/** A busy store is waited for, a silent one is not; `ping` tells them apart, once for all who wait. */
+/** Distinguishes a busy store, which is waited for, from an unresponsive one. All waiting callers share one ping. */
 export function makeLivenessGuard(
   ping: (timeoutMs: number) => Promise<void>,
-  patienceMs = PING_AFTER_MS,
+  pingAfterMs = PING_AFTER_MS,
 ): LivenessGuard {
-  let asked: Promise<void> | null = null;
-  const isThere = (): Promise<void> => {
-    asked ??= ping(PING_TIMEOUT_MS).finally(() => {
-      asked = null;
+  let pinging: Promise<void> | null = null;
+  const isAlive = (): Promise<void> => {
+    pinging ??= ping(PING_TIMEOUT_MS).finally(() => {
+      pinging = null;
     });
-    return asked;
+    return pinging;
   };
 
   return (work) =>
     new Promise((resolve, reject) => {
       let settled = false;
-      let timer = setTimeout(look, patienceMs);
+      let timer = setTimeout(check, pingAfterMs);
       const settle = () => {
         settled = true;
         clearTimeout(timer);
       };
-      function look() {
-        isThere().then(
+      function check() {
+        isAlive().then(
           () => {
-            if (!settled) timer = setTimeout(look, patienceMs);
+            if (!settled) timer = setTimeout(check, pingAfterMs);
           },
           () => reject(new StoreUnavailable('no answer from the store')),
         );

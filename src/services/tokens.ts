@@ -19,77 +19,77 @@ import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import { TokenDenylist } from './token-denylist.ts';
 
-/** Internal tokens (contract §3): who they are issued by and for. */
+/** Issuer and audience of internal tokens (contract §3). */
 export const TOKEN_ISSUER = 'urn:twinkeep';
 export const TOKEN_AUDIENCE = 'twinkeep';
 export const TOKEN_LIFE_S = 3_600;
 export const MAX_TOKEN_LIFE_S = 86_400;
 export const LEEWAY_S = 30;
-/** The scope of a token that makes its bearer a platform operator; no tenant's scope. */
+/** The scope that makes the bearer a platform operator; not a tenant scope. */
 export const PLATFORM_SCOPE = 'platform:admin';
 
-/** The id of the user whom a token stands for, whatever its `sub`; ours alone, and only in what we signed. */
+/** The id of the token's user, whatever its `sub`. A private claim, read only from tokens that this service signed. */
 const USER_CLAIM = 'user_id';
 
-/** When the person signed in (OpenID Connect Core §2), which is carried into every token that comes of that sign-in. */
+/** When the person signed in (OpenID Connect Core §2); copied into every token derived from that sign-in. */
 const SIGNED_IN_CLAIM = 'auth_time';
-/** The id of the token that approved the sign-in of a command line, in the token that the command line got. */
+/** In the token issued to a command line: the id of the token that approved its sign-in. */
 const PARENT_CLAIM = 'parent';
 
-/** The claims of a token that its cookie session, sign-in link or ticket stores. */
+/** The claims of a token that a cookie session, sign-in link or ticket stores. */
 export const tokenRefSchema = z.object({
-  /** The identifier that signing out revokes: the `jti`, or a hash of a token without one. */
+  /** The identifier that a logout revokes: the `jti`, or a hash of a token without one. */
   id: z.string(),
   expiresAt: z.number(),
-  /** When its bearer last proved who they are; nothing else that they present makes that later. Absent: not known. */
+  /** When its bearer last authenticated; tokens derived from it keep this time. Absent: unknown. */
   signedInAt: z.number().optional(),
-  /** The token that approved the command-line sign-in it came of; absent for a token that came of no other. */
+  /** The token that approved the command-line sign-in in which this one was issued; absent for other tokens. */
   parent: z.string().optional(),
 });
 export type TokenRef = z.infer<typeof tokenRefSchema>;
 
-/** The key of internal tokens. */
+/** The signing key of internal tokens. */
 export interface TokenKey {
   kid: string;
   private: CryptoKey;
   public: CryptoKey;
-  /** For `/.well-known/jwks.json`: never holds the private part. */
+  /** For `/.well-known/jwks.json`; without the private part. */
   publicJwk: JWK;
 }
 
-/** From a private JWK (Ed25519); throws one clear sentence where it is none. */
+/** Imports a private JWK (Ed25519); throws a readable error for anything else. */
 export async function readTokenKey(jwk: JWK): Promise<TokenKey> {
   if (jwk.kty !== 'OKP' || jwk.crv !== 'Ed25519' || jwk.x === undefined || jwk.d === undefined) {
-    throw new Error('a token signing key is a private JWK with kty OKP and crv Ed25519');
+    throw new Error('the token signing key must be a private JWK with kty OKP and crv Ed25519');
   }
-  const shown = { kty: 'OKP', crv: 'Ed25519', x: jwk.x };
-  const kid = await calculateJwkThumbprint(shown);
+  const publicPart = { kty: 'OKP', crv: 'Ed25519', x: jwk.x };
+  const kid = await calculateJwkThumbprint(publicPart);
   return {
     kid,
-    private: (await importJWK({ ...shown, d: jwk.d }, 'EdDSA')) as CryptoKey,
-    public: (await importJWK(shown, 'EdDSA')) as CryptoKey,
-    publicJwk: { ...shown, kid, alg: 'EdDSA', use: 'sig' },
+    private: (await importJWK({ ...publicPart, d: jwk.d }, 'EdDSA')) as CryptoKey,
+    public: (await importJWK(publicPart, 'EdDSA')) as CryptoKey,
+    publicJwk: { ...publicPart, kid, alg: 'EdDSA', use: 'sig' },
   };
 }
 
 export interface NewToken {
   sub: string;
-  /** Whose row the token stands for, where `sub` is not what names it: a user of another issuer. */
+  /** The user's id, where `sub` does not identify the row: a user of another issuer. */
   userId?: Uuid;
   email?: string;
-  /** Separated by blanks. */
+  /** Separated by spaces. */
   scope?: string;
   /** Seconds, at most 24 h. */
   ttlS?: number;
   jti: string;
-  /** Left out: now. */
+  /** Default: now. */
   signedInAt?: EpochMs;
   parent?: string;
 }
 
 export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
   const { sub, userId, email, scope, jti, parent, signedInAt = now, ttlS = TOKEN_LIFE_S } = token;
-  if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('an internal token lives 24 hours at most');
+  if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('ttlS of an internal token must be above 0 and at most 24 hours');
   const issuedAt = Math.floor(now / 1000);
   return new SignJWT({
     ...(userId !== undefined && { [USER_CLAIM]: userId }),
@@ -108,21 +108,21 @@ export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise
     .sign(key.private);
 }
 
-/** What a verified token says. */
+/** The claims of a verified token. */
 export interface TokenClaims {
   iss: string;
   sub: string;
-  /** The user it stands for, where it names one by id. */
+  /** The id of the user, if the token has one. */
   userId: Uuid | null;
   email: string | null;
   emailVerified: boolean;
-  /** Null: all that the role allows. Empty: nothing. */
+  /** Null: everything the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   token: TokenRef;
 }
 
-/** Null for anything but a good internal token: why it is none is no business of who presents it. */
+/** Null for anything but a valid internal token; the reason is not revealed to the bearer. */
 export async function verifyToken(key: TokenKey, token: string, now: EpochMs): Promise<TokenClaims | null> {
   let payload: JWTPayload;
   try {
@@ -170,19 +170,19 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
   };
 }
 
-/** The operators' scope says nothing about tenants: a claim that holds it alone restricts no more than none does. */
+/** The operator scope does not affect tenant scopes: a claim with that scope alone restricts nothing else. */
 function readScope(claim: string | undefined): { platformAdmin: boolean; ofTenants: string | undefined } {
-  const words = claim?.split(' ') ?? [];
-  const others = words.filter((word) => word !== PLATFORM_SCOPE);
-  const platformAdmin = others.length < words.length;
+  const scopes = claim?.split(' ') ?? [];
+  const others = scopes.filter((scope) => scope !== PLATFORM_SCOPE);
+  const platformAdmin = others.length < scopes.length;
   return { platformAdmin, ofTenants: platformAdmin && others.length === 0 ? undefined : claim };
 }
 
-/** Of what is signed: a signature can be written in more than one way, and a logged-out token would be another one. */
+/** Digest of the signed part. The signature is left out: it can be encoded in several ways, which would evade a revocation. */
 export const digestOf = (token: string): string =>
   `sha256:${hash('sha256', token.slice(0, token.lastIndexOf('.')), 'base64url')}`;
 
-/** Whether a text claims to be a token of ours, before anything is verified. */
+/** Whether a text claims to be an internal token; does not verify it. */
 export function isInternalToken(token: string): boolean {
   try {
     return decodeJwt(token).iss === TOKEN_ISSUER;
@@ -194,31 +194,31 @@ export function isInternalToken(token: string): boolean {
 export const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && /^(application\/)?(jwt|at\+jwt)$/i.test(typ));
 
-/** A claim that may be stored: 1–255 characters that any store takes. */
+/** Whether a claim may be stored: 1–255 characters that every store accepts. */
 export const isStorableClaim = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
-/** Tokens that were logged out, in memory and in the store, until they have expired for certain. */
+/** Denylist of revoked (logged out) tokens, in memory and in the store, each until it has certainly expired. */
 export interface Revocations extends SizeReporter {
   has(tokenId: string): boolean;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
-  /** Called after a token was revoked, for connections that live on it. */
+  /** Calls `listener` after a token was revoked, for connections that depend on it. */
   subscribe(listener: (tokenId: string) => void): () => void;
 }
 
 export async function loadRevocations(
   store: IdentityStore,
   clock: Clock,
-  news: InvalidationBus = makeLocalInvalidationBus(),
+  invalidations: InvalidationBus = makeLocalInvalidationBus(),
 ): Promise<Revocations> {
   const revoked = new TokenDenylist(clock);
   const listeners = new Set<(tokenId: string) => void>();
-  news.subscribe((item) => {
+  invalidations.subscribe((item) => {
     if (item.about !== 'token') return;
     revoked.add(item.id, item.until);
     for (const listener of listeners) listener(item.id);
   });
-  // Expired ones too: the clock may be ahead, and what is kept past its end is pruned by the store.
+  // Includes expired tokens: the clock may be ahead. The store prunes old rows.
   for (const { jti, expiresAt } of await store.revokedTokens(0)) revoked.add(jti, expiresAt);
   return {
     sizes: () => ({ revoked_tokens: revoked.size, revocation_listeners: listeners.size }),
@@ -226,7 +226,7 @@ export async function loadRevocations(
     async add(tokenId, expiresAt) {
       const until = expiresAt + LEEWAY_S * 1000;
       await store.revokeToken(tokenId, until);
-      news.publish({ about: 'token', id: tokenId, until });
+      invalidations.publish({ about: 'token', id: tokenId, until });
     },
     subscribe(listener) {
       listeners.add(listener);

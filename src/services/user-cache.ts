@@ -7,15 +7,15 @@ import { makeLivenessGuard } from './store-liveness.ts';
 
 export type { User };
 
-/** Users by id, as the store last said; whoever changes a user's row says `changed` after the commit. */
+/** Cache of users by id. Call `invalidate` after the commit that changes a user's row. */
 export interface UserCache extends SizeReporter {
-  /** Only what is in memory. */
+  /** From memory only. */
   cached(id: Uuid): User | undefined;
   get(id: Uuid): Promise<User | null>;
-  /** The user of a subject; made on first sight, with role `none` and no tenant (contract §3). */
+  /** The user of a subject; created on the first sign-in with role `none` and no tenant (contract §3). */
   findOrCreate(subject: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
   invalidate(id: Uuid): void;
-  /** Called when a user's tenant, role or email may have changed, for connections that depend on them. */
+  /** Calls `listener` when a user's tenant, role or email may have changed, for connections that depend on them. */
   subscribe(listener: (id: Uuid) => void): () => void;
 }
 
@@ -23,18 +23,18 @@ const CACHED_USERS = 50_000;
 
 export function makeUserCache(
   store: Pick<Store, 'identity' | 'ping'>,
-  news: InvalidationBus = makeLocalInvalidationBus(),
+  invalidations: InvalidationBus = makeLocalInvalidationBus(),
 ): UserCache {
-  const patiently = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
+  const guarded = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
   const users = new LRUCache<Uuid, User>({ max: CACHED_USERS });
   const loading = new Map<Uuid, Promise<User | null>>();
-  const signing = new Map<string, Promise<User>>();
+  const upserting = new Map<string, Promise<User>>();
   const listeners = new Set<(id: Uuid) => void>();
 
   function load(id: Uuid): Promise<User | null> {
     const started = store.identity.user(id).then(
       (user) => {
-        // A change meanwhile took this load out of the map: what it read may be the old row.
+        // An invalidation during the load removed it from the map: its result may be stale, so it is not cached.
         if (loading.get(id) === started) {
           loading.delete(id);
           if (user !== null) users.set(id, user);
@@ -50,40 +50,40 @@ export function makeUserCache(
     return started;
   }
 
-  news.subscribe((item) => {
+  invalidations.subscribe((item) => {
     if (item.about !== 'user') return;
     users.delete(item.id);
     loading.delete(item.id);
     for (const listener of listeners) listener(item.id);
   });
-  const changed = (id: Uuid): void => news.publish({ about: 'user', id });
+  const invalidate = (id: Uuid): void => invalidations.publish({ about: 'user', id });
 
   return {
     cached: (id) => users.get(id),
-    get: async (id) => users.get(id) ?? patiently(loading.get(id) ?? load(id)),
+    get: async (id) => users.get(id) ?? guarded(loading.get(id) ?? load(id)),
     findOrCreate(subject) {
       const name = JSON.stringify([subject.iss, subject.sub, subject.emailVerified ? subject.email : null]);
-      let signed = signing.get(name);
-      if (signed === undefined) {
-        signed = store.identity
+      let pending = upserting.get(name);
+      if (pending === undefined) {
+        pending = store.identity
           .upsertUser(subject)
           .then((user) => {
-            const known = users.get(user.id);
-            if (known !== undefined && known.email !== user.email) changed(user.id);
+            const cached = users.get(user.id);
+            if (cached !== undefined && cached.email !== user.email) invalidate(user.id);
             return user;
           })
-          .finally(() => signing.delete(name));
-        signing.set(name, signed);
+          .finally(() => upserting.delete(name));
+        upserting.set(name, pending);
       }
-      return patiently(signed);
+      return guarded(pending);
     },
     sizes: () => ({
       users: users.size,
       users_loading: loading.size,
-      users_signing_in: signing.size,
+      users_signing_in: upserting.size,
       user_listeners: listeners.size,
     }),
-    invalidate: changed,
+    invalidate,
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
