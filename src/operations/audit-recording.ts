@@ -4,9 +4,9 @@ import type { Uuid } from '../domain/values.ts';
 import type { AuditedAction } from '../services/audit-writer.ts';
 import type { Answer, AuditSubject, Call, Caller, Operation, Services } from './operation.ts';
 
-// What of the operations comes into the audit, and as what (contract §6).
+// Records operations in the audit (contract §6).
 
-/** Attempts that somebody would want to know of; a gateway's refusal stands in the journal of its command. */
+/** Refusals that are audited: attempts without permission. Gateway refusals are in the journal of their command. */
 const AUDITED_REFUSALS: ReadonlySet<RefusalCode> = new Set([
   'FORBIDDEN_ROLE',
   'INSUFFICIENT_SCOPE',
@@ -17,20 +17,20 @@ const AUDITED_REFUSALS: ReadonlySet<RefusalCode> = new Set([
 
 const VISIBLE = /^[\x21-\x7e]{1,200}$/;
 
-/** Whether what it does is to be written down here: it changes something, and no journal says so. */
+/** Whether the operation gets an audit row: it changes something that no journal records. */
 export const isAudited = ({ changes, audit }: Operation): boolean => changes && audit === undefined;
 
-/** Resolves when what was done is on record. */
+/** Resolves when the audit row is durable. */
 export async function auditDone(
   { audit }: Pick<Services, 'audit'>,
   operation: Operation,
   call: Call<unknown>,
   answer: Answer<unknown>,
 ): Promise<void> {
-  const about =
+  const subject =
     answer.about ?? operation.auditSubject?.(call, answer.body) ?? defaultSubject(operation, call.caller, call.input);
-  const deed = auditedActionOf(operation, call.caller, about);
-  if (deed !== null) await audit.recordDone(deed);
+  const action = auditedActionOf(operation, call.caller, subject);
+  if (action !== null) await audit.recordDone(action);
 }
 
 export function auditRefusal(
@@ -40,26 +40,26 @@ export function auditRefusal(
   { code }: Refusal,
 ): void {
   if (!AUDITED_REFUSALS.has(code)) return;
-  const deed = auditedActionOf(operation, caller, defaultSubject(operation, caller, input));
-  if (deed !== null) audit.recordRefusal(deed, code);
+  const action = auditedActionOf(operation, caller, defaultSubject(operation, caller, input));
+  if (action !== null) audit.recordRefusal(action, code);
 }
 
-/** Null where nobody did it: what needs no authentication and tells of no user. */
-function auditedActionOf(operation: Operation, caller: Caller, about: AuditSubject): AuditedAction | null {
-  const whole = typeof about === 'string' ? { subject: about } : about;
-  const by = whole.by ?? caller.user?.id;
+/** Null without a user: an unauthenticated operation whose subject names no user. */
+function auditedActionOf(operation: Operation, caller: Caller, given: AuditSubject): AuditedAction | null {
+  const subject = typeof given === 'string' ? { subject: given } : given;
+  const by = subject.by ?? caller.user?.id;
   if (by === undefined) return null;
   const { key = null, via = null } = caller.principal;
   return {
-    tenantId: whole.tenantId === undefined ? caller.tenantId : whole.tenantId,
-    ...{ by, key, via, action: operation.name, subject: whole.subject, requestId: caller.requestId },
+    tenantId: subject.tenantId === undefined ? caller.tenantId : subject.tenantId,
+    ...{ by, key, via, action: operation.name, subject: subject.subject, requestId: caller.requestId },
   };
 }
 
-/** A platform operator acts in the tenant that is asked for, or in none. */
+/** A platform operator acts in the tenant named by the input, or in none. */
 function defaultSubject(operation: Operation, caller: Caller, input: unknown): Exclude<AuditSubject, string> {
-  const asked = operation.acrossTenants && caller.platformAdmin ? tenantIn(input) : null;
-  const tenantId = operation.platformOnly && caller.platformAdmin ? null : (asked ?? caller.tenantId);
+  const named = operation.acrossTenants && caller.platformAdmin ? tenantIn(input) : null;
+  const tenantId = operation.platformOnly && caller.platformAdmin ? null : (named ?? caller.tenantId);
   return { subject: subjectIn(operation, input) ?? (tenantId === null ? 'service' : `tenant:${tenantId}`), tenantId };
 }
 
@@ -68,7 +68,7 @@ function tenantIn(input: unknown): Uuid | null {
   return parsed.success ? parsed.data.tenant_id : null;
 }
 
-/** The last thing that the input names; an input that was refused is not believed. */
+/** The last id in the input; a value that fails its schema is ignored. */
 function subjectIn({ input: schema }: Operation, input: unknown): string | null {
   if (!(schema instanceof z.ZodObject) || typeof input !== 'object' || input === null) return null;
   let named: string | null = null;

@@ -5,22 +5,22 @@ import { payloadHash } from '../protocol/canonical.ts';
 import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
 import type { Answer, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
-/** What the client sent with its `Idempotency-Key`. */
+/** A client's request with an `Idempotency-Key`. */
 export interface KeyedRequest {
-  /** 1–255 visible ASCII characters; the edge checked it. */
+  /** 1–255 visible ASCII characters; validated by the edge. */
   key: string;
   method: string;
-  /** Without its root: `/v1/homes` and `/api/v1/homes` are one path. */
+  /** Without its root: `/v1/homes` and `/api/v1/homes` are the same path. */
   path: string;
-  /** The request's body; null where it had none. */
+  /** The request's body, or null. */
   body: Json;
 }
 
 const LIFE_MS = 24 * 60 * 60 * 1000;
 const RETRY_AFTER_S = 1;
 /**
- * How long a claim is held at most. Longer than any commit takes: a store call that never ends must not keep its key for
- * ever, and what it comes to later is refused by the store where another request has used the key.
+ * Maximum time to hold a claim, longer than any commit takes: a store call that never returns must not hold its key for
+ * ever. If it commits later after all, the store refuses it once another request has used the key.
  */
 const MAX_CLAIM_MS = 120_000;
 
@@ -39,7 +39,7 @@ interface ClaimRequest {
 }
 
 interface SealedAnswer {
-  /** Who moved to another tenant sees nothing of the old one. */
+  /** The caller's tenant at the time: a user who has moved to another tenant does not see the answer. */
   tenantId: Uuid | null;
   body: Json;
   plan?: Json;
@@ -54,13 +54,14 @@ interface RunningRequest {
 export type Replayed = Answer<unknown> & { replayed?: true };
 
 /**
- * Requests with an `Idempotency-Key`, one for the process. At most one of a key runs at a time; a claim is held until the
- * outcome of its commit is known, however early its caller was answered. The store refuses what slips through.
+ * Claims of idempotency keys, one instance for the process. At most one request with a key runs at a time; its claim is
+ * held until the outcome of its commit is known, even if the caller was answered earlier. The store's unique key is the
+ * second line of defence.
  */
 export class IdempotencyKeys {
   readonly #services: Services;
   readonly #now: () => number;
-  /** In the order of `since`. */
+  /** Ordered by `since`. */
   readonly #running = new Map<string, RunningRequest>();
 
   constructor(services: Services, now: () => number = () => performance.now()) {
@@ -68,7 +69,7 @@ export class IdempotencyKeys {
     this.#now = now;
   }
 
-  /** Keys that are claimed now. */
+  /** Number of claimed keys. */
   get size(): number {
     return this.#running.size;
   }
@@ -78,29 +79,29 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Returns the stored answer, or that of `run`. Refuses another body (422) and a second request while the first runs (409).
-   * A row left `running` by a process that was killed is taken over, with what it had planned.
+   * Returns the stored answer, or that of `run`. Refuses another body (422) and a second request while the first runs
+   * (409). Takes over a row left `running` by a killed process, with the ids that it had reserved.
    */
   async run(
-    claiming: ClaimRequest,
+    request: ClaimRequest,
     run: (idempotent: IdempotencyRecord) => Promise<Outcome<Answer<unknown>>>,
   ): Promise<Outcome<Replayed>> {
-    const { principal } = claiming.caller;
-    const { method, path, key } = claiming.request;
-    const place = `idempotency|${principal.id}|${method}|${path}|${key}`;
-    const bodyHash = payloadHash(claiming.request.body);
+    const { principal } = request.caller;
+    const { method, path, key } = request.request;
+    const scope = `idempotency|${principal.id}|${method}|${path}|${key}`;
+    const bodyHash = payloadHash(request.request.body);
     this.#releaseOverdue();
-    const first = this.#running.get(place);
+    const first = this.#running.get(scope);
     if (first !== undefined) return first.bodyHash === bodyHash ? stillRunning() : bodyMismatch();
-    const mine = { bodyHash, since: this.#now() };
-    this.#running.set(place, mine);
+    const running = { bodyHash, since: this.#now() };
+    this.#running.set(scope, running);
     const release = () => {
-      if (this.#running.get(place) === mine) this.#running.delete(place);
+      if (this.#running.get(scope) === running) this.#running.delete(scope);
     };
 
     let ended: Promise<void> | null = null;
     try {
-      return await this.#once(claiming, place, bodyHash, run);
+      return await this.#once(request, scope, bodyHash, run);
     } catch (fault) {
       if (fault instanceof CommitUnknown) ended = fault.ended;
       throw fault;
@@ -111,40 +112,40 @@ export class IdempotencyKeys {
   }
 
   async #once(
-    claiming: ClaimRequest,
-    place: string,
+    request: ClaimRequest,
+    scope: string,
     bodyHash: string,
     run: (idempotent: IdempotencyRecord) => Promise<Outcome<Answer<unknown>>>,
   ): Promise<Outcome<Replayed>> {
-    const claim = await this.#claim(claiming, place, bodyHash);
+    const claim = await this.#claim(request, scope, bodyHash);
     if (!claim.ok) return claim;
     const { stored, idempotent, storeAnswer } = claim.value;
     if (stored !== null) return done({ ...stored, replayed: true });
     try {
       const outcome = await run(idempotent);
       if (outcome.ok) await storeAnswer(outcome.value);
-      // An earlier attempt whose outcome was unknown may be what stands in the way: its answer is the one to give.
-      return outcome.ok ? outcome : await this.#storedOr(outcome, claiming, place, bodyHash);
+      // The refusal may be due to an earlier attempt with an unknown outcome: then that attempt's answer is returned.
+      return outcome.ok ? outcome : await this.#storedOr(outcome, request, scope, bodyHash);
     } catch (fault) {
       if (!(fault instanceof IdempotencyConflict)) throw fault;
-      return await this.#storedOr(stillRunning(), claiming, place, bodyHash);
+      return await this.#storedOr(stillRunning(), request, scope, bodyHash);
     }
   }
 
   async #storedOr(
     refused: { ok: false; refusal: Refusal },
-    claiming: ClaimRequest,
-    place: string,
+    request: ClaimRequest,
+    scope: string,
     bodyHash: string,
   ): Promise<Outcome<Replayed>> {
-    const claim = await this.#claim(claiming, place, bodyHash);
+    const claim = await this.#claim(request, scope, bodyHash);
     if (!claim.ok) return claim;
     return claim.value.stored === null ? refused : done({ ...claim.value.stored, replayed: true });
   }
 
   async #claim(
     { caller, operation, request: { method, path, key } }: ClaimRequest,
-    place: string,
+    scope: string,
     bodyHash: string,
   ): Promise<Outcome<Claim>> {
     const { clock, store, seal, open } = this.#services;
@@ -153,8 +154,9 @@ export class IdempotencyKeys {
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
     if (live !== null && live.bodyHash !== bodyHash) return bodyMismatch();
-    const sealed = live === null ? null : (JSON.parse(open(live.answer, place)) as SealedAnswer);
-    const mine = sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
+    const sealed = live === null ? null : (JSON.parse(open(live.answer, scope)) as SealedAnswer);
+    const answer =
+      sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
 
     let replaces = row?.answer;
     const makeRow = (state: IdempotencyRow['state'], status: number, content: Omit<SealedAnswer, 'tenantId'>) => ({
@@ -162,18 +164,18 @@ export class IdempotencyKeys {
       bodyHash,
       state,
       status,
-      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
+      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), scope),
       subject: null,
       expiresAt: now + LIFE_MS,
       ...(replaces !== undefined && { replaces }),
     });
     const idempotent: IdempotencyRecord = {
-      reserved: live?.state === 'running' ? (mine?.plan ?? null) : null,
+      reserved: live?.state === 'running' ? (answer?.plan ?? null) : null,
       rowCreated: false,
-      toRow(answer, subject) {
+      toRow({ body, status }, subject) {
         idempotent.rowCreated = true;
-        const content = { body: answer.body as JsonObject };
-        return { ...makeRow('done', answer.status ?? 0, content), subject: subject ?? null };
+        const content = { body: body as JsonObject };
+        return { ...makeRow('done', status ?? 0, content), subject: subject ?? null };
       },
       reserve: async (plan) => {
         const begun = makeRow('running', 0, { body: null, plan });
@@ -182,23 +184,23 @@ export class IdempotencyKeys {
       },
     };
     return done({
-      stored: live?.state === 'done' && mine !== null ? storedAnswer(live, mine) : null,
+      stored: live?.state === 'done' && answer !== null ? storedAnswer(live, answer) : null,
       idempotent,
-      storeAnswer: async (answer) => {
-        if (!idempotent.rowCreated) await store.idempotency.put(idempotent.toRow(answer));
+      storeAnswer: async (fresh) => {
+        if (!idempotent.rowCreated) await store.idempotency.put(idempotent.toRow(fresh));
       },
     });
   }
 
   #releaseOverdue(): void {
-    for (const [place, { since }] of this.#running) {
+    for (const [scope, { since }] of this.#running) {
       if (this.#now() - since < MAX_CLAIM_MS) return;
-      this.#running.delete(place);
+      this.#running.delete(scope);
     }
   }
 }
 
-/** Status 0 stands for the operation's usual one. */
+/** Status 0: the operation's default status. */
 const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Answer<unknown> =>
   row.status === 0 ? { body } : { body, status: row.status };
 

@@ -5,36 +5,36 @@ import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { isTimezone } from '../domain/timezone.ts';
 import type { Page, Position } from '../store/contract.ts';
 
-/** What an id names; its refusal is the same whether the thing is missing, another tenant's, or the id is no UUID. */
+/** Refusals for an id: the same whether the resource is missing, belongs to another tenant, or the id is not a UUID. */
 export const notFoundDetails = {
-  device: 'There is no such device.',
-  home: 'There is no such home.',
-  room: 'There is no such room.',
-  group: 'There is no such group.',
-  command: 'There is no such command.',
-  plan: 'There is no such plan.',
-  tenant: 'There is no such tenant.',
-  key: 'There is no such API key.',
-  member: 'There is no such member.',
-  invitation: 'There is no such invitation.',
-  flag: 'There is no such flag.',
-  firmware: 'There is no such firmware.',
-  actor: 'There is no such actor.',
-  machine: 'There is no such machine.',
-  memory: 'There is no such memory.',
-  proposal: 'There is no such proposal.',
+  device: 'No such device.',
+  home: 'No such home.',
+  room: 'No such room.',
+  group: 'No such group.',
+  command: 'No such command.',
+  plan: 'No such plan.',
+  tenant: 'No such tenant.',
+  key: 'No such API key.',
+  member: 'No such member.',
+  invitation: 'No such invitation.',
+  flag: 'No such flag.',
+  firmware: 'No such firmware.',
+  actor: 'No such actor.',
+  machine: 'No such machine.',
+  memory: 'No such memory.',
+  proposal: 'No such proposal.',
 } as const;
 export type Noun = keyof typeof notFoundDetails;
 
 export const notFound = (noun: Noun) => refuse('NOT_FOUND', notFoundDetails[noun]);
 
-/** The id of something: `perform` answers NOT_FOUND for a text that is no UUID, in a path as in a body. */
+/** An id: `perform` answers NOT_FOUND for anything but a UUID, in a path or a body. */
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
 
 export const isUuid = (text: string): boolean => UUID.test(text);
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** A category of devices, to narrow the devices of a room. */
+/** A category of devices, to filter the devices of a room. */
 export const category = z
   .enum(categoryNames as [string, ...string[]])
   .meta({ description: 'Only devices of this category' });
@@ -45,13 +45,13 @@ export const slug = z
   .regex(/^[a-z0-9-]{1,64}$/)
   .meta({ noun: 'group' });
 
-/** A name that a person gives: 1–100 characters, not only blanks, no control characters. */
+/** A display name: 1–100 characters, not only white space, no control characters. */
 export const displayName = z
   .string()
   .min(1)
   .max(100)
   .regex(/\S/, 'must not be blank')
-  .regex(/^\P{Cc}*$/u, 'must hold no control characters');
+  .regex(/^\P{Cc}*$/u, 'must not contain control characters');
 
 export const timezone = z
   .string()
@@ -63,19 +63,19 @@ export const timezone = z
 export const isoTime = z.iso.datetime().meta({ examples: ['2026-03-01T12:00:00.000Z'] });
 export const iso = (at: number): string => new Date(at).toISOString();
 
-/** The members that every list takes (contract §2). */
+/** The paging members of every list (contract §2). */
 export const paging = {
-  limit: z.int().min(1).max(200).default(50).meta({ description: 'Entries on a page' }),
-  cursor: z.string().min(1).max(512).optional().meta({ description: '`next_cursor` of the page before' }),
+  limit: z.int().min(1).max(200).default(50).meta({ description: 'Entries per page' }),
+  cursor: z.string().min(1).max(512).optional().meta({ description: '`next_cursor` of the previous page' }),
 };
 export const nextCursor = z.string().nullable().meta({ description: 'Null on the last page' });
 
-/** Where the page begins that `cursor` asks for; undefined is the first one. */
+/** The start of the page at `cursor`; undefined for the first page. */
 export function startOf(listing: Listing, cursor: string | undefined): Outcome<Position | undefined> {
   return cursor === undefined ? done(undefined) : readCursor(listing, cursor);
 }
 
-/** For who goes on after any entry of the page. */
+/** A cursor after each entry of the page. */
 export const cursorsIn = (listing: Listing, page: Page<unknown>) => (): string[] =>
   makeCursors(listing, page.positions());
 

@@ -27,112 +27,115 @@ import type { UserCache } from '../services/user-cache.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 
-/** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
+/** The authenticated caller, as an edge identified it; authorization happens in `perform` and the operations. */
 export interface Caller {
-  /** Null only where an operation needs no authentication. */
+  /** Null only for operations without authentication. */
   user: User | null;
   principal: Principal;
   tenantId: Uuid | null;
   role: Role;
-  /** Null: all that the role allows. Empty: nothing. */
+  /** Null: everything the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
-  /** They came with a browser's cookie session. */
+  /** Authenticated by a browser's cookie session. */
   cookie?: true;
   /** The presented token, for logout and for connections that must end with it. */
   token: TokenRef | null;
-  /** When what they presented ends by itself; null for a key without an end. */
+  /** When the credential expires; null for a key without expiry. */
   endsAt: EpochMs | null;
   requestId: Uuid;
-  /** Of the client, where the edge counts its failed sign-ins. */
+  /** The client's address, where the edge counts failed sign-ins by it. */
   address?: string | null;
-  /** What came in cookies, whoever the caller is; only where a browser may have sent the request. */
+  /** The request's cookies, whatever the credential; only on edges that browsers use. */
   cookies?: BrowserCookies;
 }
 
-/** The cookies that the service knows, as they were sent: unchecked. */
+/** The service's cookies as sent, unverified. */
 export interface BrowserCookies {
   session: string | null;
   csrf: string | null;
 }
 
-/** A cookie that an answer sets, or with a null value clears. */
+/** A cookie that an answer sets; a null value clears it. */
 export interface CookieChange {
   name: keyof BrowserCookies;
   value: string | null;
-  /** Null: until the browser ends. */
+  /** Null: until the browser is closed. */
   until: EpochMs | null;
 }
 
-/** What an operation answers beside its body. */
+/** An operation's answer: body and metadata. */
 export interface Answer<Output> {
   body: Output;
-  /** Where it is not the operation's usual one: 200 or 409 of a dry run. */
+  /** Set if it differs from the operation's default status, such as 200 or 409 for a dry run. */
   status?: number;
-  /** What the row in the audit is about, where only the doing tells. */
+  /** Subject of the audit row, where it is known only after the operation ran. */
   about?: AuditSubject;
-  /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
+  /** For a list that is a bare array: the cursor of the next page, null on the last one. */
   next?: string | null;
-  /** Of a list, the cursor after each entry of this page, on wires that have one for each. */
+  /** For a list: the cursor after each entry of this page, on protocols with one per entry. */
   cursors?(): string[];
-  /** Instead of a body, for an operation that `gives` something. */
+  /** Instead of a body, for an operation with `download`. */
   file?: StoredFile;
-  /** On wires that have them. */
+  /** On protocols with cookies. */
   cookies?: readonly CookieChange[];
 }
 
-/** A file on this machine, which is answered in parts as they are asked for. */
+/** A file on this machine; served with range support. */
 export interface StoredFile {
-  /** Absolute. */
+  /** Absolute path. */
   path: string;
-  /** What a browser would keep it as: no quotes, no separators. */
+  /** File name for a download; contains no quotes and no separators. */
   name: string;
-  /** Strong: the same tag, the same bytes. */
+  /** A strong entity tag: the same tag means the same bytes. */
   etag: string;
 }
 
-/** A body that is no JSON and is not held in memory. */
+/** A streamed body other than JSON. */
 export interface Upload {
-  /** Its media type. */
+  /** The media type. */
   type: string;
   maxBytes: number;
 }
 
 /**
- * The stored answer of an idempotent request (contract §2). An operation hands `row` to the store with its effect; one
- * that writes nothing, or has several targets, leaves the keeping of the answer to `perform`.
+ * The stored answer of an idempotent request (contract §2). An operation passes `toRow(…)` to the store together with
+ * its effect; for an operation that writes nothing, or has several targets, `perform` stores the answer afterwards.
  */
 export interface IdempotencyRecord {
-  /** Seals the answer into what the store keeps. `subject`: whose secret it holds, so that it can be dropped. */
+  /** Seals the answer for the store. `subject`: owner of a secret in the answer, so that the row can be dropped. */
   toRow(answer: Answer<unknown>, subject?: string): IdempotencyRow;
-  /** For several targets: kept before the effects, with the ids they will have. */
+  /** For several targets: stores the ids of the effects before they happen. */
   reserve(plan: Json): Promise<void>;
-  /** What an earlier try planned before it was cut off, or null. */
+  /** The plan reserved by an earlier, interrupted attempt, or null. */
   reserved: Json;
-  /** True once `row` was called: the answer stands or falls with the effect. Else `perform` keeps it afterwards. */
+  /** True once `toRow` was called: the answer is stored with the effect. Otherwise `perform` stores it afterwards. */
   rowCreated: boolean;
 }
 
 export interface Call<Input> {
   input: Input;
   caller: Caller;
-  /** Null where the caller sent no `Idempotency-Key`. */
+  /** Null without an `Idempotency-Key`. */
   idempotent: IdempotencyRecord | null;
-  /** What is uploaded, where the operation `takes` something; iterating throws `UploadBroken` where it broke off. */
+  /** The uploaded body, for an operation with `upload`; iteration throws `UploadBroken` if it was interrupted. */
   upload?: AsyncIterable<Uint8Array> | null;
 }
 
-/** Where a credential comes from; failures are counted by address. */
+/** Origin of a sign-in attempt; failures are counted by address. */
 export interface SignInAttempt {
   via: string;
   requestId: Uuid;
   address: string | null;
 }
 
-/** What a row of the audit is about; `tenantId` where it is not the caller's, `by` where the caller signs in with it. */
+/**
+ * Subject of an audit row; `tenantId` if it is not the caller's, `by` if the caller is only identified by the
+ * operation.
+ */
 export type AuditSubject = string | { subject: string; tenantId?: Uuid | null; by?: Uuid };
 
-/** What operations work with; `main` makes it once. */
+/** The dependencies of operations, built once by `main`. */
 export interface Services {
   store: Store;
   cache: Cache;
@@ -150,16 +153,18 @@ export interface Services {
   seal(plain: string, boundTo: string): string;
   open(sealed: string, boundTo: string): string;
   flags(): Readonly<Record<Flag, boolean>>;
-  /** Durable when it resolves, with the stored answer of an idempotent request. */
+  /** Resolves when durable, together with the stored answer of an idempotent request. */
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   users: UserCache;
   revocations: Revocations;
   apiKeys: ApiKeyCache;
   agentTokens: AgentTokens;
   invalidations: InvalidationBus;
-  /** Who a credential that came in an input stands for. Throws `ProviderAway` where that cannot be told. */
-  authenticate(credential: string, asking: SignInAttempt): Promise<Outcome<Caller>>;
-  /** An internal token, signed with the service's key. */
+  /**
+   * Authenticates a credential from an input. Throws `ProviderUnavailable` if the identity provider does not answer.
+   */
+  authenticate(credential: string, attempt: SignInAttempt): Promise<Outcome<Caller>>;
+  /** Issues an internal token, signed with the service's key. */
   signToken(token: NewToken): Promise<string>;
   sealedCache: SealedCache;
   cookieSessions: CookieSessions;
@@ -177,24 +182,24 @@ export interface Settings {
   mqttUrl: string;
   betaDeviceLimit: number;
   defaultTier: string;
-  /** Seconds from a sign-in until which command lines can be signed in by it, and until which their tokens last. */
+  /** Seconds after a sign-in during which it can approve command lines; their tokens end by then as well. */
   sessionMaxAgeS: number;
   /** Requests a minute by tier; 0 is unlimited. */
   rateLimits: Readonly<Record<string, number>>;
-  /** Ed25519 keys that sign what Ed25519 devices receive: 32 raw bytes, base64url, newest first. */
+  /** Ed25519 keys that sign messages to Ed25519 devices: 32 raw bytes, base64url, newest first. */
   cloudPublicKeys: readonly string[];
   changelog: readonly ChangelogEntry[];
 }
 
 /**
- * One thing a caller may ask, whatever wire it came on. The schemas validate, document and type it; role and scope are
- * checked by `perform`, so that no edge can miss them.
+ * An operation of the API, the same on every protocol. The schemas validate, document and type it; `perform` checks
+ * role and scope, so no edge can bypass them.
  */
 export interface Operation<In extends ZodType = ZodType, Out extends ZodType = ZodType> {
   /** camelCase, unique: OpenAPI's `operationId`. */
   name: string;
   summary: string;
-  /** One input object: path and query parameters and body members by their wire names. */
+  /** One input object: path parameters, query parameters and body members by their wire names. */
   input: In;
   output: Out;
   /** `none` needs no tenant; null needs no authentication. */
@@ -203,52 +208,53 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   /** Changes something: refused under `maintenance_mode` unless `inMaintenance`. */
   changes: boolean;
   inMaintenance?: boolean;
-  /** The flag, beside `maintenance_mode`, under which it is refused. */
+  /** A second flag, in addition to `maintenance_mode`, under which it is refused. */
   stoppedBy?: Exclude<Flag, 'maintenance_mode'>;
-  /** Answers even when the tenant is suspended. */
+  /** Allowed while the tenant is suspended. */
   inSuspension?: boolean;
   /** Only for platform operators. */
   platformOnly?: boolean;
   /**
-   * A platform operator may ask it of any tenant, by its member `tenant_id`, whatever tenant and role are their own; nobody
-   * else may name one. `askedTenant` finds out which it is.
+   * A platform operator may run it for any tenant, given by the input's `tenant_id`, whatever their own tenant and
+   * role; other callers may not send one. Resolved by `targetTenant`.
    */
   acrossTenants?: boolean;
-  /** Never for an API key: a person changes keys, members and policy (contract §3). */
+  /** Not for API keys: only a person changes keys, members and policy (contract §3). */
   personOnly?: boolean;
   /**
-   * How what it changed is audited (contract §6): `journal` where it is told by the journals of the actors that it changed,
-   * `none` where nobody would ask who did it. Without either, what changes something gets a row of its own.
+   * How the change is audited (contract §6): `journal` if the changed actors' journals record it, `none` if it needs no
+   * audit. By default, an operation that changes something writes an audit row.
    */
   audit?: 'journal' | 'none';
-  /** What such a row is about, as `home:<id>`. Without it the last of the ids that the input names, or the tenant. */
+  /** Subject of that row, such as `home:<id>`. Default: the last id in the input, or the tenant. */
   auditSubject?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditSubject;
-  /** Needs no authentication, but looks at the caller where a good credential was presented. */
+  /** Needs no authentication, but uses a valid credential if one was presented. */
   optionalAuth?: boolean;
-  /** Its body is no JSON: `Call.upload`. */
+  /** The body is streamed as `Call.upload` instead of JSON. */
   upload?: Upload;
-  /** Answers a file of this media type; `output` is null. */
+  /** Answers with a file of this media type; `output` is null. */
   download?: string;
-  /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */
+  /** Checks the tenant's policy before a stored answer is looked up (contract §2). */
   policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
-  /** Where the status tells shapes of `output` apart, for the API reference. */
+  /** Body by status, if `output` has several shapes; for the API reference. */
   responses?: Readonly<Record<number, { when: string; body: ZodType }>>;
-  /** Further refusals it may answer with, for the API reference; those of `perform` are known. */
+  /** Refusals in addition to those of `perform`, for the API reference. */
   refuses?: readonly RefusalCode[];
-  /** An example of its body and answer, for the API reference. */
+  /** An example request and answer, for the API reference. */
   example?: { input?: Partial<z.input<In>>; output?: z.input<Out> };
-  /** Examples of its answer where one does not do, by a name. */
+  /** Further named examples of the answer. */
   examples?: Readonly<Record<string, { summary: string; output: z.input<Out> }>>;
   run(services: Services, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
 }
 
-/** Keeps the inferred types of an operation's schemas. */
+/** Identity function that infers the types from the schemas. */
 export const operation = <In extends ZodType, Out extends ZodType>(
   definition: Operation<In, Out>,
 ): Operation<In, Out> => definition;
 
-/** The caller's tenant, in an operation whose role is above `none`: `perform` let nobody in without one. */
+/** The caller's tenant, in an operation whose role is above `none`: `perform` has checked that there is one. */
 export function tenantOf(caller: Caller): Uuid {
-  if (caller.tenantId === null) throw new Error('an operation without a tenant asked for one');
+  if (caller.tenantId === null)
+    throw new Error('tenantOf called without a tenant: the operation needs a role above none');
   return caller.tenantId;
 }

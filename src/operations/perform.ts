@@ -14,33 +14,33 @@ import { type Noun, notFound } from './inputs.ts';
 import type { Answer, Call, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 export interface OperationRequest {
-  /** Unchecked: what came in a path, a query and a body, or as a tool's arguments. */
+  /** Not validated yet: path, query and body, or a tool's arguments. */
   input: unknown;
   caller: Caller;
-  /** Null where the wire has no `Idempotency-Key` or none was sent. */
+  /** Null if the protocol has no `Idempotency-Key` or none was sent. */
   keyed: KeyedRequest | null;
-  /** What the edge found against it already: nothing is done, but the attempt is audited. */
+  /** A refusal by the edge: the operation does not run, but the attempt is audited. */
   barred?: Refusal;
   upload?: AsyncIterable<Uint8Array> | null;
 }
 
 export interface Performed extends Answer<unknown> {
-  /** The answer is the stored one of an earlier request. */
+  /** The answer is the stored answer of an earlier request. */
   replayed?: true;
 }
 
-/** The one way any edge runs an operation. Refuses, never throws. */
+/** Runs an operation for an edge: checks, idempotency, audit. Returns a refusal instead of throwing. */
 export type Perform = (operation: Operation, request: OperationRequest) => Promise<Outcome<Performed>>;
 
 const MAINTENANCE_RETRY_S = 60;
 
-/** One for the process: it knows which idempotency keys are running. */
+/** One instance for the process: it holds the claimed idempotency keys. */
 export function makePerform(services: Services, keys = new IdempotencyKeys(services)): Perform {
-  const patiently = makeLivenessGuard((timeoutMs) => services.store.ping(timeoutMs));
-  return async (operation, asked) => {
-    const request = { ...asked, caller: withOperationName(operation, asked.caller) };
+  const guarded = makeLivenessGuard((timeoutMs) => services.store.ping(timeoutMs));
+  return async (operation, unnamed) => {
+    const request = { ...unnamed, caller: withOperationName(operation, unnamed.caller) };
     try {
-      const outcome = await patiently(run(services, keys, operation, request));
+      const outcome = await guarded(run(services, keys, operation, request));
       if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
       return outcome;
     } catch (thrown) {
@@ -50,7 +50,7 @@ export function makePerform(services: Services, keys = new IdempotencyKeys(servi
   };
 }
 
-/** The journal of what it changes says which operation that was. */
+/** Adds the operation's name to the principal, for the journals of the actors that it changes. */
 const withOperationName = ({ name, changes }: Operation, caller: Caller): Caller =>
   changes ? { ...caller, principal: { ...caller.principal, operation: name } } : caller;
 
@@ -58,11 +58,11 @@ async function run(
   services: Services,
   keys: IdempotencyKeys,
   operation: Operation,
-  { input: given, caller, keyed, barred: before, upload = null }: OperationRequest,
+  { input: given, caller, keyed, barred: edgeRefusal, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
-  if (before !== undefined) return { ok: false, refusal: before };
-  const barred = callerRefusal(operation, caller) ?? (await tenantRefusal(services, operation, caller));
-  if (barred !== null) return barred;
+  if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
+  const refused = callerRefusal(operation, caller) ?? (await tenantRefusal(services, operation, caller));
+  if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
   if (stopped !== null) return stopped;
   const read = parseInput(operation, given);
@@ -92,30 +92,34 @@ async function runAudited(
 type Refused = ReturnType<typeof refuse>;
 
 /**
- * Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. An edge that has to
- * read an input first may ask this before.
+ * Checks authentication, tenant, role and scope (contract §2): everything that depends on the caller alone. An edge
+ * calls it first where it has to read the input itself.
  */
 export function callerRefusal(operation: Operation, caller: Caller): Refused | null {
   const { role, scope, platformOnly, personOnly } = operation;
   if (role === null) return null;
-  if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
-  if (platformOnly && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');
+  if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is required.');
+  if (platformOnly && !caller.platformAdmin)
+    return refuse('FORBIDDEN', 'This operation is for platform operators only.');
   if (!actsAcrossTenants(operation, caller)) {
     if (role !== 'none' && caller.tenantId === null) {
       return refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
     }
-    if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
+    if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This operation requires the role ${role}.`);
   }
   if (scope !== null && !allowsScope(caller.scopes, scope)) {
-    return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
+    return refuse('INSUFFICIENT_SCOPE', `This operation requires the scope ${scope}.`);
   }
   if (personOnly && !isPerson(caller.principal)) {
-    return refuse('FORBIDDEN', 'A person must do this: no key, and no token that was presented at /mcp.');
+    return refuse(
+      'FORBIDDEN',
+      'This operation requires a person: API keys and tokens presented at /mcp are not allowed.',
+    );
   }
   return null;
 }
 
-/** Whether a platform operator asks for what they may do in any tenant. */
+/** Whether a platform operator runs an operation that is allowed across tenants. */
 const actsAcrossTenants = ({ acrossTenants }: Operation, { platformAdmin }: Caller): boolean =>
   acrossTenants === true && platformAdmin;
 
@@ -126,31 +130,33 @@ async function tenantRefusal(services: Services, operation: Operation, caller: C
   const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
   if (tenant === null || isActive(tenant.snapshot)) return null;
   if (isSuspended(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
-  // Whether it is suspended and what its policy says cannot be read.
-  throw new Quarantined(`the tenant ${caller.tenantId} is in no state that lets anybody act`);
+  // Neither suspension nor policy can be read from this state.
+  throw new Quarantined(`tenant ${caller.tenantId} is in an unknown state`);
 }
 
 function flagRefusal(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {
   if (!changes && stoppedBy === undefined) return null;
   const flags = services.flags();
   if (flags.maintenance_mode && changes && !inMaintenance) {
-    return refuse('MAINTENANCE', 'Nothing can be changed for the moment.', { retryAfterS: MAINTENANCE_RETRY_S });
+    return refuse('MAINTENANCE', 'The service is under maintenance; changes are refused.', {
+      retryAfterS: MAINTENANCE_RETRY_S,
+    });
   }
   if (stoppedBy === undefined || !flags[stoppedBy]) return null;
   switch (stoppedBy) {
     case 'registration_lock':
-      return refuse('REGISTRATION_LOCKED', 'Nothing new can be registered for the moment.');
+      return refuse('REGISTRATION_LOCKED', 'Registration is locked.');
     case 'commands_disabled':
-      return refuse('COMMANDS_DISABLED', 'No commands are sent for the moment.');
+      return refuse('COMMANDS_DISABLED', 'Commands are disabled.');
     case 'cognition_disabled':
-      return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
+      return refuse('COGNITION_DISABLED', 'The cognitive layer is disabled.');
   }
 }
 
 function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
   const parsed = operation.input.safeParse(given);
   if (parsed.success) {
-    // Contract §2: strings that no JSON store takes are refused on every wire.
+    // Contract §2: strings that a JSON store cannot hold are refused on every protocol.
     const json = checkJson(given);
     return json.ok ? done(parsed.data) : invalid([{ path: '', message: json.reason }]);
   }
@@ -159,7 +165,7 @@ function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
   return noun === null ? invalid(issues.flatMap(fieldErrors)) : notFound(noun);
 }
 
-/** An id that is no UUID names nothing: when ids alone are wrong, the first one's noun. */
+/** Noun of the first id if all issues are ids that are not UUIDs, else null: such an id is answered as NOT_FOUND. */
 function missingNoun(operation: Operation, given: unknown, issues: readonly z.core.$ZodIssue[]): Noun | null {
   const nouns = issues.map(({ path }) => {
     const [member] = path;
@@ -190,5 +196,5 @@ const invalid = (errors: FieldError[]): Refused =>
 function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
   const path = issue.path.join('.');
   if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
-  return issue.keys.map((key) => ({ path: path === '' ? key : `${path}.${key}`, message: 'is not known here' }));
+  return issue.keys.map((key) => ({ path: path === '' ? key : `${path}.${key}`, message: 'unknown field' }));
 }

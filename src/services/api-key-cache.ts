@@ -8,7 +8,9 @@ import type { ApiKey, Store } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import { makeLivenessGuard } from './store-liveness.ts';
 
-/** Cache of API keys, verified as they are presented. Call `invalidate` after the commit that revokes or replaces a key. */
+/**
+ * Cache of API keys, verified as they are presented. Call `invalidate` after the commit that revokes or replaces a key.
+ */
 export interface ApiKeyCache extends SizeReporter {
   /** The live key with this text, or null. */
   verify(text: string): Promise<ApiKey | null>;

@@ -15,7 +15,9 @@ export interface Artifacts extends SizeReporter {
   receive(tenantId: Uuid, upload: AsyncIterable<Uint8Array>): Promise<Outcome<Artifact & { checksum: string }>>;
   /** Removes a file that no longer belongs to a release; on failure `removeOrphans` removes it later. */
   discard(name: Uuid): Promise<void>;
-  /** Where a device fetches the release: a URL signed now and valid for one hour, or the external URL of the release. */
+  /**
+   * Where a device fetches the release: a URL signed now and valid for one hour, or the external URL of the release.
+   */
   urlOf(release: FirmwareRelease): string | null;
   /** Whether a URL of the release was signed by this service and has not expired. */
   isUrlValid(id: Uuid, expires: EpochMs, signature: string): boolean;

@@ -12,7 +12,10 @@ export type AuditedAction = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
 
 /** Writer of the audit's own rows: actions that no actor's journal records. */
 export interface AuditWriter extends SizeReporter {
-  /** Resolves when the row is durable. Retried for as long as the store is unavailable; the caller may stop waiting earlier. */
+  /**
+   * Resolves when the row is durable. Retried for as long as the store is unavailable; the caller may stop waiting
+   * earlier.
+   */
   recordDone(action: AuditedAction): Promise<void>;
   /** Fire and forget. Beyond 60 refusals of one user in a minute, refusals are counted but not written. */
   recordRefusal(action: AuditedAction, code: RefusalCode): void;
@@ -64,7 +67,10 @@ export function makeAuditWriter(parts: {
     busy = false;
   }
 
-  /** Retries while the store is unavailable. Returns null once the rows are stored, else the error of a row that the store rejects. */
+  /**
+   * Retries while the store is unavailable. Returns null once the rows are stored, else the error of a row that the
+   * store rejects.
+   */
   async function append(batch: readonly PendingRow[]): Promise<unknown> {
     for (let wait = MIN_RETRY_MS; ; wait = Math.min(2 * wait, MAX_RETRY_MS)) {
       try {
@@ -86,10 +92,7 @@ export function makeAuditWriter(parts: {
       if (closed) return;
       if (refused === null) continue;
       const { row, waiter } = one;
-      log.error(
-        { err: refused, action: row.action, request_id: row.requestId },
-        'audit row rejected by the store',
-      );
+      log.error({ err: refused, action: row.action, request_id: row.requestId }, 'audit row rejected by the store');
       waiter?.reject(refused);
     }
   }

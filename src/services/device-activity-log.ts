@@ -35,9 +35,9 @@ interface DeviceEntry {
 }
 
 /**
- * In-memory log of the latest messages of each device, for people who inspect one. It records that a message arrived, not
- * its content. Bounded: when full, a tenant that has reached its fair share evicts one of its devices to add another,
- * so no tenant displaces the devices of a smaller one.
+ * In-memory log of the latest messages of each device, for people who inspect one. It records that a message arrived,
+ * not its content. Bounded: when full, a tenant that has reached its fair share evicts one of its devices to add
+ * another, so no tenant displaces the devices of a smaller one.
  */
 export class DeviceActivityLog {
   readonly since: EpochMs;
@@ -114,7 +114,10 @@ export class DeviceActivityLog {
     }
   }
 
-  /** CLOCK (second chance): evicts the first device without its reference bit; clears the bit of the others and moves them to the end. */
+  /**
+   * CLOCK (second chance): evicts the first device without its reference bit; clears the bit of the others and moves
+   * them to the end.
+   */
   private evictLeastRecent(devices: Map<Uuid, DeviceEntry>): void {
     for (const [deviceId, device] of devices) {
       devices.delete(deviceId);

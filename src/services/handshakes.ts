@@ -68,7 +68,8 @@ export function makeHandshakes({ vault: sealedCache, clock }: { vault: SealedCac
     return locks.exclusive(key, async () => {
       const stored = isCode(code) ? await sealedCache.get(key) : null;
       const { next, answer } = await change(stored === null ? null : recordSchema.parse(JSON.parse(stored)));
-      if (next !== undefined) await sealedCache.set(key, JSON.stringify(next), next.openedAt + RETENTION_MS - clock.now());
+      if (next !== undefined)
+        await sealedCache.set(key, JSON.stringify(next), next.openedAt + RETENTION_MS - clock.now());
       return answer;
     });
   }

@@ -59,7 +59,10 @@ export async function openInvalidationBus(
     publish(item) {
       local.publish(item);
       cache.publish(CHANNEL, `${origin} ${JSON.stringify(item)}`).catch((error: unknown) => {
-        log.warn({ err: error, about: item.about }, 'invalidation publish failed; other processes may use outdated entries');
+        log.warn(
+          { err: error, about: item.about },
+          'invalidation publish failed; other processes may use outdated entries',
+        );
       });
     },
   };

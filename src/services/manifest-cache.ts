@@ -19,8 +19,8 @@ export interface ManifestRef {
 }
 
 /**
- * LRU cache of manifests, so that the gateway rarely queries the store. An entry counts only if its version is the one in
- * the device's committed state.
+ * LRU cache of manifests, so that the gateway rarely queries the store. An entry counts only if its version is the one
+ * in the device's committed state.
  */
 export class ManifestCache {
   private readonly cache: LRUCache<Uuid, Manifest>;

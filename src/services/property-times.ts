@@ -10,10 +10,16 @@ export interface StateReport {
   full: boolean;
 }
 
-/** When each property of a device's state was last reported. Most devices report the same properties each time, so these share one time. */
+/**
+ * When each property of a device's state was last reported. Most devices report the same properties each time, so these
+ * share one time.
+ */
 export class PropertyTimes {
   private readonly times = new Map<string, EpochMs>();
-  /** Property names of the last report, in its order. Their time is `latestAt`; their entries in `times` may be outdated. */
+  /**
+   * Property names of the last report, in its order. Their time is `latestAt`; their entries in `times` may be
+   * outdated.
+   */
   private latest: readonly string[] = [];
   private latestAt: EpochMs = 0;
 

@@ -2,8 +2,8 @@ import { SealBroken, type Sealer } from '../domain/sealing.ts';
 import type { Cache } from '../store/contract.ts';
 
 /**
- * Encrypted view of the cache, for sessions and other credentials. Each entry is sealed and bound to its key: write access
- * to Redis cannot forge a session, and read access reveals none. An entry that does not open counts as missing.
+ * Encrypted view of the cache, for sessions and other credentials. Each entry is sealed and bound to its key: write
+ * access to Redis cannot forge a session, and read access reveals none. An entry that does not open counts as missing.
  */
 export type SealedCache = Pick<Cache, 'get' | 'set' | 'take' | 'delete'>;
 

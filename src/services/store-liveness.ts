@@ -1,6 +1,9 @@
 import { StoreUnavailable } from '../store/contract.ts';
 
-/** Waits for `work` while the store answers pings. Otherwise throws `StoreUnavailable`; the work continues in the background. */
+/**
+ * Waits for `work` while the store answers pings. Otherwise throws `StoreUnavailable`; the work continues in the
+ * background.
+ */
 export type LivenessGuard = <T>(work: Promise<T>) => Promise<T>;
 
 /** Time after which pending work triggers a ping. */

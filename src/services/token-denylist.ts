@@ -13,8 +13,9 @@ interface DenylistEntry {
 }
 
 /**
- * Denylist of tokens by identifier, each until it has expired. A clock that is temporarily wrong must not readmit a token:
- * an entry is pruned only after its expiry by both the clock's time and its reference, and after a day of monotonic time.
+ * Denylist of tokens by identifier, each until it has expired. A clock that is temporarily wrong must not readmit a
+ * token: an entry is pruned only after its expiry by both the clock's time and its reference, and after a day of
+ * monotonic time.
  */
 export class TokenDenylist {
   readonly #clock: Clock;

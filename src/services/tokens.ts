@@ -89,7 +89,8 @@ export interface NewToken {
 
 export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
   const { sub, userId, email, scope, jti, parent, signedInAt = now, ttlS = TOKEN_LIFE_S } = token;
-  if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('ttlS of an internal token must be above 0 and at most 24 hours');
+  if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S))
+    throw new RangeError('ttlS of an internal token must be above 0 and at most 24 hours');
   const issuedAt = Math.floor(now / 1000);
   return new SignJWT({
     ...(userId !== undefined && { [USER_CLAIM]: userId }),
@@ -178,7 +179,10 @@ function readScope(claim: string | undefined): { platformAdmin: boolean; ofTenan
   return { platformAdmin, ofTenants: platformAdmin && others.length === 0 ? undefined : claim };
 }
 
-/** Digest of the signed part. The signature is left out: it can be encoded in several ways, which would evade a revocation. */
+/**
+ * Digest of the signed part. The signature is left out: it can be encoded in several ways, which would evade a
+ * revocation.
+ */
 export const digestOf = (token: string): string =>
   `sha256:${hash('sha256', token.slice(0, token.lastIndexOf('.')), 'base64url')}`;
 

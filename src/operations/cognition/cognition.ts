@@ -9,67 +9,67 @@ import { makeSidecarHandlers } from './sidecar-handlers.ts';
 import { WakeTimers } from './wake-timers.ts';
 import { makeWorldReader, memoriesOf } from './world.ts';
 
-/** One for the process; from now on `services.sidecar` is told what becomes of contexts. */
+/** Opens the cognitive layer, once per process: from then on `services.sidecar` is notified of changes of contexts. */
 export function openCognition(
   services: Services,
   flags: Pick<Flags, 'subscribe'>,
 ): Cognition & SizeReporter & { close(): void } {
   const { actors, clock, store, log } = services;
   const worlds = makeWorldReader(services);
-  const alarms = new WakeTimers(clock, (id) => void quietly(wake(id)));
+  const wakeTimers = new WakeTimers(clock, (id) => void logged(wake(id)));
   let closed = false;
 
-  const quietly = (work: Promise<unknown>): Promise<unknown> =>
+  const logged = (work: Promise<unknown>): Promise<unknown> =>
     work.catch((error: unknown) => {
-      if (!closed) log.warn({ err: error }, 'the sidecar is told less than there is');
+      if (!closed) log.warn({ err: error }, 'sidecar event dropped');
     });
 
-  /** As far as memory tells: whoever is suspended while somebody thinks for them is in it. */
-  const isBarred = (tenantId: Uuid): boolean =>
+  /** Checked in memory only: a tenant that is suspended while it has active contexts is loaded. */
+  const isStopped = (tenantId: Uuid): boolean =>
     services.flags().cognition_disabled ||
     actors.peek({ kind: 'tenant', id: tenantId })?.snapshot.value === 'suspended';
 
-  /** Not what nobody may think about now: it is told again when somebody may. */
-  function tell(change: ContextChange): void {
-    if (change.type === 'opened' && isBarred(change.tenantId)) return;
+  /** Skips contexts that are stopped by a flag or a suspension: `opened` is sent again when that ends. */
+  function notify(change: ContextChange): void {
+    if (change.type === 'opened' && isStopped(change.tenantId)) return;
     services.sidecar.notify(change);
   }
 
-  const about = ({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) => ({
+  const changeBase = ({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) => ({
     ...{ contextId: id, tenantId, homeId, at: clock.now() },
   });
 
-  /** A suspension that nobody here will end, as after a restart, is over. */
-  const awake = (context: ActiveContext): ActiveContext =>
-    context.kind === 'observation' && context.phase === 'suspended' && !alarms.has(context.id)
+  /** A suspension without a wake timer, as after a restart, counts as ended. */
+  const withCurrentPhase = (context: ActiveContext): ActiveContext =>
+    context.kind === 'observation' && context.phase === 'suspended' && !wakeTimers.has(context.id)
       ? { ...context, phase: 'thinking' }
       : context;
 
   async function wake(id: Uuid): Promise<void> {
     const woken = await store.proposals.change(id, { phase: 'thinking' });
-    if (woken !== null) tell({ ...about(woken), type: 'opened' });
+    if (woken !== null) notify({ ...changeBase(woken), type: 'opened' });
   }
 
-  /** Nobody may think for them any more, or somebody may again. */
-  async function tellAll(barred: boolean, detail: string, tenantId?: Uuid): Promise<void> {
+  /** Notifies the sidecar that contexts were stopped, or can continue. */
+  async function notifyAll(stopped: boolean, detail: string, tenantId?: Uuid): Promise<void> {
     if (!services.sidecar.connected()) return;
     for await (const context of activeContexts(services, tenantId)) {
       if (closed) return;
-      if (!barred) tell({ ...about(context), type: 'opened' });
-      // What may be thought about again by now was told so already, or is about to be.
-      else if (isBarred(context.tenantId))
-        services.sidecar.notify({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+      if (!stopped) notify({ ...changeBase(context), type: 'opened' });
+      // If it is no longer stopped, `opened` has been sent or is about to be.
+      else if (isStopped(context.tenantId))
+        services.sidecar.notify({ ...changeBase(context), type: 'interrupted', reason: 'SUSPENDED', detail });
     }
   }
 
-  const deaf = [
-    actors.subscribe('context.changed', ({ change }) => tell(change)),
+  const unsubscribes = [
+    actors.subscribe('context.changed', ({ change }) => notify(change)),
     actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
-      void quietly(tellAll(suspended, 'The tenant is suspended.', tenantId));
+      void logged(notifyAll(suspended, 'The tenant is suspended.', tenantId));
     }),
   ];
   flags.subscribe((flag, state) => {
-    if (flag === 'cognition_disabled') void quietly(tellAll(state, 'The cognitive layer is switched off.'));
+    if (flag === 'cognition_disabled') void logged(notifyAll(state, 'The cognitive layer is disabled.'));
   });
 
   return {
@@ -77,7 +77,7 @@ export function openCognition(
       if (tenantId !== undefined && (await cognitionRefusal(services, tenantId)) !== null) return;
       for await (const context of activeContexts(services, tenantId)) {
         if (services.flags().cognition_disabled) return;
-        yield awake(context);
+        yield withCurrentPhase(context);
       }
     },
 
@@ -85,7 +85,7 @@ export function openCognition(
       const found = await findContext(services, id);
       if (found === null || (await cognitionRefusal(services, tenantOfContext(found))) !== null) return null;
       const active = activeContextOf(services, found);
-      return active && awake(active);
+      return active && withCurrentPhase(active);
     },
 
     world: worlds.load,
@@ -93,14 +93,14 @@ export function openCognition(
       worlds.load({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
     stateOf: worlds.stateOf,
     memories: (tenantId) => memoriesOf(services, tenantId),
-    ...makeSidecarHandlers(services, alarms),
+    ...makeSidecarHandlers(services, wakeTimers),
 
-    sizes: () => ({ ...worlds.sizes(), ...alarms.sizes() }),
+    sizes: () => ({ ...worlds.sizes(), ...wakeTimers.sizes() }),
 
     close() {
       closed = true;
-      alarms.close();
-      for (const stop of deaf) stop();
+      wakeTimers.close();
+      for (const unsubscribe of unsubscribes) unsubscribe();
     },
   };
 }

@@ -9,15 +9,15 @@ import type { Page, Position } from '../../store/contract.ts';
 import type { Services } from '../operation.ts';
 import type { ActiveContext, ContextNode } from './contract.ts';
 
-// What is to be thought about: of a goal and a device request that is a plan, of an observation its proposal.
+// Contexts for the sidecar: the plan of a goal or a device request, or the proposal of an observation.
 
 export type ContextSource = { plan: Committed<PlanContext> } | { proposal: Proposal };
 
-/** What has this id, whether it waits for somebody or not; null where nothing was ever to be thought about. */
+/** The plan or proposal with this id, active or not; null if there is none or it never involved the sidecar. */
 export async function findContext({ actors, store }: Services, id: Uuid): Promise<ContextSource | null> {
   const plan = await actors.read<PlanContext>({ kind: 'plan', id });
   if (plan !== null) {
-    // What an accepted proposal came to is told under the proposal's id.
+    // The plan of an accepted proposal is reported under the proposal's id.
     const { cognition } = plan.snapshot.context;
     return cognition === null || cognition.proposalId !== null ? null : { plan };
   }
@@ -28,20 +28,20 @@ export async function findContext({ actors, store }: Services, id: Uuid): Promis
 export const tenantOfContext = (found: ContextSource): Uuid =>
   'plan' in found ? found.plan.snapshot.context.tenantId : found.proposal.tenantId;
 
-/** Why nobody is to think for this tenant now, or null. */
+/** Why the cognitive layer is disabled for this tenant, or null. */
 export async function cognitionRefusal(
   { actors, flags }: Pick<Services, 'actors' | 'flags'>,
   tenantId: Uuid,
 ): Promise<Refusal | null> {
   if (flags().cognition_disabled) {
-    return { code: 'COGNITION_DISABLED', detail: 'The cognitive layer is switched off for the moment.' };
+    return { code: 'COGNITION_DISABLED', detail: 'The cognitive layer is disabled.' };
   }
   const tenant = await actors.read({ kind: 'tenant', id: tenantId });
   if (tenant !== null && isActive(tenant.snapshot)) return null;
   return { code: 'TENANT_SUSPENDED', detail: 'The tenant is suspended.' };
 }
 
-/** Null where it does not wait for anybody any more. */
+/** Null if it no longer waits for the sidecar. */
 export function activeContextOf({ clock }: Pick<Services, 'clock'>, found: ContextSource): ActiveContext | null {
   if ('plan' in found) return contextOfPlan(found.plan.snapshot.context);
   return statusOf(found.proposal, clock.now()) === 'pending' ? contextOfProposal(found.proposal) : null;
@@ -50,15 +50,15 @@ export function activeContextOf({ clock }: Pick<Services, 'clock'>, found: Conte
 function contextOfPlan({ id, tenantId, cognition, createdAt, steps }: PlanContext): ActiveContext | null {
   if (cognition === null || cognition.phase === 'done') return null;
   const { kind, homeId, deviceId, text, action, note, phase }: PlanCognition = cognition;
-  const wish = { kind, homeId, deviceId, text, action, note };
-  return { ...wish, id, tenantId, data: null, phase, createdAt, nodes: steps.map(nodeOf) };
+  const request = { kind, homeId, deviceId, text, action, note };
+  return { ...request, id, tenantId, data: null, phase, createdAt, nodes: steps.map(nodeOf) };
 }
 
 function contextOfProposal(proposal: Proposal): ActiveContext | null {
   const { id, tenantId, homeId, deviceId, data, note, phase, createdAt, steps } = proposal;
   if (phase === 'done') return null;
-  const about = { kind: 'observation', homeId, deviceId, text: null, action: null, note } as const;
-  return { ...about, id, tenantId, data, phase, createdAt, nodes: steps.map(proposedNode) };
+  const request = { kind: 'observation', homeId, deviceId, text: null, action: null, note } as const;
+  return { ...request, id, tenantId, data, phase, createdAt, nodes: steps.map(proposedNode) };
 }
 
 const stepFieldsOf = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepInput) => ({
@@ -79,7 +79,7 @@ const proposedNode = (step: StepInput): ContextNode => ({
 
 const PAGE = 100;
 
-/** All that waits for somebody, of one tenant or of all that are not suspended: plans, then proposals, each the oldest first. */
+/** All active contexts of one tenant, or of all tenants that are not suspended: plans, then proposals, oldest first. */
 export async function* activeContexts(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
   const { actors, store, clock } = services;
   for await (const ids of pages((after) => store.plans.awaitingPlanner(PAGE, after, tenantId))) {

@@ -5,10 +5,10 @@ import type { StepStatus } from '../../domain/plan.ts';
 import type { Outcome } from '../../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
 
-// What stands between the service and whoever thinks for it. A context is one thing to be thought about; what a sidecar says
-// about it are words, and a word can only propose: the gateway, and people, decide.
+// The contract between the service and a cognitive sidecar. A context is one goal, device request or observation to
+// plan for. A sidecar can only propose steps; the gateway and people decide.
 
-/** A step that was proposed, as it stands now. */
+/** A proposed step with its current status. */
 export interface ContextNode {
   id: string;
   deviceId: Uuid;
@@ -19,25 +19,25 @@ export interface ContextNode {
   timeoutS: number | null;
   status: StepStatus;
   commandId: Uuid | null;
-  /** Why it failed, or why it is not undone. */
+  /** Why it failed, or why it was not undone. */
   error: { code: string; detail: string } | null;
 }
 
 export type { ContextChange, ContextKind, InterruptReason } from '../../domain/cognition.ts';
 
-/** What waits for a sidecar, with all that one without a memory needs in order to go on. */
+/** A context that waits for a sidecar, with everything that a stateless one needs to continue. */
 export interface ActiveContext extends ContextInput {
-  /** The plan's; of an observation its proposal's. */
+  /** The id of the plan, or of an observation's proposal. */
   id: Uuid;
   tenantId: Uuid;
-  /** Of an observation: what was measured. */
+  /** The measurements of an observation. */
   data: JsonObject | null;
   phase: 'thinking' | 'suspended';
   createdAt: EpochMs;
   nodes: readonly ContextNode[];
 }
 
-/** A device as a sidecar sees it. */
+/** A device as sent to a sidecar. */
 export interface WorldDevice {
   id: Uuid;
   name: string | null;
@@ -47,52 +47,54 @@ export interface WorldDevice {
   room: { id: Uuid; name: string } | null;
   online: boolean;
   state: JsonObject;
-  /** Null: nothing can be done with it. Shared with others: never changed. */
+  /** Null if the device has none. Shared and immutable. */
   manifest: Manifest | null;
 }
 
-/** What a context may reach: the devices of its home, the one device, or those of the tenant. */
+/** The devices in reach of a context: those of its home, a single device, or all of the tenant. */
 export interface World {
   tenantId: Uuid;
   homeId: Uuid | null;
-  /** Not revoked, in the order of their ids; `MOST_DEVICES` at most. */
+  /** Without revoked devices, ordered by id; at most `MAX_WORLD_DEVICES`. */
   devices: readonly WorldDevice[];
-  /** SHA-256 hex over the canonical JSON of the devices, each with the hash of its state: another one where anything is another. */
+  /** SHA-256 hex of the canonical JSON of the devices, with a hash in place of each state; changes with any change. */
   hash: string;
 }
 
-/** Whose devices are looked at. */
+/** Selects the devices of a world. */
 export interface WorldQuery {
   tenantId: Uuid;
   homeId: Uuid | null;
-  /** Only this one. */
+  /** Only this device. */
   deviceId?: Uuid | null;
 }
 
 export const MAX_WORLD_DEVICES = 500;
 
 export interface Cognition {
-  /** All that waits for a sidecar, of one tenant or of all, oldest first; nothing of a suspended tenant, or under the flag. */
+  /**
+   * Active contexts of one tenant or of all, oldest first; none of a suspended tenant or under `cognition_disabled`.
+   */
   active(tenantId?: Uuid): AsyncIterable<ActiveContext>;
-  /** Null where nothing of that id waits for a sidecar now. */
+  /** The active context with this id, or null. */
   context(id: Uuid): Promise<ActiveContext | null>;
-  world(asked: WorldQuery): Promise<World>;
-  /** The devices that this context may reach. */
+  world(query: WorldQuery): Promise<World>;
+  /** The devices in reach of this context. */
   worldOf(context: ActiveContext): Promise<World>;
-  /** The reported state of a device; null where the tenant has no such one. */
+  /** The reported state of a device; null if the tenant does not have it. */
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
   /** Preferences and routines, then the newest observations, each newest first; bounded. */
   memories(tenantId: Uuid): Promise<readonly Memory[]>;
 
-  // Words. They are checked here, whatever was checked before, and resolve when what they did is durable. A context that does
-  // not exist refuses with NOT_FOUND, one that is over with CONFLICT; what is mistyped, or not to be reached, with
-  // VALIDATION_FAILED or NOT_FOUND.
+  // Requests of the sidecar. All input is validated here, and they resolve when their effect is durable. Refusals:
+  // NOT_FOUND for an unknown context, CONFLICT for one that has ended, VALIDATION_FAILED or NOT_FOUND for a node that
+  // is invalid or names a device out of reach.
 
-  /** `node` is a step as `POST /plans` takes it. The same again is a repeat, and changes nothing. */
+  /** `node` is a step in the format of `POST /plans`. Proposing the same node again is a repeat and changes nothing. */
   propose(contextId: Uuid, node: Json): Promise<Outcome<{ repeat: boolean }>>;
-  /** Until `forS` seconds are over, or the next word; then it is told anew (`opened`). */
-  suspend(contextId: Uuid, word: { reason: string; forS?: number | null }): Promise<Outcome<null>>;
-  complete(contextId: Uuid, word: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>>;
-  /** It cannot go on. `code` is the sidecar's own. */
-  fail(contextId: Uuid, word: { code: string; detail: string }): Promise<Outcome<null>>;
+  /** Suspends for `forS` seconds or until the next request of the sidecar; then `opened` is sent again. */
+  suspend(contextId: Uuid, request: { reason: string; forS?: number | null }): Promise<Outcome<null>>;
+  complete(contextId: Uuid, request: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>>;
+  /** Ends the context with an error. The sidecar defines `code`. */
+  fail(contextId: Uuid, request: { code: string; detail: string }): Promise<Outcome<null>>;
 }

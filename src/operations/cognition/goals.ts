@@ -11,11 +11,11 @@ import { idOf, isUuid, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { type NewPlan, startPlan } from '../plans/plans.ts';
 
-// What is asked of the sidecar: a goal, or something for one device. Each is a plan from its first moment, without steps yet.
+// Requests to the sidecar: a goal, or a request for one device. Each starts as a plan without steps.
 
 export const mode = z
   .enum(['CLOUD_DIRECT', 'CLOUD_ENHANCED'])
-  .meta({ description: '`CLOUD_ENHANCED` with a sidecar connected' });
+  .meta({ description: '`CLOUD_ENHANCED` while a sidecar is connected' });
 export const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>): z.infer<typeof mode> =>
   sidecar.connected() ? 'CLOUD_ENHANCED' : 'CLOUD_DIRECT';
 
@@ -23,33 +23,33 @@ const visibleText = (max: number) =>
   z
     .string()
     .max(max)
-    .refine((text) => !INVISIBLE_CHARACTER.test(text), 'must hold no control or invisible characters');
+    .refine((text) => !INVISIBLE_CHARACTER.test(text), 'must not contain control or invisible characters');
 
-/** What somebody says to whoever thinks: text that a person would see whole. */
+/** A required text for the sidecar, without characters that a person would not see. */
 const requiredText = (max: number) => visibleText(max).min(1).regex(/\S/, 'must not be blank');
 
-/** What they say beside it, which may be nothing. */
-export const note = visibleText(4_000).optional().meta({ description: 'What else the sidecar should know' });
+/** An optional note for the sidecar. */
+export const note = visibleText(4_000).optional().meta({ description: 'Further information for the sidecar' });
 
 export const goalFields = { text: requiredText(4_000), home_id: z.string().min(1).max(64).toLowerCase().optional() };
 
 const MAX_NAME = 100;
 
-/** The first words of a goal: one line, as names are. */
+/** The plan's name: the start of the goal, on one line. */
 const nameOf = (text: string): string => Array.from(text.replace(/\s+/gu, ' ').trim()).slice(0, MAX_NAME).join('');
 
-/** Nobody is there who could think, or null. */
+/** The refusal if no sidecar is connected, else null. */
 export const sidecarRefusal = ({ sidecar }: Pick<Services, 'sidecar'>) =>
-  sidecar.connected() ? null : refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could think about it.');
+  sidecar.connected() ? null : refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected.');
 
-/** Goals and device requests of one tenant that the sidecar is not done with. */
+/** Open goals and device requests of one tenant. */
 const MAX_OPEN_GOALS = 500;
 
-/** A plan for the sidecar to think about, unless too many are. */
+/** Starts a plan for the sidecar, unless the tenant has too many open ones. */
 async function startCognitivePlan(
   services: Services,
   caller: Caller,
-  made: NewPlan,
+  plan: NewPlan,
   row: Row,
 ): Promise<Outcome<PlanContext>> {
   const { locks, store } = services;
@@ -59,22 +59,22 @@ async function startCognitivePlan(
     if (items.length >= MAX_OPEN_GOALS) {
       return refuse(
         'CONFLICT',
-        `The sidecar is not done with ${MAX_OPEN_GOALS} goals: wait, or cancel some of their plans.`,
+        `The tenant has ${MAX_OPEN_GOALS} open goals, the maximum: wait, or cancel some of their plans.`,
       );
     }
-    return done(await startPlan(services, caller, made, row));
+    return done(await startPlan(services, caller, plan, row));
   });
 }
 
 type Row = (plan: PlanContext) => IdempotencyRow | null;
 
-/** Who asks for a goal may command devices. */
+/** A goal leads to commands, so it requires their scope. */
 export const checkGoalScope = ({ scopes }: Caller): Outcome<null> =>
   allowsScope(scopes, 'execute:commands')
     ? done(null)
-    : refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
+    : refuse('INSUFFICIENT_SCOPE', 'A goal also requires the scope execute:commands.');
 
-/** Of an intent. */
+/** Starts the plan of an intent of type `goal`. */
 export async function startGoal(
   services: Services,
   caller: Caller,
@@ -82,12 +82,12 @@ export async function startGoal(
   row: Row,
 ): Promise<Outcome<PlanContext>> {
   if (services.flags().cognition_disabled) {
-    return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
+    return refuse('COGNITION_DISABLED', 'The cognitive layer is disabled.');
   }
   const homeId = home_id ?? null;
   if (homeId !== null && !(await hasHome(services, caller, homeId))) return notFound('home');
-  const nobody = sidecarRefusal(services);
-  if (nobody !== null) return nobody;
+  const unavailable = sidecarRefusal(services);
+  if (unavailable !== null) return unavailable;
   const cognition = { kind: 'goal', homeId, deviceId: null, text, action: null, note: null, proposalId: null } as const;
   return startCognitivePlan(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row);
 }
@@ -99,22 +99,22 @@ const { action, params } = commandFields;
 
 export const orchestrateCommand = operation({
   name: 'orchestrateCommand',
-  summary: 'Have the sidecar plan for one device: a goal in words, or an action and what it takes',
+  summary: 'Have the sidecar plan for one device: a goal as text, or an action with parameters',
   input: z
     .strictObject({
       id: idOf('device'),
-      goal: requiredText(4_000).optional().meta({ description: 'In words; or `action`' }),
+      goal: requiredText(4_000).optional().meta({ description: 'The goal as text; alternatively `action`' }),
       action: action.optional(),
       params,
       context: note,
     })
     .refine(({ goal, action }) => (goal === undefined) !== (action === undefined), {
       path: ['goal'],
-      message: 'either goal or action is required, and not both',
+      message: 'exactly one of goal and action is required',
     })
     .refine(({ goal, params }) => goal === undefined || params === undefined, {
       path: ['params'],
-      message: 'belong to an action',
+      message: 'is allowed only with an action',
     }),
   output: z
     .object({ status: z.literal('ACCEPTED'), plan_id: z.uuid(), device_id: z.uuid(), mode })
@@ -137,11 +137,11 @@ export const orchestrateCommand = operation({
   async run(services, { input, caller, idempotent }) {
     const device = await findDevice(services, caller, input.id);
     if (!device.ok) return device;
-    const nobody = sidecarRefusal(services);
-    if (nobody !== null) return nobody;
+    const unavailable = sidecarRefusal(services);
+    if (unavailable !== null) return unavailable;
     const { homeId } = device.value.snapshot.context;
     const { goal: text = null, action, params = {}, context } = input;
-    const asked = action === undefined ? null : { action, params };
+    const requestedAction = action === undefined ? null : { action, params };
     const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
       body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
     });
@@ -155,12 +155,12 @@ export const orchestrateCommand = operation({
           homeId,
           deviceId: input.id,
           text,
-          action: asked,
+          action: requestedAction,
           note: context || null,
           proposalId: null,
         },
       },
-      (made) => idempotent?.toRow(answer(made)) ?? null,
+      (created) => idempotent?.toRow(answer(created)) ?? null,
     );
     return plan.ok ? done(answer(plan.value)) : plan;
   },

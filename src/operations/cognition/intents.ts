@@ -12,9 +12,9 @@ import { type PlanInput, planFields, toStepInputs } from '../plans/plan-input.ts
 import { loadStepTargets, startPlanFromInput } from '../plans/plans.ts';
 import { checkGoalScope, goalFields, mode, modeOf, startGoal } from './goals.ts';
 
-// What somebody wants done, whatever device does it. Those that name their targets need no sidecar: they go the way of a batch.
+// Intents. Those with explicit targets need no sidecar: they are dispatched as a batch of commands, or as a plan.
 
-// An id in a body that names nothing is not found, one that is no UUID too.
+// An unknown id in a body is NOT_FOUND, also if it is not a UUID.
 const id = z.string().min(1).max(64).toLowerCase();
 const { action, params } = commandFields;
 
@@ -35,13 +35,13 @@ const planExecute = z.strictObject({
   payload: z.strictObject({ plan: z.strictObject(planFields) }),
 });
 const goal = z.strictObject({
-  type: z.literal('goal').meta({ description: 'Needs a sidecar, and the scope `execute:commands` too' }),
+  type: z.literal('goal').meta({ description: 'Requires a sidecar and also the scope `execute:commands`' }),
   payload: z.strictObject(goalFields),
 });
 
 const intent = z
   .discriminatedUnion('type', [deviceControl, roomControl, groupControl, planExecute, goal], {
-    error: ({ code }) => (code === 'invalid_union' ? 'is no known type of intent' : undefined),
+    error: ({ code }) => (code === 'invalid_union' ? 'is not a known intent type' : undefined),
   })
   .meta({ description: 'An unknown `type` is refused.' });
 type Intent = z.infer<typeof intent>;
@@ -53,10 +53,13 @@ const result = z
     device_id: z.string(),
     action: z.string(),
     status: z.enum(outcomes),
-    command_id: z.uuid().optional().meta({ description: 'Where it came to a command; a rejected one is kept too' }),
-    dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: confirms it' }),
+    command_id: z
+      .uuid()
+      .optional()
+      .meta({ description: 'The command, if one was created; rejected commands are recorded too' }),
+    dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: the token that confirms it' }),
     expires_at: isoTime.optional(),
-    error: z.string().optional().meta({ description: 'A sentence, where it was rejected' }),
+    error: z.string().optional().meta({ description: 'Reason of the rejection, in one sentence' }),
     code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
   })
   .meta({ id: 'IntentResult' });
@@ -66,20 +69,20 @@ const intentAnswer = z
   .object({
     status: z.enum(['SUCCESS', 'PARTIAL', 'REJECTED', 'PENDING']).meta({
       description:
-        '`PENDING`: a plan is on its way, or something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
-        '`REJECTED`: all was refused; `PARTIAL`: some of it',
+        '`PENDING`: a plan was started, or a command waits for confirmation. Otherwise `SUCCESS`: all commands were dispatched, or there were none; ' +
+        '`REJECTED`: all were rejected; `PARTIAL`: some were rejected',
     }),
     mode,
     commands_executed: z.int().meta({ description: 'Dispatched' }),
     commands_rejected: z.int(),
     results: z.array(result),
-    plan_id: z.uuid().optional().meta({ description: 'Of a plan that was made: `GET /plans/{id}` tells how it goes' }),
+    plan_id: z.uuid().optional().meta({ description: 'The started plan; `GET /plans/{id}` shows its progress' }),
   })
   .meta({ id: 'IntentOutcome' });
 
 export const postIntent = operation({
   name: 'postIntent',
-  summary: 'Say what is to be done with a device, a room or a group, or have a plan run',
+  summary: 'Command a device, a room or a group, run a plan, or set a goal',
   input: intent,
   output: intentAnswer,
   role: 'user',
@@ -113,8 +116,8 @@ export const postIntent = operation({
     if (input.type === 'goal') return submitGoal(services, call, input.payload);
     if (input.type === 'plan.execute') return executePlan(services, call, input.payload.plan);
     const { action, params } = input.payload;
-    const wish = { action, ...(params !== undefined && { params }) };
-    const entries = await commandTargets(services, call, wish, () => targetDeviceIds(services, call, input));
+    const command = { action, ...(params !== undefined && { params }) };
+    const entries = await commandTargets(services, call, command, () => targetDeviceIds(services, call, input));
     if (!entries.ok) return entries;
     const results = entries.value.map((entry) => resultOf(entry, action));
     const count = (status: Result['status']) => results.filter((one) => one.status === status).length;
@@ -129,28 +132,28 @@ export const postIntent = operation({
   },
 });
 
-/** The plan is on its way; its commands are its own to tell of. */
+/** Starts the plan; its commands are reported by the plan. */
 async function executePlan(
   services: Services,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
-  wish: PlanInput,
+  input: PlanInput,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
-  const devices = await loadStepTargets(services, caller, toStepInputs(wish));
+  const devices = await loadStepTargets(services, caller, toStepInputs(input));
   if (!devices.ok) return devices;
   const answer = pendingAnswer(services);
   return done(
-    answer(await startPlanFromInput(services, caller, wish, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
+    answer(await startPlanFromInput(services, caller, input, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
   );
 }
 
-/** The sidecar's to plan for. */
+/** Passes the goal to the sidecar. */
 async function submitGoal(
   services: Services,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   goal: z.infer<z.ZodObject<typeof goalFields>>,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
   const answer = pendingAnswer(services);
-  const plan = await startGoal(services, caller, goal, (made) => idempotent?.toRow(answer(made)) ?? null);
+  const plan = await startGoal(services, caller, goal, (created) => idempotent?.toRow(answer(created)) ?? null);
   return plan.ok ? done(answer(plan.value)) : plan;
 }
 
@@ -182,8 +185,8 @@ async function targetDeviceIds(
 async function singleDeviceId(services: Services, caller: Caller, deviceId: string): Promise<Outcome<Uuid[]>> {
   const found = isUuid(deviceId) ? await findDevice(services, caller, deviceId) : notFound('device');
   if (found.ok) return done([deviceId]);
-  const barred = earlyRefusal(services, await readTenant(services, caller), null);
-  return { ok: false, refusal: barred ?? found.refusal };
+  const early = earlyRefusal(services, await readTenant(services, caller), null);
+  return { ok: false, refusal: early ?? found.refusal };
 }
 
 function resultOf({ device_id, command_id, success, status, ...more }: TargetResult, action: string): Result {

@@ -12,21 +12,21 @@ import type { Caller, Services } from '../operation.ts';
 import { stepSchema, toStepInput } from '../plans/plan-input.ts';
 import { type ContextReach, inReach } from './world.ts';
 
-// A node as somebody outside proposes it: nothing of it is believed.
+// Validation of a node proposed by the sidecar: untrusted input.
 
-/** Of all steps of a context together, as much as a request may hold. */
+/** Total size of all steps of a context: the same as the limit of a request. */
 const MAX_STEPS_BYTES = 256 * 1024;
 
 export interface NodeScope {
   reach: ContextReach;
-  /** Whose authority counts. */
+  /** The caller whose permissions apply. */
   caller: Caller;
   steps: readonly StepInput[];
 }
 
 /**
- * Refuses what is mistyped, what names a device out of reach, and what the gateway would refuse as it knows things now: it is
- * asked again, and decides, when the step is to run. What a flag holds back waits then.
+ * Refuses a node that is invalid, names a device out of reach, or would be refused by the gateway now. The gateway
+ * judges it again when the step is to run, and that verdict counts. Flags are ignored here: they only delay a step.
  */
 export async function validateNode(
   services: Services,
@@ -40,20 +40,20 @@ export async function validateNode(
     const [first] = fieldErrors(read.error);
     return refuse('VALIDATION_FAILED', `${first?.path || 'node'}: ${first?.message}`);
   }
-  const wish = toStepInput(read.data);
-  const bytes = [...steps, wish].reduce(
+  const step = toStepInput(read.data);
+  const bytes = [...steps, step].reduce(
     (sum, one) => sum + jsonBytes(one.params) + jsonBytes(one.compensation as Json),
     0,
   );
-  if (bytes > MAX_STEPS_BYTES) return refuse('VALIDATION_FAILED', 'The steps are too large together.');
-  const target = await loadTarget(services, caller, wish.deviceId);
+  if (bytes > MAX_STEPS_BYTES) return refuse('VALIDATION_FAILED', 'The steps of the context are too large in total.');
+  const target = await loadTarget(services, caller, step.deviceId);
   if (!target.ok) return target;
   if (!inReach(reach, target.value.device.snapshot.context)) return notFound('device');
-  for (const asked of wish.compensation === null ? [wish] : [wish, wish.compensation]) {
-    const barred = await gatewayRefusal(services, caller, target.value, asked);
-    if (barred !== null) return barred;
+  for (const command of step.compensation === null ? [step] : [step, step.compensation]) {
+    const refused = await gatewayRefusal(services, caller, target.value, command);
+    if (refused !== null) return refused;
   }
-  return done(wish);
+  return done(step);
 }
 
 async function gatewayRefusal(

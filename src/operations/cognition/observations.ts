@@ -10,14 +10,14 @@ import { operation, tenantOf } from '../operation.ts';
 import { note, sidecarRefusal } from './goals.ts';
 import { notifySidecar } from './sidecar-events.ts';
 
-/** Observations of one tenant that wait for the sidecar's word; beyond it the oldest are given up. */
+/** Observations of one tenant that wait for the sidecar; beyond it the oldest are dropped. */
 const MAX_OPEN_OBSERVATIONS = 200;
-const PREEMPTED_REASON = 'The sidecar said nothing about it, and newer observations came.';
+const PREEMPTED_REASON = 'The sidecar did not respond before newer observations replaced this one.';
 const MAX_DATA_BYTES = 16 * 1024;
 
 export const postObservation = operation({
   name: 'postObservation',
-  summary: 'Tell the sidecar what was measured; what it proposes waits until somebody accepts it',
+  summary: 'Send an observation to the sidecar; its proposal waits until a user accepts it',
   input: z.strictObject({
     device_id: idOf('device'),
     data: jsonObject
@@ -41,8 +41,8 @@ export const postObservation = operation({
   async run(services, { input, caller, idempotent }) {
     const device = await findDevice(services, caller, input.device_id);
     if (!device.ok) return notFound('device');
-    const nobody = sidecarRefusal(services);
-    if (nobody !== null) return nobody;
+    const unavailable = sidecarRefusal(services);
+    if (unavailable !== null) return unavailable;
     const proposal: Proposal = {
       ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
       ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context || null },
@@ -50,13 +50,13 @@ export const postObservation = operation({
       ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };
     const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
-    const left = await services.store.proposals.insert(
+    const preempted = await services.store.proposals.insert(
       proposal,
       MAX_OPEN_OBSERVATIONS,
       PREEMPTED_REASON,
       idempotent?.toRow(answer),
     );
-    for (const id of left) {
+    for (const id of preempted) {
       notifySidecar(
         services,
         { ...proposal, id },

@@ -6,8 +6,9 @@ import type { Services } from '../operation.ts';
 import { cognitionRefusal } from './contexts.ts';
 
 /**
- * What a silence about a plan comes to. While nobody may think for the tenant nobody can be heard; and in its first minute the
- * service itself may not have been listening.
+ * Resolves `plan.unheard`: fails a plan whose sidecar did not respond in time. Extends the deadline instead while the
+ * cognitive layer is disabled for the tenant, and for `PLANNER_TIMEOUT_MS` after the start of this process, which may
+ * have missed the response.
  */
 export function plannerTimeoutResolver(services: Services): OutputResolver<'plan.unheard'> {
   const { actors, clock } = services;
@@ -19,13 +20,13 @@ export function plannerTimeoutResolver(services: Services): OutputResolver<'plan
     if (quarantine !== null) throw new Quarantined(quarantine);
     const context = plan?.snapshot.context;
     if (context?.cognition?.overdue !== true || context.cognition.dueAt !== dueAt) return null;
-    const barred = await cognitionRefusal(services, context.tenantId);
+    const disabled = await cognitionRefusal(services, context.tenantId);
     const at = clock.now();
-    const forMs = barred !== null ? PLANNER_TIMEOUT_MS : listeningSince + PLANNER_TIMEOUT_MS - at;
-    const about = { at, by: SYSTEM, dueAt };
+    const forMs = disabled !== null ? PLANNER_TIMEOUT_MS : listeningSince + PLANNER_TIMEOUT_MS - at;
+    const base = { at, by: SYSTEM, dueAt };
     return {
       to: ref,
-      event: forMs > 0 ? { ...about, type: 'cognition.excused', forMs } : { ...about, type: 'cognition.unheard' },
+      event: forMs > 0 ? { ...base, type: 'cognition.excused', forMs } : { ...base, type: 'cognition.unheard' },
     };
   };
 }

@@ -13,7 +13,7 @@ import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
 import { notifyNodeChange, notifySidecar } from './sidecar-events.ts';
 
-// What observations led to: seen, accepted by a person or their key, or refused. A sidecar can do none of it.
+// Proposals from observations: users list, accept and refuse them. A sidecar can do none of these.
 
 const step = z
   .object({
@@ -32,14 +32,15 @@ const proposal = z
     id: z.uuid(),
     status: z.enum(proposalStatuses),
     reason: z.string().nullable().meta({
-      description: 'Why the sidecar proposes it, or why nothing; of a refused one the word of who refused it, if any',
+      description:
+        'The sidecar’s reason for its steps, or for proposing none; after a refusal, the reason of the user, if any',
     }),
-    steps: z.array(step).meta({ description: 'Empty until the sidecar has spoken, and where there is nothing to do' }),
-    plan_id: z.uuid().optional().meta({ description: 'Of an accepted one' }),
-    device_id: z.uuid().meta({ description: 'The device that was observed' }),
+    steps: z.array(step).meta({ description: 'Empty until the sidecar has responded, or if it proposes nothing' }),
+    plan_id: z.uuid().optional().meta({ description: 'The plan, once accepted' }),
+    device_id: z.uuid().meta({ description: 'The observed device' }),
     data: jsonObject,
     context: z.string().optional(),
-    asked_by: z.string().meta({ description: 'The id of the user who observed it' }),
+    asked_by: z.string().meta({ description: 'The id of the user who sent the observation' }),
     created_at: isoTime,
     expires_at: isoTime,
   })
@@ -60,7 +61,7 @@ const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
   ...{ asked_by: principalId(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },
 });
 
-/** The caller's; refuses alike what is missing and what is another tenant's. */
+/** The caller's proposal. The same refusal for a missing proposal and for another tenant's. */
 async function findProposal({ store }: Services, caller: Caller, id: Uuid): Promise<Outcome<Proposal>> {
   const found = await store.proposals.find(id);
   return found?.tenantId === tenantOf(caller) ? done(found) : notFound('proposal');
@@ -72,7 +73,7 @@ const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const
 const PROPOSAL = {
   id: '0195d9a2-7f00-7000-8000-00000000000e',
   status: 'pending' as const,
-  reason: 'It is damp: the fan should run for a while.',
+  reason: 'Humidity is high: run the fan for a while.',
   steps: [
     {
       ...{ id: 'fan', device_id: '0195d9a2-7f00-7000-8000-000000000002', action: 'turn_on', params: {} },
@@ -90,7 +91,7 @@ const PROPOSAL = {
 export const listProposals = operation({
   ...reading,
   name: 'listProposals',
-  summary: 'What observations led to, newest first',
+  summary: 'List the proposals from observations, newest first',
   input: z.strictObject({ ...paging }),
   output: z.object({ proposals: z.array(proposal), next_cursor: nextCursor }),
   example: { output: { proposals: [PROPOSAL], next_cursor: null } },
@@ -109,7 +110,7 @@ export const listProposals = operation({
 export const getProposal = operation({
   ...reading,
   name: 'getProposal',
-  summary: 'What an observation led to; `pending` without steps until the sidecar has spoken',
+  summary: 'Show a proposal; `pending` without steps until the sidecar has responded',
   input: z.strictObject({ id: idOf('proposal') }),
   output: proposalAnswer,
   refuses: ['NOT_FOUND'],
@@ -120,13 +121,13 @@ export const getProposal = operation({
   },
 });
 
-/** In the order of the asking, among those who accept, refuse, and think. */
+/** Serializes accepting, refusing and the sidecar's requests, in order of arrival. */
 const withContextLock = <T>({ locks }: Services, id: Uuid, work: () => Promise<T>): Promise<T> =>
   locks.exclusive(`context:${id}`, work);
 
 export const acceptProposal = operation({
   name: 'acceptProposal',
-  summary: 'Have a proposal run as a plan of your own',
+  summary: 'Accept a proposal: it runs as your plan',
   input: z.strictObject({ id: idOf('proposal') }),
   output: planAnswer,
   role: 'user',
@@ -136,24 +137,26 @@ export const acceptProposal = operation({
   refuses: ['NOT_FOUND', 'CONFLICT'],
   async policy(_, { caller }) {
     if (allowsScope(caller.scopes, 'execute:commands')) return done(null);
-    return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
+    return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal also requires the scope execute:commands.');
   },
   run(services, { input, caller, idempotent }) {
     return withContextLock(services, input.id, async () => {
       const found = await findProposal(services, caller, input.id);
       if (!found.ok) return found;
-      const no = whyNotAcceptable(found.value, services.clock.now());
-      if (no !== null) return refuse('CONFLICT', no);
+      const conflict = acceptanceConflict(found.value, services.clock.now());
+      if (conflict !== null) return refuse('CONFLICT', conflict);
       const { steps } = found.value;
       const targets = await loadStepTargets(services, caller, steps);
       if (!targets.ok) return targets;
       const answer = (plan: PlanContext) => ({ body: { plan: planRecordOf(plan) } });
       try {
-        const made = { name: null, onFailure: 'rollback', steps, cognition: cognitionOf(found.value) } as const;
-        return done(answer(await startPlan(services, caller, made, (plan) => idempotent?.toRow(answer(plan)) ?? null)));
+        const newPlan = { name: null, onFailure: 'rollback', steps, cognition: cognitionOf(found.value) } as const;
+        return done(
+          answer(await startPlan(services, caller, newPlan, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
+        );
       } catch (thrown) {
         if (!(thrown instanceof EventFailed)) throw thrown;
-        // Whoever was faster, in another process, decided.
+        // Another process has decided in the meantime.
         const now = await findProposal(services, caller, input.id);
         if (!now.ok || now.value.status === 'pending') throw thrown;
         return refuse('CONFLICT', `The proposal is ${now.value.status} already.`);
@@ -162,11 +165,11 @@ export const acceptProposal = operation({
   },
 });
 
-function whyNotAcceptable(one: Proposal, now: EpochMs): string | null {
+function acceptanceConflict(one: Proposal, now: EpochMs): string | null {
   const status = statusOf(one, now);
   if (status !== 'pending') return `The proposal is ${status} already.`;
-  if (one.phase !== 'done') return 'The sidecar has not spoken yet.';
-  return one.steps.length > 0 ? null : 'There is nothing to do in it.';
+  if (one.phase !== 'done') return 'The sidecar has not responded yet.';
+  return one.steps.length > 0 ? null : 'The proposal has no steps.';
 }
 
 const cognitionOf = ({ id, homeId, deviceId, note }: Proposal) => ({
@@ -176,7 +179,7 @@ const cognitionOf = ({ id, homeId, deviceId, note }: Proposal) => ({
 
 export const refuseProposal = operation({
   name: 'refuseProposal',
-  summary: 'Say no to a proposal; nothing of it is done',
+  summary: 'Refuse a proposal; none of its steps run',
   input: z.strictObject({ id: idOf('proposal'), reason: reason.optional() }),
   output: proposalAnswer,
   role: 'user',
@@ -198,7 +201,7 @@ export const refuseProposal = operation({
       const changes = { status: 'refused', ...(input.reason !== undefined && { reason: input.reason }) } as const;
       const row = idempotent?.toRow(answer({ ...found.value, ...changes }));
       const refused = await store.proposals.change(input.id, changes, row);
-      if (refused === null) return refuse('CONFLICT', 'The proposal is not pending any more.');
+      if (refused === null) return refuse('CONFLICT', 'The proposal is no longer pending.');
       notifyRefused(services, found.value);
       return done(answer(refused));
     });
@@ -210,7 +213,7 @@ function notifyRefused(services: Services, before: Proposal): void {
     notifySidecar(services, before, {
       type: 'interrupted',
       reason: 'CANCELLED',
-      detail: 'Somebody refused the proposal.',
+      detail: 'A user refused the proposal.',
     });
   }
   for (const { id } of before.steps) notifyNodeChange(services, before, id, 'pending', 'skipped');

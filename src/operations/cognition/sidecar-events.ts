@@ -3,7 +3,7 @@ import type { StepStatus } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import type { Services } from '../operation.ts';
 
-// What proposals have to tell whoever thinks; plans tell it themselves.
+// Notifications to the sidecar about proposals; plans send their own.
 
 type EventServices = Pick<Services, 'sidecar' | 'clock'>;
 type ProposalRef = Pick<Proposal, 'id' | 'tenantId' | 'homeId'>;
@@ -11,13 +11,13 @@ type ProposalRef = Pick<Proposal, 'id' | 'tenantId' | 'homeId'>;
 export const notifySidecar = (
   { sidecar, clock }: EventServices,
   { id, tenantId, homeId }: ProposalRef,
-  told: ContextChangeBody,
-): void => sidecar.notify({ contextId: id, tenantId, homeId, at: clock.now(), ...told });
+  change: ContextChangeBody,
+): void => sidecar.notify({ contextId: id, tenantId, homeId, at: clock.now(), ...change });
 
 export const notifyNodeChange = (
   services: EventServices,
-  about: ProposalRef,
+  proposal: ProposalRef,
   nodeId: string,
   from: StepStatus | null,
   to: StepStatus,
-) => notifySidecar(services, about, { type: 'node', nodeId, from, to, commandId: null, error: null });
+) => notifySidecar(services, proposal, { type: 'node', nodeId, from, to, commandId: null, error: null });

@@ -18,7 +18,7 @@ import { validateNode } from './node-validation.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
 import type { WakeTimers } from './wake-timers.ts';
 
-// What a sidecar says. Nothing of it can confirm, accept or cancel, and nothing is believed: whoever thinks may lie.
+// Handlers for the sidecar's requests. All input is untrusted, and none of them can confirm, accept or cancel anything.
 
 const SIDECAR: Principal = { kind: 'system', id: 'sidecar' };
 const MAX_TEXT = 1_000;
@@ -35,39 +35,39 @@ type SidecarEventInput = SidecarEvent extends infer One
     : never
   : never;
 
-export function makeSidecarHandlers(services: Services, alarms: WakeTimers): SidecarHandlers {
+export function makeSidecarHandlers(services: Services, wakeTimers: WakeTimers): SidecarHandlers {
   const { locks, log, clock, store } = services;
 
-  /** In the order of their coming, for each context; never throws. */
-  async function on<T>(
+  /** Runs a handler for an active context: serialized by context, in order of arrival; never throws. */
+  async function handle<T>(
     contextId: Uuid,
-    say: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
+    handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
     if (!isId(contextId)) return unknownContext();
     try {
       return await locks.exclusive(`context:${contextId}`, async () => {
         const found = await findContext(services, contextId);
         if (found === null) return unknownContext();
-        const barred = await cognitionRefusal(services, tenantOfContext(found));
-        if (barred !== null) return { ok: false, refusal: barred };
+        const refusal = await cognitionRefusal(services, tenantOfContext(found));
+        if (refusal !== null) return { ok: false, refusal };
         const active = activeContextOf(services, found);
-        if (active === null) return refuse('CONFLICT', 'What was to be thought about is over.');
-        return say(found, active);
+        if (active === null) return refuse('CONFLICT', 'The context has ended.');
+        return handler(found, active);
       });
     } catch (thrown) {
       return { ok: false, refusal: refusalOf(thrown, log, { request_id: contextId, operation: 'sidecar' }) };
     }
   }
 
-  const tellPlan = (id: Uuid, word: SidecarEventInput) =>
-    sendToActor(services, { kind: 'plan', id }, { ...word, at: clock.now(), by: SIDECAR } as SidecarEvent, undefined, {
-      again: true,
+  const sendToPlan = (id: Uuid, event: SidecarEventInput) =>
+    sendToActor(services, { kind: 'plan', id }, { ...event, at: clock.now(), by: SIDECAR } as SidecarEvent, undefined, {
+      allowNoOp: true,
     });
 
   async function change(id: Uuid, changes: ProposalChanges): Promise<Outcome<Proposal>> {
     const changed = await store.proposals.change(id, changes);
-    if (changed === null) return refuse('CONFLICT', 'What was to be thought about is over.');
-    if (changed.phase !== 'suspended') alarms.clear(id);
+    if (changed === null) return refuse('CONFLICT', 'The context has ended.');
+    if (changed.phase !== 'suspended') wakeTimers.clear(id);
     return done(changed);
   }
 
@@ -75,8 +75,8 @@ export function makeSidecarHandlers(services: Services, alarms: WakeTimers): Sid
     const { id, steps } = proposal;
     const known = steps.find((step) => step.id === node.id);
     if (known && jsonEqual(known as unknown as Json, node as unknown as Json)) return done({ repeat: true });
-    const wrong = nodeError(steps, node, known !== undefined);
-    if (wrong !== null) return refuse('VALIDATION_FAILED', wrong);
+    const error = nodeError(steps, node, known !== undefined);
+    if (error !== null) return refuse('VALIDATION_FAILED', error);
     const changed = await change(id, { steps: [...steps, node], phase: 'thinking' });
     if (!changed.ok) return changed;
     notifyNodeChange(services, proposal, node.id, null, 'pending');
@@ -85,42 +85,42 @@ export function makeSidecarHandlers(services: Services, alarms: WakeTimers): Sid
 
   return {
     propose: (contextId, given) =>
-      on(contextId, async (found, { kind, homeId, deviceId }) => {
+      handle(contextId, async (found, { kind, homeId, deviceId }) => {
         const caller = await authorityOf(services, found);
         if (!caller.ok) return caller;
         const { steps } = 'plan' in found ? found.plan.snapshot.context : found.proposal;
-        const asking = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
-        const node = await validateNode(services, given, asking);
+        const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
+        const node = await validateNode(services, given, scope);
         if (!node.ok) return node;
         if ('proposal' in found) return add(found.proposal, node.value);
-        const told = await tellPlan(contextId, { type: 'node.proposed', node: node.value });
-        return told.ok ? done({ repeat: !told.value.understood }) : told;
+        const reply = await sendToPlan(contextId, { type: 'node.proposed', node: node.value });
+        return reply.ok ? done({ repeat: !reply.value.understood }) : reply;
       }),
 
     suspend: (contextId, { reason, forS }) =>
-      on(contextId, async (found) => {
+      handle(contextId, async (found) => {
         const seconds = forS ?? SUSPENSION_S.default;
         if (!(seconds >= 1 && seconds <= SUSPENSION_S.max)) {
-          return refuse('VALIDATION_FAILED', `A suspension lasts 1 to ${SUSPENSION_S.max} seconds.`);
+          return refuse('VALIDATION_FAILED', `A suspension must last 1 to ${SUSPENSION_S.max} seconds.`);
         }
         const forMs = Math.round(seconds * 1_000);
         if ('plan' in found) {
           return noValue(
-            await tellPlan(contextId, { type: 'cognition.suspended', reason: sanitizeSidecarText(reason), forMs }),
+            await sendToPlan(contextId, { type: 'cognition.suspended', reason: sanitizeSidecarText(reason), forMs }),
           );
         }
         const changed = await change(contextId, { phase: 'suspended' });
-        if (changed.ok) alarms.set(contextId, clock.now() + forMs);
+        if (changed.ok) wakeTimers.set(contextId, clock.now() + forMs);
         return noValue(changed);
       }),
 
     complete: (contextId, { summary, finalState = null }) =>
-      on(contextId, async (found) => {
-        const wrong = finalState === null ? null : finalStateError(finalState);
-        if (wrong !== null) return refuse('VALIDATION_FAILED', wrong);
+      handle(contextId, async (found) => {
+        const error = finalState === null ? null : finalStateError(finalState);
+        if (error !== null) return refuse('VALIDATION_FAILED', error);
         const text = sanitizeSidecarText(summary);
         if ('plan' in found) {
-          return noValue(await tellPlan(contextId, { type: 'cognition.completed', summary: text, finalState }));
+          return noValue(await sendToPlan(contextId, { type: 'cognition.completed', summary: text, finalState }));
         }
         const reason = text === '' ? null : text;
         return noValue(
@@ -129,13 +129,13 @@ export function makeSidecarHandlers(services: Services, alarms: WakeTimers): Sid
       }),
 
     fail: (contextId, { code, detail }) =>
-      on(contextId, async (found) => {
-        const text = sanitizeSidecarText(detail) || 'The sidecar cannot go on, and does not say why.';
+      handle(contextId, async (found) => {
+        const text = sanitizeSidecarText(detail) || 'The sidecar failed without a reason.';
         if ('plan' in found) {
           const error = { code: /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? code : 'SIDECAR_ERROR', detail: text };
-          return noValue(await tellPlan(contextId, { type: 'cognition.failed', error }));
+          return noValue(await sendToPlan(contextId, { type: 'cognition.failed', error }));
         }
-        // Half a thought is nobody's to accept.
+        // An incomplete proposal must not be accepted.
         return noValue(await change(contextId, { phase: 'done', spokenAt: clock.now(), reason: text, steps: [] }));
       }),
   };
@@ -143,11 +143,11 @@ export function makeSidecarHandlers(services: Services, alarms: WakeTimers): Sid
 
 const isId = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
 
-const unknownContext = () => refuse('NOT_FOUND', 'Nothing of this id is to be thought about.');
+const unknownContext = () => refuse('NOT_FOUND', 'No active context with this id.');
 
 const noValue = (outcome: Outcome<unknown>): Outcome<null> => (outcome.ok ? done(null) : outcome);
 
-/** A step needs the authority of whoever asked. What an observation led to has nobody's until somebody accepts it. */
+/** The caller whose permissions apply to a step: the plan's creator. A proposal has none until a user accepts it. */
 async function authorityOf(services: Services, found: ContextSource): Promise<Outcome<Caller>> {
   if ('plan' in found) return loadCreator(services, found.plan.snapshot.context as PlanContext);
   const { tenantId, id } = found.proposal;
@@ -158,8 +158,8 @@ async function authorityOf(services: Services, found: ContextSource): Promise<Ou
 }
 
 function nodeError(steps: readonly StepInput[], node: StepInput, isTaken: boolean): string | null {
-  if (isTaken) return `There is another node '${node.id}' already.`;
-  if (steps.length >= MAX_STEPS) return `A plan has ${MAX_STEPS} steps at most.`;
+  if (isTaken) return `A different node '${node.id}' exists already.`;
+  if (steps.length >= MAX_STEPS) return `A plan may have at most ${MAX_STEPS} steps.`;
   const [error] = graphErrors([...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn })));
   return error === undefined ? null : `depends_on ${error.message}`;
 }
@@ -172,7 +172,7 @@ function finalStateError(finalState: JsonObject): string | null {
 
 const INVISIBLE = new RegExp(INVISIBLE_CHARACTER.source, 'gv');
 
-/** A sidecar's sentence, for people to read: whatever it holds, it is text, and not too long. */
+/** Sanitizes a sidecar's text for people: well-formed, without invisible characters, at most `MAX_TEXT` characters. */
 const sanitizeSidecarText = (text: string): string =>
   Array.from(
     text

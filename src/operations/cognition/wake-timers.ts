@@ -5,8 +5,8 @@ import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 const POLL_MS: Milliseconds = 1_000;
 
 /**
- * When contexts that nothing else wakes are to be thought about again. Kept in memory alone: after a restart every context is
- * told anew.
+ * Timers that end the suspension of proposals; plans have their own timers. In memory only: after a restart, `opened`
+ * is sent again for every context.
  */
 export class WakeTimers {
   private readonly due = new Map<Uuid, EpochMs>();
@@ -14,9 +14,9 @@ export class WakeTimers {
   private readonly clock: Clock;
   private readonly onDue: (id: Uuid) => void;
 
-  constructor(clock: Clock, ring: (id: Uuid) => void) {
+  constructor(clock: Clock, onDue: (id: Uuid) => void) {
     this.clock = clock;
-    this.onDue = ring;
+    this.onDue = onDue;
   }
 
   set(id: Uuid, at: EpochMs): void {

@@ -1,4 +1,4 @@
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { ContextInput } from '../../domain/cognition.ts';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
@@ -12,20 +12,20 @@ import { belongsTo, type CommittedDevice, isRevoked } from '../devices/device-vi
 import type { Services } from '../operation.ts';
 import { MAX_WORLD_DEVICES, type World, type WorldDevice, type WorldQuery } from './contract.ts';
 
-// What whoever thinks gets to see: the devices that a context may reach, and what is remembered.
+// The sidecar's view of a tenant: the devices in reach of a context, and memories.
 
 const PAGE = 200;
-/** Names of rooms; a room has the name that it was made with. */
+/** Cached room names; rooms cannot be renamed. */
 const MAX_ROOM_NAMES = 10_000;
 
 export interface WorldReader extends SizeReporter {
-  load(asked: WorldQuery): Promise<World>;
+  load(query: WorldQuery): Promise<World>;
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
 }
 
 export type ContextReach = Pick<ContextInput, 'kind' | 'homeId' | 'deviceId'>;
 
-/** Whether this context may do something with this device: others do not exist for it. */
+/** Whether this device is in reach of this context; other devices are answered as missing. */
 export const inReach = ({ kind, homeId, deviceId }: ContextReach, { id, homeId: home }: DeviceContext): boolean =>
   kind === 'device' ? id === deviceId : homeId === null || home === homeId;
 
@@ -44,7 +44,7 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
     return names;
   }
 
-  /** By the list, which knows where a device stands; what it is comes from its committed state. */
+  /** Ids from the device list, which can filter by home; the data comes from the committed state. */
   async function idsOf({ tenantId, homeId, deviceId }: WorldQuery): Promise<Uuid[]> {
     if (deviceId) return [deviceId];
     const ids: Uuid[] = [];
@@ -60,9 +60,9 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
 
   return {
     sizes: () => ({ room_names: rooms.size }),
-    async load(asked) {
-      const { tenantId, homeId } = asked;
-      const ids = await idsOf(asked);
+    async load(query) {
+      const { tenantId, homeId } = query;
+      const ids = await idsOf(query);
       const read = await actors.readAll<DeviceContext>('device', ids);
       const devices = ids.flatMap((id) => {
         const device = read.get(id);
@@ -95,7 +95,7 @@ function worldDeviceOf(
   return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, manifest };
 }
 
-// What a device reported is replaced and never changed, so that of many devices only those that said something new are hashed.
+// State objects are immutable and replaced on change, so only states that changed are hashed again.
 const hashes = new WeakMap<JsonObject, string>();
 
 function hashOf(state: JsonObject): string {
@@ -106,17 +106,17 @@ function hashOf(state: JsonObject): string {
   return hash;
 }
 
-/** How long others may wait while states are hashed. */
+/** Maximum time to block the event loop while hashing states. */
 const YIELD_AFTER_MS: Milliseconds = 5;
 
-/** A manifest stands for itself by its version, and a state by its hash: they are long. */
+/** A manifest is represented by its version and a state by its hash, to keep the input short. */
 async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
   const lines: Json[] = [];
   let from = performance.now();
   for (const { manifest, room, state, ...rest } of devices) {
     lines.push({ ...rest, room: room && { ...room }, state: hashOf(state), manifest: manifest?.version ?? 0 });
     if (performance.now() - from < YIELD_AFTER_MS) continue;
-    await turn();
+    await yieldToEventLoop();
     from = performance.now();
   }
   return payloadHash(lines);
@@ -124,7 +124,7 @@ async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
 
 const MAX_MEMORIES = { preference: 100, routine: 100, observation: 50 } as const;
 
-/** What is remembered, bounded. */
+/** The tenant's memories for the sidecar, bounded by kind. */
 export async function memoriesOf(
   { store, clock }: Pick<Services, 'store' | 'clock'>,
   tenantId: Uuid,

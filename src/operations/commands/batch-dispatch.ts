@@ -17,11 +17,12 @@ import {
 } from './command-request.ts';
 import { earlyRefusal, loadTargets, readTenant } from './gateway-facts.ts';
 
-// One request for many devices: every target passes the gateway on its own, and one that fails fails alone.
+// One command for many devices: every target passes the gateway separately, and a failed target does not affect the
+// others.
 
 export const MAX_TARGETS = 500;
 
-/** What became of one target. */
+/** The result for one target. */
 export const targetResult = z.object({
   device_id: z.string(),
   success: z.boolean(),
@@ -30,7 +31,7 @@ export const targetResult = z.object({
   status: z.enum(['dispatched', 'rejected', 'dry_run_required']).optional(),
   dry_run_token: z.uuid().optional(),
   expires_at: isoTime.optional(),
-  error: z.string().optional().meta({ description: 'A sentence' }),
+  error: z.string().optional().meta({ description: 'Reason of the refusal, in one sentence' }),
   code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
 });
 export type TargetResult = z.infer<typeof targetResult>;
@@ -59,25 +60,25 @@ export async function groupDeviceIds(
 const checkTargetCount = (ids: Uuid[]): Outcome<Uuid[]> =>
   ids.length <= MAX_TARGETS
     ? done(ids)
-    : refuse('VALIDATION_FAILED', `${ids.length} devices are more than the ${MAX_TARGETS} that one request may have.`);
+    : refuse('VALIDATION_FAILED', `${ids.length} devices exceed the maximum of ${MAX_TARGETS} targets of one request.`);
 
 /**
- * Commands every target side by side. With an idempotency key their ids are kept before anything happens: a repeat of
- * a request that was cut off finds the commands that exist and makes the missing ones under the ids they were to have.
+ * Commands all targets concurrently. With an idempotency key, the ids of all commands are stored first: a repeat of an
+ * interrupted request finds the existing commands and creates the missing ones with their reserved ids.
  */
 export async function commandTargets(
   services: Services,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
-  wish: CommandInput,
+  input: CommandInput,
   targetIds: () => Promise<Outcome<string[]>>,
 ): Promise<Outcome<TargetResult[]>> {
   const resumed = idempotent?.reserved ? z.array(reservedIds).parse(idempotent.reserved) : null;
   const ids = resumed === null ? await targetIds() : done(resumed.map(({ device_id }) => device_id));
   if (!ids.ok) return ids;
-  const plans = resumed ?? ids.value.map((id) => reserveIds(services, id));
-  if (resumed === null) await idempotent?.reserve(plans);
+  const reserved = resumed ?? ids.value.map((id) => reserveIds(services, id));
+  if (resumed === null) await idempotent?.reserve(reserved);
 
-  const [tenant, targets, made, release] = await Promise.all([
+  const [tenant, targets, existing, release] = await Promise.all([
     readTenant(services, caller),
     loadTargets(
       services,
@@ -85,66 +86,66 @@ export async function commandTargets(
       ids.value.filter((id) => isUuid(id)),
     ),
     findExisting(services, resumed ?? []),
-    findRequestedRelease(services, caller, wish),
+    findRequestedRelease(services, caller, input),
   ]);
   const missing = earlyRefusal(services, tenant, null) ?? {
     code: 'NOT_FOUND' as const,
     detail: notFoundDetails.device,
   };
-  const tries = await Promise.allSettled(
-    plans.map(async (plan): Promise<TargetResult> => {
-      const target = targets.get(plan.device_id);
-      if (target === undefined) return failedResult(plan.device_id, missing.code, missing.detail);
-      const asked: CommandRequest = { tenant, target, input: wish, ids: plan, release };
-      return targetResultOf(made.get(plan.command_id) ?? (await createOrFind(services, caller, asked)), asked);
+  const attempts = await Promise.allSettled(
+    reserved.map(async (own): Promise<TargetResult> => {
+      const target = targets.get(own.device_id);
+      if (target === undefined) return failedResult(own.device_id, missing.code, missing.detail);
+      const request: CommandRequest = { tenant, target, input, ids: own, release };
+      return targetResultOf(existing.get(own.command_id) ?? (await createOrFind(services, caller, request)), request);
     }),
   );
-  const faults = tries.flatMap((tried) => (tried.status === 'rejected' ? [tried.reason] : []));
-  // A repeat of the request may still find the store back: nothing is final that a fault of the moment left out.
-  const passing = faults.find(isTransientFault);
-  if (passing !== undefined && (idempotent !== null || faults.length === plans.length))
-    throw combineUnknownCommits(passing, faults);
+  const faults = attempts.flatMap((attempt) => (attempt.status === 'rejected' ? [attempt.reason] : []));
+  // A repeat may succeed once the store answers: a transient fault must not become part of the stored answer.
+  const transient = faults.find(isTransientFault);
+  if (transient !== undefined && (idempotent !== null || faults.length === reserved.length))
+    throw combineUnknownCommits(transient, faults);
   return done(
-    tries.map((tried, index) =>
-      tried.status === 'fulfilled'
-        ? tried.value
-        : faultResult(services, plans[index] as ReservedIds, tried.reason, caller),
+    attempts.map((attempt, index) =>
+      attempt.status === 'fulfilled'
+        ? attempt.value
+        : faultResult(services, reserved[index] as ReservedIds, attempt.reason, caller),
     ),
   );
 }
 
-/** An earlier try may commit the command after `madeBefore` has looked. */
-async function createOrFind(services: Services, caller: Caller, asked: CommandRequest): Promise<CommandContext> {
+/** An earlier attempt may commit the command after `findExisting` has read. */
+async function createOrFind(services: Services, caller: Caller, request: CommandRequest): Promise<CommandContext> {
   try {
-    return await requestCommand(services, caller, asked);
+    return await requestCommand(services, caller, request);
   } catch (fault) {
-    const { command_id: id } = asked.ids;
-    const found = fault instanceof ActorExists ? (await findExisting(services, [asked.ids])).get(id) : undefined;
+    const { command_id: id } = request.ids;
+    const found = fault instanceof ActorExists ? (await findExisting(services, [request.ids])).get(id) : undefined;
     if (found === undefined) throw fault;
     return found;
   }
 }
 
-/** The commands of an earlier try, by id. */
+/** The commands created by an earlier attempt, by id. */
 async function findExisting(
   { actors }: Pick<Services, 'actors'>,
-  plans: readonly ReservedIds[],
+  reserved: readonly ReservedIds[],
 ): Promise<Map<Uuid, CommandContext>> {
-  const ids = plans.map(({ command_id }) => command_id);
+  const ids = reserved.map(({ command_id }) => command_id);
   const found = await actors.readAll<CommandContext>('command', ids);
   return new Map([...found].map(([id, { snapshot }]) => [id, snapshot.context]));
 }
 
-function targetResultOf(command: CommandContext, asked: CommandRequest): TargetResult {
+function targetResultOf(command: CommandContext, request: CommandRequest): TargetResult {
   const { id, messageId, confirmation, deviceId: device_id, delivery, refusal } = command;
   if (refusal !== null) {
     const { code, detail } = refusal;
     return { ...failedResult(device_id, code, detail), command_id: id, status: 'rejected' };
   }
   if (confirmation === null && delivery === null) {
-    // Only a repeat after a crash finds it so: its dry run is over.
+    // Only a repeat after a crash gets here: the dry run has ended.
     return {
-      ...failedResult(device_id, 'CONFIRMATION_FAILED', `The command is ${command.status} by now.`),
+      ...failedResult(device_id, 'CONFIRMATION_FAILED', `The command is ${command.status} already.`),
       command_id: id,
     };
   }
@@ -156,7 +157,7 @@ function targetResultOf(command: CommandContext, asked: CommandRequest): TargetR
     success: confirmation.asked,
     command_id: id,
     status: 'dry_run_required',
-    dry_run_token: asked.ids.dry_run_token,
+    dry_run_token: request.ids.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
     ...(!confirmation.asked && { error: confirmation.reason }),
     code: 'DRY_RUN_REQUIRED',
@@ -173,17 +174,17 @@ const failedResult = (device_id: string, code: RefusalCode, error: string): Targ
 const isTransientFault = (fault: unknown): boolean =>
   fault instanceof StoreUnavailable || fault instanceof CommitUnknown || fault instanceof Overloaded;
 
-/** `fault`, or, where commits of any target are in flight, one that ends with the last of them. */
+/** `fault`, or a `CommitUnknown` that ends with the last commit in flight, if there is one. */
 function combineUnknownCommits(fault: unknown, faults: readonly unknown[]): unknown {
   const open = faults.flatMap((one) => (one instanceof CommitUnknown && one.ended !== null ? [one.ended] : []));
   if (open.length === 0) return fault;
-  return new CommitUnknown('the outcome of some targets is not known', { ended: Promise.all(open).then(() => {}) });
+  return new CommitUnknown('commit outcome of some targets unknown', { ended: Promise.all(open).then(() => {}) });
 }
 
-function faultResult({ log }: Services, plan: ReservedIds, fault: unknown, caller: Caller): TargetResult {
+function faultResult({ log }: Services, ids: ReservedIds, fault: unknown, caller: Caller): TargetResult {
   if (fault instanceof Overloaded)
-    return failedResult(plan.device_id, 'OVERLOADED', 'Too much is waiting here; try again.');
-  if (isTransientFault(fault)) return failedResult(plan.device_id, 'STORE_UNAVAILABLE', 'The store did not answer.');
-  log.error({ request_id: caller.requestId, command_id: plan.command_id, err: fault }, 'a target of a batch failed');
-  return failedResult(plan.device_id, 'GATEWAY_ERROR', 'Something went wrong on our side.');
+    return failedResult(ids.device_id, 'OVERLOADED', 'The service is overloaded. Try again later.');
+  if (isTransientFault(fault)) return failedResult(ids.device_id, 'STORE_UNAVAILABLE', 'The store did not answer.');
+  log.error({ request_id: caller.requestId, command_id: ids.command_id, err: fault }, 'batch target failed');
+  return failedResult(ids.device_id, 'GATEWAY_ERROR', 'Internal error.');
 }

@@ -15,7 +15,7 @@ import { commandFields } from './command-request.ts';
 const results = z.object({ results: z.array(targetResult.meta({ id: 'TargetResult' })) }).meta({ id: 'TargetResults' });
 type Results = Answer<z.infer<typeof results>>;
 
-async function answered(entries: Promise<Outcome<TargetResult[]>>): Promise<Outcome<Results>> {
+async function resultsAnswer(entries: Promise<Outcome<TargetResult[]>>): Promise<Outcome<Results>> {
   const all = await entries;
   return all.ok ? done({ body: { results: all.value } }) : all;
 }
@@ -23,11 +23,11 @@ async function answered(entries: Promise<Outcome<TargetResult[]>>): Promise<Outc
 const deviceIds = z
   .array(z.string().min(1).max(64).toLowerCase())
   .min(1)
-  .refine((ids) => new Set(ids).size <= MAX_TARGETS, `names more than ${MAX_TARGETS} devices`);
+  .refine((ids) => new Set(ids).size <= MAX_TARGETS, `must not have more than ${MAX_TARGETS} devices`);
 
 export const commandDevices = operation({
   name: 'commandDevices',
-  summary: `Command up to ${MAX_TARGETS} devices at once; each one is answered for on its own`,
+  summary: `Command up to ${MAX_TARGETS} devices at once; the answer has one result per device`,
   input: z.strictObject({ device_ids: deviceIds, ...commandFields }),
   output: results,
   role: 'user',
@@ -36,8 +36,8 @@ export const commandDevices = operation({
   audit: 'journal',
   example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
   run(services, call) {
-    const { device_ids, ...wish } = call.input;
-    return answered(commandTargets(services, call, wish, async () => done([...new Set(device_ids)])));
+    const { device_ids, ...input } = call.input;
+    return resultsAnswer(commandTargets(services, call, input, async () => done([...new Set(device_ids)])));
   },
 });
 
@@ -57,9 +57,9 @@ export const commandRoom = operation({
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
   run(services, call) {
-    const { roomId, capability, ...wish } = call.input;
-    return answered(
-      commandTargets(services, call, wish, () => roomDeviceIds(services, call.caller, roomId, capability)),
+    const { roomId, capability, ...input } = call.input;
+    return resultsAnswer(
+      commandTargets(services, call, input, () => roomDeviceIds(services, call.caller, roomId, capability)),
     );
   },
 });
@@ -76,7 +76,7 @@ export const commandGroup = operation({
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'turn_off' } },
   run(services, call) {
-    const { groupSlug, ...wish } = call.input;
-    return answered(commandTargets(services, call, wish, () => groupDeviceIds(services, call.caller, groupSlug)));
+    const { groupSlug, ...input } = call.input;
+    return resultsAnswer(commandTargets(services, call, input, () => groupDeviceIds(services, call.caller, groupSlug)));
   },
 });

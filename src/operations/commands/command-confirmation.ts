@@ -16,8 +16,8 @@ import {
   type Target,
 } from './gateway-facts.ts';
 
-// How a waiting command is confirmed, whether with its token or from the inbox. That it may be is decided in the command's
-// machine, by the policy as it is now; what stands here beside that keeps stored answers from whom the policy refuses.
+// Confirmation of a waiting command, with its token or from the inbox. The command's machine decides by the current
+// policy; the policy check here only keeps stored answers from refused callers.
 
 export interface ConfirmationRequest {
   tenant: CommittedTenant;
@@ -27,7 +27,9 @@ export interface ConfirmationRequest {
   tokenHash: string | null;
 }
 
-/** The tenant and the device of a command to be confirmed; those of a revoked device were cancelled, which is said. */
+/**
+ * The tenant and the device of a command to be confirmed. Refuses for a revoked device, whose commands were cancelled.
+ */
 export async function loadConfirmationTarget(
   services: Services,
   caller: Caller,
@@ -35,8 +37,8 @@ export async function loadConfirmationTarget(
 ): Promise<Outcome<Pick<ConfirmationRequest, 'tenant' | 'target'>>> {
   const tenant = await readTenant(services, caller);
   const target = await loadTarget(services, caller, deviceId);
-  const barred = earlyRefusal(services, tenant, target.ok ? target.value.device : null);
-  if (barred !== null) return { ok: false, refusal: barred };
+  const refusal = earlyRefusal(services, tenant, target.ok ? target.value.device : null);
+  if (refusal !== null) return { ok: false, refusal };
   return target.ok ? done({ tenant, target: target.value }) : target;
 }
 
@@ -47,35 +49,35 @@ export async function sendConfirmation(
 ): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
   const { id, messageId, action, params } = command.snapshot.context;
   const release = await findRequestedRelease(services, caller, { action, params });
-  // Looked at last: a policy that was changed while the command was looked up counts already.
-  const newest = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
+  // Read last, so that a policy changed during the lookups above applies.
+  const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),
     by: caller.principal,
     tokenHash,
-    policy: newest.snapshot.context.policy,
-    facts: gatewayFacts(services, newest, target, { action, params, dryRun: false, confirmed: true, release }),
+    policy: current.snapshot.context.policy,
+    facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
   };
   const answer = { body: { success: true as const, command_id: id, message_id: messageId } };
-  const asked = await sendToActor(services, command.ref, event, () => idempotent?.toRow(answer));
-  return asked.ok ? done(answer) : asked;
+  const reply = await sendToActor(services, command.ref, event, () => idempotent?.toRow(answer));
+  return reply.ok ? done(answer) : reply;
 }
 
 /**
- * What the policy says of the confirmer, for a command that `asker` asked for; without one what it says of them whatever the
- * command is.
+ * Checks the policy for this confirmer and a command requested by `requester`; without `requester`, checks only what
+ * applies to every command.
  */
 export function checkConfirmPolicy(
   { snapshot }: CommittedTenant,
   { principal }: Caller,
-  asker = SYSTEM,
+  requester = SYSTEM,
 ): Outcome<null> {
-  const allowed = mayConfirm(snapshot.context.policy, asker, principal, { inbox: true });
+  const allowed = mayConfirm(snapshot.context.policy, requester, principal, { inbox: true });
   return allowed.ok ? done(null) : allowed;
 }
 
-/** Whether who asked for a command may confirm it too, as the policy is now. */
+/** Whether the requester of a command may also confirm it, by the current policy. */
 export const mayConfirmOwn = async (services: Pick<Services, 'actors'>, caller: Caller): Promise<boolean> =>
   checkConfirmPolicy(await readTenant(services, caller), caller, caller.principal).ok;

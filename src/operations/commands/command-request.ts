@@ -13,27 +13,35 @@ import type { IdempotencyRow } from '../../store/contract.ts';
 import type { Caller, Services } from '../operation.ts';
 import { type CommittedTenant, type GatewayServices, gatewayFacts, type Target } from './gateway-facts.ts';
 
-// How one command is asked for, whatever names its targets.
+// Creation of one command: input, reserved ids and request event, shared by single commands, batches and plans.
 
-/** What a request for a command says beside its targets. */
+/** Members of a command request, except its targets. */
 export const commandFields = {
   action: requestedActionName,
-  // A refused command is kept too, so what no schema would take is not even asked.
+  // Refused commands are stored too, so oversized parameters are rejected before a command exists.
   params: jsonObject.refine((params) => jsonBytes(params) <= MAX_PARAMS_BYTES, 'is too large').optional(),
-  dry_run: z.boolean().optional().meta({ description: 'Check and preview; nothing is sent until it is confirmed' }),
+  dry_run: z
+    .boolean()
+    .optional()
+    .meta({ description: 'Check and preview only; nothing is sent until it is confirmed' }),
   ttl_s: ttlSeconds
     .optional()
-    .meta({ description: 'Seconds it may wait to be written; default 60, CRITICAL at most 300' }),
-  timeout_s: timeoutSeconds.optional().meta({ description: 'Seconds from the first write to the final word; 30' }),
+    .meta({
+      description:
+        'Seconds until the command must be written to the device; default 60, at most 300 for CRITICAL actions',
+    }),
+  timeout_s: timeoutSeconds
+    .optional()
+    .meta({ description: 'Seconds from the first write to the final acknowledgement; default 30' }),
 };
 export type CommandInput = z.infer<z.ZodObject<typeof commandFields>>;
 
-/** The answer where a command is sent, at once or with its confirmation. */
+/** The answer for a dispatched command, at once or after its confirmation. */
 export const dispatchedBody = z
   .object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() })
   .meta({ id: 'Dispatched' });
 
-/** What a command is made with: a repeat of its request makes it again with the same. */
+/** The ids of a new command; a repeat of its request uses the same ones. */
 export const reservedIds = z.object({
   device_id: z.string(),
   command_id: z.uuid(),
@@ -49,7 +57,7 @@ export const reserveIds = ({ newId }: Pick<Services, 'newId'>, deviceId: string)
   dry_run_token: randomUUID(),
 });
 
-/** The only form in which a dry-run token is kept. */
+/** The stored form of a dry-run token. */
 export const hashToken = (token: string): string => hash('sha256', token.toLowerCase());
 
 export interface CommandRequest {
@@ -57,37 +65,37 @@ export interface CommandRequest {
   target: Target;
   input: CommandInput;
   ids: ReservedIds;
-  /** What `releaseNamed` answers for the wish, once for all its targets. */
+  /** Result of `findRequestedRelease` for the input, shared by all targets. */
   release: FirmwareRelease | null;
-  /** Of a plan's command. */
+  /** Set for a plan's command. */
   plan?: PlanOrigin;
   approval?: Approval;
 }
 
 /**
- * Makes the command and has the gateway judge it; resolves when that is durable, with the command as committed. `row` is
- * asked for the stored answer of an idempotent request, which is kept in the same commit.
+ * Creates the command and has the gateway judge it; resolves with the committed command when it is durable. `row`
+ * returns the stored answer of an idempotent request, which is written in the same commit.
  */
 export async function requestCommand(
   services: Services,
   caller: Caller,
-  asked: CommandRequest,
+  request: CommandRequest,
   row: (command: CommandContext) => IdempotencyRow | null = () => null,
 ): Promise<CommandContext> {
-  const event = requestEvent(services, caller, asked);
-  const reply = await services.actors.create({ kind: 'command', id: asked.ids.command_id }, event, {
+  const event = requestEvent(services, caller, request);
+  const reply = await services.actors.create({ kind: 'command', id: request.ids.command_id }, event, {
     idempotency: ({ snapshot }) => row(snapshot.context as CommandContext),
   });
   return reply.snapshot.context as CommandContext;
 }
 
-/** The event that makes a command, with the facts as they are now. */
+/** The event that creates a command, with the current gateway facts. */
 export function requestEvent(
   services: GatewayServices & Pick<Services, 'clock'>,
   caller: Caller,
-  asked: CommandRequest,
+  request: CommandRequest,
 ): Extract<CommandEvent, { type: 'request' }> {
-  const { tenant, target, input, ids, plan = null, approval } = asked;
+  const { tenant, target, input, ids, plan = null, approval } = request;
   const { context: device } = target.device.snapshot;
   const params = input.params ?? {};
   return {
@@ -106,7 +114,7 @@ export function requestEvent(
       ...(input.ttl_s !== undefined && { ttlS: input.ttl_s }),
       ...(input.timeout_s !== undefined && { timeoutS: input.timeout_s }),
     },
-    facts: factsOf(services, asked),
+    facts: factsOf(services, request),
     session: target.session,
     confirmation: {
       tokenHash: hashToken(ids.dry_run_token),
@@ -117,8 +125,11 @@ export function requestEvent(
   };
 }
 
-/** The request and the operation stand in the journal; the command itself is read and written too often for them. */
-export const stripRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
+/**
+ * Drops request id and operation from the stored requester: the journal has them, and the command is read and written
+ * often.
+ */
+export const stripRequest = ({ requestId: _, operation: __, ...rest }: Principal): Principal => rest;
 
 const factsOf = (services: GatewayServices, { tenant, target, input, release }: CommandRequest) =>
   gatewayFacts(services, tenant, target, {
@@ -135,15 +146,13 @@ export function previewOf({ device, manifest }: Target, action: string, params: 
   return capability ? preview(capability, state, params) : { current: state, expected: null, changes: null };
 }
 
-/**
- * Why the gateway refused a command, in full: the command itself keeps code and sentence, not the list of fields.
- */
-export function fullRefusal(services: Services, command: CommandContext, asked: CommandRequest): Refusal {
-  const kept = command.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
-  const verdict = judge(factsOf(services, asked));
+/** The gateway's refusal with its field errors: the command itself stores only code and detail. */
+export function fullRefusal(services: Services, command: CommandContext, request: CommandRequest): Refusal {
+  const stored = command.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
+  const verdict = judge(factsOf(services, request));
   const limits =
     verdict.kind === 'refused'
       ? verdict
-      : dispatchLimits(verdict.capability.safetyClass, asked.input.ttl_s, asked.input.timeout_s);
-  return 'refusal' in limits && limits.refusal.code === kept.code ? limits.refusal : kept;
+      : dispatchLimits(verdict.capability.safetyClass, request.input.ttl_s, request.input.timeout_s);
+  return 'refusal' in limits && limits.refusal.code === stored.code ? limits.refusal : stored;
 }

@@ -12,14 +12,14 @@ import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 
-// Commands as answers show them.
+// Commands in answers.
 
-/** More than any life of a command leaves: words that changed nothing are counted up to a bound. */
+/** More than any command has: acknowledgements without effect are recorded only up to a bound. */
 const MAX_JOURNAL = 1_000;
 
 export type CommittedCommand = Committed<CommandContext>;
 
-/** The caller's command; refuses alike what is missing and what is another tenant's. */
+/** The caller's command. The same refusal for a missing command and for another tenant's. */
 export async function findCommand(
   { actors }: Pick<Services, 'actors'>,
   caller: Caller,
@@ -31,10 +31,10 @@ export async function findCommand(
   return done(command);
 }
 
-/** One principal, one word: the user's id whatever token or key they came with, the device's, or the service's name. */
+/** The id of a principal: the user's, whatever token or key was used, the device's, or the service's name. */
 export const principalId = (principal: Principal): string => principal.id;
 
-/** What confirming would do, by the device's state when it was asked for. */
+/** The expected effect of the command, from the device's state at the time of the request. */
 export const previewBody = z.object({
   current: jsonObject,
   expected: jsonObject.nullable(),
@@ -53,7 +53,7 @@ const historyEntry = z.object({
 
 export const listCommands = operation({
   name: 'listCommands',
-  summary: "A device's commands, refused ones too, newest first",
+  summary: "List a device's commands, including refused ones, newest first",
   input: z.strictObject({ deviceId: idOf('device'), ...paging }),
   output: z.object({ commands: z.array(historyEntry.meta({ id: 'CommandEntry' })), next_cursor: nextCursor }),
   role: 'user',
@@ -109,7 +109,7 @@ const commandRecord = historyEntry
 
 export const getCommand = operation({
   name: 'getCommand',
-  summary: 'A command with its verification and the timeline of its states',
+  summary: 'Show a command with its verification and the timeline of its statuses',
   input: z.strictObject({ id: idOf('command') }),
   output: z.object({ command: commandRecord }),
   role: 'user',
@@ -155,7 +155,7 @@ function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry
   };
 }
 
-/** Every change of the status, oldest first; what moved the verification alone is not in it. */
+/** Every change of the status, oldest first, without changes of the verification. */
 function timelineOf(context: CommandContext, journal: readonly JournalEntry[]): z.infer<typeof timelineEntry>[] {
   const { requestedAt, requestedBy } = context;
   const timeline: z.infer<typeof timelineEntry>[] = [

@@ -20,7 +20,7 @@ import {
 import { cancelledBody, findCommand, previewBody } from './command-view.ts';
 import { earlyRefusal, loadTarget, readTenant, targetFromMemory } from './gateway-facts.ts';
 
-/** The specification's own shape; HTTP's 409 adds `code` and `request_id`. */
+/** The specification's shape; HTTP's 409 adds `code` and `request_id`. */
 const dryRunRequired = z.object({
   status: z.literal('dry_run_required'),
   reason: z.string(),
@@ -36,13 +36,16 @@ type CommandAnswer = Answer<z.infer<typeof commandAnswer>>;
 
 export const commandDevice = operation({
   name: 'commandDevice',
-  summary: 'Command a device; a critical action is answered with a dry run to confirm',
+  summary: 'Command a device; a critical action is answered with a dry run that must be confirmed',
   input: z.strictObject({ deviceId: idOf('device'), ...commandFields }),
   output: commandAnswer,
   responses: {
     202: { when: 'The command is dispatched', body: dispatchedBody },
-    200: { when: 'The dry run that was asked for', body: dryRunRequired.meta({ id: 'DryRun' }) },
-    409: { when: 'A critical action, to be confirmed with this token', body: conflict.meta({ id: 'DryRunRequired' }) },
+    200: { when: 'The requested dry run', body: dryRunRequired.meta({ id: 'DryRun' }) },
+    409: {
+      when: 'A critical action that must be confirmed with this token',
+      body: conflict.meta({ id: 'DryRunRequired' }),
+    },
   },
   role: 'user',
   scope: 'execute:commands',
@@ -60,46 +63,46 @@ export const commandDevice = operation({
   ],
   example: { input: { action: 'set_brightness', params: { level: 40 } } },
   async run(services, { input, caller, idempotent }) {
-    const { deviceId, ...wish } = input;
+    const { deviceId, ...fields } = input;
     const tenant = await readTenant(services, caller);
     const target =
       targetFromMemory(services, services.actors, caller, deviceId) ?? (await loadTarget(services, caller, deviceId));
     if (!target.ok) return { ok: false, refusal: earlyRefusal(services, tenant, null) ?? target.refusal };
-    const release = await findRequestedRelease(services, caller, wish);
-    const asked: CommandRequest = {
+    const release = await findRequestedRelease(services, caller, fields);
+    const request: CommandRequest = {
       tenant,
       target: target.value,
-      input: wish,
+      input: fields,
       ids: reserveIds(services, deviceId),
       release,
     };
-    const answer = (command: CommandContext) => answerTo(services, command, asked);
+    const answer = (command: CommandContext) => answerTo(services, command, request);
     try {
-      const command = await requestCommand(services, caller, asked, (decided) => {
+      const command = await requestCommand(services, caller, request, (command) => {
         if (idempotent === null) return null;
-        const answered = answer(decided);
-        return answered.ok ? idempotent.toRow(answered.value) : null;
+        const decided = answer(command);
+        return decided.ok ? idempotent.toRow(decided.value) : null;
       });
       return answer(command);
     } catch (fault) {
       if (!(fault instanceof EventFailed)) throw fault;
-      services.log.error({ request_id: caller.requestId, device_id: deviceId, err: fault }, 'the gateway failed');
+      services.log.error({ request_id: caller.requestId, device_id: deviceId, err: fault }, 'safety gateway failed');
       return refuse('GATEWAY_ERROR', 'The safety gateway failed; nothing was sent.');
     }
   },
 });
 
-/** 202, or the dry run with 200 where the client asked for one and 409 where it did not; or why it was refused. */
-function answerTo(services: Services, command: CommandContext, asked: CommandRequest): Outcome<CommandAnswer> {
+/** 202 for a dispatched command, the dry run with 200 if the client requested it and 409 otherwise, or the refusal. */
+function answerTo(services: Services, command: CommandContext, request: CommandRequest): Outcome<CommandAnswer> {
   const { confirmation, refusal } = command;
-  if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, asked) };
+  if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, request) };
   if (confirmation === null) {
     return done({ body: { success: true, command_id: command.id, message_id: command.messageId } });
   }
   const body = {
     status: 'dry_run_required' as const,
     reason: confirmation.reason,
-    dry_run_token: asked.ids.dry_run_token,
+    dry_run_token: request.ids.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
     command_id: command.id,
     preview: confirmation.preview as z.infer<typeof previewBody>,
@@ -107,12 +110,12 @@ function answerTo(services: Services, command: CommandContext, asked: CommandReq
   return done({ status: confirmation.asked ? 200 : 409, body });
 }
 
-// Whatever is wrong with it is a confirmation that failed, not a request that is not valid (contract §5).
+// An invalid token is CONFIRMATION_FAILED, not VALIDATION_FAILED, so its format is not checked here (contract §5).
 const token = z.string();
 
 const confirmBase = {
   name: 'confirmCommand',
-  summary: 'Confirm what a dry run showed, with its token',
+  summary: 'Confirm a dry run with its token',
   output: dispatchedBody,
   role: 'user',
   scope: 'execute:commands',
@@ -141,23 +144,23 @@ export const confirmCommand = operation({
     })
     .refine((given) => (given.dry_run_token ?? given.token) === (given.token ?? given.dry_run_token), {
       path: ['token'],
-      message: 'is another one than dry_run_token',
+      message: 'differs from dry_run_token',
     }),
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async run(services, call) {
     const { input, caller } = call;
-    const around = await loadConfirmationTarget(services, caller, input.deviceId);
-    if (!around.ok) return around;
-    const hashed = hashToken(input.dry_run_token ?? input.token ?? '');
-    const found = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
+    const context = await loadConfirmationTarget(services, caller, input.deviceId);
+    if (!context.ok) return context;
+    const tokenHash = hashToken(input.dry_run_token ?? input.token ?? '');
+    const found = await services.store.commands.byToken(tenantOf(caller), input.deviceId, tokenHash);
     const command = found === null ? null : await findCommand(services, caller, found.id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
-    return sendConfirmation(services, call, { ...around.value, command: command.value, tokenHash: hashed });
+    return sendConfirmation(services, call, { ...context.value, command: command.value, tokenHash });
   },
 });
 
-/** The same for wires on which a token alone may come, without the device that it is for. */
+/** The same for protocols that may send the token without the device id. */
 export const confirmByToken = operation({
   ...confirmBase,
   input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional() }),
@@ -174,7 +177,7 @@ export const confirmByToken = operation({
 
 export const cancelCommand = operation({
   name: 'cancelCommand',
-  summary: 'Cancel a command that is not written yet',
+  summary: 'Cancel a command that has not been written to the device yet',
   input: z.strictObject({ id: idOf('command'), reason: reason.optional() }),
   output: cancelledBody,
   role: 'user',
@@ -183,7 +186,7 @@ export const cancelCommand = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
-  example: { input: { reason: 'Not needed any more' } },
+  example: { input: { reason: 'No longer needed' } },
   async run(services, { input, caller, idempotent }) {
     const found = await findCommand(services, caller, input.id);
     if (!found.ok) return found;
@@ -194,7 +197,7 @@ export const cancelCommand = operation({
       ...(input.reason !== undefined && { reason: input.reason }),
     };
     const answer = { body: { status: 'cancelled' as const, command_id: input.id } };
-    const asked = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
-    return asked.ok ? done(answer) : asked;
+    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
+    return reply.ok ? done(answer) : reply;
   },
 });

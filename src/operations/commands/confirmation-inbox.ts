@@ -11,7 +11,7 @@ import { dispatchedBody } from './command-request.ts';
 import { cancelledBody, findCommand, previewBody, principalId } from './command-view.ts';
 import { readTenant } from './gateway-facts.ts';
 
-// The inbox: what waits for a confirmation, and the answers to it. It needs no token; identity and policy decide.
+// The confirmation inbox: lists, approves and refuses waiting commands. It needs no token; identity and policy decide.
 
 const confirmation = z
   .object({
@@ -19,14 +19,14 @@ const confirmation = z
     device_id: z.uuid(),
     action: z.string(),
     params: jsonObject,
-    reason: z.string().meta({ description: 'Why it waits' }),
+    reason: z.string().meta({ description: 'Why a confirmation is required' }),
     preview: previewBody,
-    requested_by: z.string().meta({ description: 'The id of the user' }),
+    requested_by: z.string().meta({ description: 'The id of the requesting user' }),
     requested_at: isoTime,
     expires_at: isoTime,
-    plan_id: z.uuid().optional().meta({ description: 'Of the plan that it is a step of' }),
+    plan_id: z.uuid().optional().meta({ description: 'The plan that the command is a step of' }),
     compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
-      description: 'What would undo it, where that is critical: the approval covers both, for this plan, once',
+      description: 'The compensation of the step, if it is critical: the approval covers both, for this plan, once',
     }),
   })
   .meta({ id: 'Confirmation' });
@@ -34,7 +34,7 @@ type Entry = z.infer<typeof confirmation>;
 
 export const listConfirmations = operation({
   name: 'listConfirmations',
-  summary: 'The commands that wait for a confirmation, newest first',
+  summary: 'List the commands that wait for a confirmation, newest first',
   input: z.strictObject({ ...paging }),
   output: z.object({ confirmations: z.array(confirmation), next_cursor: nextCursor }),
   role: 'user',
@@ -53,7 +53,7 @@ export const listConfirmations = operation({
 });
 
 function entryOf({ context }: StoredActor): Entry {
-  // Of a row that an older version wrote there is no origin.
+  // Rows written by an older version have no origin.
   const command = context as unknown as Omit<CommandContext, 'origin'> & Partial<Pick<CommandContext, 'origin'>>;
   const plan = command.origin?.plan ?? null;
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
@@ -75,7 +75,7 @@ function entryOf({ context }: StoredActor): Entry {
 
 export const approveConfirmation = operation({
   name: 'approveConfirmation',
-  summary: "Confirm a waiting command without its token, where the tenant's policy lets you",
+  summary: "Confirm a waiting command without its token, if the tenant's policy allows it",
   input: z.strictObject({ command_id: idOf('command') }),
   output: dispatchedBody,
   role: 'user',
@@ -102,15 +102,15 @@ export const approveConfirmation = operation({
     const { input, caller } = call;
     const command = await findCommand(services, caller, input.command_id);
     if (!command.ok) return command;
-    const around = await loadConfirmationTarget(services, caller, command.value.snapshot.context.deviceId);
-    if (!around.ok) return around;
-    return sendConfirmation(services, call, { ...around.value, command: command.value, tokenHash: null });
+    const context = await loadConfirmationTarget(services, caller, command.value.snapshot.context.deviceId);
+    if (!context.ok) return context;
+    return sendConfirmation(services, call, { ...context.value, command: command.value, tokenHash: null });
   },
 });
 
 export const refuseConfirmation = operation({
   name: 'refuseConfirmation',
-  summary: 'Say no to a waiting command; whoever may approve one at all may refuse it',
+  summary: 'Refuse a waiting command; requires the same role and scope as approving it',
   input: z.strictObject({ command_id: idOf('command'), reason: reason.optional() }),
   output: cancelledBody,
   role: 'user',
@@ -119,7 +119,7 @@ export const refuseConfirmation = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
-  example: { input: { reason: 'Nobody is at home.' } },
+  example: { input: { reason: 'The house is empty.' } },
   async run(services, { input: { command_id, reason }, caller, idempotent }) {
     const found = await findCommand(services, caller, command_id);
     if (!found.ok) return found;
@@ -130,7 +130,7 @@ export const refuseConfirmation = operation({
       ...(reason !== undefined && { reason }),
     };
     const answer = { body: { status: 'cancelled' as const, command_id } };
-    const asked = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
-    return asked.ok ? done(answer) : asked;
+    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
+    return reply.ok ? done(answer) : reply;
   },
 });

@@ -13,9 +13,9 @@ import { firmwareFacts, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
 import { notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
-// What the gateway judges a command by. For what is live in memory nothing here asks the store.
+// Facts for the safety gateway. Actors that are live in memory are read without a query.
 
-/** A device with what it can do and whether it listens. */
+/** A device with its manifest and its subscribed session, if any. */
 export interface Target {
   device: CommittedDevice;
   manifest: Manifest | null;
@@ -31,17 +31,17 @@ export async function readTenant({ actors }: Pick<Services, 'actors'>, caller: C
   return tenant;
 }
 
-/** What the gateway judges by beside the tenant and the target, as it is at that moment. */
+/** Services that supply the gateway's other facts: flags, firmware, and committed actor state. */
 export type GatewayServices = Pick<Services, 'flags' | 'artifacts'> & { actors: BatchView };
 
-/** The same as `targetOf` where memory tells; undefined where the store has to be asked. */
+/** Like `loadTarget`, from memory only; undefined on a miss. */
 export function targetFromMemory(
   services: Pick<Services, 'manifests' | 'sessions'>,
-  turn: BatchView,
+  batch: BatchView,
   caller: Caller,
   deviceId: Uuid,
 ): Outcome<Target> | undefined {
-  const device = turn.peek<DeviceContext>({ kind: 'device', id: deviceId });
+  const device = batch.peek<DeviceContext>({ kind: 'device', id: deviceId });
   if (device === undefined) return undefined;
   if (!belongsTo(device, tenantOf(caller))) return notFound('device');
   const manifest = services.manifests.peek(device.snapshot.context);
@@ -52,12 +52,12 @@ export async function loadTarget(services: Services, caller: Caller, deviceId: U
   const found = await findDevice(services, caller, deviceId);
   if (!found.ok) return found;
   const { context } = found.value.snapshot;
-  const kept = services.manifests.peek(context);
-  const manifest = kept !== undefined ? kept : ((await services.manifests.load([context])).get(deviceId) ?? null);
+  const cached = services.manifests.peek(context);
+  const manifest = cached !== undefined ? cached : ((await services.manifests.load([context])).get(deviceId) ?? null);
   return done(makeTarget(services, found.value, manifest));
 }
 
-/** Those of the devices that are the caller's, with at most one query for devices and one for manifests. */
+/** The targets among these ids that belong to the caller, with at most one query for devices and one for manifests. */
 export async function loadTargets(
   services: Services,
   caller: Caller,
@@ -80,7 +80,7 @@ function makeTarget(
   return { device, manifest, session: session?.subscribed ? { sessionId: session.sessionId } : null };
 }
 
-/** What the gateway is asked about; `release` is what `releaseNamed` answers for its action and parameters. */
+/** The command that the gateway judges; `release` is the result of `findRequestedRelease` for it. */
 export interface GatewayInput {
   action: string;
   params: JsonObject;
@@ -95,7 +95,7 @@ export function gatewayFacts(
   { device: found, manifest }: Target,
   { action, params, dryRun, confirmed, release }: GatewayInput,
 ): GatewayFacts {
-  // Who was suspended or revoked while the store was asked for the rest is not commanded any more.
+  // Reads tenant and device again: either may have been suspended or revoked during the queries.
   const tenant = services.actors.peek<TenantContext>(known.ref) ?? known;
   const device = services.actors.peek<DeviceContext>(found.ref) ?? found;
   return {
@@ -112,8 +112,8 @@ export function gatewayFacts(
 }
 
 /**
- * What the gateway refuses before it comes to what a device can do; `device` is null where the tenant has no such one. A
- * missing device is no command, so that nobody else would keep to the order of the flags.
+ * The gateway's refusal before it checks the manifest, or null; `device` is null if the tenant has none with this id. A
+ * missing device never becomes a command, so this keeps the order in which flags and device are checked.
  */
 export function earlyRefusal(
   services: Pick<Services, 'flags'>,

@@ -8,15 +8,15 @@ import { readTenant } from './gateway-facts.ts';
 
 const confirmBy = z.enum(confirmers).meta({
   description:
-    '`requester`: anybody with the role who holds the token, or who finds it in the inbox. `another_principal`: not the ' +
-    'user who asked, whatever key or token they come with. `person`: a cookie session or a user’s token, never a key ' +
-    'and nothing that came through `/mcp`',
+    '`requester`: any user with the role, with the token or from the inbox. `another_principal`: any user except the ' +
+    'requester, whatever key or token is used. `person`: only a cookie session or a user’s token; not an API key, and ' +
+    'not through `/mcp`',
 });
 const confirmTtl = z
   .int()
   .min(MIN_CONFIRM_TTL_S)
   .max(MAX_CONFIRM_TTL_S)
-  .meta({ description: 'Seconds a confirmation can be given in; those already asked for keep their deadline' });
+  .meta({ description: 'Seconds to confirm a command; waiting commands keep their deadline' });
 
 const policy = z.object({ confirm_by: confirmBy, confirm_ttl_s: confirmTtl }).meta({ id: 'SafetyPolicy' });
 const answer = z.object({ policy });
@@ -25,7 +25,7 @@ const EXAMPLE = { policy: { confirm_by: 'another_principal' as const, confirm_tt
 
 export const getPolicy = operation({
   name: 'getPolicy',
-  summary: 'Who may confirm critical commands, and for how long',
+  summary: 'Show who may confirm critical commands, and within what time',
   input: z.strictObject({}),
   output: answer,
   role: 'admin',
@@ -40,7 +40,7 @@ export const getPolicy = operation({
 
 export const updatePolicy = operation({
   name: 'updatePolicy',
-  summary: 'Change who may confirm, also what waits already; what is left out stays',
+  summary: 'Change who may confirm critical commands, including waiting ones; omitted members are unchanged',
   input: z.strictObject({ confirm_by: confirmBy.optional(), confirm_ttl_s: confirmTtl.optional() }),
   output: answer,
   role: 'admin',
@@ -59,10 +59,10 @@ export const updatePolicy = operation({
         ...(confirm_ttl_s !== undefined && { confirm_ttl_s }),
       },
     };
-    const asked = await sendToActor(services, { kind: 'tenant', id: tenantOf(caller) }, event, undefined, {
-      again: true,
+    const reply = await sendToActor(services, { kind: 'tenant', id: tenantOf(caller) }, event, undefined, {
+      allowNoOp: true,
     });
-    if (!asked.ok) return asked;
-    return done({ body: { policy: (asked.value.snapshot.context as TenantContext).policy } });
+    if (!reply.ok) return reply;
+    return done({ body: { policy: (reply.value.snapshot.context as TenantContext).policy } });
   },
 });

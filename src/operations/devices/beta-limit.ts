@@ -1,7 +1,7 @@
 import { type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Services } from '../operation.ts';
 
-/** Runs what makes one more device active, unless the service has as many as `BETA_DEVICE_LIMIT` allows. */
+/** Activates one more device, unless the number of active devices has reached `BETA_DEVICE_LIMIT`. */
 export function withinBetaLimit<T>(
   { locks, settings, store }: Pick<Services, 'locks' | 'settings' | 'store'>,
   activate: () => Promise<Outcome<T>>,
@@ -10,6 +10,6 @@ export function withinBetaLimit<T>(
   if (limit === 0) return activate();
   return locks.exclusive('beta-limit', async () => {
     if ((await store.devices.countActive()) < limit) return activate();
-    return refuse('BETA_LIMIT_REACHED', 'The service has as many active devices as the beta allows.');
+    return refuse('BETA_LIMIT_REACHED', 'The service has reached its limit of active devices for the beta.');
   });
 }

@@ -7,8 +7,8 @@ import { belongsTo, type CommittedDevice, deviceRecord, deviceRecordsOf } from '
 import { getDevice } from './devices.ts';
 import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from './manifests.ts';
 
-// What other things name by its id, many at once and in no order, for wires that show it inside them. Each needs what the
-// operation needs that shows it alone; what is missing, or another tenant's, is left out.
+// Bulk lookups by id, unordered, for protocols that embed related records. Each requires the role and scope of the
+// operation that shows a single record; ids that are missing or belong to another tenant are left out.
 
 const MAX_IDS = 10_000;
 const ids = z.array(z.uuid()).max(MAX_IDS);
@@ -40,7 +40,7 @@ export const findDevices = operation({
 
 export const findManifests = operation({
   ...readLike(getManifest),
-  summary: 'What several devices can do',
+  summary: 'Show the manifests of several devices',
   input: z.strictObject({ ids }),
   output: z.object({ manifests: z.array(manifestRecord) }),
   async run(services, { input, caller }) {

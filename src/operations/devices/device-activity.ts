@@ -8,9 +8,9 @@ import { findDevice } from './device-view.ts';
 const message = z.object({
   at: isoTime,
   channel: z.enum(deviceChannels),
-  sequence_number: z.int().nullable().meta({ description: 'Null where the envelope was none' }),
+  sequence_number: z.int().nullable().meta({ description: 'Null if the envelope was malformed' }),
   outcome: z.enum(['accepted', 'repeated', 'refused']).meta({
-    description: 'A `repeated` message was accepted before, and changed nothing',
+    description: 'A `repeated` message had been accepted before and changed nothing',
   }),
   code: z.enum(messageRefusalCodes).nullable().meta({ description: 'Why it was refused' }),
 });
@@ -18,13 +18,15 @@ const message = z.object({
 const activity = z
   .object({
     device_id: z.uuid(),
-    since: isoTime.meta({ description: 'When this process began to listen: what was said before is not known' }),
+    since: isoTime.meta({
+      description: 'Start of the log, when this process started; earlier messages are not included',
+    }),
     state_at: isoTime.nullable().meta({ description: 'When the state was last reported' }),
     properties: z
       .record(z.string(), isoTime)
-      .meta({ description: 'When each property of the state was last reported, as far as it was since then' }),
-    messages: z.array(message).meta({ description: 'The last 20, newest first; never what they said' }),
-    refused: z.int().meta({ description: 'Messages refused in all its life; a few seconds behind' }),
+      .meta({ description: 'When each property of the state was last reported, if it was since then' }),
+    messages: z.array(message).meta({ description: 'The last 20 messages, newest first, without their content' }),
+    refused: z.int().meta({ description: 'Number of refused messages since registration; updated every few seconds' }),
   })
   .meta({ id: 'DeviceActivity' });
 
@@ -32,7 +34,7 @@ const AT = '2026-03-01T12:00:00.000Z';
 
 export const getDeviceActivity = operation({
   name: 'getDeviceActivity',
-  summary: 'What a device said lately: the time of each property, its last messages, and which of them were refused',
+  summary: 'Show the recent activity of a device: when each property was reported, the latest messages, and refusals',
   input: z.strictObject({ id: idOf('device') }),
   output: z.object({ activity }),
   role: 'user',
@@ -57,13 +59,13 @@ export const getDeviceActivity = operation({
     const { id, tenantId, reported, state } = found.value.snapshot.context;
     const { deviceActivity, store } = services;
     const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
-    const speaker = { tenantId, deviceId: id };
-    const times = deviceActivity.propertyTimes(speaker);
+    const ref = { tenantId, deviceId: id };
+    const times = deviceActivity.propertyTimes(ref);
     const named = Object.keys(state).flatMap((name) => {
       const at = times.get(name);
       return at === undefined ? [] : [[name, iso(at)]];
     });
-    const messages = deviceActivity.messages(speaker).map(({ at, channel, sequence, refusal, duplicate }) => ({
+    const messages = deviceActivity.messages(ref).map(({ at, channel, sequence, refusal, duplicate }) => ({
       ...{ at: iso(at), channel, sequence_number: sequence },
       outcome: refusal !== null ? ('refused' as const) : duplicate ? ('repeated' as const) : ('accepted' as const),
       code: refusal,

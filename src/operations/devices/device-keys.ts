@@ -22,39 +22,39 @@ import { type CommittedDevice, findDevice, isRevoked } from './device-view.ts';
 
 const GRACE_MS = 24 * 60 * 60 * 1000;
 
-/** A key that a device made itself. */
+/** The public key of a key pair that the device generated. */
 export const publicKey = z
   .string()
   .refine(isPublicKey, 'must be an Ed25519 public key: 32 raw bytes in base64url')
-  .meta({ description: 'Ed25519, 32 raw bytes, base64url: the device made its own key' });
+  .meta({ description: 'Ed25519, 32 raw bytes, base64url, of a key pair that the device generated' });
 
 /**
- * A key of the device and, where the service made it, the secret that leaves the service once. HMAC secrets are kept
- * sealed and bound to their place; of an Ed25519 key the service keeps the public half alone.
+ * A new key of the device and, if the service generated it, the secret, which is shown once. HMAC secrets are stored
+ * sealed, bound to device and key version; of an Ed25519 key only the public half is stored.
  */
 export function generateKey(
   { seal, clock }: Pick<Services, 'seal' | 'clock'>,
   deviceId: Uuid,
   keyVersion: number,
-  asked: { alg: SigningAlg; publicKey: string | undefined },
+  requested: { alg: SigningAlg; publicKey: string | undefined },
 ): { key: DeviceKeyRow; secret: string | null } {
-  const made = { keyVersion, signingAlg: asked.alg, sealedSecret: null, publicKey: null, createdAt: clock.now() };
-  if (asked.publicKey !== undefined) {
-    return { key: { ...made, signingAlg: 'ed25519', publicKey: asked.publicKey }, secret: null };
+  const base = { keyVersion, signingAlg: requested.alg, sealedSecret: null, publicKey: null, createdAt: clock.now() };
+  if (requested.publicKey !== undefined) {
+    return { key: { ...base, signingAlg: 'ed25519', publicKey: requested.publicKey }, secret: null };
   }
   const secret = newDeviceSecret();
-  const kept =
-    asked.alg === 'ed25519'
+  const material =
+    requested.alg === 'ed25519'
       ? { publicKey: publicKeyFromSeed(secret) }
       : { sealedSecret: seal(secret, `device:${deviceId}:${keyVersion}`) };
-  return { key: { ...made, ...kept }, secret };
+  return { key: { ...base, ...material }, secret };
 }
 
-const newSecret = z.string().nullable().meta({ description: 'Shown once; null where the device made its own key' });
+const newSecret = z.string().nullable().meta({ description: 'Shown once; null if the device generated its key' });
 
 /**
- * Runs a change of the device's keys. Stored answers that hold a secret of it are dropped before, and one change at a
- * time makes its own: none survives that shows a secret of the past.
+ * Runs a change of the device's keys under its lock. Stored idempotency answers with a secret of the device are dropped
+ * first, so none outlives the key that it shows.
  */
 async function withKeyLock<T>(
   services: Services,
@@ -75,7 +75,10 @@ interface NewKeyBody {
   key_version: number;
 }
 
-/** A new key by the event that `eventOf` makes of it. Without a public key of the device's the algorithm stays. */
+/**
+ * Creates the next key and sends the event that `eventOf` builds from it. Without a `public_key` the algorithm is
+ * unchanged.
+ */
 async function rekey<Body extends NewKeyBody>(
   services: Services,
   device: CommittedDevice,
@@ -89,13 +92,13 @@ async function rekey<Body extends NewKeyBody>(
     publicKey: input.public_key,
   });
   const answer = { body: bodyOf({ device_id: input.id, new_secret: secret, key_version: key.keyVersion }) };
-  const asked = await sendToActor(services, device.ref, eventOf(key), () => idempotent?.toRow(answer, input.id));
-  return asked.ok ? done(answer) : asked;
+  const reply = await sendToActor(services, device.ref, eventOf(key), () => idempotent?.toRow(answer, input.id));
+  return reply.ok ? done(answer) : reply;
 }
 
 export const rotateSecret = operation({
   name: 'rotateSecret',
-  summary: 'Give a device a new key; the one before verifies for 24 hours more',
+  summary: 'Rotate the key of a device; the previous key stays valid for 24 hours',
   input: z.strictObject({ id: idOf('device'), public_key: publicKey.optional() }),
   output: z.object({ device_id: z.uuid(), new_secret: newSecret, key_version: z.int() }),
   role: 'admin',
@@ -103,7 +106,7 @@ export const rotateSecret = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
-  // A device with a key of its own sends a public key; of the others nothing is asked.
+  // `public_key` is required only from devices that generate their keys.
   example: { input: {} },
   run(services, call) {
     const { principal: by } = call.caller;
@@ -116,9 +119,9 @@ export const rotateSecret = operation({
 });
 
 /**
- * Cancels the open commands of a revoked device; nothing new can be requested of it meanwhile. After an outage or a crash the
- * message of the revocation can still be undelivered. It would cancel these commands later, but from its reinstatement on the
- * device could receive them first.
+ * Cancels the open commands of a revoked device; no new ones can be requested during it. After an outage or a crash,
+ * the message of the revocation may still be undelivered. It would cancel these commands later, but a reinstated device
+ * could receive them first.
  */
 async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<Outcome<null>> {
   const { actors, clock, log, store } = services;
@@ -134,8 +137,8 @@ async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<O
       },
     );
   const open = await store.commands.open(deviceId);
-  const taken = await Promise.all(open.map(cancel));
-  const quarantined = open.filter((_, at) => !taken[at]);
+  const cancelled = await Promise.all(open.map(cancel));
+  const quarantined = open.filter((_, index) => !cancelled[index]);
   const [first] = quarantined;
   if (first === undefined) return done(null);
   const release = `POST /v1/actors/command/${first}/release`;
@@ -152,7 +155,7 @@ async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<O
 
 export const reinstateDevice = operation({
   name: 'reinstateDevice',
-  summary: 'Take a revoked device back, with a new key',
+  summary: 'Reinstate a revoked device with a new key',
   input: z.strictObject({ id: idOf('device'), reason, public_key: publicKey.optional() }),
   output: z.object({
     device_id: z.uuid(),
@@ -165,7 +168,7 @@ export const reinstateDevice = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
-  example: { input: { reason: 'Found behind the shelf' } },
+  example: { input: { reason: 'Found in storage' } },
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
@@ -182,7 +185,7 @@ export const reinstateDevice = operation({
 
 export const revokeDevice = operation({
   name: 'revokeDevice',
-  summary: 'Shut a device out: its session ends, its keys are dead, its commands are closed',
+  summary: 'Revoke a device: its session ends, its keys become invalid, its open commands are cancelled',
   input: z.strictObject({ id: idOf('device'), reason: reason.optional() }),
   output: z.object({ device_id: z.uuid(), status: z.literal('revoked') }),
   role: 'admin',
@@ -191,18 +194,19 @@ export const revokeDevice = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
-  example: { input: { reason: 'Lost on the way' } },
+  example: { input: { reason: 'Lost in transit' } },
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
     const answer = { body: { device_id: call.input.id, status: 'revoked' as const } };
     return withKeyLock(services, call, async (device) => {
       const event: DeviceEvent = { type: 'revoke', at: services.clock.now(), by, ...(reason && { reason }) };
-      const asked = await sendToActor(services, device.ref, event, () => call.idempotent?.toRow(answer), {
-        again: true,
+      const reply = await sendToActor(services, device.ref, event, () => call.idempotent?.toRow(answer), {
+        allowNoOp: true,
       });
-      if (!asked.ok) return asked;
-      await asked.value.messagesDelivered.catch(() => {}); // its commands are closed when the caller hears, or as soon as they can be
+      if (!reply.ok) return reply;
+      // The commands are cancelled before the answer, or else as soon as the messages can be delivered.
+      await reply.value.messagesDelivered.catch(() => {});
       return done(answer);
     });
   },
@@ -221,7 +225,7 @@ const keyEntry = z
 
 export const keyHistory = operation({
   name: 'keyHistory',
-  summary: "List a device's keys with their lives, newest first",
+  summary: "List a device's keys with their status and times, newest first",
   input: z.strictObject({ id: idOf('device') }),
   output: z.object({ device_id: z.uuid(), keys: z.array(keyEntry) }),
   role: 'admin',
@@ -241,13 +245,13 @@ export const keyHistory = operation({
 });
 
 function entryOf(key: StoredDeviceKey, lastUsedAt: EpochMs | null, now: EpochMs): z.infer<typeof keyEntry> {
-  const over = key.status === 'grace' && key.graceUntil !== null && key.graceUntil <= now;
+  const graceEnded = key.status === 'grace' && key.graceUntil !== null && key.graceUntil <= now;
   return {
     key_version: key.keyVersion,
     signing_alg: key.signingAlg,
     created_at: iso(key.createdAt),
     grace_until: key.graceUntil === null ? null : iso(key.graceUntil),
     last_used_at: lastUsedAt === null ? null : iso(lastUsedAt),
-    status: over ? 'retired' : key.status,
+    status: graceEnded ? 'retired' : key.status,
   };
 }

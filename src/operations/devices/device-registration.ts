@@ -10,7 +10,7 @@ import { type Answer, type Call, operation, type Services, tenantOf } from '../o
 import { withinBetaLimit } from './beta-limit.ts';
 import { generateKey, publicKey } from './device-keys.ts';
 
-/** The first number that a device signs with (contract §4). */
+/** The first sequence number of a device (contract §4). */
 const INITIAL_SEQUENCE = 1;
 
 const fields = z
@@ -25,7 +25,7 @@ const fields = z
   })
   .refine(({ signing_alg, public_key }) => signing_alg === 'ed25519' || public_key === undefined, {
     path: ['public_key'],
-    message: 'needs signing_alg ed25519',
+    message: 'requires signing_alg ed25519',
   });
 
 const output = z.object({
@@ -36,19 +36,19 @@ const output = z.object({
   device_secret: z
     .string()
     .nullable()
-    .meta({ description: '32 bytes, base64url; shown once. Null where the device made its own key' }),
+    .meta({ description: '32 bytes, base64url; shown once. Null if the device generated its key' }),
   initial_sequence: z.int(),
   home_id: z.uuid(),
   room_id: z.uuid().nullable(),
   key_version: z.int(),
   signing_alg: z.enum(signingAlgs),
   mqtt_url: z.string(),
-  cloud_public_keys: z.array(z.string()).meta({ description: 'Ed25519 keys that sign what Ed25519 devices receive' }),
+  cloud_public_keys: z.array(z.string()).meta({ description: 'Ed25519 keys that sign messages to Ed25519 devices' }),
 });
 
 export const registerDevice = operation({
   name: 'registerDevice',
-  summary: 'Register a device and give it its key',
+  summary: 'Register a device and issue its key',
   input: fields,
   output,
   role: 'admin',
@@ -78,8 +78,8 @@ async function register(
   const { actors, manifests, newId, settings } = services;
   const id = newId();
   const tenantId = tenantOf(caller);
-  const asked = { alg: input.signing_alg, publicKey: input.public_key };
-  const { key, secret } = generateKey(services, id, 1, asked);
+  const requestedKey = { alg: input.signing_alg, publicKey: input.public_key };
+  const { key, secret } = generateKey(services, id, 1, requestedKey);
   const manifest = automaticManifest({ deviceId: id, tenantId, deviceType: input.device_type });
   const event: DeviceEvent = {
     type: 'register',

@@ -10,7 +10,7 @@ import type { DeviceRow } from '../../store/contract.ts';
 import { iso, isoTime, notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
-// A device as answers show it, and what other operations read from its committed state.
+// Devices in answers, and what other operations read from a device's committed state.
 
 export type CommittedDevice = Committed<DeviceContext>;
 
@@ -24,7 +24,7 @@ const entryFields = {
   revoked: z.boolean(),
 };
 
-/** An entry of the list: the specification's fields, and what a list of devices is looked through for. */
+/** An entry of the list: the specification's fields, plus name and online, which people look for. */
 export const deviceEntry = z
   .object({ ...entryFields, name: z.string().nullable(), online: z.boolean() })
   .meta({ id: 'DeviceEntry' });
@@ -61,7 +61,7 @@ export function deviceEntryOf(row: DeviceRow, sessions: DeviceSessions): z.infer
 
 type DeviceRecord = z.infer<typeof deviceRecord>;
 
-/** The whole record; what was heard of it lately is not in its committed state (architecture: heartbeats). */
+/** The full record. Last seen and battery are not in the committed state (see heartbeats in ARCHITECTURE.md). */
 export async function deviceRecordOf(
   services: Pick<Services, 'store' | 'sessions'>,
   device: CommittedDevice,
@@ -70,20 +70,20 @@ export async function deviceRecordOf(
   return record as DeviceRecord;
 }
 
-/** Those of several devices, in their order, with one question to the store. */
+/** The records of several devices, in order, with one query. */
 export async function deviceRecordsOf(
   { store, sessions }: Pick<Services, 'store' | 'sessions'>,
   devices: readonly CommittedDevice[],
 ): Promise<DeviceRecord[]> {
   if (devices.length === 0) return [];
-  const heard = await store.devices.lastSeen(devices.map(({ ref }) => ref.id));
-  return devices.map((device) => recordWith(sessions, device, heard.get(device.ref.id)));
+  const seen = await store.devices.lastSeen(devices.map(({ ref }) => ref.id));
+  return devices.map((device) => recordWith(sessions, device, seen.get(device.ref.id)));
 }
 
 function recordWith(
   sessions: DeviceSessions,
   device: CommittedDevice,
-  heard: { lastSeen: EpochMs | null; battery: number | null } | undefined,
+  seen: { lastSeen: EpochMs | null; battery: number | null } | undefined,
 ): DeviceRecord {
   const { context } = device.snapshot;
   return {
@@ -92,14 +92,14 @@ function recordWith(
     home_id: context.homeId,
     room_id: context.roomId,
     firmware: context.firmware,
-    last_seen: time(sessions.lastSeen(context.id) ?? heard?.lastSeen),
+    last_seen: time(sessions.lastSeen(context.id) ?? seen?.lastSeen),
     revoked: isRevoked(device),
     name: context.name,
     metadata: context.metadata,
     online: isOnline(device.snapshot),
     state: context.state,
     state_version: context.stateVersion,
-    battery: sessions.battery(context.id) ?? heard?.battery ?? null,
+    battery: sessions.battery(context.id) ?? seen?.battery ?? null,
     key_version: context.keyVersion,
     signing_alg: context.signingAlg,
     manifest_version: context.manifestVersion === 0 ? null : context.manifestVersion,
@@ -115,11 +115,11 @@ export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrat
 export const isKeyReplaced = ({ snapshot }: CommittedDevice, keyVersion: number): boolean =>
   hasKeyEnded(snapshot.context, keyVersion);
 
-/** Whether the tenant has this device: a deleted one is nobody's. */
+/** Whether the tenant has this device; a deleted one belongs to no tenant. */
 export const belongsTo = (device: CommittedDevice, tenantId: Uuid): boolean =>
   device.snapshot.context.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
 
-/** The caller's device, from memory where it is live; refuses alike what is missing and what is another tenant's. */
+/** The caller's device, from memory if it is live. The same refusal for a missing device and for another tenant's. */
 export async function findDevice({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {
   const ref = { kind: 'device', id } as const;
   const device = actors.peek<DeviceContext>(ref) ?? (await actors.read<DeviceContext>(ref));

@@ -13,20 +13,20 @@ const deviceBody = z.object({ device: deviceRecord });
 
 const filterId = z.uuid().toLowerCase().optional();
 const filterFields = z.strictObject({
-  home_id: filterId.meta({ description: 'Only those of this home' }),
-  room_id: filterId.meta({ description: 'Only those in this room' }),
-  device_type: z.string().min(1).max(64).optional().meta({ description: 'Only those of this type' }),
-  online: z.boolean().optional().meta({ description: 'Only those that are there now, or that are not' }),
-  revoked: z.boolean().optional().meta({ description: 'Only revoked ones, or only others' }),
+  home_id: filterId.meta({ description: 'Only devices of this home' }),
+  room_id: filterId.meta({ description: 'Only devices in this room' }),
+  device_type: z.string().min(1).max(64).optional().meta({ description: 'Only devices of this type' }),
+  online: z.boolean().optional().meta({ description: 'Only online devices, or only offline ones' }),
+  revoked: z.boolean().optional().meta({ description: 'Only revoked devices, or only others' }),
 });
 
 export const listDevices = operation({
   name: 'listDevices',
-  summary: "List the tenant's devices, revoked ones too, newest first",
+  summary: "List the tenant's devices, including revoked ones, newest first",
   input: filterFields.extend(paging),
   output: z.object({
     devices: z.array(deviceEntry),
-    count: z.int().meta({ description: "All of the tenant's devices, whatever the filters" }),
+    count: z.int().meta({ description: 'Number of all devices of the tenant, regardless of filters' }),
     next_cursor: nextCursor,
   }),
   role: 'user',
@@ -95,7 +95,7 @@ export const patchDevice = operation({
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
   example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
   run(services, call) {
-    // Two that move one device look at its place one after the other, or a room could end up outside its home.
+    // Moves of one device are serialized; otherwise it could end up in a room of another home.
     return withPlacementLock(services, tenantOf(call.caller), () =>
       services.locks.exclusive(`device:${call.input.id}`, () => patch(services, call)),
     );
@@ -108,24 +108,24 @@ async function patch(
 ): Promise<Outcome<Answer<z.infer<typeof deviceBody>>>> {
   const found = await findDevice(services, caller, input.id);
   if (!found.ok) return found;
-  const place = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context);
-  if (!place.ok) return place;
+  const placement = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context);
+  if (!placement.ok) return placement;
   const event: DeviceEvent = {
     type: 'patch',
     at: services.clock.now(),
     by: caller.principal,
     changes: {
-      ...place.value,
+      ...placement.value,
       ...(input.name !== undefined && { name: input.name }),
       ...(input.metadata !== undefined && { metadata: input.metadata }),
     },
   };
   if (Object.keys(event.changes).length > 0) {
-    const asked = await sendToActor(services, found.value.ref, event);
-    if (!asked.ok) return asked;
+    const reply = await sendToActor(services, found.value.ref, event);
+    if (!reply.ok) return reply;
   }
-  const now = await findDevice(services, caller, input.id);
-  return now.ok ? done({ body: { device: await deviceRecordOf(services, now.value) } }) : now;
+  const patched = await findDevice(services, caller, input.id);
+  return patched.ok ? done({ body: { device: await deviceRecordOf(services, patched.value) } }) : patched;
 }
 
 export const deleteDevice = operation({
@@ -142,8 +142,8 @@ export const deleteDevice = operation({
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
     const event: DeviceEvent = { type: 'delete', at: services.clock.now(), by: caller.principal };
-    const asked = await sendToActor(services, found.value.ref, event);
-    if (!asked.ok) return asked;
+    const reply = await sendToActor(services, found.value.ref, event);
+    if (!reply.ok) return reply;
     services.manifests.delete(input.id);
     return done({ body: null });
   },

@@ -41,7 +41,7 @@ export function manifestRecordOf({ own: _, ...record }: Manifest): ManifestRecor
 
 export const listCapabilities = operation({
   name: 'listCapabilities',
-  summary: 'The global registry: every action the service knows',
+  summary: 'List the capability registry: every action that the service knows',
   input: z.strictObject({}),
   output: z.object({ capabilities: z.array(capability) }),
   role: 'viewer',
@@ -54,7 +54,7 @@ export const listCapabilities = operation({
 
 export const listCategories = operation({
   name: 'listCategories',
-  summary: 'The categories of devices, with the names of their actions',
+  summary: 'List the device categories with the names of their actions',
   input: z.strictObject({}),
   output: z.object({ categories: z.record(z.string(), z.array(z.string())) }),
   role: 'viewer',
@@ -67,7 +67,7 @@ export const listCategories = operation({
 
 export const getManifest = operation({
   name: 'getManifest',
-  summary: 'What a device can do',
+  summary: 'Show the capability manifest of a device',
   input: z.strictObject({ deviceId: idOf('device') }),
   output: manifestRecord,
   role: 'viewer',
@@ -87,7 +87,7 @@ const singing = { action: 'sing', description: 'Sing a song', expectedState: { s
 
 export const registerManifest = operation({
   name: 'registerManifest',
-  summary: 'Give a device its first manifest of its own',
+  summary: 'Register a manifest for a device, replacing its automatic one',
   input: manifestBody.extend({ deviceId: idOf('device') }),
   output: manifestRecord,
   role: 'admin',
@@ -110,7 +110,7 @@ export const registerManifest = operation({
 
 export const updateManifest = operation({
   name: 'updateManifest',
-  summary: "Replace a device's own manifest; names the version it replaces, in the body or in If-Match",
+  summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
   output: manifestRecord,
   role: 'admin',
@@ -124,7 +124,8 @@ export const updateManifest = operation({
     const { deviceId, version } = call.input;
     const found = await findDevice(services, call.caller, deviceId);
     if (!found.ok) return found;
-    if (version === undefined) return refuse('CONFLICT', 'Name the version that this replaces.');
+    if (version === undefined)
+      return refuse('CONFLICT', 'version is required: send the version that this manifest replaces.');
     return putManifest(services, call, found.value, (base, manifest) => {
       return { ...base, type: 'manifest.update', manifest, expectedVersion: version };
     });
@@ -133,7 +134,7 @@ export const updateManifest = operation({
 
 type EventBase = Pick<DeviceEvent, 'at' | 'by'>;
 
-/** The version is the device's to count: the answer is made of the manifest that it put. */
+/** The device's actor assigns the version, so the answer is built from the manifest in its outputs. */
 async function putManifest(
   services: Services,
   { input, caller, idempotent }: Call<ManifestBody>,
@@ -154,14 +155,14 @@ async function putManifest(
       capabilities: complete.value,
     },
   );
-  const asked = await sendToActor(services, device.ref, event, (outputs) =>
+  const reply = await sendToActor(services, device.ref, event, (outputs) =>
     idempotent?.toRow({ body: manifestRecordOf(manifestIn(outputs)) }),
   );
-  if (!asked.ok) return asked;
-  return done({ body: manifestRecordOf(services.manifests.put(manifestIn(asked.value.outputs))) });
+  if (!reply.ok) return reply;
+  return done({ body: manifestRecordOf(services.manifests.put(manifestIn(reply.value.outputs))) });
 }
 
 function manifestIn(outputs: readonly Output[]): Manifest {
   for (const output of outputs) if (output.type === 'manifest.put') return output.manifest;
-  throw new Error('a device took a manifest without keeping it');
+  throw new Error('the device accepted a manifest without a manifest.put output');
 }

@@ -7,12 +7,12 @@ import { operation, tenantOf } from '../operation.ts';
 import { releaseLockKey } from './firmware.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
 
-// The bytes of a release: how they come in, and how a device gets them.
+// Upload and download of firmware artifacts.
 
-/** What a tenant may keep: withdrawn releases keep none. */
+/** Per tenant; withdrawn releases have no artifact. */
 const MAX_ARTIFACTS = 100;
 
-const NOT_A_DRAFT = 'Only a draft takes an artifact.';
+const NOT_A_DRAFT = 'Artifacts can be uploaded to drafts only.';
 
 export const putArtifact = operation({
   name: 'putArtifact',
@@ -38,7 +38,7 @@ export const putArtifact = operation({
     if (draft === null) return notFound('firmware');
     if (draft.status !== 'draft') return refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
     if (draft.artifact === null && (await store.firmware.countArtifacts(tenantId)) >= MAX_ARTIFACTS) {
-      return refuse('CONFLICT', `A tenant keeps at most ${MAX_ARTIFACTS} artifacts: withdraw what is old.`);
+      return refuse('CONFLICT', `The tenant has ${MAX_ARTIFACTS} artifacts, the maximum: withdraw old releases first.`);
     }
     if (upload === null) return refuse('VALIDATION_FAILED', 'The artifact is missing.');
     const received = await artifacts.receive(tenantId, upload);
@@ -51,7 +51,7 @@ export const putArtifact = operation({
         return release === null ? notFound('firmware') : refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
       }
       const uploaded = { ...release, url: null, checksum, artifact: { name, bytes } };
-      // Where this fails nobody knows whether the row has the file by now: the sweep will.
+      // If this fails, the row may or may not refer to the file; the orphan sweep resolves it.
       await store.firmware.update(uploaded);
       if (release.artifact !== null) await artifacts.discard(release.artifact.name);
       return done({ body: { status: 'uploaded' as const, id, release: releaseRecordOf(services, uploaded) } });
@@ -61,11 +61,11 @@ export const putArtifact = operation({
 
 export const getArtifact = operation({
   name: 'getArtifact',
-  summary: 'Fetch an artifact at its signed URL; answers ranges, so that a device can go on where it stopped',
+  summary: 'Download an artifact from its signed URL; supports ranges, so a device can resume a download',
   input: z.strictObject({
     id: idOf('firmware'),
     expires: z.int().meta({ description: 'Epoch milliseconds' }),
-    signature: z.string().max(64).meta({ description: 'Of the service, as the URL has it' }),
+    signature: z.string().max(64).meta({ description: 'The signature in the URL' }),
   }),
   output: z.null(),
   download: 'application/octet-stream',
@@ -75,13 +75,13 @@ export const getArtifact = operation({
   refuses: ['NOT_FOUND', 'FORBIDDEN', 'TENANT_SUSPENDED', 'GONE', 'STORE_UNAVAILABLE'],
   async run({ store, artifacts, actors }, { input: { id, expires, signature } }) {
     if (!artifacts.isUrlValid(id, expires, signature)) {
-      return refuse('FORBIDDEN', 'The URL has expired, or was not signed here.');
+      return refuse('FORBIDDEN', 'The URL has expired or its signature is invalid.');
     }
     const release = await store.firmware.findInAnyTenant(id);
     if (release === null) return notFound('firmware');
     const tenant = await actors.read({ kind: 'tenant', id: release.tenantId });
     if (tenant === null || !isActive(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
-    if (release.artifact === null) return refuse('GONE', 'There is nothing here any more.');
+    if (release.artifact === null) return refuse('GONE', 'The artifact was removed.');
     const name = `${release.deviceType}-${release.version}.bin`.replace(/[^A-Za-z0-9._+-]/g, '_');
     const file = { path: artifacts.pathOf(release.artifact.name), name, etag: `"${release.checksum}"` };
     return done({ body: null, file });

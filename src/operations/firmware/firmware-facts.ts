@@ -5,11 +5,12 @@ import type { CommittedDevice } from '../devices/device-view.ts';
 import { isUuid } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
-// What records say of an `update_firmware`: the gateway judges by it, when the command is asked for and when it is confirmed.
+// Gateway facts of `update_firmware`, from the firmware records; checked when the command is requested and when it is
+// confirmed.
 
 export const UPDATE_FIRMWARE = 'update_firmware';
 
-/** The caller's release that an update names, or null: for any other action, which asks the store for nothing, too. */
+/** The caller's release that an update requests, or null; null without a query for any other action. */
 export async function findRequestedRelease(
   { store }: Pick<Services, 'store'>,
   caller: Caller,
@@ -21,14 +22,18 @@ export async function findRequestedRelease(
     : null;
 }
 
-/** Only a released version for its own type may go to a device; what it fetches is for the service to say (contract §6). */
+/** A device may get only a released version for its type; the service supplies the URL and checksum (contract §6). */
 export function firmwareFacts(
   { artifacts }: Pick<Services, 'artifacts'>,
   { snapshot }: CommittedDevice,
   release: FirmwareRelease | null,
 ): Pick<GatewayFacts, 'objections' | 'supplement'> {
   if (release?.status !== 'released' || release.deviceType !== snapshot.context.deviceType) {
-    return { objections: [{ path: 'params.firmware_id', message: 'names no released firmware of this device type' }] };
+    return {
+      objections: [
+        { path: 'params.firmware_id', message: 'must be the id of a released firmware for this device type' },
+      ],
+    };
   }
   const { version, checksum } = release;
   return { supplement: { version, url: artifacts.urlOf(release), checksum } };

@@ -4,7 +4,7 @@ import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { iso, isoTime } from '../inputs.ts';
 import type { Services } from '../operation.ts';
 
-// A firmware release as answers show it.
+// Firmware releases in answers.
 
 export const releaseRecord = z
   .object({
@@ -14,7 +14,7 @@ export const releaseRecord = z
     url: z
       .string()
       .nullable()
-      .meta({ description: 'Where it is fetched; of an uploaded artifact signed anew, for one hour' }),
+      .meta({ description: 'Download URL; for an uploaded artifact signed now and valid for one hour' }),
     checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
     notes: z.string().nullable(),
     status: z.enum(firmwareStatuses),

@@ -9,7 +9,7 @@ import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } f
 import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
 import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
 
-// Firmware releases (contract §6): what is uploaded and fetched is in firmware-artifacts.ts.
+// Firmware releases (contract §6). Uploads and downloads are in firmware-artifacts.ts.
 
 const version = z
   .string()
@@ -17,7 +17,7 @@ const version = z
   .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
 
 const rollout = z.int().min(0).max(100).meta({
-  description: 'Percentage of the devices that it is offered to; which ones is decided by release and device',
+  description: 'Percentage of devices that the release is offered to; chosen deterministically by release and device',
 });
 
 const url = z
@@ -26,16 +26,16 @@ const url = z
     const fault = artifactUrlFault(text);
     if (fault !== null) context.addIssue({ code: 'custom', message: fault });
   })
-  .meta({ description: 'Where devices fetch it, http or https; needs its checksum' });
+  .meta({ description: 'Where devices download it, http or https; requires a checksum' });
 
 const checksum = z
   .string()
-  .regex(/^[0-9a-fA-F]{64}$/, 'is no SHA-256 in hex')
+  .regex(/^[0-9a-fA-F]{64}$/, 'is not a SHA-256 in hex')
   .toLowerCase();
 
 export const createRelease = operation({
   name: 'createRelease',
-  summary: 'Draft a firmware release, with a URL or for an artifact to be uploaded',
+  summary: 'Create a draft of a firmware release, with a URL or for an artifact to be uploaded',
   input: z
     .strictObject({
       device_type: deviceType,
@@ -51,7 +51,7 @@ export const createRelease = operation({
     })
     .refine((given) => given.checksum === undefined || given.url !== undefined, {
       path: ['checksum'],
-      message: 'is computed from the artifact; give one only with a url',
+      message: 'is computed from the artifact; send it only with a url',
     }),
   output: z.object({ status: z.literal('created'), id: z.uuid(), release: releaseRecord }),
   role: 'admin',
@@ -92,8 +92,8 @@ export const createRelease = operation({
     const answer = {
       body: { status: 'created' as const, id: release.id, release: releaseRecordOf(services, release) },
     };
-    const made = await services.store.firmware.insert(release, idempotent?.toRow(answer));
-    return made ? done(answer) : refuse('CONFLICT', 'There is a release of this version for this type of device.');
+    const inserted = await services.store.firmware.insert(release, idempotent?.toRow(answer));
+    return inserted ? done(answer) : refuse('CONFLICT', 'This device type already has a release with this version.');
   },
 });
 
@@ -101,8 +101,8 @@ export const listReleases = operation({
   name: 'listReleases',
   summary: "List the tenant's firmware releases, newest first",
   input: z.strictObject({
-    device_type: deviceType.optional().meta({ description: 'Only for this type of device' }),
-    status: z.enum(firmwareStatuses).optional().meta({ description: 'Only in this status' }),
+    device_type: deviceType.optional().meta({ description: 'Only releases for this device type' }),
+    status: z.enum(firmwareStatuses).optional().meta({ description: 'Only releases with this status' }),
     ...paging,
   }),
   output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),
@@ -143,7 +143,7 @@ export const getRelease = operation({
 
 export const releaseFirmware = operation({
   name: 'releaseFirmware',
-  summary: 'Release a draft that has a URL or an artifact, or change how far a release is rolled out',
+  summary: 'Release a draft that has a URL or an artifact, or change the rollout of a release',
   input: z.strictObject({ id: idOf('firmware'), rollout_percent: rollout.optional() }),
   output: z.object({ status: z.literal('released'), id: z.uuid(), release: releaseRecord }),
   role: 'admin',
@@ -158,7 +158,7 @@ export const releaseFirmware = operation({
     changeRelease(services, call, 'released', (release) => {
       if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
       if (release.checksum === null)
-        return illegalTransition('There is nothing to fetch yet: upload an artifact first.');
+        return illegalTransition('The draft has neither a URL nor an artifact: upload an artifact first.');
       return done({
         ...release,
         status: 'released',
@@ -170,7 +170,7 @@ export const releaseFirmware = operation({
 
 export const withdrawFirmware = operation({
   name: 'withdrawFirmware',
-  summary: 'Withdraw a release for good: it is offered and served to nobody any more',
+  summary: 'Withdraw a release permanently: it is no longer offered or served',
   input: z.strictObject({ id: idOf('firmware') }),
   output: z.object({ status: z.literal('withdrawn'), id: z.uuid(), release: releaseRecord }),
   role: 'admin',
@@ -193,7 +193,7 @@ export const withdrawFirmware = operation({
 
 const illegalTransition = (detail: string) => refuse('ILLEGAL_TRANSITION', detail);
 
-/** One change of a release after the other: each sees what the one before has written. */
+/** Serializes changes of a release, so that each sees the result of the previous one. */
 function changeRelease<Status extends FirmwareRelease['status']>(
   services: Services,
   { input, caller, idempotent }: Call<{ id: Uuid }>,
@@ -229,13 +229,13 @@ const checkBase = {
 
 export const checkFirmware = operation({
   ...checkBase,
-  summary: 'Ask whether there is a newer firmware for a type of device, or for one device',
+  summary: 'Check for newer firmware for a device type, or for one device',
   input: z.strictObject({
     device_type: deviceType,
     current_version: version,
     device_id: idOf('device')
       .optional()
-      .meta({ noun: 'device', description: 'Without it only releases that are rolled out to everybody count' }),
+      .meta({ noun: 'device', description: 'Without it, only releases with a full rollout are considered' }),
   }),
   example: {
     input: { device_type: 'smart_light', current_version: '1.4.2' },
@@ -269,13 +269,13 @@ export const checkFirmware = operation({
   },
 });
 
-/** What runs on a device that never said so, or not in a way that can be compared: older than every release. */
+/** Used for a device that has reported no version, or none that can be compared: older than every release. */
 const UNKNOWN_VERSION = '0.0.0-0';
 
-/** The same for one device, by its own type and what it last said that it runs. */
+/** The same for one device, with its type and its last reported version. */
 export const checkDeviceFirmware = operation({
   ...checkBase,
-  summary: 'Ask whether there is a newer firmware for a device',
+  summary: 'Check for newer firmware for a device',
   input: z.strictObject({ device_id: idOf('device') }),
   async run(services, call) {
     const { device_id } = call.input;

@@ -6,7 +6,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
 
-/** As many as one command may have targets (contract §5). */
+/** The maximum number of targets of one command (contract §5). */
 const MAX_DEVICES = 500;
 
 const group = z
@@ -19,7 +19,7 @@ const group = z
   .meta({ id: 'Group' });
 const deviceIds = z.array(z.string()).max(MAX_DEVICES).meta({ description: 'Devices of the tenant' });
 
-/** The ids, each once, when all name devices of the tenant. */
+/** The ids without duplicates, if all are devices of the tenant. */
 async function ownDeviceIds({ store }: Services, tenantId: Uuid, given: readonly string[]): Promise<Outcome<Uuid[]>> {
   const ids = [...new Set(given.map((id) => id.toLowerCase()))];
   if (!ids.every((id) => z.uuid().safeParse(id).success)) return notFound('device');
@@ -31,7 +31,7 @@ async function ownDeviceIds({ store }: Services, tenantId: Uuid, given: readonly
 const GROUP = {
   slug: 'evening-lights',
   name: 'Evening lights',
-  description: 'All that goes on at dusk',
+  description: 'Lights that turn on at dusk',
   device_ids: ['0195d9a2-7f00-7000-8000-000000000003'],
 };
 
@@ -59,10 +59,10 @@ export const createGroup = operation({
     const devices = await ownDeviceIds(services, tenantId, input.device_ids);
     if (!devices.ok) return devices;
     for (let n = 1; ; n++) {
-      const made = slugFrom(input.name, n === 1 ? undefined : n < 10 ? n : randomBytes(4).toString('hex'));
-      const answer = { body: { status: 'created' as const, slug: made } };
+      const slug = slugFrom(input.name, n === 1 ? undefined : n < 10 ? n : randomBytes(4).toString('hex'));
+      const answer = { body: { status: 'created' as const, slug } };
       const { name, description = null } = input;
-      const record = { tenantId, slug: made, name, description, deviceIds: devices.value, createdAt: clock.now() };
+      const record = { tenantId, slug, name, description, deviceIds: devices.value, createdAt: clock.now() };
       if (await store.records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
     }
   },
@@ -94,7 +94,7 @@ export const listGroups = operation({
 
 export const joinGroup = operation({
   name: 'joinGroup',
-  summary: 'Put devices into a group; those already there stay',
+  summary: 'Add devices to a group',
   input: z
     .strictObject({
       slug,
@@ -102,7 +102,7 @@ export const joinGroup = operation({
       device_ids: deviceIds.min(1).optional(),
     })
     .refine(({ device_id, device_ids }) => (device_id === undefined) !== (device_ids === undefined), {
-      message: 'give either device_id or device_ids',
+      message: 'send either device_id or device_ids',
       path: ['device_ids'],
     }),
   output: z.object({ status: z.literal('joined'), slug: z.string(), device_ids: z.array(z.uuid()) }),
@@ -133,7 +133,7 @@ export const joinGroup = operation({
 
 export const leaveGroup = operation({
   name: 'leaveGroup',
-  summary: 'Take a device out of a group',
+  summary: 'Remove a device from a group',
   input: z.strictObject({ slug, id: idOf('device') }),
   output: z.null(),
   role: 'admin',
@@ -153,7 +153,7 @@ export const leaveGroup = operation({
 
 export const deleteGroup = operation({
   name: 'deleteGroup',
-  summary: 'Delete a group; its devices stay',
+  summary: 'Delete a group; its devices are kept',
   input: z.strictObject({ slug }),
   output: z.null(),
   role: 'admin',

@@ -108,7 +108,7 @@ export const getHome = operation({
 
 export const updateHome = operation({
   name: 'updateHome',
-  summary: 'Rename a home or move it to another time zone',
+  summary: 'Change the name or time zone of a home',
   input: z.strictObject({ homeId: idOf('home'), home_name: displayName.optional(), timezone: timezone.optional() }),
   output: z.object({ home: homeRecord }),
   role: 'admin',
@@ -128,7 +128,7 @@ export const updateHome = operation({
 
 export const deleteHome = operation({
   name: 'deleteHome',
-  summary: 'Delete a home that has no active devices, with its rooms',
+  summary: 'Delete a home without active devices, and its rooms',
   input: z.strictObject({ homeId: idOf('home') }),
   output: noContent,
   role: 'admin',
@@ -168,8 +168,8 @@ export const createRoom = operation({
       if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
       const id = newId();
       const answer = createdBody(id);
-      const made = { id, tenantId, homeId: input.homeId, name: input.name, createdAt: clock.now() };
-      await store.records.insertRoom(made, idempotent?.toRow(answer));
+      const room = { id, tenantId, homeId: input.homeId, name: input.name, createdAt: clock.now() };
+      await store.records.insertRoom(room, idempotent?.toRow(answer));
       return done(answer);
     });
   },

@@ -4,25 +4,26 @@ import type { DeviceEvent } from '../../machines/device-types.ts';
 import { notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
-// Where devices stand. Those who place one share a lock that who deletes a home or a room holds alone.
+// Placement of devices in homes and rooms. Placing a device takes the tenant's placement lock as shared, deleting a
+// home or a room as exclusive.
 
 export interface Placement {
   homeId: Uuid | null;
   roomId: Uuid | null;
 }
 
-/** Runs what looks a home or room up and then places a device there. */
+/** Runs work that finds a home or room and then places a device there. */
 export const withPlacementLock = <T>({ locks }: Services, tenantId: Uuid, work: () => Promise<T>): Promise<T> =>
   locks.shared(`places:${tenantId}`, work);
 
-/** Runs what takes a home or room away: nobody places a device in the tenant meanwhile. */
+/** Runs work that deletes a home or room; no device of the tenant is placed during it. */
 export const withExclusivePlacementLock = <T>(
   { locks }: Services,
   tenantId: Uuid,
   work: () => Promise<T>,
 ): Promise<T> => locks.exclusive(`places:${tenantId}`, work);
 
-/** Moves every device out of a home or a room; resolves when all of that is durable. */
+/** Moves every device out of a home or a room; resolves when all moves are durable. */
 export async function unplaceDevices(
   { store, actors, clock }: Services,
   caller: Caller,
@@ -35,24 +36,24 @@ export async function unplaceDevices(
 }
 
 /**
- * What the wish makes of the place a device has now: only what changes. Who moves to another home without naming a room
- * leaves the old one's room.
+ * The changes to a device's current placement. A device that moves to another home without a new room leaves its old
+ * room.
  */
 export async function resolvePlacement(
   { store }: Pick<Services, 'store'>,
   tenantId: Uuid,
-  wish: { home_id?: Uuid | undefined; room_id?: Uuid | null | undefined },
-  now: Placement,
+  input: { home_id?: Uuid | undefined; room_id?: Uuid | null | undefined },
+  current: Placement,
 ): Promise<Outcome<Partial<Placement>>> {
-  const { home_id, room_id } = wish;
+  const { home_id, room_id } = input;
   if (home_id !== undefined && (await store.records.home(tenantId, home_id)) === null) return notFound('home');
-  const homeId = home_id ?? now.homeId;
+  const homeId = home_id ?? current.homeId;
   if (room_id) {
     const room = await store.records.room(tenantId, room_id);
     if (room === null) return notFound('room');
     if (room.homeId !== homeId) return roomOutsideHome();
   }
-  const leaves = room_id === undefined && homeId !== now.homeId && now.roomId !== null;
+  const leaves = room_id === undefined && homeId !== current.homeId && current.roomId !== null;
   return done({
     ...(home_id !== undefined && { homeId: home_id }),
     ...(room_id !== undefined && { roomId: room_id }),

@@ -10,7 +10,7 @@ import { cursorAfter, cursorsIn, displayName, iso, isoTime, nextCursor, notFound
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { withMembersLock } from './members.ts';
 
-/** Living keys of one person. */
+/** Live keys of one person. */
 const MAX_KEYS_PER_USER = 100;
 
 const prefix = z.string().regex(KEY_PREFIX).meta({ noun: 'key', description: 'The 8 characters between the `_`' });
@@ -22,7 +22,7 @@ const scopes = z
       .meta({ examples: ['read:devices', 'execute:commands'] }),
   )
   .max(100)
-  .meta({ description: '`<verb>:<resource>`, `*` for all; none at all means all that the role allows' });
+  .meta({ description: '`<verb>:<resource>`, `*` for all; without scopes the key may do everything the role allows' });
 const key = z.string().meta({ description: 'Shown once' });
 
 const entry = z
@@ -31,7 +31,7 @@ const entry = z
     name: z.string(),
     scopes: z.array(z.string()),
     created_at: isoTime,
-    created_by: z.uuid().meta({ description: 'Whom it acts for' }),
+    created_by: z.uuid().meta({ description: 'The user that the key acts for' }),
     last_used_at: isoTime.nullable(),
     expires_at: isoTime.nullable(),
     revoked_at: isoTime.nullable(),
@@ -60,7 +60,7 @@ const KEY = `tk_${PREFIX}_uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk`;
 
 export const listApiKeys = operation({
   name: 'listApiKeys',
-  summary: 'List your API keys, and as an admin everybody’s in the tenant, newest first',
+  summary: 'List your API keys, or as an admin all API keys of the tenant, newest first',
   input: z.strictObject({ ...paging }),
   output: z.object({ keys: z.array(entry), next_cursor: nextCursor }),
   role: 'viewer',
@@ -84,16 +84,16 @@ export const listApiKeys = operation({
     },
   },
   async run(services, { input, caller }) {
-    const everybodys = atLeast(caller.role, 'admin');
+    const allUsers = atLeast(caller.role, 'admin');
+    const userId = allUsers ? null : caller.principal.id;
     const listing = {
       route: 'api-keys',
-      filters: { of: everybodys ? null : caller.principal.id },
+      filters: { of: userId },
       ids: 'text',
     } as const;
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
-    const of = everybodys ? null : caller.principal.id;
-    const page = await services.store.keys.list(tenantOf(caller), of, input.limit, start.value);
+    const page = await services.store.keys.list(tenantOf(caller), userId, input.limit, start.value);
     const keys = page.items.map((found) => entryOf(services, found));
     return done({ body: { keys, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
@@ -101,11 +101,11 @@ export const listApiKeys = operation({
 
 export const createApiKey = operation({
   name: 'createApiKey',
-  summary: 'Create an API key; it acts as you, at most as an admin, and is shown this once',
+  summary: 'Create an API key; it acts as you with at most the role admin, and is shown once',
   input: z.strictObject({
     name: displayName,
     scopes: scopes.optional(),
-    expires_at: isoTime.nullable().optional().meta({ description: 'When it ends by itself' }),
+    expires_at: isoTime.nullable().optional().meta({ description: 'When the key expires' }),
   }),
   output: z.object({ status: z.literal('created'), key, prefix: z.string(), name: z.string() }),
   role: 'viewer',
@@ -120,30 +120,30 @@ export const createApiKey = operation({
   },
   async run(services, { input, caller, idempotent }) {
     const { store, clock } = services;
-    const asked = readScopes(input.scopes ?? []);
-    if (!asked.ok) return asked;
-    const granted = checkGrantable(caller, asked.value);
+    const scopes = readScopes(input.scopes ?? []);
+    if (!scopes.ok) return scopes;
+    const granted = checkGrantable(caller, scopes.value);
     if (!granted.ok) return granted;
     const now = clock.now();
     const expiresAt = input.expires_at ? Date.parse(input.expires_at) : null;
     if (expiresAt !== null && expiresAt <= now) return expiryInPast();
     return withMembersLock(services, caller, 'shared', async ({ id: userId }) => {
       if ((await store.keys.live(userId, now)).length >= MAX_KEYS_PER_USER) {
-        return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys: revoke some of them first.`);
+        return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys, the maximum: revoke some first.`);
       }
       const { key, prefix, hash } = newApiKey();
       const answer = { body: { status: 'created' as const, key, prefix, name: input.name } };
-      const made: ApiKey = {
+      const created: ApiKey = {
         ...{ prefix, hash, userId, expiresAt },
         tenantId: tenantOf(caller),
         name: input.name,
-        scopes: asked.value,
+        scopes: scopes.value,
         roleCap: 'admin',
         createdAt: now,
         lastUsedAt: null,
         revokedAt: null,
       };
-      await store.keys.insert(made, idempotent?.toRow(answer, keySubject(prefix)));
+      await store.keys.insert(created, idempotent?.toRow(answer, keySubject(prefix)));
       return done(answer);
     });
   },
@@ -151,7 +151,7 @@ export const createApiKey = operation({
 
 export const revokeApiKey = operation({
   name: 'revokeApiKey',
-  summary: 'Revoke an API key: dead at once, with all that lives on it',
+  summary: 'Revoke an API key immediately and close the connections that use it',
   input: z.strictObject({ prefix }),
   output: z.object({ status: z.literal('revoked'), prefix: z.string() }),
   role: 'viewer',
@@ -169,7 +169,7 @@ export const revokeApiKey = operation({
     try {
       await store.keys.revoke(input.prefix, clock.now(), idempotent?.toRow(answer));
     } finally {
-      // Whatever became of the commit: the store is asked again.
+      // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
       apiKeys.invalidate(input.prefix);
     }
     return done(answer);
@@ -179,8 +179,8 @@ export const revokeApiKey = operation({
 export const rotateApiKey = operation({
   name: 'rotateApiKey',
   summary:
-    'Replace an API key by one with a new prefix and the same name, scopes and end; the old one is dead at once. ' +
-    'An admin who rotates another person’s key gets one of their own, with no more role than that person has now',
+    'Replace an API key by one with a new prefix and the same name, scopes and expiry; the old key is revoked at once. ' +
+    'An admin who rotates another person’s key becomes the owner of the new one, limited to that person’s current role',
   input: z.strictObject({ prefix }),
   output: z.object({ status: z.literal('rotated'), key, prefix: z.string(), name: z.string() }),
   role: 'viewer',
@@ -209,10 +209,10 @@ export const rotateApiKey = operation({
       const { name } = old;
       const answer = { body: { status: 'rotated' as const, key, prefix, name } };
       const roleCap = await capFor(services, old, actor);
-      const made: ApiKey = { ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null };
+      const created: ApiKey = { ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null };
       try {
-        const replaced = await store.keys.replace(old.prefix, made, idempotent?.toRow(answer, keySubject(prefix)));
-        return replaced ? done(answer) : refuse('CONFLICT', 'The key was revoked meanwhile.');
+        const replaced = await store.keys.replace(old.prefix, created, idempotent?.toRow(answer, keySubject(prefix)));
+        return replaced ? done(answer) : refuse('CONFLICT', 'The key has just been revoked.');
       } finally {
         apiKeys.invalidate(old.prefix);
       }
@@ -220,19 +220,19 @@ export const rotateApiKey = operation({
   },
 });
 
-/** The key as this caller may change it: one's own, as an admin anybody's of the tenant. */
+/** The key if the caller may change it: their own, or as an admin any key of the tenant. */
 async function findKey({ store }: Pick<Services, 'store'>, caller: Caller, prefix: string): Promise<Outcome<ApiKey>> {
   const found = await store.keys.find(prefix);
   if (found?.tenantId !== tenantOf(caller)) return notFound('key');
   if (found.userId !== caller.principal.id && !atLeast(caller.role, 'admin')) {
-    return refuse('FORBIDDEN_ROLE', 'Another person’s key needs the role admin.');
+    return refuse('FORBIDDEN_ROLE', 'Changing another person’s key requires the role admin.');
   }
   return done(found);
 }
 
 /**
- * What the new key may at most. A key never acts for somebody who did not make it: another person's becomes the actor's,
- * and where it goes on being used it must not be able to do more than before.
+ * The role cap of the new key. A key acts only for the user who created it, so rotating another person's key makes it
+ * the actor's; the cap ensures that it cannot do more than before.
  */
 async function capFor(
   { store }: Pick<Services, 'store'>,
@@ -240,15 +240,15 @@ async function capFor(
   actor: Pick<User, 'id'>,
 ): Promise<ApiKey['roleCap']> {
   if (old.userId === actor.id) return old.roleCap;
-  const maker = await store.identity.user(old.userId);
-  return atMost(maker?.tenantId === old.tenantId ? maker.role : 'none', old.roleCap);
+  const owner = await store.identity.user(old.userId);
+  return atMost(owner?.tenantId === old.tenantId ? owner.role : 'none', old.roleCap);
 }
 
-/** Nobody makes a key that can do more than they can with what they presented. */
-function checkGrantable({ scopes: held }: Caller, asked: readonly Scope[]): Outcome<null> {
-  return mayGrant(held, scopesOfKey(asked))
+/** A new key must not have more scopes than the credential that creates it. */
+function checkGrantable({ scopes: held }: Caller, requested: readonly Scope[]): Outcome<null> {
+  return mayGrant(held, scopesOfKey(requested))
     ? done(null)
-    : refuse('INSUFFICIENT_SCOPE', 'The key would have scopes that your token does not have.');
+    : refuse('INSUFFICIENT_SCOPE', 'The key must not have scopes that your credential lacks.');
 }
 
 const expiryInPast = () =>

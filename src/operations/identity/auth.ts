@@ -23,7 +23,7 @@ const meExamples = {
     output: member,
   },
   newcomer: {
-    summary: 'Somebody without a tenant, who is invited to one',
+    summary: 'A user without a tenant who has an invitation',
     output: {
       ...member,
       has_tenant: false,
@@ -32,28 +32,30 @@ const meExamples = {
     },
   },
   key: {
-    summary: 'An API key of the same person: their user, at most as an admin',
+    summary: 'An API key of the same user, with at most the role admin',
     output: { ...member, user: { ...ADA, role: 'admin' as const } },
   },
 };
 
 export const getMe = operation({
   name: 'getMe',
-  summary: 'Who the presented credential belongs to',
+  summary: 'Show the user of the presented credential',
   input: z.strictObject({}),
   output: z.object({
     authenticated: z.boolean(),
     has_tenant: z.boolean(),
     user: z.object({
       id: z.uuid(),
-      ext_id: z.string().meta({ description: 'The subject at who issued the token' }),
+      ext_id: z.string().meta({ description: 'The subject at the token’s issuer' }),
       email: z.string().nullable(),
       role: z.enum(roles),
       tenant_id: z.uuid().nullable(),
       tenant_slug: z.string().nullable(),
     }),
-    invitations: z.array(invitationEntry).meta({ description: 'To the verified email; a key sees none' }),
-    platform_admin: z.literal(true).optional().meta({ description: 'Only there for a platform operator' }),
+    invitations: z
+      .array(invitationEntry)
+      .meta({ description: 'Invitations to the verified email; empty for API keys' }),
+    platform_admin: z.literal(true).optional().meta({ description: 'Present only for platform operators' }),
   }),
   role: 'none',
   scope: null,
@@ -63,7 +65,7 @@ export const getMe = operation({
   async run(services, { caller }) {
     const { actors } = services;
     const { user, role, tenantId, principal } = caller;
-    if (user === null) throw new Error('nobody asked who they are');
+    if (user === null) throw new Error('getMe requires an authenticated caller');
     const tenant = tenantId === null ? null : await actors.read<TenantContext>({ kind: 'tenant', id: tenantId });
     return done({
       body: {
@@ -86,7 +88,7 @@ export const getMe = operation({
 
 export const logout = operation({
   name: 'logout',
-  summary: 'Revoke the presented token and the one behind the cookie session, and clear the cookies',
+  summary: 'Revoke the presented token and the token of the cookie session, and clear the cookies',
   input: z.strictObject({}),
   output: z.object({ status: z.literal('logged_out') }),
   role: null,
@@ -130,7 +132,7 @@ export const getCsrfToken = operation({
 
 export const openCookieSession = operation({
   name: 'openCookieSession',
-  summary: 'Turn a person’s token into a cookie session, which ends with the token',
+  summary: 'Exchange a person’s token for a cookie session, which ends with the token',
   input: z.strictObject({
     token: z.string().min(1).max(8_192).meta({ description: 'A token, or the code of a sign-in link' }),
   }),
@@ -146,34 +148,40 @@ export const openCookieSession = operation({
     if (!found.ok) return found;
     const { userId } = found.value;
     const user = await services.users.get(userId);
-    const about = { subject: `user:${userId}`, tenantId: user?.tenantId ?? null, by: userId };
-    return done({ body: null, cookies: await startCookieSession(services, found.value, caller.cookies), about });
+    const subject = { subject: `user:${userId}`, tenantId: user?.tenantId ?? null, by: userId };
+    return done({
+      body: null,
+      cookies: await startCookieSession(services, found.value, caller.cookies),
+      about: subject,
+    });
   },
 });
 
-/** Whose session it will be. What is no link, or none any more, is looked at as a token, and counted where it is none. */
+/**
+ * The holder of the new session. A text that is not a valid sign-in link is verified as a token; failures are counted.
+ */
 async function sessionHolderFor(services: Services, given: string, caller: Caller): Promise<Outcome<LinkHolder>> {
-  const linked = await redeemSignInLink(services, given);
-  if (linked !== null) return done(linked);
+  const fromLink = await redeemSignInLink(services, given);
+  if (fromLink !== null) return done(fromLink);
   const { principal, requestId, address = null } = caller;
   const presented = await services.authenticate(given, { via: principal.via ?? 'rest', requestId, address });
   if (!presented.ok) return presented;
   const { user, token, scopes, platformAdmin } = presented.value;
   if (user === null || token === null || presented.value.principal.person !== true) {
-    return refuse('FORBIDDEN', 'A cookie session is a person’s: a key cannot open one.');
+    return refuse('FORBIDDEN', 'Only a person’s token can open a cookie session, not an API key.');
   }
   return done({ userId: user.id, scopes, platformAdmin, token });
 }
 
-/** Opens a session; the browser's older one is closed, and the CSRF token it has goes on being good. */
+/** Opens a session and closes the browser's previous one; the browser's CSRF token stays valid. */
 export async function startCookieSession(
   { cookieSessions, csrf }: Pick<Services, 'cookieSessions' | 'csrf'>,
   holder: Omit<SessionHolder, 'csrf'>,
   before: BrowserCookies | undefined,
 ): Promise<CookieChange[]> {
-  const { session: older = null, csrf: token = null } = before ?? {};
-  const known = token !== null && csrf.isValid(token, null) ? fingerprint(token) : null;
-  const { secret, until } = await cookieSessions.open({ ...holder, csrf: known });
-  if (older !== null) await cookieSessions.close(older);
+  const { session: previous = null, csrf: token = null } = before ?? {};
+  const csrfHash = token !== null && csrf.isValid(token, null) ? fingerprint(token) : null;
+  const { secret, until } = await cookieSessions.open({ ...holder, csrf: csrfHash });
+  if (previous !== null) await cookieSessions.close(previous);
   return [{ name: 'session', value: secret, until }];
 }

@@ -7,10 +7,10 @@ import { operation, type Services } from '../operation.ts';
 
 export const approveCliHandshake = operation({
   name: 'approveCliHandshake',
-  summary: 'Let a command line act as you, by the 6 characters that it shows',
+  summary: 'Approve the sign-in of a command line, with the 6 characters that it shows',
   input: z.strictObject({
-    code: z.string().max(128).meta({ description: 'Of the page that the command line opened' }),
-    user_code: z.string().max(16).meta({ description: 'The 6 characters that the command line shows' }),
+    code: z.string().max(128).meta({ description: 'The code in the URL of the page that the command line opened' }),
+    user_code: z.string().max(16).meta({ description: 'The 6 characters shown on the command line' }),
   }),
   output: z.object({ status: z.literal('approved') }),
   role: 'none',
@@ -26,7 +26,7 @@ export const approveCliHandshake = operation({
   },
   async run(services, { input, caller }) {
     const { user, scopes, token } = caller;
-    if (user === null || token === null) throw new Error('approving a sign-in needs a token of a person');
+    if (user === null || token === null) throw new Error('approving a sign-in requires a person’s token');
     const signedIn = checkSignInTime(services, token);
     if (!signedIn.ok) return signedIn;
     const grant = { userId: user.id, scopes, parent: token.id, signedInAt: signedIn.value };
@@ -35,34 +35,33 @@ export const approveCliHandshake = operation({
   },
 });
 
-/** When the bearer of `token` signed in, ms; refused where a token of that sign-in would renew itself without end. */
+/** When the bearer of `token` signed in, ms. Refuses tokens that could otherwise be renewed for ever. */
 function checkSignInTime(services: Pick<Services, 'clock' | 'settings'>, token: TokenRef): Outcome<EpochMs> {
   const { signedInAt, parent } = token;
   if (parent !== undefined) {
-    const detail =
-      'A token that came of a command-line sign-in cannot approve another one: sign in to the browser again.';
+    const detail = 'A token from a command-line sign-in cannot approve another one: sign in with the browser.';
     return refuse('FORBIDDEN', detail);
   }
   if (signedInAt === undefined || remainingLifeS(services, signedInAt) <= 0) {
-    return refuse('FORBIDDEN', 'You signed in too long ago to approve a command line: sign in again.');
+    return refuse('FORBIDDEN', 'Your sign-in is too old to approve a command line: sign in again.');
   }
   return done(signedInAt);
 }
 
-/** Whole seconds that what comes of a sign-in may still last. */
+/** Remaining lifetime of tokens from a sign-in, in whole seconds. */
 const remainingLifeS = ({ clock, settings }: Pick<Services, 'clock' | 'settings'>, signedInAt: EpochMs): number =>
   Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
 
 export const pollCliHandshake = operation({
   name: 'pollCliHandshake',
-  summary: 'Whether a person has approved the sign-in of this command line',
+  summary: 'Poll whether a person has approved the sign-in of this command line',
   input: z.strictObject({
     code: z.string().max(128),
-    verifier: z.string().max(256).default('').meta({ description: 'What the challenge is the SHA-256 of' }),
+    verifier: z.string().max(256).default('').meta({ description: 'The text whose SHA-256 is the challenge' }),
   }),
   output: z.object({
     status: z.enum(['pending', 'approved']),
-    access_token: z.string().optional().meta({ description: 'Once, when approved' }),
+    access_token: z.string().optional().meta({ description: 'Returned once, when approved' }),
     expires_in: z.int().optional().meta({ description: 'Seconds' }),
   }),
   role: null,
@@ -75,9 +74,9 @@ export const pollCliHandshake = operation({
     const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {
       const { userId, scopes, parent, signedInAt } = grant;
       const user = await users.get(userId);
-      if (user === null) return refuse('GONE', 'Who approved this sign-in is no longer a user.');
+      if (user === null) return refuse('GONE', 'The user who approved this sign-in no longer exists.');
       const ttlS = Math.min(TOKEN_LIFE_S, remainingLifeS(services, signedInAt));
-      if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this has ended: start it again.');
+      if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this request has expired. Start it again.');
       const scope = scopes === null ? {} : { scope: scopes.join(' ') };
       const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, signedInAt, ...scope };
       return done({ access_token: await signToken(token), expires_in: ttlS });

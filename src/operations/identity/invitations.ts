@@ -5,14 +5,14 @@ import type { Invitation, User } from '../../store/contract.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, type Services } from '../operation.ts';
 
-/** Invitations that are shown at a time. */
+/** Invitations shown at once. */
 const MAX_SHOWN = 50;
 
 const role = z.enum(memberRoles);
 
 export const invitationEntry = z.object({ id: z.uuid(), tenant_name: z.string(), role }).meta({ id: 'Invitation' });
 
-/** The invitations that this user may accept: only a verified address is anybody's. */
+/** The invitations that this user may accept; requires a verified email. */
 export async function invitationsOf(
   { store, clock }: Pick<Services, 'store' | 'clock'>,
   { email, emailVerified }: User,
@@ -24,39 +24,39 @@ export async function invitationsOf(
 
 export const acceptInvitation = operation({
   name: 'acceptInvitation',
-  summary: 'Become a member of the tenant that invited your verified address',
+  summary: 'Accept an invitation to your verified email and become a member of the tenant',
   input: z.strictObject({ id: idOf('invitation') }),
   output: z.object({ tenant_id: z.uuid(), role }),
   role: 'none',
   scope: 'write:tenant',
   changes: true,
-  // In the tenant that has a new member now.
+  // The row belongs to the tenant that was joined.
   auditSubject: ({ input }, { tenant_id }) => ({ subject: `invitation:${input.id}`, tenantId: tenant_id }),
   personOnly: true,
   refuses: ['CONFLICT'],
   example: { output: { tenant_id: '0195d9a2-7f00-7000-8000-000000000004', role: 'user' } },
   run(services, { input, caller, idempotent }) {
     const { store, actors, users, clock, locks } = services;
-    // One at a time, as tenants are registered: nobody gets two.
+    // Same lock as registerTenant: a user never gets two tenants.
     return locks.exclusive('registerTenant', async () => {
       const now = clock.now();
       const [user, found] = await Promise.all([
         store.identity.user(caller.principal.id),
         store.members.invitation(input.id, now),
       ]);
-      if (user === null) throw new Error('the caller has no row');
+      if (user === null) throw new Error('the caller has no user row');
       if (found === null || !isFor(found, user)) return notFound('invitation');
-      if (user.tenantId !== null) return refuse('CONFLICT', 'You belong to a tenant already: leave it first.');
+      if (user.tenantId !== null) return refuse('CONFLICT', 'You are already a member of a tenant: leave it first.');
       const tenant = await actors.read({ kind: 'tenant', id: found.tenantId });
       if (tenant?.snapshot.value !== 'active') return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
       return locks.exclusive(`members:${found.tenantId}`, async () => {
-        // Its role may have changed while this waited.
-        const offered = await store.members.invitation(input.id, now);
-        if (offered === null) return notFound('invitation');
-        const answer = { body: { tenant_id: offered.tenantId, role: roleOf(offered) } };
+        // Read again under the lock: its role may have changed.
+        const current = await store.members.invitation(input.id, now);
+        if (current === null) return notFound('invitation');
+        const answer = { body: { tenant_id: current.tenantId, role: roleOf(current) } };
         try {
-          const bound = await store.members.accept(offered, user.id, now, idempotent?.toRow(answer));
-          return bound ? done(answer) : notFound('invitation');
+          const accepted = await store.members.accept(current, user.id, now, idempotent?.toRow(answer));
+          return accepted ? done(answer) : notFound('invitation');
         } finally {
           users.invalidate(user.id);
         }
@@ -69,6 +69,6 @@ const isFor = ({ email }: Invitation, user: User): boolean =>
   user.emailVerified && user.email !== null && sameEmail(user.email, email);
 
 const roleOf = ({ role }: Pick<Invitation, 'role'>): z.infer<typeof invitationEntry>['role'] => {
-  if (role === 'none') throw new Error('an invitation offers nothing');
+  if (role === 'none') throw new Error('an invitation has the role none');
   return role;
 };

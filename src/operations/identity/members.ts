@@ -6,7 +6,7 @@ import type { Member, User } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 
-/** Open invitations of a tenant. */
+/** Per tenant. */
 const MAX_OPEN_INVITATIONS = 100;
 const INVITATION_LIFE_MS = 14 * 24 * 60 * 60 * 1000;
 
@@ -14,7 +14,7 @@ const email = z.email().max(254);
 const role = z.enum(memberRoles);
 const member = z
   .object({
-    id: z.uuid().meta({ description: 'The user’s id; of an invited one the invitation’s' }),
+    id: z.uuid().meta({ description: 'The user’s id, or the invitation’s id while invited' }),
     email: z.string().nullable(),
     role,
     status: z.enum(['active', 'invited']),
@@ -35,17 +35,17 @@ const BEA = {
 } as const;
 
 /**
- * Runs what rests on who is a member now and on their role: `alone` what changes it, `together` what only needs it to
- * stay. `actor` is the caller as the store has them.
+ * Runs work that depends on the tenant's members and their roles: `exclusive` to change them, `shared` to rely on them.
+ * `actor` is the caller's current row in the store.
  */
 export function withMembersLock<T>(
   services: Services,
   caller: Caller,
-  how: 'exclusive' | 'shared',
+  mode: 'exclusive' | 'shared',
   work: (actor: User) => Promise<Outcome<T>>,
 ): Promise<Outcome<T>> {
   const tenantId = tenantOf(caller);
-  return services.locks[how](`members:${tenantId}`, async () => {
+  return services.locks[mode](`members:${tenantId}`, async () => {
     const user = await services.store.identity.user(caller.principal.id);
     if (user?.tenantId !== tenantId) return refuse('TENANT_REQUIRED', 'You are no longer a member of this tenant.');
     return work({ ...user, role: atMost(user.role, caller.role) });
@@ -54,7 +54,7 @@ export function withMembersLock<T>(
 
 export const listMembers = operation({
   name: 'listMembers',
-  summary: 'List the people of the tenant and those who are invited, newest first',
+  summary: 'List the members of the tenant and its open invitations, newest first',
   input: z.strictObject({ ...paging }),
   output: z.object({ members: z.array(member), next_cursor: nextCursor }),
   role: 'admin',
@@ -83,7 +83,8 @@ export const listMembers = operation({
 
 export const inviteMember = operation({
   name: 'inviteMember',
-  summary: 'Invite somebody, by an address that their sign-in must prove; it binds when they accept within 14 days',
+  summary:
+    'Invite a person by email; they become a member by accepting within 14 days, signed in with that verified email',
   input: z.strictObject({ email, role }),
   output: z.object({ member }),
   role: 'admin',
@@ -99,15 +100,18 @@ export const inviteMember = operation({
     return withMembersLock(services, caller, 'exclusive', async (actor) => {
       if (!mayDecideOn(actor.role, input.role)) return aboveOwnRole();
       const now = clock.now();
-      const known = await store.members.byEmail(tenantId, input.email, now);
-      if (known !== null) {
+      const existing = await store.members.byEmail(tenantId, input.email, now);
+      if (existing !== null) {
         return refuse(
           'CONFLICT',
-          known.status === 'active' ? 'This is a member already.' : 'This one is invited already.',
+          existing.status === 'active' ? 'This person is a member already.' : 'This person is invited already.',
         );
       }
       if ((await store.members.countInvited(tenantId, now)) >= MAX_OPEN_INVITATIONS) {
-        return refuse('CONFLICT', `There are ${MAX_OPEN_INVITATIONS} open invitations: take some of them back first.`);
+        return refuse(
+          'CONFLICT',
+          `The tenant has ${MAX_OPEN_INVITATIONS} open invitations, the maximum: withdraw some first.`,
+        );
       }
       const id = newId();
       const { email, role } = input;
@@ -122,7 +126,7 @@ export const inviteMember = operation({
 
 export const changeMember = operation({
   name: 'changeMember',
-  summary: 'Give somebody of the tenant, or somebody invited, another role',
+  summary: 'Change the role of a member or of an invitation',
   input: z.strictObject({ userId: idOf('member'), role }),
   output: z.object({ member }),
   role: 'admin',
@@ -145,7 +149,7 @@ export const changeMember = operation({
         try {
           await store.members.setRole(tenantId, userId, role);
         } finally {
-          // Whatever became of the commit: the store is asked again.
+          // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
           users.invalidate(userId);
         }
       }
@@ -156,8 +160,7 @@ export const changeMember = operation({
 
 export const removeMember = operation({
   name: 'removeMember',
-  summary:
-    'Remove somebody from the tenant with all their keys, or take an invitation back; anybody may remove themselves',
+  summary: 'Remove a member with all their API keys, or withdraw an invitation; every member may remove themselves',
   input: z.strictObject({ userId: idOf('member') }),
   output: z.null(),
   role: 'viewer',
@@ -171,7 +174,7 @@ export const removeMember = operation({
     return withMembersLock(services, caller, 'exclusive', async (actor) => {
       const self = userId === actor.id;
       if (!self && !mayDecideOn(actor.role, 'none')) {
-        return refuse('FORBIDDEN_ROLE', 'Removing somebody else needs the role admin.');
+        return refuse('FORBIDDEN_ROLE', 'Removing another member requires the role admin.');
       }
       const found = await store.members.find(tenantId, userId, clock.now());
       if (found === null) return notFound('member');
@@ -181,12 +184,12 @@ export const removeMember = operation({
         return done({ body: null });
       }
       if (await isLastOwner(services, found, tenantId)) return lastOwner();
-      const theirs = await store.keys.live(userId, clock.now());
+      const keys = await store.keys.live(userId, clock.now());
       try {
         await store.members.remove(tenantId, userId, clock.now());
       } finally {
         users.invalidate(userId);
-        for (const prefix of theirs) apiKeys.invalidate(prefix);
+        for (const prefix of keys) apiKeys.invalidate(prefix);
       }
       return done({ body: null });
     });
@@ -196,5 +199,6 @@ export const removeMember = operation({
 const isLastOwner = async ({ store }: Services, { role }: { role: Role }, tenantId: string): Promise<boolean> =>
   role === 'owner' && (await store.members.countOwners(tenantId)) <= 1;
 
-const lastOwner = () => refuse('CONFLICT', 'A tenant keeps at least one owner: make somebody else one first.');
-const aboveOwnRole = () => refuse('FORBIDDEN_ROLE', 'Nobody grants, changes or removes what is above their own role.');
+const lastOwner = () =>
+  refuse('CONFLICT', 'A tenant must have at least one owner: make another member an owner first.');
+const aboveOwnRole = () => refuse('FORBIDDEN_ROLE', 'You cannot grant, change or remove a role above your own.');

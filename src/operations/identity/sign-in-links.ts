@@ -5,15 +5,15 @@ import { type SessionHolder, scopesSchema } from '../../services/cookie-sessions
 import { tokenRefSchema } from '../../services/tokens.ts';
 import { operation, type Services } from '../operation.ts';
 
-// A link that signs a browser in, once: instead of a token, which would stay good wherever a URL is kept. The code stands
-// in the fragment, so that no server, proxy or preview of the link ever gets it; the console hands it in.
+// One-time links that sign a browser in. Safer than a token in a URL, which would stay valid in histories and logs. The
+// code is in the fragment, so that servers, proxies and link previews do not receive it; the console sends it.
 
-/** Seconds a link can be used in. */
+/** Lifetime of a link, in seconds. */
 export const LINK_LIFE_S = 600;
 const PREFIX = 'link_';
 const CODE = /^link_[A-Za-z0-9_-]{43}$/;
 
-/** What the cache keeps under the code's hash: what a session will stand for. */
+/** The cache entry under the code's hash: the holder of the session to be opened. */
 const linkHolder = z.object({
   userId: z.uuid(),
   scopes: scopesSchema,
@@ -24,10 +24,10 @@ export type LinkHolder = Omit<SessionHolder, 'csrf'>;
 
 export const createSignInLink = operation({
   name: 'createSignInLink',
-  summary: 'Get a link that signs one browser in to the console within 10 minutes, as you',
+  summary: 'Create a link that signs one browser in to the console as you, within 10 minutes',
   input: z.strictObject({}),
   output: z.object({
-    url: z.string().meta({ description: 'Of the console; its fragment holds the code, which is good once' }),
+    url: z.string().meta({ description: 'URL of the console; its fragment has the code, which can be used once' }),
     expires_in: z.int().meta({ description: 'Seconds' }),
   }),
   role: 'none',
@@ -40,7 +40,8 @@ export const createSignInLink = operation({
   refuses: ['FORBIDDEN'],
   async run({ sealedCache, settings }, { caller }) {
     const { user, scopes, platformAdmin, token } = caller;
-    if (user === null || token === null) return refuse('FORBIDDEN', 'A link is made with a token of a person.');
+    if (user === null || token === null)
+      return refuse('FORBIDDEN', 'Creating a sign-in link requires a person’s token.');
     const code = PREFIX + randomBytes(32).toString('base64url');
     const holder: LinkHolder = { userId: user.id, scopes, platformAdmin, token };
     await sealedCache.set(keyOf(code), JSON.stringify(holder), LINK_LIFE_S * 1000);
@@ -50,16 +51,16 @@ export const createSignInLink = operation({
 });
 
 /**
- * Uses a link up: what its session stands for. Null for what is no code, or one that is unknown, used or too old, and where
- * its token was revoked or is no person's any more.
+ * Consumes a link and returns the holder of the new session. Null if the text is not a code, the code is unknown, used
+ * or expired, or its token was revoked or presented at `/mcp`.
  */
 export async function redeemSignInLink(
   { sealedCache, agentTokens, revocations }: Pick<Services, 'sealedCache' | 'agentTokens' | 'revocations'>,
   code: string,
 ): Promise<LinkHolder | null> {
-  const kept = CODE.test(code) ? await sealedCache.take(keyOf(code)) : null;
-  if (kept === null) return null;
-  const holder = linkHolder.parse(JSON.parse(kept));
+  const stored = CODE.test(code) ? await sealedCache.take(keyOf(code)) : null;
+  if (stored === null) return null;
+  const holder = linkHolder.parse(JSON.parse(stored));
   const { userId, token } = holder;
   return revocations.has(token.id) || agentTokens.has(userId, token.id) ? null : holder;
 }

@@ -5,16 +5,16 @@ import type { Uuid } from '../../domain/values.ts';
 import { notFound } from '../inputs.ts';
 import type { Caller, Services } from '../operation.ts';
 
-/** A member of operations that are `acrossTenants`. */
+/** Input member of operations with `acrossTenants`. */
 export const tenantIdInput = z
   .uuid()
   .toLowerCase()
   .optional()
-  .meta({ noun: 'tenant', description: 'For platform operators alone: the tenant that is meant' });
+  .meta({ noun: 'tenant', description: 'For platform operators only: the tenant to act in' });
 
 /**
- * Whose things a caller asks for: their own tenant's, where they need the `role`, or, being a platform operator, those of
- * the tenant that they name.
+ * The tenant that an operation acts in: the caller's own, which requires `role`, or for a platform operator the one
+ * given by `tenant_id`.
  */
 export async function targetTenant(
   { actors }: Pick<Services, 'actors'>,
@@ -23,11 +23,12 @@ export async function targetTenant(
   role: Role,
 ): Promise<Outcome<Uuid>> {
   if (named === undefined) {
-    if (caller.tenantId === null) return refuse('TENANT_REQUIRED', 'Name a tenant: you belong to none.');
-    if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
+    if (caller.tenantId === null)
+      return refuse('TENANT_REQUIRED', 'tenant_id is required: you are not a member of a tenant.');
+    if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This operation requires the role ${role}.`);
     return done(caller.tenantId);
   }
-  if (!caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may name a tenant.');
+  if (!caller.platformAdmin) return refuse('FORBIDDEN', 'tenant_id is for platform operators only.');
   const tenant = await actors.read({ kind: 'tenant', id: named });
   return tenant === null ? notFound('tenant') : done(named);
 }

@@ -10,7 +10,7 @@ import { operation } from '../operation.ts';
 
 export const registerTenant = operation({
   name: 'registerTenant',
-  summary: 'Make a tenant and become its owner',
+  summary: 'Register a tenant and become its owner',
   input: z.strictObject({ tenant_name: displayName }),
   output: z.object({ tenant_id: z.uuid(), user_id: z.uuid() }),
   role: 'none',
@@ -28,11 +28,11 @@ export const registerTenant = operation({
   },
   run(services, { input, caller, idempotent }) {
     const { store, actors, users, clock, newId, settings } = services;
-    // One at a time: nobody gets two tenants, and no two tenants one slug.
+    // Serialized: a user never gets two tenants, and two tenants never get the same slug.
     return services.locks.exclusive('registerTenant', async () => {
       const user = await store.identity.user(caller.principal.id);
-      if (user === null) throw new Error('the caller has no row');
-      if (user.tenantId !== null) return refuse('CONFLICT', 'You belong to a tenant already.');
+      if (user === null) throw new Error('the caller has no user row');
+      if (user.tenantId !== null) return refuse('CONFLICT', 'You are already a member of a tenant.');
       const id = newId();
       const event = {
         type: 'register',
@@ -50,7 +50,7 @@ export const registerTenant = operation({
       try {
         await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.toRow(answer) ?? null });
       } finally {
-        // Whatever became of the commit: the store is asked again.
+        // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
         users.invalidate(user.id);
       }
       return done(answer);
@@ -63,6 +63,6 @@ async function freeSlug(store: IdentityStore, name: string): Promise<string> {
     const slug = n === 1 ? slugFrom(name) : slugFrom(name, n);
     if (!(await store.slugTaken(slug))) return slug;
   }
-  // A popular name: no counting up through all of them.
+  // A popular name: a random suffix instead of more queries.
   return slugFrom(name, randomBytes(4).toString('hex'));
 }

@@ -7,14 +7,14 @@ import type { Uuid } from '../../domain/values.ts';
 import { tokenRefSchema } from '../../services/tokens.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 
-// A ticket stands for the credential that asked for it, once: a browser puts it into a URL, where a token would stay.
+// One-time tickets for WebSockets: a browser can send credentials only in the URL, where a token would leak into logs.
 
-/** Seconds a ticket can be used in (contract §6). */
+/** Lifetime of a ticket, in seconds (contract §6). */
 export const TICKET_LIFE_S = 30;
 const PREFIX = 'ws_';
 const TICKET = /^ws_[A-Za-z0-9_-]{43}$/;
 
-/** What the cache keeps under the ticket's hash. */
+/** The cache entry under the ticket's hash. */
 const ticketHolder = z.object({
   userId: z.uuid(),
   tenantId: z.uuid().nullable(),
@@ -29,7 +29,7 @@ const ticketHolder = z.object({
 
 export const createWsTicket = operation({
   name: 'createWsTicket',
-  summary: 'Get a ticket that opens one WebSocket within 30 seconds',
+  summary: 'Create a ticket that opens one WebSocket within 30 seconds',
   input: z.strictObject({}),
   output: z.object({
     ticket: z.string().meta({ description: 'The value of `token` at `/ws/state` or `/ws/actors`' }),
@@ -43,7 +43,7 @@ export const createWsTicket = operation({
   inMaintenance: true,
   async run({ sealedCache }, { caller }) {
     const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt } = caller;
-    if (user === null) throw new Error('nobody asked for a ticket');
+    if (user === null) throw new Error('createWsTicket requires an authenticated caller');
     const { key, person } = principal;
     const holder = {
       userId: user.id,
@@ -65,18 +65,19 @@ export const createWsTicket = operation({
 export const isTicket = (credential: string): boolean => credential.startsWith(PREFIX);
 
 /**
- * Uses a ticket up: who it stands for, as their user is now, with no more than the credential could when the ticket was
- * made. Null for one that is unknown, used or too old. Whether the credential was revoked since is the caller's to check.
+ * Consumes a ticket and returns its caller, with the user's current role but at most the rights of the credential at
+ * the time. Null if the ticket is unknown, used or expired. The caller must check whether the credential was revoked
+ * since.
  */
 export async function redeemTicket(
   { sealedCache, users, agentTokens }: Pick<Services, 'sealedCache' | 'users' | 'agentTokens'>,
   ticket: string,
-  asking: { via: string; requestId: Uuid },
+  attempt: { via: string; requestId: Uuid },
 ): Promise<Caller | null> {
-  const kept = TICKET.test(ticket) ? await sealedCache.take(cacheKey(ticket)) : null;
-  if (kept === null) return null;
+  const stored = TICKET.test(ticket) ? await sealedCache.take(cacheKey(ticket)) : null;
+  if (stored === null) return null;
   const { userId, tenantId, role, platformAdmin, scopes, key, person, token, endsAt } = ticketHolder.parse(
-    JSON.parse(kept),
+    JSON.parse(stored),
   );
   const user = await users.get(userId);
   if (user === null || user.tenantId !== tenantId) return null;
@@ -85,8 +86,8 @@ export async function redeemTicket(
     principal: {
       kind: 'user',
       id: user.id,
-      via: asking.via,
-      requestId: asking.requestId,
+      via: attempt.via,
+      requestId: attempt.requestId,
       ...(key !== undefined && { key }),
       person: person === true && (token === null || !agentTokens.has(userId, token.id)),
     },
@@ -96,7 +97,7 @@ export async function redeemTicket(
     platformAdmin,
     token,
     endsAt,
-    requestId: asking.requestId,
+    requestId: attempt.requestId,
   };
 }
 

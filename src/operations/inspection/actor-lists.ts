@@ -7,10 +7,10 @@ import type { Page, Position } from '../../store/contract/page.ts';
 
 type Kind = ListedActor['ref']['kind'];
 
-/** Actors of several kinds in one list. Refuses a state that no machine of these kinds has. */
+/** Lists actors of several kinds, merged. Refuses a state that none of these machines has. */
 export async function listActorsOfKinds(
   store: Pick<InspectionStore, 'actors'>,
-  asked: {
+  query: {
     tenantId: Uuid;
     kinds: readonly Kind[];
     state: string | undefined;
@@ -19,7 +19,7 @@ export async function listActorsOfKinds(
     after: Position | undefined;
   },
 ): Promise<Outcome<Page<ListedActor>>> {
-  const { tenantId, kinds, state, quarantined, limit, after } = asked;
+  const { tenantId, kinds, state, quarantined, limit, after } = query;
   const found = kinds.flatMap((kind) => {
     const states = state === undefined ? undefined : parseStateFilter(kind, state);
     if (states === null) return [];
@@ -31,7 +31,7 @@ export async function listActorsOfKinds(
   return done(mergePages(pages, limit));
 }
 
-/** The states that each part of the text may mean; null where one of them means none. */
+/** The states that match each comma-separated part; null if a part matches none. */
 function parseStateFilter(kind: Kind, text: string): ActorFilter['states'] | null {
   const { machine } = currentDefinition(kind);
   const groups = text.split(',').map((part) => findStates(machine, part));
@@ -39,25 +39,32 @@ function parseStateFilter(kind: Kind, text: string): ActorFilter['states'] | nul
 }
 
 const unknownState = (state: string) =>
-  refuse('VALIDATION_FAILED', `No such actor has a state ${JSON.stringify(state)}: GET /machines has them all.`, {
-    errors: [{ path: 'state', message: 'is no state of these machines' }],
-  });
+  refuse(
+    'VALIDATION_FAILED',
+    `Unknown state ${JSON.stringify(state)}. GET /machines lists the machines and their states.`,
+    {
+      errors: [{ path: 'state', message: 'is not a state of these machines' }],
+    },
+  );
 
-/** A kind that has more was looked at down to its `next`: what others have below that waits for the next page. */
+/**
+ * A page with `next` is complete only down to that position; entries of other kinds below it are left for the next
+ * page.
+ */
 function mergePages(pages: readonly Page<ListedActor>[], limit: number): Page<ListedActor> {
-  const edge = pages.reduce<Position | null>(
+  const boundary = pages.reduce<Position | null>(
     (newest, { next }) => (next !== null && (newest === null || isNewer(next, newest)) ? next : newest),
     null,
   );
   const known = pages
     .flatMap(({ items }) => items)
-    .filter((actor) => edge === null || !isNewer(edge, positionOf(actor)))
+    .filter((actor) => boundary === null || !isNewer(boundary, positionOf(actor)))
     .sort((a, b) => (isNewer(positionOf(a), positionOf(b)) ? -1 : 1));
   const items = known.slice(0, limit);
   const last = items.at(-1);
   return {
     items,
-    next: known.length > limit && last ? positionOf(last) : edge,
+    next: known.length > limit && last ? positionOf(last) : boundary,
     positions: () => items.map(positionOf),
   };
 }

@@ -16,7 +16,7 @@ import { operation, type Services } from '../operation.ts';
 import { listActorsOfKinds } from './actor-lists.ts';
 import { actorKind } from './machines.ts';
 
-// The actors of a tenant, as its administrators look into them.
+// Inspection of a tenant's actors by its administrators.
 
 const entry = z
   .object({
@@ -26,12 +26,12 @@ const entry = z
       .string()
       .nullable()
       .meta({ description: "A device's name or type, a command's action, a plan's or tenant's name" }),
-    state: z.string().meta({ description: 'As `administration.active.one_key,link.online`' }),
-    version: z.int().meta({ description: 'Counts its transitions' }),
+    state: z.string().meta({ description: 'Such as `administration.active.one_key,link.online`' }),
+    version: z.int().meta({ description: 'Number of transitions' }),
     since: isoTime.meta({ description: 'When its state last changed' }),
-    live: z.boolean().meta({ description: 'In memory at this moment' }),
-    mailbox: z.int().meta({ description: 'Events that wait for it' }),
-    quarantined: z.boolean().meta({ description: 'Held back until somebody releases it' }),
+    live: z.boolean().meta({ description: 'Whether it is in memory' }),
+    mailbox: z.int().meta({ description: 'Pending events' }),
+    quarantined: z.boolean().meta({ description: 'Whether it is stopped until an administrator releases it' }),
   })
   .meta({ id: 'ActorEntry' });
 type Entry = z.infer<typeof entry>;
@@ -40,8 +40,10 @@ const record = entry
   .extend({
     machine_version: z.int(),
     quarantine_reason: z.string().nullable(),
-    context: jsonObject.nullable().meta({ description: 'Without secrets; null where what is stored fits no machine' }),
-    next_events: z.array(z.string()).meta({ description: 'What its machine takes in this state' }),
+    context: jsonObject
+      .nullable()
+      .meta({ description: 'Without secrets; null if the stored context fits no machine version' }),
+    next_events: z.array(z.string()).meta({ description: 'Events that it accepts in this state' }),
     timers: z.array(z.object({ event: z.string(), due_at: isoTime })),
   })
   .meta({ id: 'Actor' });
@@ -67,22 +69,22 @@ function entryOf(
   { actors }: Pick<Services, 'actors'>,
   { ref, name, version, value, since, quarantine }: ActorFields,
 ): Entry {
-  const { live, mailbox, quarantine: held } = actors.inspect(ref);
-  const quarantined = quarantine !== null || held !== null;
+  const { live, mailbox, quarantine: liveQuarantine } = actors.inspect(ref);
+  const quarantined = quarantine !== null || liveQuarantine !== null;
   return { ...ref, name, state: stateText(value), version, since: iso(since), live, mailbox, quarantined };
 }
 
 export const listActors = operation({
   ...admin,
   name: 'listActors',
-  summary: "The tenant's actors, newest first; a page may be short and still have a next one",
+  summary: "List the tenant's actors, newest first; a page may have fewer entries than `limit` and still a next page",
   input: z.strictObject({
     kind: actorKind.optional().meta({ description: 'Only of this kind' }),
     state: z.string().min(1).max(200).optional().meta({
       description:
-        'A state, by its path or the end of it: `active`, `link.online`. Several, separated by commas: all of them',
+        'A state, by its path or the end of its path, such as `active` or `link.online`; several, separated by commas, must all apply',
     }),
-    quarantined: z.boolean().optional().meta({ description: 'Only those that are held back, or that are not' }),
+    quarantined: z.boolean().optional().meta({ description: 'Only quarantined actors, or only others' }),
     tenant_id: tenantIdInput,
     ...paging,
   }),
@@ -114,7 +116,7 @@ export const listActors = operation({
 export const getActor = operation({
   ...admin,
   name: 'getActor',
-  summary: 'An actor with its context, what it takes next, and its timers',
+  summary: 'Show an actor with its context, the events that it accepts, and its timers',
   input: z.strictObject(actorRefInput),
   output: z.object({ actor: record }),
   scope: 'read:actors',
@@ -138,14 +140,14 @@ export const getActor = operation({
   },
 });
 
-/** As the list has it, of the context as it is stored. */
+/** The name shown in the list, read from the stored context. */
 function nameOf({ ref, context }: StoredActor): string | null {
   const { name, deviceType, action } = context as Partial<Record<string, Json>>;
-  const told = ref.kind === 'command' ? action : (name ?? deviceType);
-  return typeof told === 'string' ? told : null;
+  const label = ref.kind === 'command' ? action : (name ?? deviceType);
+  return typeof label === 'string' ? label : null;
 }
 
-/** What this build cannot read is not shown. */
+/** Null and empty if this build cannot read the stored context. */
 function readableContextOf({ ref, machineVersion, value, context }: StoredActor): {
   context: JsonObject | null;
   next_events: string[];
@@ -162,7 +164,7 @@ function readableContextOf({ ref, machineVersion, value, context }: StoredActor)
 export const getActorJournal = operation({
   ...admin,
   name: 'getActorJournal',
-  summary: 'What happened to an actor, newest first; that of a deleted one too, as long as it is kept',
+  summary: 'List the journal of an actor, newest first; also of a deleted actor, until its journal expires',
   input: z.strictObject({ ...actorRefInput, ...paging }),
   output: z.object({ entries: z.array(journalEntry), next_cursor: nextCursor }),
   scope: 'read:actors',
@@ -181,8 +183,8 @@ export const getActorJournal = operation({
     if (found.length === 0 && (await inspection.actor(tenant.value, { kind, id })) === null) return notFound('actor');
     const items = found.slice(0, limit);
     const last = found.length > limit ? items.at(-1) : undefined;
-    const placeOf = ({ at, version }: (typeof items)[number]) => ({ createdAt: at, id: `${version}` });
-    const page = { items, next: last === undefined ? null : placeOf(last), positions: () => items.map(placeOf) };
+    const positionOf = ({ at, version }: (typeof items)[number]) => ({ createdAt: at, id: `${version}` });
+    const page = { items, next: last === undefined ? null : positionOf(last), positions: () => items.map(positionOf) };
     const entries = items.map(({ version, at, by, event, from, to, data }) => ({
       ...{ version, at: iso(at), by: principalId(by), event: eventText(event), data },
       ...{ from: from === null ? null : stateText(from), to: stateText(to) },
@@ -212,11 +214,11 @@ export const releaseActor = operation({
     const before = await store.inspection.actor(tenant.value, ref);
     if (before === null) return notFound('actor');
     if ((before.quarantine ?? actors.inspect(ref).quarantine) === null)
-      return refuse('ILLEGAL_TRANSITION', 'It is not quarantined.');
+      return refuse('ILLEGAL_TRANSITION', 'The actor is not quarantined.');
     await actors.releaseQuarantine(ref);
     await actors.read(ref);
-    const held: string | null = actors.inspect(ref).quarantine;
-    if (held !== null) return quarantinedAgain(held);
+    const quarantine: string | null = actors.inspect(ref).quarantine;
+    if (quarantine !== null) return quarantinedAgain(quarantine);
     return done({
       body: {
         status: 'released' as const,
@@ -226,6 +228,6 @@ export const releaseActor = operation({
   },
 });
 
-/** Such as one whose stored context fits no machine of this build. */
+/** For example, its stored context fits no machine version of this build. */
 const quarantinedAgain = (reason: string): Outcome<never> =>
-  refuse('ILLEGAL_TRANSITION', `It was quarantined again: ${reason}`);
+  refuse('ILLEGAL_TRANSITION', `The actor was quarantined again: ${reason}`);

@@ -11,17 +11,17 @@ const entry = z
   .object({
     at: isoTime,
     by: z.uuid().meta({ description: 'The user' }),
-    key: z.string().nullable().meta({ description: "The API key's prefix, where a key was used" }),
-    via: z.string().meta({ description: 'The edge, as rest or mcp' }),
-    action: z.string().meta({ description: 'The operation; where it is not known, what happened to the actor' }),
-    subject: z.string().meta({ description: 'As `device:<id>`' }),
+    key: z.string().nullable().meta({ description: "The API key's prefix, if a key was used" }),
+    via: z.string().meta({ description: 'The edge, such as `rest` or `mcp`' }),
+    action: z.string().meta({ description: 'The operation; if unknown, the event of the actor' }),
+    subject: z.string().meta({ description: 'Such as `device:<id>`' }),
     outcome: z.string().meta({ description: '`done`, or the code of the refusal' }),
     request_id: z.uuid().nullable(),
   })
   .meta({ id: 'AuditEntry' });
 
 const filters = z.strictObject({
-  by: z.uuid().toLowerCase().optional().meta({ description: 'Only what this user did' }),
+  by: z.uuid().toLowerCase().optional().meta({ description: 'Only actions of this user' }),
   action: z.string().min(1).max(64).regex(/^\S+$/).optional().meta({ description: 'Only this operation' }),
   subject: z
     .string()
@@ -29,19 +29,19 @@ const filters = z.strictObject({
     .max(200)
     .regex(/^[\x21-\x7e]+$/)
     .optional()
-    .meta({ description: 'Only what was done to this, as `device:<id>`' }),
-  from: isoTime.optional().meta({ description: 'From this moment on' }),
-  to: isoTime.optional().meta({ description: 'Before this moment' }),
+    .meta({ description: 'Only actions on this subject, such as `device:<id>`' }),
+  from: isoTime.optional().meta({ description: 'At or after this time' }),
+  to: isoTime.optional().meta({ description: 'Before this time' }),
   tenant_id: tenantIdInput,
   platform: z
     .boolean()
     .default(false)
-    .meta({ description: 'For platform operators alone: what concerns no tenant, such as flags' }),
+    .meta({ description: 'For platform operators only: actions without a tenant, such as changes of flags' }),
 });
 
 export const listAudit = operation({
   name: 'listAudit',
-  summary: 'Who did what, and what was refused, newest first; a page may be short and still have a next one',
+  summary: 'List actions and refusals, newest first; a page may have fewer entries than `limit` and still a next page',
   input: filters.extend(paging),
   output: z.object({ entries: z.array(entry), next_cursor: nextCursor }),
   role: 'admin',
@@ -50,18 +50,18 @@ export const listAudit = operation({
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
   async run(services, { input, caller }) {
-    const place = await auditedTenant(services, caller, input);
-    if (!place.ok) return place;
+    const tenant = await auditedTenant(services, caller, input);
+    if (!tenant.ok) return tenant;
     const { by, action, subject, from, to, limit, cursor } = input;
     const listing: Listing = {
       route: 'audit',
-      filters: { tenant_id: place.value, by, action, subject, from, to },
+      filters: { tenant_id: tenant.value, by, action, subject, from, to },
       ids: 'entry',
     };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await services.store.audit.list(
-      place.value,
+      tenant.value,
       {
         ...(by !== undefined && { by }),
         ...(action !== undefined && { action }),
@@ -79,17 +79,17 @@ export const listAudit = operation({
   },
 });
 
-/** Null for the whole service. */
+/** Null: actions without a tenant. */
 async function auditedTenant(
   services: Services,
   caller: Caller,
   input: z.infer<typeof filters>,
 ): Promise<Outcome<Uuid | null>> {
   if (!input.platform) return targetTenant(services, caller, input, 'admin');
-  if (!caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators see what concerns no tenant.');
+  if (!caller.platformAdmin) return refuse('FORBIDDEN', 'platform is for platform operators only.');
   return input.tenant_id === undefined
     ? done(null)
-    : refuse('VALIDATION_FAILED', 'platform and tenant_id are different things: give one of them.');
+    : refuse('VALIDATION_FAILED', 'platform and tenant_id are mutually exclusive: send one of them.');
 }
 
 const entryOf = ({ at, by, key, via, action, subject, outcome, requestId }: AuditEntry): z.infer<typeof entry> => ({

@@ -7,25 +7,28 @@ import { actorKinds, currentDefinition } from '../../machines/versions.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 
-// The charts that actors follow. They are the same for every tenant.
+// The state machines of actors. They are the same for every tenant.
 
 export const actorKind = z.enum(actorKinds);
 type Kind = (typeof actorKinds)[number];
 
 const state = z.object({
-  state: z.string().meta({ description: 'The path of the state, as `administration.active.one_key`' }),
+  state: z.string().meta({ description: 'Path of the state, such as `administration.active.one_key`' }),
   description: z.string(),
   type: z.enum(stateTypes).meta({ description: 'The regions of a `parallel` state are entered together' }),
-  initial: z.boolean().meta({ description: 'Entered where the state around it is, and nothing says else' }),
+  initial: z.boolean().meta({ description: 'Whether it is the default state of its parent' }),
   final: z.boolean(),
-  events: z.array(z.string()).meta({ description: 'What it takes besides what the states around it take' }),
+  events: z.array(z.string()).meta({ description: 'Events that it handles, in addition to those of its parents' }),
 });
 
 const transition = z.object({
-  from: z.string().meta({ description: 'The path of its state; empty for the machine itself' }),
+  from: z.string().meta({ description: 'Path of the source state; empty for the machine itself' }),
   event: z.string().meta({ description: '`self.…` is raised by the machine within one transition' }),
-  when: z.string().nullable().meta({ description: 'Its condition in words; of several the first that holds is taken' }),
-  to: z.string().nullable().meta({ description: 'Null: it stays as it is' }),
+  when: z
+    .string()
+    .nullable()
+    .meta({ description: 'Condition, in prose; the first transition whose condition holds is taken' }),
+  to: z.string().nullable().meta({ description: 'Path of the target state; null if the state does not change' }),
   does: z.array(z.string()),
 });
 
@@ -34,10 +37,10 @@ const machine = summary
   .extend({
     type: z.enum(stateTypes),
     states: z.array(state),
-    transitions: z.array(transition).meta({ description: 'All of them, in the order in which they are looked at' }),
-    events: z.array(z.string()).meta({ description: 'Every event that some state takes; `after …` is a timer' }),
+    transitions: z.array(transition).meta({ description: 'All transitions, in the order of evaluation' }),
+    events: z.array(z.string()).meta({ description: 'All events that some state handles; `after …` is a timer' }),
     diagram: z.string().meta({ description: 'Mermaid' }),
-    page: z.string().meta({ description: 'Markdown: the diagrams, and for each state what every event does' }),
+    page: z.string().meta({ description: 'Markdown: the diagrams, and for each state the effect of every event' }),
   })
   .meta({ id: 'Machine' });
 
@@ -49,7 +52,10 @@ const summaryOf = (kind: Kind): z.infer<typeof summary> => {
 const reading = { role: 'viewer', scope: 'read:actors', changes: false, acrossTenants: true } as const;
 const tenantInput = { tenant_id: tenantIdInput };
 
-/** A platform operator may name a tenant, as everywhere among actors, and needs not: it makes no difference here. */
+/**
+ * A platform operator may send a tenant id, as in all operations on actors, but needs none here: it makes no
+ * difference.
+ */
 const checkMayRead = async (
   services: Services,
   caller: Caller,
@@ -62,7 +68,7 @@ const checkMayRead = async (
 export const listMachines = operation({
   ...reading,
   name: 'listMachines',
-  summary: 'The machines that actors follow',
+  summary: 'List the state machines of actors',
   input: z.strictObject(tenantInput),
   output: z.object({ machines: z.array(summary) }),
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
@@ -75,7 +81,7 @@ export const listMachines = operation({
 export const getMachine = operation({
   ...reading,
   name: 'getMachine',
-  summary: "A machine's states and events, drawn and in words",
+  summary: "Show a machine's states and transitions, with a diagram and a description",
   input: z.strictObject({ kind: actorKind.meta({ noun: 'machine' }), ...tenantInput }),
   output: z.object({ machine }),
   refuses: ['FORBIDDEN', 'NOT_FOUND'],

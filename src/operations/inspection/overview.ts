@@ -5,15 +5,15 @@ import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { iso, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 
-/** How far it looks back. */
+/** The period that commands and plans are counted for. */
 const WINDOW_MS = 3_600_000;
 
 export const getOverview = operation({
   name: 'getOverview',
-  summary: 'The tenant at a glance: its devices, its commands of the last hour, and what went wrong',
+  summary: 'Show an overview of the tenant: devices, commands of the last hour, and failures',
   input: z.strictObject({ tenant_id: tenantIdInput }),
   output: z.object({
-    since: isoTime.meta({ description: 'Commands and plans are those that were made from then on' }),
+    since: isoTime.meta({ description: 'Commands and plans created since this time are counted' }),
     devices: z.object({ total: z.int(), online: z.int() }),
     commands: z
       .object(
@@ -22,13 +22,13 @@ export const getOverview = operation({
           z.ZodInt
         >,
       )
-      .meta({ description: 'How many have each status; of a busy tenant the newest 20,000' }),
+      .meta({ description: 'Number of commands in each status; at most the newest 20,000 commands' }),
     failing_devices: z
       .array(z.object({ id: z.uuid(), name: z.string().nullable(), failures: z.int() }))
-      .meta({ description: 'Whose commands failed or had no answer, the worst first; at most 5' }),
+      .meta({ description: 'Devices whose commands failed or timed out, most failures first; at most 5' }),
     failed_rollbacks: z
       .array(z.object({ id: z.uuid(), name: z.string().nullable(), since: isoTime }))
-      .meta({ description: 'Plans that could not be undone, the newest first; at most 5' }),
+      .meta({ description: 'Plans whose rollback failed, newest first; at most 5' }),
   }),
   role: 'viewer',
   acrossTenants: true,

@@ -6,7 +6,7 @@ import { jsonObject, requestedActionName, timeoutSeconds } from '../../domain/re
 import type { StepInput } from '../../machines/plan-types.ts';
 import { displayName } from '../inputs.ts';
 
-// A plan as somebody asks for it, whatever it came with.
+// Input schema of plans, shared by plans, intents and the sidecar.
 
 const params = jsonObject.refine((given) => jsonBytes(given) <= MAX_PARAMS_BYTES, 'is too large').optional();
 
@@ -14,7 +14,7 @@ const stepId = z
   .string()
   .min(1)
   .max(64)
-  .regex(/^\P{Cc}*$/u, 'must hold no control characters');
+  .regex(/^\P{Cc}*$/u, 'must not contain control characters');
 
 export const stepSchema = z
   .strictObject({
@@ -23,15 +23,15 @@ export const stepSchema = z
     action: requestedActionName,
     params,
     depends_on: z.array(stepId).max(MAX_STEPS).optional().meta({
-      description: 'Steps that must have succeeded before; steps that do not depend on each other run side by side',
+      description: 'Steps that must succeed first; independent steps run concurrently',
     }),
     compensation: z
       .strictObject({ action: requestedActionName, params })
       .optional()
-      .meta({ description: 'What undoes it, on the same device' }),
+      .meta({ description: 'Action on the same device that undoes the step' }),
     timeout_s: timeoutSeconds
       .optional()
-      .meta({ description: 'Seconds from the first write to the final word of its command; 30' }),
+      .meta({ description: 'Seconds from the first write to the final acknowledgement of its command; default 30' }),
   })
   .meta({ id: 'PlanStepWish' });
 
@@ -44,13 +44,13 @@ export const planFields = {
     .superRefine((steps, context) => {
       const nodes = steps.map(({ id, depends_on = [] }) => ({ id, depends_on }));
       for (const { path, message } of graphErrors(nodes)) {
-        const [, place, field] = path.split('.');
-        context.addIssue({ code: 'custom', path: [Number(place), field as string], message });
+        const [, index, field] = path.split('.');
+        context.addIssue({ code: 'custom', path: [Number(index), field as string], message });
       }
     }),
   on_failure: z.enum(failurePolicies).optional().meta({
     description:
-      'When a step fails nothing new starts. `rollback` (the default) then undoes what was done, the last first, where its step says how; `stop` leaves it',
+      'When a step fails, no further steps start. `rollback` (default) then runs the compensations of completed steps in reverse order; `stop` does not',
   }),
 };
 export type PlanInput = z.infer<z.ZodObject<typeof planFields>>;

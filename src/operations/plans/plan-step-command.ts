@@ -15,42 +15,45 @@ import type { CommittedTenant, GatewayServices, Target } from '../commands/gatew
 import type { Caller, Services } from '../operation.ts';
 import { callerRefusal } from '../perform.ts';
 
-// What a step that a plan asks for comes to, by facts that were found already.
+// The command of a requested plan step, built from facts that are loaded already.
 
-/** How soon a step that a flag holds back is asked for again. */
+/** Retry delay for a step that a flag holds back. */
 const FLAG_RETRY_MS: Milliseconds = 5_000;
-/** Of a suspended tenant's plan; it is woken by the tenant's return, and this is for when it was not told. */
+/** Retry delay while the tenant is suspended; a fallback, since resuming the tenant wakes its plans. */
 const SUSPENSION_RETRY_MS: Milliseconds = 60_000;
 
-/** A step whose command a plan waits for. */
+/** A step whose command was requested by its plan. */
 export interface RequestedStep {
   context: PlanContext;
   step: PlanStep;
   commandId: Uuid;
 }
 
-/** What the gateway is to judge it by. */
+/** Facts for the gateway. */
 export interface StepFacts {
   tenant: CommittedTenant;
   target: Outcome<Target>;
   release: FirmwareRelease | null;
-  /** The command of the step that is to be undone: whether somebody confirmed it, and what that covered, is for the machine to see. */
+  /**
+   * The command of the step to be undone; the command's machine checks whether its confirmation covers the
+   * compensation.
+   */
   approval: CommandContext | null;
 }
 
 type StepRequest = Extract<ResolvableOutput, { type: 'plan.ask' }>;
 
-/** Null where the plan waits for it no more. */
+/** The step, or null if the plan no longer waits for this command. */
 export function findRequestedStep(
   context: PlanContext | undefined,
   { stepId, commandId }: StepRequest,
 ): RequestedStep | null {
   const step = context?.steps.find(({ id }) => id === stepId);
-  const waits = step?.ask === 'asked' && (step.undo ?? step).commandId === commandId;
-  return context && waits ? { context, step, commandId } : null;
+  const isWaiting = step?.ask === 'asked' && (step.undo ?? step).commandId === commandId;
+  return context && isWaiting ? { context, step, commandId } : null;
 }
 
-/** The action, or what undoes it. */
+/** The step's action, or its compensation while it is undone. */
 export const effectiveAction = ({ step }: RequestedStep) => (step.undo === null ? step : (step.compensation ?? step));
 
 export const planEndedRefusal = ({ context, step }: RequestedStep): Refusal | null =>
@@ -58,7 +61,7 @@ export const planEndedRefusal = ({ context, step }: RequestedStep): Refusal | nu
     ? { code: 'CONFLICT', detail: 'The plan had ended before the step began.' }
     : null;
 
-/** That there is no command, as its plan is told it. */
+/** The event for the plan that the step was refused and has no command. */
 export const stepRefusal = (
   { clock }: Pick<Services, 'clock'>,
   { context, step, commandId }: RequestedStep,
@@ -71,14 +74,17 @@ export const stepRefusal = (
   return { to: { kind: 'plan', id: context.id }, event };
 };
 
-/** The command for the gateway, or why there is none. Nothing is waited for here: all of it is of one moment. */
+/**
+ * The event that creates the step's command, or the refusal event for the plan. Synchronous, so that all facts are of
+ * the same moment.
+ */
 export function commandFor(
   services: GatewayServices & Pick<Services, 'clock' | 'newId'>,
   creator: Caller,
-  asked: RequestedStep,
+  requested: RequestedStep,
   { tenant, target, release, approval }: StepFacts,
 ): AddressedEvent {
-  const { context, step, commandId } = asked;
+  const { context, step, commandId } = requested;
   const heldMs = holdTime(services, tenant.snapshot.value === 'suspended');
   if (heldMs !== null) {
     const event: PlanEvent = {
@@ -87,23 +93,23 @@ export function commandFor(
     };
     return { to: { kind: 'plan', id: context.id }, event };
   }
-  if (!target.ok) return stepRefusal(services, asked, target.refusal);
-  const { action, params } = effectiveAction(asked);
-  const planned = {
+  if (!target.ok) return stepRefusal(services, requested, target.refusal);
+  const { action, params } = effectiveAction(requested);
+  const ids = {
     device_id: step.deviceId,
     command_id: commandId,
     message_id: services.newId(),
-    // Nobody gets it: a plan's commands are confirmed from the inbox.
+    // Never handed out: a plan's commands are confirmed from the inbox.
     dry_run_token: randomUUID(),
   };
   const compensation = step.undo === null ? step.compensation : null;
-  const wish = { action, params, ...(step.timeoutS !== null && { timeout_s: step.timeoutS }) };
+  const input = { action, params, ...(step.timeoutS !== null && { timeout_s: step.timeoutS }) };
   const plan = { id: context.id, stepId: step.id, compensation };
   const request = {
     tenant,
     target: target.value,
-    input: wish,
-    ids: planned,
+    input,
+    ids,
     release,
     plan,
     ...(approval && { approval }),
@@ -113,7 +119,7 @@ export function commandFor(
     to: { kind: 'command', id: commandId },
     event: requestEvent(services, creator, request),
     create: true,
-    fallback: stepRefusal(services, asked, failed),
+    fallback: stepRefusal(services, requested, failed),
   };
 }
 
@@ -123,14 +129,17 @@ function holdTime({ flags }: Pick<Services, 'flags'>, suspended: boolean): Milli
   return maintenance_mode || commands_disabled ? FLAG_RETRY_MS : null;
 }
 
-/** The creator with what they may now; refused as if they asked for the command at this moment. `key`: the one they came with. */
+/**
+ * The creator with their current permissions, checked as if they requested the command now. `key`: the API key they
+ * used.
+ */
 export function authorizeCreator(
   { createdBy, scopes, requestId, tenantId }: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
   user: User | null,
   key: ApiKey | null,
 ): Outcome<Caller> {
   if (user === null || (createdBy.key !== undefined && key?.tenantId !== tenantId)) {
-    return refuse('UNAUTHENTICATED', "The credential of the plan's creator is not valid any more.");
+    return refuse('UNAUTHENTICATED', "The credential of the plan's creator is no longer valid.");
   }
   if (user.tenantId !== tenantId) return refuse('FORBIDDEN_ROLE', "The plan's creator has left the tenant.");
   const principal: Principal = { ...createdBy, requestId, operation: 'createPlan' };

@@ -16,67 +16,69 @@ import {
   stepRefusal,
 } from './plan-step-command.ts';
 
-// What a plan asks for, done as its creator: every step passes the gateway like any command, with the role and the scopes that
-// the creator has at that moment.
+// Resolves the steps that plans request: every step passes the gateway like any command, with the current role and
+// scopes of the plan's creator.
 
-/** What the output `plan.ask` comes to: the command of a step, or a word to the plan why there is none. */
+/**
+ * Resolves the output `plan.ask` to the command of a step, or to an event for the plan that explains why there is none.
+ */
 export const planStepResolver =
   (services: Services): OutputResolver<'plan.ask'> =>
   async (output) => {
     const ref = { kind: 'plan', id: output.planId } as const;
     const plan = await services.actors.read<PlanContext>(ref);
-    // It waits: what such a plan seems to say counts only when somebody has let it go on.
+    // The outputs of a quarantined plan are not acted on until it is released.
     const { quarantine } = services.actors.inspect(ref);
     if (quarantine !== null) throw new Quarantined(quarantine);
-    const asked = findRequestedStep(plan?.snapshot.context, output);
-    if (asked === null) return null;
-    const late = planEndedRefusal(asked);
-    if (late !== null) return stepRefusal(services, asked, late);
-    const found = await loadCreator(services, asked.context);
-    if (!found.ok) return stepRefusal(services, asked, found.refusal);
-    const creator = found.value;
-    const { step } = asked;
+    const requested = findRequestedStep(plan?.snapshot.context, output);
+    if (requested === null) return null;
+    const ended = planEndedRefusal(requested);
+    if (ended !== null) return stepRefusal(services, requested, ended);
+    const authorized = await loadCreator(services, requested.context);
+    if (!authorized.ok) return stepRefusal(services, requested, authorized.refusal);
+    const creator = authorized.value;
+    const { step } = requested;
     const approval = step.undo === null ? null : await loadApproval(services, step.commandId as Uuid);
-    const release = await findRequestedRelease(services, creator, effectiveAction(asked));
+    const release = await findRequestedRelease(services, creator, effectiveAction(requested));
     const target = await loadTarget(services, creator, step.deviceId);
     const tenant = await readTenant(services, creator);
-    return commandFor(services, creator, asked, { tenant, target, release, approval });
+    return commandFor(services, creator, requested, { tenant, target, release, approval });
   };
 
 /**
- * The same where memory tells all of it, as it does for what is asked on live devices: the commands are then kept together
- * with the plan that asks for them.
+ * Synchronous variant, used if everything is in memory, as for live devices: the commands are then committed in the
+ * same batch as the plan. Null on a miss.
  */
 export const planStepSyncResolver =
   (services: Services): SyncOutputResolver<'plan.ask'> =>
-  (output, turn) => {
-    const plan = turn.peek<PlanContext>({ kind: 'plan', id: output.planId });
-    const asked = findRequestedStep(plan?.snapshot.context, output);
-    if (asked === null) return null;
-    const late = planEndedRefusal(asked);
-    if (late !== null) return stepRefusal(services, asked, late);
-    const { createdBy, tenantId } = asked.context;
+  (output, batch) => {
+    const plan = batch.peek<PlanContext>({ kind: 'plan', id: output.planId });
+    const requested = findRequestedStep(plan?.snapshot.context, output);
+    if (requested === null) return null;
+    const ended = planEndedRefusal(requested);
+    if (ended !== null) return stepRefusal(services, requested, ended);
+    const { createdBy, tenantId } = requested.context;
     const user = services.users.cached(createdBy.id);
     const key = createdBy.key === undefined ? null : services.apiKeys.cached(createdBy.key);
-    const tenant = turn.peek<TenantContext>({ kind: 'tenant', id: tenantId });
+    const tenant = batch.peek<TenantContext>({ kind: 'tenant', id: tenantId });
     if (user === undefined || key === undefined || tenant === undefined) return null;
-    const creator = authorizeCreator(asked.context, user, key);
-    if (!creator.ok) return stepRefusal(services, asked, creator.refusal);
-    // What undoes a step is shown how that was confirmed, and an update its release: the store knows.
-    if (asked.step.undo !== null || asked.step.action === UPDATE_FIRMWARE) return null;
-    const target = targetFromMemory(services, turn, creator.value, asked.step.deviceId);
+    const creator = authorizeCreator(requested.context, user, key);
+    if (!creator.ok) return stepRefusal(services, requested, creator.refusal);
+    // A compensation needs the approval of its step, and an update its release: both are read from the store.
+    if (requested.step.undo !== null || requested.step.action === UPDATE_FIRMWARE) return null;
+    const target = targetFromMemory(services, batch, creator.value, requested.step.deviceId);
     if (target === undefined) return null;
-    const judging = { ...services, actors: turn };
-    return commandFor(judging, creator.value, asked, { tenant, target, release: null, approval: null });
+    const batchServices = { ...services, actors: batch };
+    return commandFor(batchServices, creator.value, requested, { tenant, target, release: null, approval: null });
   };
 
-/** The command of the step that is to be undone, as committed. */
+/** The committed command of the step to be undone. */
 async function loadApproval({ actors }: Pick<Services, 'actors'>, id: Uuid): Promise<CommandContext | null> {
   const command = await actors.read<CommandContext>({ kind: 'command', id });
   return command?.snapshot.context ?? null;
 }
 
-/** The creator with what they may now; refused as if they asked for the command at this moment. */
+/** The creator with their current permissions, checked as if they requested the command now. */
 export async function loadCreator(
   services: Pick<Services, 'users' | 'apiKeys'>,
   plan: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,

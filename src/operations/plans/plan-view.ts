@@ -10,7 +10,7 @@ import { principalId } from '../commands/command-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 
-// Plans as answers show them.
+// Plans in answers.
 
 const step = z
   .object({
@@ -22,29 +22,29 @@ const step = z
     compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
     timeout_s: z.int().optional(),
     status: z.enum(stepStatuses),
-    command_id: z.uuid().optional().meta({ description: 'Once it came to a command' }),
+    command_id: z.uuid().optional().meta({ description: 'Present once the step has a command' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
       .optional()
-      .meta({ description: 'Why it failed, or why it is not undone' }),
+      .meta({ description: 'Why the step failed, or why it was not undone' }),
   })
   .meta({ id: 'PlanStep' });
 
 const cognitionRecord = z
   .object({
     kind: z.enum(contextKinds),
-    phase: z.enum(['thinking', 'suspended', 'done']).meta({ description: 'Until it is `done` steps may be added' }),
+    phase: z.enum(['thinking', 'suspended', 'done']).meta({ description: 'Until `done`, the sidecar may add steps' }),
     goal: z.string().optional(),
     device_id: z.uuid().optional(),
     home_id: z.uuid().optional(),
-    proposal_id: z.uuid().optional().meta({ description: 'The proposal that it came from' }),
-    summary: z.string().optional().meta({ description: 'What the sidecar ended with' }),
+    proposal_id: z.uuid().optional().meta({ description: 'The proposal that the plan was created from' }),
+    summary: z.string().optional().meta({ description: 'The sidecar’s summary' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
       .optional()
-      .meta({ description: 'Why it could not go on' }),
+      .meta({ description: 'Why the sidecar failed' }),
   })
-  .meta({ id: 'PlanCognition', description: 'Of a plan whose steps came from the sidecar' });
+  .meta({ id: 'PlanCognition', description: 'For plans whose steps come from the sidecar' });
 
 export const planRecord = z
   .object({
@@ -53,7 +53,7 @@ export const planRecord = z
     status: z.enum(planStatuses),
     steps: z.array(step),
     on_failure: z.enum(failurePolicies),
-    created_by: z.string().meta({ description: 'The id of the user whose authority each step needs' }),
+    created_by: z.string().meta({ description: 'The id of the user whose permissions apply to each step' }),
     created_at: isoTime,
     finished_at: isoTime.nullable(),
     cognition: cognitionRecord.optional(),
@@ -62,13 +62,13 @@ export const planRecord = z
 
 export const planAnswer = z.object({ plan: planRecord });
 
-/** A command that is only asked for may never be made. */
+/** A command that is only requested may never be created. */
 const hasCommand = ({ commandId, ask, undo }: PlanStep): boolean =>
   commandId !== null && (undo !== null || ask === 'made' || ask === null);
 
 function errorOf({ error, undoError }: PlanStep): { error?: StepError } {
-  const told = undoError ?? error;
-  return told === null ? {} : { error: told };
+  const reason = undoError ?? error;
+  return reason === null ? {} : { error: reason };
 }
 
 const stepOf = (one: PlanStep): z.infer<typeof step> => ({
@@ -93,7 +93,7 @@ export const planRecordOf = (context: PlanContext): z.infer<typeof planRecord> =
   created_by: principalId(context.createdBy),
   created_at: iso(context.createdAt),
   finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
-  // A row that an older version wrote has none.
+  // Rows written by an older version have none.
   ...(context.cognition && { cognition: cognitionRecordOf(context.cognition) }),
 });
 
@@ -107,7 +107,7 @@ const cognitionRecordOf = (one: PlanCognition): z.infer<typeof cognitionRecord> 
   ...(one.error !== null && { error: { ...one.error } }),
 });
 
-/** The caller's plan; refuses alike what is missing and what is another tenant's. */
+/** The caller's plan. The same refusal for a missing plan and for another tenant's. */
 export async function findPlan(
   { actors }: Pick<Services, 'actors'>,
   caller: Caller,
@@ -122,7 +122,7 @@ const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const
 export const listPlans = operation({
   ...reading,
   name: 'listPlans',
-  summary: "The tenant's plans with their steps, newest first",
+  summary: "List the tenant's plans with their steps, newest first",
   input: z.strictObject({ ...paging }),
   output: z.object({ plans: z.array(planRecord), next_cursor: nextCursor }),
   async run({ store }, { input: { limit, cursor }, caller }) {
@@ -138,7 +138,7 @@ export const listPlans = operation({
 export const getPlan = operation({
   ...reading,
   name: 'getPlan',
-  summary: 'A plan with the states of its steps',
+  summary: 'Show a plan with the statuses of its steps',
   input: z.strictObject({ id: idOf('plan') }),
   output: planAnswer,
   refuses: ['NOT_FOUND'],

@@ -25,13 +25,13 @@ import { sendToActor } from '../send-to-actor.ts';
 import { type PlanInput, planFields, toStepInputs } from './plan-input.ts';
 import { findPlan, planAnswer, planRecordOf } from './plan-view.ts';
 
-// Plans: asked for, tried out, cancelled.
+// Operations on plans: create, dry run, cancel.
 
 const verdict = z
   .object({
     id: z.string(),
     verdict: z.enum(['allowed', 'dry_run_required', ...(Object.keys(refusals) as RefusalCode[])]).meta({
-      description: '`allowed`, `dry_run_required` where somebody has to confirm it, or the code of the refusal',
+      description: '`allowed`, `dry_run_required` if the step must be confirmed, or the code of the refusal',
     }),
     preview: previewBody,
   })
@@ -40,15 +40,15 @@ const dryRun = z.object({ steps: z.array(verdict) }).meta({ id: 'PlanDryRun' });
 
 export const createPlan = operation({
   name: 'createPlan',
-  summary: 'Run steps on devices, each as soon as those it depends on have succeeded',
+  summary: 'Run a plan: each step starts as soon as the steps it depends on have succeeded',
   input: z.strictObject({
     ...planFields,
-    dry_run: z.boolean().optional().meta({ description: 'Say what each step would come to, and do nothing' }),
+    dry_run: z.boolean().optional().meta({ description: 'Only check each step; nothing is run' }),
   }),
   output: z.union([planAnswer, dryRun]),
   responses: {
-    202: { when: 'The plan is on its way', body: planAnswer },
-    200: { when: 'The dry run that was asked for', body: dryRun },
+    202: { when: 'The plan was started', body: planAnswer },
+    200: { when: 'The requested dry run', body: dryRun },
   },
   role: 'user',
   scope: 'execute:plans',
@@ -72,19 +72,19 @@ export const createPlan = operation({
     },
   },
   async run(services, { input, caller, idempotent }) {
-    const { dry_run, ...wish } = input;
-    const steps = toStepInputs(wish);
+    const { dry_run, ...fields } = input;
+    const steps = toStepInputs(fields);
     const targets = await loadStepTargets(services, caller, steps);
     if (!targets.ok) return targets;
     if (dry_run) return done({ status: 200, body: await dryRunSteps(services, caller, steps, targets.value) });
-    const plan = await startPlanFromInput(services, caller, wish, (context) =>
+    const plan = await startPlanFromInput(services, caller, fields, (context) =>
       idempotent === null ? null : idempotent.toRow({ body: { plan: planRecordOf(context) } }),
     );
     return done({ body: { plan: planRecordOf(plan) } });
   },
 });
 
-/** A plan to be made in the caller's name. */
+/** A plan to be created on behalf of the caller. */
 export type NewPlan = Pick<PlanContext, 'name' | 'onFailure'> & {
   steps: readonly StepInput[];
   cognition?: ContextInput & { proposalId: Uuid | null };
@@ -93,18 +93,18 @@ export type NewPlan = Pick<PlanContext, 'name' | 'onFailure'> & {
 export const startPlanFromInput = (
   services: Services,
   caller: Caller,
-  wish: PlanInput,
+  input: PlanInput,
   row?: (plan: PlanContext) => IdempotencyRow | null,
 ): Promise<PlanContext> => {
-  const { name = null, on_failure: onFailure = 'rollback' } = wish;
-  return startPlan(services, caller, { name, onFailure, steps: toStepInputs(wish) }, row);
+  const { name = null, on_failure: onFailure = 'rollback' } = input;
+  return startPlan(services, caller, { name, onFailure, steps: toStepInputs(input) }, row);
 };
 
-/** Makes the plan; resolves when that is durable, and its first steps are asked for by then. */
+/** Creates the plan; resolves when it is durable and its first steps are requested. */
 export async function startPlan(
   services: Services,
   caller: Caller,
-  made: NewPlan,
+  plan: NewPlan,
   row: (plan: PlanContext) => IdempotencyRow | null = () => null,
 ): Promise<PlanContext> {
   const id = services.newId();
@@ -115,7 +115,7 @@ export async function startPlan(
     plan: {
       id,
       tenantId: tenantOf(caller),
-      ...made,
+      ...plan,
       createdBy: stripRequest(caller.principal),
       scopes: caller.scopes,
       requestId: caller.requestId,
@@ -127,7 +127,7 @@ export async function startPlan(
   return reply.snapshot.context as PlanContext;
 }
 
-/** All of the steps' devices; one that is not the caller's refuses the plan. */
+/** The devices of all steps. Refuses the plan if one of them is not the caller's. */
 export async function loadStepTargets(
   services: Services,
   caller: Caller,
@@ -168,21 +168,21 @@ async function verdictFor(
   { tenant, target, step }: StepToJudge,
 ): Promise<z.infer<typeof verdict>['verdict']> {
   const { action, params, compensation } = step;
-  const barred = earlyRefusal(services, tenant, target.device);
-  if (barred !== null) return barred.code;
+  const refusal = earlyRefusal(services, tenant, target.device);
+  if (refusal !== null) return refusal.code;
   if (!allowsScope(caller.scopes, 'execute:commands')) return 'INSUFFICIENT_SCOPE';
   const release = await findRequestedRelease(services, caller, { action, params });
-  const asked = { action, params, dryRun: false, confirmed: false, release };
-  const judged = judge(gatewayFacts(services, tenant, target, asked));
-  if (judged.kind === 'refused') return judged.refusal.code;
+  const command = { action, params, dryRun: false, confirmed: false, release };
+  const gatewayVerdict = judge(gatewayFacts(services, tenant, target, command));
+  if (gatewayVerdict.kind === 'refused') return gatewayVerdict.refusal.code;
   const undo = target.manifest?.capabilities.find((one) => one.action === compensation?.action);
-  const waits = judged.kind === 'confirmation' || undo?.safetyClass === 'CRITICAL';
-  return waits ? 'dry_run_required' : 'allowed';
+  const needsConfirmation = gatewayVerdict.kind === 'confirmation' || undo?.safetyClass === 'CRITICAL';
+  return needsConfirmation ? 'dry_run_required' : 'allowed';
 }
 
 export const cancelPlan = operation({
   name: 'cancelPlan',
-  summary: 'Start nothing more of a plan, and undo what was done where its steps say how',
+  summary: 'Cancel a plan: no further steps start, and completed steps with a compensation are undone',
   input: z.strictObject({ id: idOf('plan'), reason: reason.optional() }),
   output: planAnswer,
   role: 'user',
@@ -204,9 +204,9 @@ export const cancelPlan = operation({
     const answer = ({ context }: Pick<Snapshot, 'context'>) => ({
       body: { plan: planRecordOf(context as PlanContext) },
     });
-    const asked = await sendToActor(services, found.value.ref, event, (_, after) => idempotent?.toRow(answer(after)), {
-      again: true,
+    const reply = await sendToActor(services, found.value.ref, event, (_, after) => idempotent?.toRow(answer(after)), {
+      allowNoOp: true,
     });
-    return asked.ok ? done(answer(asked.value.snapshot)) : asked;
+    return reply.ok ? done(answer(reply.value.snapshot)) : reply;
   },
 });

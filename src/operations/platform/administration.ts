@@ -8,9 +8,10 @@ import { cursorAfter, cursorsIn, idOf, notFound, paging, startOf } from '../inpu
 import { type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 
-// What platform operators do (contract §3): they need no tenant, and nothing that stops tenants stops them.
+// Operations of platform operators (contract §3): they need no tenant, and are allowed under suspension and
+// maintenance.
 
-/** A time as tenant records keep it (contract §2). */
+/** Timestamp format of tenant records (contract §2). */
 const timestamp = z.object({ _seconds: z.int(), _nanoseconds: z.int() });
 const timestampOf = (at: number) => ({ _seconds: Math.floor(at / 1_000), _nanoseconds: (at % 1_000) * 1_000_000 });
 
@@ -25,7 +26,7 @@ const tenant = z
 const TENANT = '0195d9a2-7f00-7000-8000-000000000004';
 const operatorOnly = { role: 'none', scope: null, platformOnly: true } as const;
 const operatorChange = { ...operatorOnly, changes: true, inMaintenance: true } as const;
-const reasonInput = reason.optional().meta({ description: "Kept in the tenant's journal" });
+const reasonInput = reason.optional().meta({ description: "Recorded in the tenant's journal" });
 
 export const listTenants = operation({
   ...operatorOnly,
@@ -59,7 +60,7 @@ export const suspendTenant = operation({
   ...operatorChange,
   name: 'suspendTenant',
   audit: 'journal',
-  summary: 'Park a tenant: its sessions end, nobody signs in, nothing is dispatched',
+  summary: 'Suspend a tenant: its sessions end, sign-in is refused, commands are not dispatched',
   input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
   output: z.object({ status: z.literal('suspended'), tenant_id: z.uuid() }),
   refuses: ['NOT_FOUND'],
@@ -75,7 +76,7 @@ export const resumeTenant = operation({
   ...operatorChange,
   name: 'resumeTenant',
   audit: 'journal',
-  summary: 'Let a suspended tenant go on',
+  summary: 'Resume a suspended tenant',
   input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
   output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
   refuses: ['NOT_FOUND'],
@@ -91,7 +92,7 @@ export const setTier = operation({
   ...operatorChange,
   name: 'setTier',
   audit: 'journal',
-  summary: "Set the tier that decides a tenant's rate of requests",
+  summary: "Set the tier, which determines a tenant's request rate limit",
   input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64) }),
   output: z.object({ tenant_id: z.uuid(), tier: z.string() }),
   refuses: ['NOT_FOUND'],
@@ -119,7 +120,7 @@ const suspensionEvent = (
   ...(input.reason !== undefined && { reason: input.reason }),
 });
 
-/** What is so already is no mistake. */
+/** Sends an event to a tenant. A repeat is not an error. */
 async function sendToTenant<Body>(
   services: Services,
   { input, idempotent }: Pick<Call<{ id: string }>, 'input' | 'idempotent'>,
@@ -128,8 +129,8 @@ async function sendToTenant<Body>(
 ) {
   const ref = { kind: 'tenant', id: input.id } as const;
   if ((await services.actors.read(ref)) === null) return notFound('tenant');
-  const asked = await sendToActor(services, ref, event, () => idempotent?.toRow({ body }), { again: true });
-  return asked.ok ? done({ body }) : asked;
+  const reply = await sendToActor(services, ref, event, () => idempotent?.toRow({ body }), { allowNoOp: true });
+  return reply.ok ? done({ body }) : reply;
 }
 
 const flag = z.enum(flagNames);
@@ -137,7 +138,7 @@ const flag = z.enum(flagNames);
 export const listFlags = operation({
   ...operatorOnly,
   name: 'listFlags',
-  summary: "Show the system's flags",
+  summary: 'Show the system flags',
   input: z.strictObject({}),
   output: z.object({ flags: z.record(flag, z.boolean()) }),
   changes: false,
@@ -147,14 +148,14 @@ export const listFlags = operation({
 export const setFlag = operation({
   ...operatorChange,
   name: 'setFlag',
-  summary: 'Set or clear a flag of the whole system',
+  summary: 'Set or clear a system flag',
   input: z.strictObject({ flag: flag.meta({ noun: 'flag' }), state: z.boolean() }),
   output: z.object({ flag, state: z.boolean() }),
   refuses: ['NOT_FOUND'],
   example: { input: { state: true }, output: { flag: 'maintenance_mode', state: true } },
   async run({ setFlag, log }, { input, caller, idempotent }) {
     await setFlag(input.flag, input.state, idempotent?.toRow({ body: input }));
-    log.warn({ ...input, user_id: caller.principal.id, request_id: caller.requestId }, 'a flag was set');
+    log.warn({ ...input, user_id: caller.principal.id, request_id: caller.requestId }, 'system flag changed');
     return done({ body: input });
   },
 });

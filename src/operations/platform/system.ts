@@ -6,9 +6,9 @@ import { iso, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 
 export const SERVICE_NAME = 'Twinkeep';
-/** Specification §9: the version of the service that `/status` and `/version` report. */
+/** The service version reported by `/status` and `/version` (specification §9). */
 export const SERVICE_VERSION = '1.0.0';
-/** The protocol that HTTP reports; devices speak PROTO/3.1. */
+/** The protocol version reported over HTTP; devices use PROTO/3.1. */
 export const REPORTED_PROTOCOL = 'PROTO/3.0';
 
 const nothing = z.strictObject({});
@@ -17,7 +17,7 @@ const publicRead = { role: null, scope: null, changes: false } as const;
 export const getStatus = operation({
   ...publicRead,
   name: 'getStatus',
-  summary: 'What this service is and whether it works',
+  summary: 'Show the service and its status',
   input: nothing,
   output: z.object({
     system: z.string(),
@@ -41,7 +41,7 @@ export const getStatus = operation({
 export const getVersion = operation({
   ...publicRead,
   name: 'getVersion',
-  summary: 'Version of the service and its protocol',
+  summary: 'Show the version of the service and its protocol',
   input: nothing,
   output: z.object({ version: z.string(), protocol: z.string() }),
   run: async () => done({ body: { version: SERVICE_VERSION, protocol: REPORTED_PROTOCOL } }),
@@ -50,7 +50,7 @@ export const getVersion = operation({
 export const getChangelog = operation({
   ...publicRead,
   name: 'getChangelog',
-  summary: 'What changed, release by release',
+  summary: 'Show the changes of each release',
   input: nothing,
   output: z.object({
     entries: z.array(z.object({ version: z.string(), date: z.string().nullable(), changes: z.array(z.string()) })),
@@ -85,26 +85,26 @@ const degraded = z.object({
       timestamp: isoTime.optional().meta({ description: 'The reference time; not from a standby' }),
     })
     .optional()
-    .meta({ description: 'Where `checks.clock` is false: how far the clocks are apart' }),
+    .meta({ description: 'The clock offsets, if `checks.clock` is false' }),
 });
 
 export const getHealth = operation({
   ...publicRead,
   name: 'getHealth',
-  summary: 'Whether every part works',
+  summary: 'Show the health of every part',
   input: nothing,
   output: z.union([healthy, degraded]),
   responses: {
-    200: { when: 'All that this deployment has works', body: healthy },
-    503: { when: 'A part does not work', body: degraded },
+    200: { when: 'Every enabled part works', body: healthy },
+    503: { when: 'At least one part is degraded', body: degraded },
   },
   async run({ health, clock }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
     if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
-      const apart =
-        report.clock === null ? {} : { clock: { ...shownOffsets(report.clock), timestamp: iso(referenceOf(clock)) } };
-      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...apart } });
+      const clockBody =
+        report.clock === null ? {} : { clock: { ...offsetsBody(report.clock), timestamp: iso(referenceOf(clock)) } };
+      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...clockBody } });
     }
     return done({
       body: {
@@ -128,7 +128,7 @@ export const getHealth = operation({
 export const getLiveness = operation({
   ...publicRead,
   name: 'getLiveness',
-  summary: 'Whether the process lives',
+  summary: 'Show whether the process is alive',
   input: nothing,
   output: z.object({ status: z.literal('alive'), uptime: z.number() }),
   run: async ({ health }) => done({ body: { status: 'alive' as const, uptime: health.uptime() } }),
@@ -143,37 +143,37 @@ const notReady = z.object({
 export const getReadiness = operation({
   ...publicRead,
   name: 'getReadiness',
-  summary: 'Whether requests are taken: looks at the cache store and the database',
+  summary: 'Show whether requests are accepted; checks the cache and the database',
   input: nothing,
   output: z.union([ready, notReady]),
   responses: {
-    200: { when: 'Requests are taken', body: ready },
-    503: { when: 'Not now: the process stands by, or a store does not answer', body: notReady },
+    200: { when: 'Requests are accepted', body: ready },
+    503: { when: 'Requests are not accepted: the process is on standby, or a store does not answer', body: notReady },
   },
   async run({ health }) {
     const { database, redis } = checksOf(await health.report());
     if (database && redis !== false) return done({ body: { status: 'ready' as const } });
-    const found = { database: database === true, cache: redis !== false };
-    // Without the shared cache requests are still taken, from the process's own.
+    const available = { database: database === true, cache: redis !== false };
+    // Without the shared cache, requests are still accepted and use the in-process cache.
     const status = database ? ('degraded' as const) : ('not_ready' as const);
-    return done({ status: 503, body: { status, checks: found } });
+    return done({ status: 503, body: { status, checks: available } });
   },
 });
 
-/** Disabled parts are left out: nobody waits for them. */
+/** Without disabled parts. */
 const checksOf = ({ parts, clock }: HealthReport): Record<string, boolean> => ({
   ...Object.fromEntries(
     Object.entries(parts)
       .filter(([, state]) => state !== 'disabled')
       .map(([name, state]) => [name, state === 'operational']),
   ),
-  // Named while it is wrong only: it is not a part of the service.
+  // Present only while it fails: the clock is not a part of the service.
   ...(clock !== null && { clock: false }),
 });
 
 const seconds = (milliseconds: number): number => Math.round(milliseconds) / 1000;
 
-const shownOffsets = ({ hostMs, correctionMs }: ClockOffsets) => ({
+const offsetsBody = ({ hostMs, correctionMs }: ClockOffsets) => ({
   host_offset_s: seconds(hostMs),
   correction_s: seconds(correctionMs),
 });
