@@ -33,7 +33,7 @@ export function refusalOf(thrown: unknown, log: Log, about: { request_id: string
   if (thrown instanceof Overloaded) {
     return { code: 'OVERLOADED', detail: 'The service is overloaded. Try again later.', retryAfterS: OVERLOAD_RETRY_S };
   }
-  if (thrown instanceof NoSuchActor) return { code: 'NOT_FOUND', detail: 'No such resource.' };
+  if (thrown instanceof NoSuchActor) return { code: 'NOT_FOUND', detail: 'Resource not found.' };
   log.error({ ...about, err: thrown }, 'operation failed');
   if (thrown instanceof Quarantined) {
     return {

@@ -7,22 +7,22 @@ import type { Page, Position } from '../store/contract.ts';
 
 /** Refusals for an id: the same whether the resource is missing, belongs to another tenant, or the id is not a UUID. */
 export const notFoundDetails = {
-  device: 'No such device.',
-  home: 'No such home.',
-  room: 'No such room.',
-  group: 'No such group.',
-  command: 'No such command.',
-  plan: 'No such plan.',
-  tenant: 'No such tenant.',
-  key: 'No such API key.',
-  member: 'No such member.',
-  invitation: 'No such invitation.',
-  flag: 'No such flag.',
-  firmware: 'No such firmware.',
-  actor: 'No such actor.',
-  machine: 'No such machine.',
-  memory: 'No such memory.',
-  proposal: 'No such proposal.',
+  device: 'Device not found.',
+  home: 'Home not found.',
+  room: 'Room not found.',
+  group: 'Group not found.',
+  command: 'Command not found.',
+  plan: 'Plan not found.',
+  tenant: 'Tenant not found.',
+  key: 'API key not found.',
+  member: 'Member not found.',
+  invitation: 'Invitation not found.',
+  flag: 'Flag not found.',
+  firmware: 'Firmware not found.',
+  actor: 'Actor not found.',
+  machine: 'Machine not found.',
+  memory: 'Memory not found.',
+  proposal: 'Proposal not found.',
 } as const;
 export type Noun = keyof typeof notFoundDetails;
 

@@ -95,7 +95,7 @@ export function makeHandshakes({ vault: sealedCache, clock }: { vault: SealedCac
 
     approve: (code, userCode, grant) =>
       update(code, (found) => {
-        if (found === null) return { answer: refuse('NOT_FOUND', 'No such sign-in.') };
+        if (found === null) return { answer: refuse('NOT_FOUND', 'Sign-in not found.') };
         if (ended(found) || found.grant !== null) return { answer: handshakeExpired() };
         if (!equal(normalised(userCode), userCodeOf(code))) {
           const tries = found.tries + 1;

@@ -187,7 +187,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   it('says so of an actor that is none', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [404] });
     await open(`/actors/device/${owner.tenantId}`);
-    await page.getByText('There is no such actor.').waitFor();
+    await page.getByText('Actor not found.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     await close();
   });

@@ -119,14 +119,14 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     for (let n = 0; n < 4; n++) {
       await typed().fill('AAAAAA');
       await allow();
-      await says('These are not the 6 characters');
+      await says('The code does not match the 6 characters');
     }
     await typed().fill('AAAAAA');
     await allow();
     await says('Too many wrong codes');
     await typed().fill(userCodeOf(code));
     await allow();
-    await says('start it again');
+    await says('Start it again');
     expect(await typed().isVisible()).toBe(false);
   });
 

@@ -101,9 +101,9 @@ describe('input', () => {
 
   it('an id that is no UUID is NOT_FOUND with its noun, when nothing else is wrong', async () => {
     expect(await ask({ id: 'x', name: 'y' })).toMatchObject({
-      refusal: { code: 'NOT_FOUND', detail: 'There is no such device.' },
+      refusal: { code: 'NOT_FOUND', detail: 'Device not found.' },
     });
-    expect(await ask({ id, room_id: '', name: 'y' })).toMatchObject({ refusal: { detail: 'There is no such room.' } });
+    expect(await ask({ id, room_id: '', name: 'y' })).toMatchObject({ refusal: { detail: 'Room not found.' } });
     expect(await ask({ id: 'x' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
     expect(await ask({ id: 7, name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
     expect(await ask({ name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });

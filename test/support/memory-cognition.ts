@@ -95,7 +95,7 @@ export class MemoryCognition implements Cognition {
     } = node as { id: string; device_id: string; action: string } & JsonObject;
     if (context.value.nodes.some((known) => known.id === id)) return done({ repeat: true });
     if (!this.devices.some((one) => one.id === device_id && one.tenantId === context.value.tenantId)) {
-      return refuse('NOT_FOUND', 'There is no such device.');
+      return refuse('NOT_FOUND', 'Device not found.');
     }
     const made: ContextNode = {
       ...{ id, deviceId: device_id, action, params: params as JsonObject, dependsOn: [], compensation: null },

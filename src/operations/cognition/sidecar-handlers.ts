@@ -158,10 +158,10 @@ async function authorityOf(services: Services, found: ContextSource): Promise<Ou
 }
 
 function nodeError(steps: readonly StepInput[], node: StepInput, isTaken: boolean): string | null {
-  if (isTaken) return `A different node '${node.id}' exists already.`;
-  if (steps.length >= MAX_STEPS) return `A plan may have at most ${MAX_STEPS} steps.`;
+  if (isTaken) return `Another node already has the id '${node.id}'.`;
+  if (steps.length >= MAX_STEPS) return `A plan can have at most ${MAX_STEPS} steps.`;
   const [error] = graphErrors([...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn })));
-  return error === undefined ? null : `depends_on ${error.message}`;
+  return error === undefined ? null : `depends_on: ${error.message}.`;
 }
 
 function finalStateError(finalState: JsonObject): string | null {

@@ -130,7 +130,7 @@ describe('twinkeep confirmations', () => {
     await expect(atTerminal('confirmations', 'approve', command_id).ended).rejects.toThrow(
       'the command is cancelled and does not wait for a confirmation',
     );
-    await expect(atTerminal('confirmations', 'approve', v7()).ended).rejects.toThrow('There is no such command.');
+    await expect(atTerminal('confirmations', 'approve', v7()).ended).rejects.toThrow('Command not found.');
   });
 
   it('refuses with a reason', async () => {

@@ -79,7 +79,7 @@ describe('a request', () => {
     expect(body.data).toEqual({ homes: { nodes: [{ homeName: 'Lakeside' }] }, policy: null });
     expect(body.errors).toEqual([
       expect.objectContaining({
-        message: 'This needs the role admin.',
+        message: 'This operation requires the role admin.',
         path: ['policy'],
         extensions: { code: 'FORBIDDEN_ROLE', status: 403, requestId: expect.any(String) },
       }),

@@ -178,7 +178,7 @@ describe('an actor', () => {
         said.add(body.detail);
       }
     }
-    expect([...said]).toEqual(['There is no such actor.']);
+    expect([...said]).toEqual(['Actor not found.']);
   });
 
   it('whose stored context fits no machine is shown without it, and stays quarantined', async () => {

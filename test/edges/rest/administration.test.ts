@@ -133,7 +133,7 @@ describe('the tenants', () => {
     for (const id of [MISSING, 'x', '%00']) {
       for (const [verb, body] of [['suspend'], ['resume'], ['tier', { tier: 'pro' }]] as const) {
         const answer = await admin('POST', `/tenants/${id}/${verb}`, body);
-        expect(answer).toMatchObject({ status: 404, body: { code: 'NOT_FOUND', detail: 'There is no such tenant.' } });
+        expect(answer).toMatchObject({ status: 404, body: { code: 'NOT_FOUND', detail: 'Tenant not found.' } });
       }
     }
   });

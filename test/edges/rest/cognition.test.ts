@@ -131,7 +131,7 @@ describe('a goal', () => {
       await intent(nowhere),
       await withoutSidecar(() => intent(foreign)),
     ]) {
-      expect([status, body.code, body.detail]).toEqual([404, 'NOT_FOUND', 'There is no such home.']);
+      expect([status, body.code, body.detail]).toEqual([404, 'NOT_FOUND', 'Home not found.']);
     }
   });
 

@@ -187,7 +187,7 @@ describe('an intent', () => {
       expect(refusal(await mine.call('POST', '/intent', body))).toEqual([400, 'VALIDATION_FAILED']);
     }
     const unknown = await mine.call('POST', '/intent', { type: 'device.dance', payload });
-    expect(unknown.body.errors).toEqual([{ path: 'type', message: 'is no known type of intent' }]);
+    expect(unknown.body.errors).toEqual([{ path: 'type', message: 'is not a known intent type' }]);
   });
 
   it('with a goal is for a sidecar', async () => {

@@ -254,7 +254,7 @@ describe.each(openings)('a node for %s', (_, open) => {
     const id = await open();
     for (const device of [await world.addLight(world.otherTenant), elsewhere, v7()]) {
       const refused = await cognition.propose(id, turnOn('a', device));
-      expect(refused).toMatchObject({ refusal: { code: 'NOT_FOUND', detail: 'There is no such device.' } });
+      expect(refused).toMatchObject({ refusal: { code: 'NOT_FOUND', detail: 'Device not found.' } });
     }
   });
 

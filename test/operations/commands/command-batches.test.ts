@@ -101,7 +101,7 @@ describe('a batch that is cut off', () => {
     await mine.call('POST', `/commands/${waiting}/cancel`);
     house.services.actors = actors;
     expect((await reboot()).body.results).toMatchObject([
-      { command_id: waiting, success: false, code: 'CONFIRMATION_FAILED', error: 'The command is cancelled by now.' },
+      { command_id: waiting, success: false, code: 'CONFIRMATION_FAILED', error: 'The command is cancelled already.' },
       { success: false, code: 'DRY_RUN_REQUIRED' },
     ]);
   });

@@ -85,7 +85,7 @@ describe('a group', () => {
   it.each(['nowhere', 'UPPER', '%00', '..', 'a%20b', '-', '__proto__'])('%s is none', async (slug) => {
     const path = `/v1/groups/${slug}/join`.replace('/../', '/%2e%2e%2f/');
     const { status, body } = await house.call('POST', path, { token, body: { device_id: lamps[0] } });
-    expect([status, body.detail]).toEqual([404, 'There is no such group.']);
+    expect([status, body.detail]).toEqual([404, 'Group not found.']);
   });
 });
 

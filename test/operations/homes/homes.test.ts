@@ -100,7 +100,7 @@ describe('a room', () => {
   it('is not found through another home', async () => {
     const [one, two] = [await home(), await home()];
     const id = await room(one);
-    expect((await call('DELETE', `/homes/${two}/rooms/${id}`)).body.detail).toBe('There is no such room.');
+    expect((await call('DELETE', `/homes/${two}/rooms/${id}`)).body.detail).toBe('Room not found.');
     expect(house.store.rooms.has(id)).toBe(true);
   });
 

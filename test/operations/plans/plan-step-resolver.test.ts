@@ -81,7 +81,7 @@ describe('what a plan asks for', () => {
         to: { kind: 'command', id: context.steps[0]?.commandId },
         create: true,
         event: { type: 'request', command: { deviceId: id, timeoutS: 9, origin: { plan: { id: context.id } } } },
-        otherwise: word('step.refused', { error: { code: 'GATEWAY_ERROR' } }),
+        fallback: word('step.refused', { error: { code: 'GATEWAY_ERROR' } }),
       });
       expect((found as { event: { session: unknown } }).event.session === null).toBe(!session);
     }

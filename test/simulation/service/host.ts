@@ -17,7 +17,7 @@ const LAST_MOMENTS_MS = 20;
 const DRAIN_MS = 9_500;
 
 /** What an operator is told of as an error although nothing went wrong but the store. */
-const expectedErrors: ReadonlySet<string> = new Set(['rows of the audit are lost: the store is away']);
+const expectedErrors: ReadonlySet<string> = new Set(['audit rows lost on close: store unavailable']);
 
 /** A process from its start to its end; it serves while it has `service`. */
 export interface Running {

@@ -287,7 +287,7 @@ describe('a provider that is away', () => {
         clock.advance(2_000);
         return verify().catch((error: Error) => error.name);
       })
-      .toBe('ProviderAway');
+      .toBe('ProviderUnavailable');
     await issuer.reopen();
   });
 
