@@ -71,11 +71,11 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
       const contexts = devices.map(({ snapshot }) => snapshot.context);
       const known = await manifests.load(contexts);
       const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
-      const shown = devices.map((device) => {
+      const worldDevices = devices.map((device) => {
         const { id, roomId } = device.snapshot.context;
         return worldDeviceOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
       });
-      return { tenantId, homeId, devices: shown, hash: await hashOfAll(shown) };
+      return { tenantId, homeId, devices: worldDevices, hash: await hashOfAll(worldDevices) };
     },
 
     async stateOf(tenantId, deviceId) {

@@ -24,12 +24,10 @@ export const commandFields = {
     .boolean()
     .optional()
     .meta({ description: 'Check and preview only; nothing is sent until it is confirmed' }),
-  ttl_s: ttlSeconds
-    .optional()
-    .meta({
-      description:
-        'Seconds until the command must be written to the device; default 60, at most 300 for CRITICAL actions',
-    }),
+  ttl_s: ttlSeconds.optional().meta({
+    description:
+      'Seconds until the command must be written to the device; default 60, at most 300 for CRITICAL actions',
+  }),
   timeout_s: timeoutSeconds
     .optional()
     .meta({ description: 'Seconds from the first write to the final acknowledgement; default 30' }),

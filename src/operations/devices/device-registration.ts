@@ -63,9 +63,11 @@ export const registerDevice = operation({
   run(services, call) {
     const tenantId = tenantOf(call.caller);
     return withPlacementLock(services, tenantId, async () => {
-      const place = await resolvePlacement(services, tenantId, call.input, { homeId: null, roomId: null });
-      if (!place.ok) return place;
-      return withinBetaLimit(services, () => register(services, call, { homeId: null, roomId: null, ...place.value }));
+      const placement = await resolvePlacement(services, tenantId, call.input, { homeId: null, roomId: null });
+      if (!placement.ok) return placement;
+      return withinBetaLimit(services, () =>
+        register(services, call, { homeId: null, roomId: null, ...placement.value }),
+      );
     });
   },
 });
@@ -73,7 +75,7 @@ export const registerDevice = operation({
 async function register(
   services: Services,
   { input, caller, idempotent }: Call<z.infer<typeof fields>>,
-  place: Placement,
+  placement: Placement,
 ): Promise<Outcome<Answer<z.infer<typeof output>>>> {
   const { actors, manifests, newId, settings } = services;
   const id = newId();
@@ -91,7 +93,7 @@ async function register(
       deviceType: input.device_type,
       category: categoryOf(input.device_type),
       name: input.name ?? null,
-      ...place,
+      ...placement,
       metadata: input.metadata ?? {},
       signingAlg: key.signingAlg,
     },
@@ -107,7 +109,7 @@ async function register(
       device_secret: secret,
       initial_sequence: INITIAL_SEQUENCE,
       home_id: input.home_id,
-      room_id: place.roomId,
+      room_id: placement.roomId,
       key_version: key.keyVersion,
       signing_alg: key.signingAlg,
       mqtt_url: settings.mqttUrl,

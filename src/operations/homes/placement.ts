@@ -27,10 +27,10 @@ export const withExclusivePlacementLock = <T>(
 export async function unplaceDevices(
   { store, actors, clock }: Services,
   caller: Caller,
-  place: { homeId: Uuid } | { roomId: Uuid },
+  origin: { homeId: Uuid } | { roomId: Uuid },
 ): Promise<void> {
-  const changes = 'homeId' in place ? { homeId: null, roomId: null } : { roomId: null };
-  const ids = await store.devices.placedIn(tenantOf(caller), place);
+  const changes = 'homeId' in origin ? { homeId: null, roomId: null } : { roomId: null };
+  const ids = await store.devices.placedIn(tenantOf(caller), origin);
   const event: DeviceEvent = { type: 'patch', at: clock.now(), by: caller.principal, changes };
   await Promise.all(ids.map((id) => actors.send({ kind: 'device', id }, event)));
 }

@@ -154,8 +154,8 @@ function readableContextOf({ ref, machineVersion, value, context }: StoredActor)
 } {
   try {
     const definition: MachineDefinition = definitionFor(ref.kind, machineVersion);
-    const shown = definition.toAdminView(definition.fromStored(context));
-    return { context: shown, next_events: nextEvents(definition.machine, value) };
+    const adminView = definition.toAdminView(definition.fromStored(context));
+    return { context: adminView, next_events: nextEvents(definition.machine, value) };
   } catch {
     return { context: null, next_events: [] };
   }
