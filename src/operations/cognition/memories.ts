@@ -30,7 +30,9 @@ const content = z
   .regex(/\S/, 'must not be blank')
   .refine(isVisibleText, INVISIBLE_MESSAGE)
   .refine((text) => Buffer.byteLength(text) <= MAX_CONTENT_BYTES, `is over ${MAX_CONTENT_BYTES} bytes`)
-  .meta({ description: `Text, at most ${MAX_CONTENT_BYTES} bytes of UTF-8; line breaks and tabs are allowed` });
+  .meta({
+    description: `Text, at most ${MAX_CONTENT_BYTES} bytes of UTF-8; no control characters except line breaks and tabs`,
+  });
 
 const memory = z
   .object({
