@@ -3,7 +3,7 @@ import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 import type { CmdAckPayload, CmdPayload } from '../protocol/payloads.ts';
 import type { RememberedCommand } from './store.ts';
 
-/** What a handler may answer. `state` is merged into the device's state and sent with the acknowledgement. */
+/** The result of a handler. `state` is merged into the device's state and sent with the acknowledgement. */
 export interface CommandResult {
   result?: Json;
   state?: JsonObject;
@@ -14,53 +14,53 @@ export interface CommandContext {
   readonly action: string;
   /** Aborted when the device is closed. */
   readonly signal: AbortSignal;
-  /** Tells the service how far the command is, with what has changed by now. */
+  /** Reports the progress in percent, with the state that has changed so far. */
   progress(progress: number, state?: JsonObject): void;
 }
 
-/** Does one action. What it throws is the command's failure: the message reaches the caller. */
+/** Carries out one action. If it throws, the command fails, and the error's message is sent to the caller. */
 export type CommandHandler = (
   params: JsonObject,
   context: CommandContext,
 ) => CommandResult | undefined | Promise<CommandResult | undefined>;
 
-/** Contract §4: devices should remember 32 commands and answer a repeat with its former outcome. */
+/** Contract §4: a device should remember 32 commands and answer a repeated command with its former outcome. */
 const MAX_REMEMBERED = 32;
 const MAX_ERROR_LENGTH = 500;
 
-/** Cut, and without what no message may hold: half a character, as a cut leaves it, and NUL. */
+/** Truncates the text and replaces what a message must not contain: lone surrogates, which truncation can leave, and NUL. */
 const toErrorText = (text: string) => text.slice(0, MAX_ERROR_LENGTH).toWellFormed().replaceAll('\0', '\ufffd');
 
 const isFinal = (status: AckStatus) => status === 'succeeded' || status === 'failed';
 
-/** Runs commands, each once: what was started is remembered before its handler is called. */
+/** Runs each command at most once: a command is stored as started before its handler is called. */
 export class CommandRunner {
   readonly #handlers: ReadonlyMap<string, CommandHandler>;
   readonly #ack: (ack: CmdAckPayload) => void;
-  readonly #remembered: () => Promise<void>;
+  readonly #saved: () => Promise<void>;
   readonly #stopped = new AbortController();
   #commands: RememberedCommand[];
   readonly #running = new Set<string>();
 
-  /** `ack` merges the acknowledgement's state and sends it; `remembered` resolves when the memory is stored. */
+  /** `ack` merges the acknowledgement's state and sends it; `saved` resolves when the device's memory has been stored. */
   constructor(options: {
     handlers: Readonly<Record<string, CommandHandler>>;
     commands: readonly RememberedCommand[];
     ack: (ack: CmdAckPayload) => void;
-    remembered: () => Promise<void>;
+    saved: () => Promise<void>;
   }) {
     this.#handlers = new Map(Object.entries(options.handlers));
     this.#commands = options.commands.map((command) => ({ ...command }));
     this.#ack = options.ack;
-    this.#remembered = options.remembered;
+    this.#saved = options.saved;
   }
 
-  /** The last commands, as they are to be stored. */
+  /** The most recent commands, for `DeviceMemory`. */
   list(): RememberedCommand[] {
     return this.#commands.map((command) => ({ ...command }));
   }
 
-  /** Answers a command; resolves when its last word was given. Handlers start in the order of the calls. */
+  /** Handles a command; resolves when its final status was acknowledged. Handlers start in the order of the calls. */
   async handle(command: CmdPayload, now: () => EpochMs): Promise<void> {
     const known = this.#commands.find((earlier) => earlier.commandId === command.command_id);
     if (known !== undefined) {
@@ -68,24 +68,24 @@ export class CommandRunner {
       return;
     }
     if (now() > command.expires_at) {
-      this.#ack({ command_id: command.command_id, status: 'failed', error: 'the command had expired' });
+      this.#ack({ command_id: command.command_id, status: 'failed', error: 'the command has expired' });
       return;
     }
     const handler = this.#handlers.get(command.action);
     const entry: RememberedCommand = { commandId: command.command_id, status: 'accepted', outcome: {} };
     this.#remember(entry);
     if (handler === undefined) {
-      this.#finish(entry, 'failed', { error: `this device does not know ${command.action}` });
+      this.#finish(entry, 'failed', { error: `unknown action ${command.action}` });
       return;
     }
     this.#running.add(entry.commandId);
     this.#ack({ command_id: entry.commandId, status: 'accepted' });
-    await this.#remembered();
+    await this.#saved();
     await this.#run(entry, handler, command);
     this.#running.delete(entry.commandId);
   }
 
-  /** Tells running handlers to stop; their outcome still counts. */
+  /** Aborts the signal of running handlers; their outcomes are still acknowledged. */
   stop(): void {
     this.#stopped.abort();
   }
@@ -119,21 +119,21 @@ export class CommandRunner {
     entry.outcome = outcome;
   }
 
-  /** The former outcome again, without its state, which may be out of date by now. */
+  /** Acknowledges the former outcome again, without its state, which may be outdated. */
   #repeat(known: RememberedCommand): void {
     if (!isFinal(known.status) && !this.#running.has(known.commandId)) {
       known.status = 'failed';
-      known.outcome = { error: 'the device was restarted while it ran this' };
+      known.outcome = { error: 'the device restarted while running this command' };
     }
     this.#ack({ command_id: known.commandId, status: known.status, ...known.outcome });
   }
 
   #remember(entry: RememberedCommand): void {
     this.#commands.push(entry);
-    // One that still runs stays: a repeat of it must not start it again.
-    const over = this.#commands.length - MAX_REMEMBERED;
-    if (over <= 0) return;
-    const oldest = this.#commands.filter(({ commandId }) => !this.#running.has(commandId)).slice(0, over);
+    // Running commands are kept: a repeat of one must not start it again.
+    const excess = this.#commands.length - MAX_REMEMBERED;
+    if (excess <= 0) return;
+    const oldest = this.#commands.filter(({ commandId }) => !this.#running.has(commandId)).slice(0, excess);
     this.#commands = this.#commands.filter((command) => command === entry || !oldest.includes(command));
   }
 }

@@ -22,61 +22,61 @@ import { Outbox } from './outbox.ts';
 import { toSendablePayload } from './sendable-payload.ts';
 import { type DeviceMemory, type DeviceStore, Saver, type WaitingMessage } from './store.ts';
 
-/** The answer to a registration (`signing_alg`, `key_version`, … are its fields), and what the device does. */
+/** The fields of the registration response (`signing_alg`, `key_version`, …), and the behaviour of the device. */
 export interface DeviceOptions {
   mqttUrl: string;
   tenantId: Uuid;
   deviceId: Uuid;
-  /** `device_secret`, or the seed of the device's own Ed25519 key. */
+  /** `device_secret`, or the seed of the device's Ed25519 key. */
   secret: string;
   /** Default `hmac-sha256`. */
   signingAlg?: SigningAlg;
   /** Default 1. */
   keyVersion?: number;
-  /** What an Ed25519 device checks commands with; the service announces changes at every sign-in. */
+  /** Public keys with which an Ed25519 device verifies commands. The service announces changes at every sign-in. */
   cloudPublicKeys?: readonly string[];
-  /** The first number to use; default 1. */
+  /** The first sequence number to use; default 1. */
   initialSequence?: number;
-  /** The state at the start, reported whole. Default: what `store` holds, or nothing, and no report. */
+  /** The initial state, reported in full. Default: the state in `store`, or an empty one; neither is reported. */
   state?: JsonObject;
-  /** By action. Another action's command fails. */
+  /** Handlers by action. A command with any other action fails. */
   commands?: Readonly<Record<string, CommandHandler>>;
-  /** What `hello` says beside the protocol; a function is asked at every sign-in, for what an update changes. */
+  /** Firmware version for `hello`. A function is called at every sign-in, so that an update changes the version. */
   firmware?: string | (() => string);
   deviceType?: string;
   manifestVersion?: number;
-  /** Adds to `uptime_s` in every heartbeat. */
+  /** Additional fields for each heartbeat; `uptime_s` is always included. */
   heartbeat?: () => HeartbeatPayload;
-  /** Where counter, state, commands and unacknowledged messages outlive the process. Default: nowhere. */
+  /** Persists sequence number, state, commands and unacknowledged messages. Default: they are lost with the process. */
   store?: DeviceStore;
-  /** Messages that may wait; beyond it state reports are joined and then the oldest are given up. Default 256. */
+  /** Queued messages. When full, unsent state reports are merged into one, then the oldest are dropped. Default 256. */
   queueLimit?: number;
   clock?: Clock;
   backoff?: Partial<Backoff>;
   tls?: TlsOptions;
   /** MQTT keep-alive in seconds; default 30. */
   keepaliveS?: number;
-  /** How long a connection, and then the answer to `hello`, may take; default 15 s. */
+  /** Timeout for connecting, and then for the answer to `hello`; default 15 s. */
   patienceMs?: Milliseconds;
 }
 
 export interface DeviceEvents {
-  /** Signed in and greeted: what waited is being sent. */
+  /** Signed in, and `hello` was answered. Queued messages are being sent. */
   online: [session: { clientId: string; lastSequence: number }];
-  /** Not, or no longer, connected; the next try follows. */
+  /** A connection attempt failed, or the connection was lost. The next attempt follows after `retryInMs`. */
   offline: [reason: string, retryInMs: Milliseconds];
   command: [command: CmdPayload];
-  /** What was answered to a command. */
+  /** An acknowledgement of a command was queued. */
   acknowledged: [ack: CmdAckPayload];
-  /** The local state changed, by a report or a command. */
+  /** The local state was changed by a report or a command. */
   state: [state: JsonObject];
-  /** The service refused one of our messages. */
+  /** The service refused a message of this device. */
   refused: [refusal: ErrorPayload];
-  /** Something on `cmd` that the service did not send to this session: ignored. */
+  /** A message on `cmd` was ignored: it failed verification, was malformed or was replayed. */
   suspect: [reason: string];
-  /** A message was given up because too many wait. */
+  /** A message was dropped because the queue is full. */
   dropped: [message: WaitingMessage];
-  /** The store failed, or `heartbeat` did. */
+  /** `store` or `heartbeat` failed. */
   fault: [error: unknown];
   closed: [];
 }
@@ -85,8 +85,9 @@ const RESPONSE_TIMEOUT_MS = 15_000;
 const DEFAULT_BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
 
 /**
- * Starts a device: signs in, and again after every loss, until `close`. Resolves when its memory is loaded; it need
- * not be online then. Throws when the memory or a key is damaged, or no message could carry the state.
+ * Starts a device, which signs in and reconnects after each loss of its connection, until `close`. Resolves when its
+ * memory is loaded, possibly before it is online. Throws if the memory or a key is invalid, or if `state` does not fit
+ * in a message.
  */
 export async function connectDevice(options: DeviceOptions): Promise<Device> {
   const memory = (await options.store?.load()) ?? null;
@@ -95,7 +96,7 @@ export async function connectDevice(options: DeviceOptions): Promise<Device> {
   return device;
 }
 
-/** A device's side of the protocol. Reports and acknowledgements wait while it is offline. */
+/** Client of the device protocol. Reports and acknowledgements are queued while it is offline. */
 export class Device extends EventEmitter<DeviceEvents> {
   readonly #identity: Identity;
   readonly #options: DeviceOptions;
@@ -106,11 +107,11 @@ export class Device extends EventEmitter<DeviceEvents> {
   readonly #commands: CommandRunner;
   readonly #saver: Saver;
   #twin: Twin;
-  /** The service's clock minus ours, as of the last greeting. */
+  /** The service's clock minus the local clock, as of the last `hello_ack`. */
   #clockOffset: Milliseconds = 0;
   #session: LinkSession | null = null;
-  #greeted = false;
-  #received: { clientId: string; window: ReplayWindow } = { clientId: '', window: emptyWindow() };
+  #online = false;
+  #replayWindow: { clientId: string; window: ReplayWindow } = { clientId: '', window: emptyWindow() };
   #helloTimer: NodeJS.Timeout | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -137,14 +138,14 @@ export class Device extends EventEmitter<DeviceEvents> {
       limit: options.queueLimit ?? 256,
       nextSequence: Math.max(memory?.nextSequence ?? 1, options.initialSequence ?? 1),
       waiting: memory?.waiting ?? [],
-      wholeState: () => this.#twin.state,
+      fullState: () => this.#twin.state,
       dropped: (message) => this.emit('dropped', message),
     });
     this.#commands = new CommandRunner({
       handlers: options.commands ?? {},
       commands: memory?.commands ?? [],
       ack: (ack) => this.#acknowledge(ack),
-      remembered: () => this.#saver.save(),
+      saved: () => this.#saver.save(),
     });
     this.#link = new Link(
       {
@@ -169,17 +170,17 @@ export class Device extends EventEmitter<DeviceEvents> {
     return this.#identity.deviceId;
   }
 
-  /** Signed in and greeted by the service. */
+  /** Signed in, and `hello` was answered. */
   get online(): boolean {
-    return this.#greeted;
+    return this.#online;
   }
 
-  /** What this device has reported, or is about to. */
+  /** The local state, including changes that are not acknowledged yet. */
   get state(): JsonObject {
     return this.#twin.state;
   }
 
-  /** Messages that the service has not acknowledged. */
+  /** Number of messages that the service has not acknowledged. */
   get waiting(): number {
     return this.#outbox.size;
   }
@@ -189,46 +190,46 @@ export class Device extends EventEmitter<DeviceEvents> {
   }
 
   /**
-   * Reports a change (RFC 7396: null removes). Resolves with true when the service has acknowledged it, with false
-   * when it was given up; a refusal is acknowledged too, and told by `refused`. Throws when the state grows too large, or
-   * no message could carry the change.
+   * Reports a change as a merge patch (RFC 7396: null removes a property). Resolves with true when the service has
+   * acknowledged the report, with false when it was dropped or the device was closed. A refused report is acknowledged
+   * too, and raises `refused`. Throws if the state becomes too large or the change does not fit in a message.
    */
   report(patch: JsonObject): Promise<boolean> {
     const payload = toSendablePayload({ state: patch });
     this.#merge(payload.state);
-    return this.#queued(this.#outbox.add('state', payload));
+    return this.#saveAndSend(this.#outbox.add('state', payload));
   }
 
-  /** Replaces the whole state. Resolves and throws as `report`. */
+  /** Replaces the full state. Resolves and throws as `report` does. */
   reportWhole(state: JsonObject): Promise<boolean> {
     this.#merge(toSendablePayload({ state }).state, true);
-    return this.#queued(this.#outbox.addFullState());
+    return this.#saveAndSend(this.#outbox.addFullState());
   }
 
-  /** A new key after a rotation: from the next sign-in on, which follows at once. */
+  /** Sets the new key after a rotation, and reconnects to sign in with it. */
   rekey(secret: string, keyVersion: number, signingAlg: SigningAlg = this.#identity.alg): void {
     this.#identity.rekey(secret, keyVersion, signingAlg);
-    this.#link.drop('the key was changed');
+    this.#link.drop('the key has changed');
   }
 
-  /** Signs in anew, as after a change of network; what waits is sent then. */
+  /** Closes the connection and signs in again, for example after a change of network. Queued messages are sent then. */
   reconnect(reason: string): void {
     this.#link.drop(reason);
   }
 
   /**
-   * Stops: running commands are told so, what can still be sent goes out within `drainMs`, the rest is stored. All who
-   * wait for a report are answered.
+   * Closes the device: aborts running commands, sends queued messages for at most `drainMs`, and stores the rest.
+   * Pending reports resolve with false.
    */
   async close(drainMs: Milliseconds = 2_000): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#commands.stop();
-    const until = Date.now() + drainMs;
-    while (this.#greeted && this.#outbox.size > 0 && Date.now() < until) {
+    const deadline = Date.now() + drainMs;
+    while (this.#online && this.#outbox.size > 0 && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 10));
     }
-    this.#quiet();
+    this.#endSession();
     await this.#link.close();
     await this.#saver.save();
     this.#outbox.rejectWaiters();
@@ -249,7 +250,7 @@ export class Device extends EventEmitter<DeviceEvents> {
       ...(deviceType === undefined ? {} : { device_type: deviceType }),
       ...(manifestVersion === undefined ? {} : { manifest_version: manifestVersion }),
     };
-    // A hello stands outside the replay window: it names the next number and does not use it.
+    // `hello` is exempt from the replay window: it carries the next sequence number without using it.
     this.#publish(session, 1, { type: 'hello', payload: { ...hello }, sequence: this.#outbox.nextSequence });
     this.#helloTimer = setTimeout(
       () => this.#link.drop('no answer to hello'),
@@ -258,15 +259,15 @@ export class Device extends EventEmitter<DeviceEvents> {
   }
 
   #down(reason: string, retryInMs: Milliseconds): void {
-    this.#quiet();
+    this.#endSession();
     this.emit('offline', reason, retryInMs);
   }
 
-  #quiet(): void {
+  #endSession(): void {
     clearTimeout(this.#helloTimer);
     clearInterval(this.#heartbeatTimer);
     this.#session = null;
-    this.#greeted = false;
+    this.#online = false;
     this.#outbox.resetSent();
   }
 
@@ -277,26 +278,26 @@ export class Device extends EventEmitter<DeviceEvents> {
       return;
     }
     const { fields, body } = checked.message;
-    if (!this.#isFirstTime(clientId, fields.sequence_number, fields.message_id)) {
-      this.emit('suspect', `sequence number ${fields.sequence_number} came before`);
+    if (!this.#isFresh(clientId, fields.sequence_number, fields.message_id)) {
+      this.emit('suspect', `replayed sequence number ${fields.sequence_number}`);
     } else if (body.ok) {
-      this.#take(body.value);
+      this.#dispatch(body.value);
     } else {
       this.emit('suspect', body.reason);
     }
   }
 
-  #isFirstTime(clientId: string, sequence: number, messageId: string): boolean {
-    if (this.#received.clientId !== clientId) this.#received = { clientId, window: emptyWindow() };
-    if (judgeSequence(this.#received.window, sequence, messageId) !== 'fresh') return false;
-    this.#received.window = acceptSequence(this.#received.window, sequence, messageId);
+  #isFresh(clientId: string, sequence: number, messageId: string): boolean {
+    if (this.#replayWindow.clientId !== clientId) this.#replayWindow = { clientId, window: emptyWindow() };
+    if (judgeSequence(this.#replayWindow.window, sequence, messageId) !== 'fresh') return false;
+    this.#replayWindow.window = acceptSequence(this.#replayWindow.window, sequence, messageId);
     return true;
   }
 
-  #take(message: CloudPayload): void {
+  #dispatch(message: CloudPayload): void {
     switch (message.type) {
       case 'hello_ack':
-        this.#greet(message.payload);
+        this.#onHelloAck(message.payload);
         break;
       case 'error':
         this.emit('refused', message.payload);
@@ -309,26 +310,26 @@ export class Device extends EventEmitter<DeviceEvents> {
     }
   }
 
-  #greet(hello: HelloAckPayload): void {
-    if (this.#session === null || this.#greeted) return;
+  #onHelloAck(hello: HelloAckPayload): void {
+    if (this.#session === null || this.#online) return;
     clearTimeout(this.#helloTimer);
     this.#clockOffset = hello.server_time - this.#clock.now();
-    this.#identity.learnCloudKeys(hello.cloud_public_keys);
+    this.#identity.setCloudKeys(hello.cloud_public_keys);
     this.#outbox.advanceSequence(hello.last_sequence);
-    this.#greeted = true;
-    this.#heartbeatTimer = setInterval(() => this.#beat(), hello.heartbeat_s * 1_000);
+    this.#online = true;
+    this.#heartbeatTimer = setInterval(() => this.#sendHeartbeat(), hello.heartbeat_s * 1_000);
     this.emit('online', { clientId: this.#session.clientId, lastSequence: hello.last_sequence });
-    this.#pump();
+    this.#sendQueued();
   }
 
-  #beat(): void {
+  #sendHeartbeat(): void {
     if (this.#session === null) return;
-    const payload = { uptime_s: this.#uptimeS(), ...this.#vitals() };
+    const payload = { uptime_s: this.#uptimeS(), ...this.#heartbeatPayload() };
     this.#publish(this.#session, 0, { type: 'heartbeat', payload, sequence: this.#outbox.takeSequence() });
   }
 
-  /** A device whose sensors fail lives all the same. */
-  #vitals(): JsonObject {
+  /** If `heartbeat` throws, the heartbeat is sent without its fields: failing sensors must not take the device offline. */
+  #heartbeatPayload(): JsonObject {
     try {
       return toSendablePayload({ ...this.#options.heartbeat?.() });
     } catch (error) {
@@ -337,15 +338,15 @@ export class Device extends EventEmitter<DeviceEvents> {
     }
   }
 
-  #acknowledge(given: CmdAckPayload): void {
-    const ack = toSendablePayload(given);
+  #acknowledge(unchecked: CmdAckPayload): void {
+    const ack = toSendablePayload(unchecked);
     if (ack.state !== undefined) this.#merge(ack.state);
-    void this.#queued(this.#outbox.add('cmd_ack', ack as unknown as JsonObject));
+    void this.#saveAndSend(this.#outbox.add('cmd_ack', ack as unknown as JsonObject));
     this.emit('acknowledged', ack);
   }
 
   #merge(report: JsonObject, full = false): void {
-    // The state may become the one that is merged, and what is sent is another's.
+    // A copy: the merged state may share objects with the report, which is also queued for sending.
     const merged = applyReport(this.#twin, structuredClone(report), full);
     if (!merged.ok) throw new RangeError('the state is too large, or nested too deeply');
     if (merged.twin.state === this.#twin.state) return;
@@ -353,23 +354,23 @@ export class Device extends EventEmitter<DeviceEvents> {
     this.emit('state', merged.twin.state);
   }
 
-  #queued(acknowledged: Promise<boolean>): Promise<boolean> {
+  #saveAndSend(acknowledged: Promise<boolean>): Promise<boolean> {
     void this.#saver.save();
-    this.#pump();
+    this.#sendQueued();
     return acknowledged;
   }
 
-  #pump(): void {
+  #sendQueued(): void {
     const session = this.#session;
-    if (session === null || !this.#greeted) return;
+    if (session === null || !this.#online) return;
     for (const entry of this.#outbox.takeSendable()) {
       const { type, payload, messageId } = entry;
-      const utterance = { type, payload, messageId, sequence: entry.sequence as number };
-      this.#publish(session, 1, utterance, () => {
+      const message = { type, payload, messageId, sequence: entry.sequence as number };
+      this.#publish(session, 1, message, () => {
         if (this.#session !== session) return;
         this.#outbox.acknowledge(entry);
         void this.#saver.save();
-        this.#pump();
+        this.#sendQueued();
       });
     }
   }
@@ -377,12 +378,12 @@ export class Device extends EventEmitter<DeviceEvents> {
   #publish(
     session: LinkSession,
     qos: 0 | 1,
-    utterance: Omit<UnsignedMessage, 'clientId'>,
+    message: Omit<UnsignedMessage, 'clientId'>,
     acknowledged?: () => void,
   ): void {
     const { tenantId, deviceId } = this.#identity;
-    const text = this.#identity.compose({ ...utterance, clientId: session.clientId }, this.#now());
-    session.publish(deviceTopic(tenantId, deviceId, utterance.type), text, qos, acknowledged);
+    const text = this.#identity.compose({ ...message, clientId: session.clientId }, this.#now());
+    session.publish(deviceTopic(tenantId, deviceId, message.type), text, qos, acknowledged);
   }
 
   #uptimeS(): number {

@@ -14,17 +14,17 @@ import {
 } from '../protocol/signature.ts';
 import type { DeviceChannel } from '../protocol/topics.ts';
 
-/** What an identity signs, beside who and when. */
+/** A message before `Identity.compose` adds identity, time, nonce and signature. */
 export interface UnsignedMessage {
   clientId: string;
   type: DeviceChannel;
   payload: JsonObject;
   sequence: number;
-  /** Default: a new one. */
+  /** Default: a new UUID. */
   messageId?: string;
 }
 
-/** Who a device is: its ids, the key it signs with, and the keys it checks the service with. */
+/** A device's identity: its ids, its signing key, and the public keys it verifies the service with. */
 export class Identity {
   readonly tenantId: Uuid;
   readonly deviceId: Uuid;
@@ -33,7 +33,7 @@ export class Identity {
   #cloudPublicKeys: readonly string[];
   #cloudKeys: readonly VerifyingKey[] = [];
 
-  /** Throws when the secret or a public key is no 32 bytes in base64url. */
+  /** Throws if the secret or a public key is not 32 bytes in base64url. */
   constructor(
     ids: { tenantId: Uuid; deviceId: Uuid },
     secret: string,
@@ -44,7 +44,7 @@ export class Identity {
     this.#key = signingKey(key.signingAlg, secret);
     this.#keyVersion = key.keyVersion;
     this.#cloudPublicKeys = key.cloudPublicKeys;
-    this.#readCloudKeys();
+    this.#updateCloudKeys();
   }
 
   get alg(): SigningAlg {
@@ -58,28 +58,28 @@ export class Identity {
   rekey(secret: string, keyVersion: number, signingAlg: SigningAlg): void {
     this.#key = signingKey(signingAlg, secret);
     this.#keyVersion = keyVersion;
-    this.#readCloudKeys();
+    this.#updateCloudKeys();
   }
 
-  /** The keys the service announced, in a message that one of the known ones signed. An empty list changes nothing. */
-  learnCloudKeys(announced: readonly string[]): void {
+  /** Replaces the service's public keys with those it announced in a verified message. Ignores a list without a valid key. */
+  setCloudKeys(announced: readonly string[]): void {
     const usable = announced.filter(isPublicKey);
     if (usable.length === 0) return;
     this.#cloudPublicKeys = usable;
-    this.#readCloudKeys();
+    this.#updateCloudKeys();
   }
 
-  /** What to sign in with; another one each time. */
+  /** Credentials for one sign-in. Each call returns new ones: a session token is accepted once. */
   credentials(now: EpochMs): SessionCredentials {
     const { tenantId, deviceId } = this;
     return sessionCredentials({ tenantId, deviceId, key: this.#key }, now, newNonce());
   }
 
-  /** The text of a signed message. */
-  compose(utterance: UnsignedMessage, now: EpochMs): string {
+  /** Signs a message and returns its JSON text. */
+  compose(message: UnsignedMessage, now: EpochMs): string {
     return composeMessage({
       messageId: randomUUID(),
-      ...utterance,
+      ...message,
       tenantId: this.tenantId,
       deviceId: this.deviceId,
       requestId: '',
@@ -90,14 +90,14 @@ export class Identity {
     });
   }
 
-  /** Checks what came on `cmd` in the session `clientId`. */
+  /** Verifies a message received on `cmd` in the session `clientId`. */
   check(bytes: Uint8Array, clientId: string, now: EpochMs): MessageCheck<CloudPayload> {
     const { tenantId, deviceId } = this;
     return checkCloudMessage(bytes, { tenantId, deviceId, clientId, keys: this.#cloudKeys }, now);
   }
 
-  /** HMAC: the secret that both share. Ed25519: the service's own keys. */
-  #readCloudKeys(): void {
+  /** HMAC: the shared secret verifies both directions. Ed25519: the service has its own keys. */
+  #updateCloudKeys(): void {
     const shared = this.#key.alg === 'hmac-sha256';
     this.#cloudKeys = shared ? [this.#key] : this.#cloudPublicKeys.map((text) => verifyingKey('ed25519', text));
   }

@@ -3,7 +3,7 @@ import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import type { Milliseconds } from '../domain/values.ts';
 import type { SessionCredentials } from '../protocol/session-token.ts';
 
-/** How long to wait before the next try: a random part of a span that doubles from `minMs` to `maxMs`. */
+/** Exponential back-off with full jitter: waits `random() * span` ms; the span doubles from `minMs` to `maxMs`. */
 export interface Backoff {
   minMs: Milliseconds;
   maxMs: Milliseconds;
@@ -16,7 +16,7 @@ export type TlsOptions = Pick<IClientOptions, 'ca' | 'cert' | 'key' | 'rejectUna
 export interface LinkOptions {
   mqttUrl: string;
   commandTopic: string;
-  /** Asked anew for every connection: a session token counts once. */
+  /** Called for each connection: a session token is accepted once. */
   credentials: () => SessionCredentials;
   backoff: Backoff;
   keepaliveS: number;
@@ -24,32 +24,32 @@ export interface LinkOptions {
   tls?: TlsOptions;
 }
 
-/** One connection, from its granted `cmd` subscription until it ends. */
+/** One connection, from the granted `cmd` subscription until it closes. */
 export interface LinkSession {
   readonly clientId: string;
-  /** `acknowledged` is called when the broker has acknowledged the message, and never for QoS 0. */
+  /** `acknowledged` is called on PUBACK, so never for QoS 0. */
   publish(topic: string, text: string, qos: 0 | 1, acknowledged?: () => void): void;
 }
 
 export interface LinkListener {
   /** The `cmd` subscription is granted. */
   up(session: LinkSession): void;
-  /** May come before `up`: the service writes pending commands as it grants the subscription. */
+  /** Can be called before `up`: the service writes pending commands as it grants the subscription. */
   message(bytes: Buffer, clientId: string): void;
-  /** The connection, or the attempt at one, is over; the next begins after `retryInMs`. */
+  /** The connection closed, or the attempt failed; the next attempt follows after `retryInMs`. */
   down(reason: string, retryInMs: Milliseconds): void;
 }
 
-/** A session that held this long ends a series of failures. */
+/** A session that lasted this long resets the back-off. */
 const STABLE_MS = 10_000;
 const DISCONNECT_TIMEOUT_MS = 1_000;
 
-/** Keeps one MQTT connection up: a new client, with new credentials, for every try. */
+/** Reconnecting MQTT connection: every attempt uses a new client with new credentials. */
 export class Link {
   readonly #options: LinkOptions;
   readonly #listener: LinkListener;
   #client: MqttClient | null = null;
-  #retry: NodeJS.Timeout | undefined;
+  #retryTimer: NodeJS.Timeout | undefined;
   #failures = 0;
   #upAt: number | null = null;
   #reason = '';
@@ -62,7 +62,7 @@ export class Link {
 
   open(): void {
     if (this.#closed || this.#client !== null) return;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#retryTimer);
     const { mqttUrl, commandTopic, keepaliveS, connectTimeoutMs, credentials, tls } = this.#options;
     const { clientId, username, password } = credentials();
     const client = connect(mqttUrl, {
@@ -74,7 +74,7 @@ export class Link {
       protocolVersion: 4,
       keepalive: keepaliveS,
       connectTimeout: connectTimeoutMs,
-      reconnectPeriod: 0, // it would come back with the same token
+      reconnectPeriod: 0, // MQTT.js would reconnect with the same token
       queueQoSZero: false,
     });
     this.#client = client;
@@ -83,12 +83,12 @@ export class Link {
     client.on('error', (error) => {
       this.#reason = error.message || String((error as NodeJS.ErrnoException).code);
     });
-    client.on('close', () => this.#ended(client));
+    client.on('close', () => this.#onClose(client));
     client.on('message', (_topic, bytes) => {
       if (this.#client === client) this.#listener.message(bytes, clientId);
     });
     client.on('connect', () => {
-      // A PUBACK of ours just before a message would hold that up for 40 ms: Nagle's algorithm waits for a delayed ACK.
+      // With Nagle's algorithm a message right after a PUBACK waits up to 40 ms for the delayed ACK of the PUBACK.
       if (client.stream instanceof Socket) client.stream.setNoDelay(true);
       client.subscribe(commandTopic, { qos: 1 }, (error, granted) => {
         if (this.#client !== client) return;
@@ -102,41 +102,41 @@ export class Link {
     });
   }
 
-  /** Ends the present connection; the next one follows as after any other end. */
+  /** Closes the current connection and reconnects after the back-off. */
   drop(reason: string): void {
     const client = this.#client;
     if (client === null) return;
     client.end(true);
-    this.#ended(client, reason);
+    this.#onClose(client, reason);
   }
 
-  /** Says goodbye and stays down. */
+  /** Disconnects and does not reconnect. */
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#retryTimer);
     const client = this.#client;
     this.#client = null;
     if (client === null) return;
-    // With a message unacknowledged it would wait for that first.
+    // A clean DISCONNECT would wait for unacknowledged messages, so it is sent only if there are none.
     if (client.connected && Object.keys(client.outgoing).length === 0) {
       let timer: NodeJS.Timeout | undefined;
-      const late = new Promise<void>((resolve) => {
+      const timeout = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS);
       });
-      await Promise.race([new Promise((resolve) => client.end(false, resolve)), late]);
+      await Promise.race([new Promise((resolve) => client.end(false, resolve)), timeout]);
       clearTimeout(timer);
     }
     client.end(true);
   }
 
-  #ended(client: MqttClient, reason = this.#reason): void {
+  #onClose(client: MqttClient, reason = this.#reason): void {
     if (this.#client !== client) return;
     this.#client = null;
     const { minMs, maxMs, random } = this.#options.backoff;
     if (this.#upAt !== null && Date.now() - this.#upAt >= STABLE_MS) this.#failures = 0;
     const retryInMs = Math.round(random() * Math.min(maxMs, minMs * 2 ** this.#failures));
     this.#failures++;
-    this.#retry = setTimeout(() => this.open(), retryInMs);
+    this.#retryTimer = setTimeout(() => this.open(), retryInMs);
     this.#listener.down(reason, retryInMs);
   }
 }
@@ -144,7 +144,7 @@ export class Link {
 function publisher(client: MqttClient): LinkSession['publish'] {
   return (topic, text, qos, acknowledged) => {
     client.publish(topic, text, { qos }, (error) => {
-      // An error means that the connection ended first: what then happened to the message is not known.
+      // An error means that the connection closed before the PUBACK: whether the message arrived is unknown.
       if (!error && qos === 1) acknowledged?.();
     });
   };

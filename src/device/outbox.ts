@@ -2,41 +2,41 @@ import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../domain/values.ts';
 import type { WaitingMessage } from './store.ts';
 
-/** Told once: true when the service has acknowledged the message, false when it was given up. */
+/** Called once: true when the service has acknowledged the message, false when it was dropped. */
 type SettleReport = (acknowledged: boolean) => void;
 
 export interface OutboxEntry extends WaitingMessage {
-  /** Written in the present connection. */
+  /** Written to the current connection. */
   sent: boolean;
   settle: SettleReport[];
 }
 
-/** Messages of QoS 1 in the air at a time; well below the service's replay window of 64. */
+/** QoS 1 messages in flight; must stay well below the service's replay window of 64. */
 const MAX_IN_FLIGHT = 16;
 
 /**
- * What waits for the service's acknowledgement, in order, at most `limit` messages. A message gets its sequence number
- * when it is first sent and keeps number and id in every repeat.
+ * Outbound queue: messages that the service has not acknowledged, in order, at most `limit`. A message gets its sequence
+ * number when it is first sent, and is resent with the same number and id.
  */
 export class Outbox {
   readonly #limit: number;
-  readonly #wholeState: () => JsonObject;
+  readonly #fullState: () => JsonObject;
   readonly #dropped: (message: WaitingMessage) => void;
   #entries: OutboxEntry[];
   #nextSequence: number;
-  #abandoned = false;
+  #closed = false;
 
-  /** `wholeState` stands in for the state patches that do not fit; `dropped` hears of what is given up. */
+  /** `fullState` replaces the state patches that do not fit; `dropped` is called for each dropped message. */
   constructor(options: {
     limit: number;
     nextSequence: number;
     waiting: readonly WaitingMessage[];
-    wholeState: () => JsonObject;
+    fullState: () => JsonObject;
     dropped: (message: WaitingMessage) => void;
   }) {
     this.#limit = Math.max(options.limit, MAX_IN_FLIGHT * 2);
     this.#nextSequence = options.nextSequence;
-    this.#wholeState = options.wholeState;
+    this.#fullState = options.fullState;
     this.#dropped = options.dropped;
     this.#entries = options.waiting.map((message) => ({ ...message, sent: false, settle: [] }));
   }
@@ -49,32 +49,32 @@ export class Outbox {
     return this.#nextSequence;
   }
 
-  /** A number for a message that is not repeated. */
+  /** Sequence number for a message that is not queued. */
   takeSequence(): number {
     return this.#nextSequence++;
   }
 
-  /** The service's highest accepted number: what comes next is above it. */
+  /** Continues above the highest sequence number that the service has accepted. */
   advanceSequence(lastSequence: number): void {
     this.#nextSequence = Math.max(this.#nextSequence, lastSequence + 1);
   }
 
   add(type: WaitingMessage['type'], payload: JsonObject): Promise<boolean> {
     if (this.#entries.length >= this.#limit && type === 'state') return this.addFullState();
-    if (this.#entries.length >= this.#limit) this.#makeRoom();
-    return this.#push(type, payload, []);
+    if (this.#entries.length >= this.#limit) this.#dropOldest();
+    return this.#enqueue(type, payload, []);
   }
 
-  /** Reports the whole state: what waits unsent of earlier reports is contained in it. */
+  /** Queues a report of the full state, which supersedes the unsent state reports. */
   addFullState(): Promise<boolean> {
-    const contained = this.#entries.filter((entry) => entry.type === 'state' && entry.sequence === null);
-    this.#entries = this.#entries.filter((entry) => !contained.includes(entry));
-    if (this.#entries.length >= this.#limit) this.#makeRoom();
-    const heirs = contained.flatMap((entry) => entry.settle);
-    return this.#push('state', { state: this.#wholeState(), full: true }, heirs);
+    const replaced = this.#entries.filter((entry) => entry.type === 'state' && entry.sequence === null);
+    this.#entries = this.#entries.filter((entry) => !replaced.includes(entry));
+    if (this.#entries.length >= this.#limit) this.#dropOldest();
+    const callbacks = replaced.flatMap((entry) => entry.settle);
+    return this.#enqueue('state', { state: this.#fullState(), full: true }, callbacks);
   }
 
-  /** Takes what may be written now, in order, each with its number. The caller writes all of it. */
+  /** Marks the messages that can be sent now as sent, numbers them, and returns them in order. The caller writes them. */
   takeSendable(): OutboxEntry[] {
     const ready = this.#entries.slice(0, MAX_IN_FLIGHT).filter((entry) => !entry.sent);
     for (const entry of ready) {
@@ -91,32 +91,32 @@ export class Outbox {
     for (const settle of entry.settle) settle(true);
   }
 
-  /** The connection ended: everything goes out again in the next one. */
+  /** After the connection closed: all messages are sent again in the next one. */
   resetSent(): void {
     for (const entry of this.#entries) entry.sent = false;
   }
 
-  /** What would be sent in the next run of the process. */
+  /** The queued messages, for `DeviceMemory`. */
   waiting(): WaitingMessage[] {
     return this.#entries.map(({ messageId, type, payload, sequence }) => ({ messageId, type, payload, sequence }));
   }
 
-  /** Answers all who wait, and all who come later, with false; the messages stay for `waiting`. */
+  /** Resolves all pending and future `add` calls with false. The messages remain queued. */
   rejectWaiters(): void {
-    this.#abandoned = true;
+    this.#closed = true;
     for (const entry of this.#entries) for (const settle of entry.settle.splice(0)) settle(false);
   }
 
-  /** Gives up the oldest message that was never sent: a number in use must be sent again. */
-  #makeRoom(): void {
-    const given = this.#entries.find((entry) => entry.sequence === null);
-    if (given === undefined) return;
-    this.#entries = this.#entries.filter((entry) => entry !== given);
-    for (const settle of given.settle) settle(false);
-    this.#dropped({ messageId: given.messageId, type: given.type, payload: given.payload, sequence: null });
+  /** Drops the oldest unsent message. A message with a sequence number must be resent, so it is never dropped. */
+  #dropOldest(): void {
+    const oldest = this.#entries.find((entry) => entry.sequence === null);
+    if (oldest === undefined) return;
+    this.#entries = this.#entries.filter((entry) => entry !== oldest);
+    for (const settle of oldest.settle) settle(false);
+    this.#dropped({ messageId: oldest.messageId, type: oldest.type, payload: oldest.payload, sequence: null });
   }
 
-  #push(type: WaitingMessage['type'], payload: JsonObject, settle: SettleReport[]): Promise<boolean> {
+  #enqueue(type: WaitingMessage['type'], payload: JsonObject, settle: SettleReport[]): Promise<boolean> {
     return new Promise((resolve) => {
       this.#entries.push({
         messageId: randomUUID(),
@@ -126,7 +126,7 @@ export class Outbox {
         sent: false,
         settle: [...settle, resolve],
       });
-      if (this.#abandoned) this.rejectWaiters();
+      if (this.#closed) this.rejectWaiters();
     });
   }
 }

@@ -3,25 +3,25 @@ import type { AckStatus } from '../domain/command.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import type { JsonObject } from '../domain/values.ts';
 
-/** A command the device has seen, so that a repeat is answered and not done again. */
+/** A command the device has received, saved so that a repeat is answered without running it again. */
 export interface RememberedCommand {
   commandId: string;
-  /** Not final: it was running when this was written. */
+  /** A status that is not final means that the command was running when this was stored. */
   status: AckStatus;
-  /** `result` or `error` of its last word. */
+  /** `result` or `error` of the final acknowledgement. */
   outcome: JsonObject;
 }
 
-/** A message the service has not acknowledged. */
+/** A message that the service has not acknowledged. */
 export interface WaitingMessage {
   messageId: string;
   type: 'state' | 'cmd_ack';
   payload: JsonObject;
-  /** Null until it is first sent; after that it keeps its number. */
+  /** Null until the message is first sent; unchanged after that. */
   sequence: number | null;
 }
 
-/** All that a device takes from one run of its process to the next. */
+/** The state of a device that survives a restart of its process. */
 export interface DeviceMemory {
   nextSequence: number;
   state: JsonObject;
@@ -30,26 +30,26 @@ export interface DeviceMemory {
   waiting: WaitingMessage[];
 }
 
-/** Where a device keeps its memory. `save` has stored it when it resolves; one call runs at a time. */
+/** Persistence of a device's memory. `save` resolves when the memory is durable; calls do not overlap. */
 export interface DeviceStore {
   load(): Promise<DeviceMemory | null>;
   save(memory: DeviceMemory): Promise<void>;
 }
 
-/** Keeps the memory as long as this object lives: for tests, and for devices that are simulated. */
+/** Keeps the memory in this object only: for tests and simulated devices. */
 export function memoryStore(): DeviceStore {
-  let kept: string | null = null;
+  let saved: string | null = null;
   return {
-    load: async () => (kept === null ? null : (JSON.parse(kept) as DeviceMemory)),
+    load: async () => (saved === null ? null : (JSON.parse(saved) as DeviceMemory)),
     save: async (memory) => {
-      kept = JSON.stringify(memory);
+      saved = JSON.stringify(memory);
     },
   };
 }
 
 /**
- * Keeps the memory in one file, replaced whole: after a crash or a power cut it holds one of the saved versions.
- * `load` throws when the file is there and is not one of them.
+ * Keeps the memory in one file, replaced atomically: after a crash or power loss it holds one of the saved versions.
+ * `load` throws if the file exists but is damaged.
  */
 export function fileStore(path: string): DeviceStore {
   return {
@@ -60,7 +60,7 @@ export function fileStore(path: string): DeviceStore {
       });
       if (text === null) return null;
       const memory = parseMemory(text);
-      if (memory === null) throw new Error(`${path} is damaged: it holds no device's memory`);
+      if (memory === null) throw new Error(`${path} is damaged: it does not contain the memory of a device`);
       return memory;
     },
     async save(memory) {
@@ -92,7 +92,7 @@ function parseMemory(text: string): DeviceMemory | null {
   return valid ? (memory as DeviceMemory) : null;
 }
 
-/** Saves a memory that changes often: calls that come while one save runs share the next one. */
+/** Coalesces saves: calls during a running save share the next one. */
 export class Saver {
   readonly #store: DeviceStore | undefined;
   readonly #snapshot: () => DeviceMemory;
@@ -100,14 +100,14 @@ export class Saver {
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
-  /** `onFault` hears of every save that failed; what it held is in the next one. */
+  /** `onFault` is called for each failed save; the next save contains the same changes. */
   constructor(store: DeviceStore | undefined, snapshot: () => DeviceMemory, onFault: (error: unknown) => void) {
     this.#store = store;
     this.#snapshot = snapshot;
     this.#onFault = onFault;
   }
 
-  /** Resolves when all that stands now has been saved, or could not be. Without a store: at once. */
+  /** Resolves when the current memory has been saved or the save has failed. Without a store: at once. */
   save(): Promise<void> {
     const store = this.#store;
     if (store === undefined) return this.#running;

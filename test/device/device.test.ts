@@ -343,7 +343,7 @@ describe('reporting', () => {
       { uptime_s: 0 },
       { uptime_s: 0, rssi: -61 },
     ]);
-    expect(faults.map(String)).toEqual([expect.stringContaining('no message can hold it'), 'Error: no radio']);
+    expect(faults.map(String)).toEqual([expect.stringContaining('invalid payload'), 'Error: no radio']);
   });
 });
 
@@ -378,7 +378,7 @@ describe('messages on cmd', () => {
       'TIMESTAMP_SKEWED',
       'MALFORMED',
       'params is not valid',
-      'sequence number 1 came before',
+      'replayed sequence number 1',
     ]);
   });
 
@@ -459,8 +459,8 @@ describe('commands', () => {
     expect(await errorOf('odd')).toBe('just text');
     expect(await errorOf('long')).toHaveLength(500);
     expect(await errorOf('large')).toBe('the state is too large, or nested too deeply');
-    expect(await errorOf('fly')).toBe('this device does not know fly');
-    expect(await errorOf('toString')).toBe('this device does not know toString');
+    expect(await errorOf('fly')).toBe('unknown action fly');
+    expect(await errorOf('toString')).toBe('unknown action toString');
     const known = cloud.command('constructor');
     await until(() => expect(cloud.acks(known).at(-1)?.status).toBe('succeeded'));
   });
@@ -480,9 +480,9 @@ describe('commands', () => {
       await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('failed'));
       return cloud.acks(id).at(-1)?.error;
     };
-    expect(await errorOf('dump')).toMatch(/^a message of 70\d{3} bytes is too large$/);
-    expect(await errorOf('measure')).toMatch(/^no message can hold it/);
-    expect(await errorOf('watch')).toMatch(/^no message can hold it/);
+    expect(await errorOf('dump')).toMatch(/^the payload is too large: 70\d{3} bytes, at most 61440$/);
+    expect(await errorOf('measure')).toMatch(/^invalid payload/);
+    expect(await errorOf('watch')).toMatch(/^invalid payload/);
     expect(await errorOf('cry')).toBe(`${'x'.repeat(499)}\ufffd`);
     expect(await errorOf('hiss')).toBe('a\ufffdb');
     await until(() => expect(device.waiting).toBe(0));
@@ -495,7 +495,7 @@ describe('commands', () => {
     await startOnline({ commands: { turn_on: () => void ran++ } });
     const id = cloud.command('turn_on', {}, { expires_at: Date.now() - 1_000 });
     await until(() => expect(cloud.acks(id)).toHaveLength(1));
-    expect(cloud.acks(id)).toEqual([{ command_id: id, status: 'failed', error: 'the command had expired' }]);
+    expect(cloud.acks(id)).toEqual([{ command_id: id, status: 'failed', error: 'the command has expired' }]);
     expect(ran).toBe(0);
   });
 
@@ -610,7 +610,7 @@ describe('the memory of a device', () => {
     await startOnline({ store, commands });
     cloud.command('wait', {}, { command_id: id });
     await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('failed'));
-    expect(cloud.acks(id).at(-1)?.error).toBe('the device was restarted while it ran this');
+    expect(cloud.acks(id).at(-1)?.error).toBe('the device restarted while running this command');
   });
 
   it('is stored before a handler starts', async () => {

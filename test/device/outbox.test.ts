@@ -5,12 +5,12 @@ import type { WaitingMessage } from '../../src/device/store.ts';
 function outboxOf(limit = 32, waiting: WaitingMessage[] = [], nextSequence = 1) {
   const dropped: unknown[] = [];
   let whole = 0;
-  const wholeState = () => ({ whole: ++whole });
+  const fullState = () => ({ whole: ++whole });
   const options = {
     limit,
     nextSequence,
     waiting,
-    wholeState,
+    fullState,
     dropped: (message: WaitingMessage) => dropped.push(message.payload),
   };
   return { outbox: new Outbox(options), dropped };

@@ -1,15 +1,15 @@
 import { lookup } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 
-// Where a device lets itself be sent to fetch something: a URL in a command must not become a way into the network that
-// the device stands in.
+// Protection against server-side request forgery (SSRF): a URL in a command must not give access to the device's local
+// network.
 
-/** The URL leads to an address that this device does not connect to. */
+/** The URL resolves to an address that the device must not connect to. */
 export class AddressRefused extends Error {
   override name = 'AddressRefused';
 }
 
-/** Nobody serves firmware there: unspecified, link-local (where clouds keep their metadata), multicast, reserved. */
+/** Always blocked: unspecified, link-local (cloud metadata services), multicast, reserved, and NAT64 (`64:ff9b::/96`). */
 const blockedAddresses = new BlockList();
 blockedAddresses.addSubnet('0.0.0.0', 8, 'ipv4');
 blockedAddresses.addSubnet('169.254.0.0', 16, 'ipv4');
@@ -19,7 +19,7 @@ blockedAddresses.addSubnet('fe80::', 10, 'ipv6');
 blockedAddresses.addSubnet('ff00::', 8, 'ipv6');
 blockedAddresses.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** Only for hosts that are trusted by name: loopback and private networks. */
+/** Blocked unless the host name is trusted: loopback and private networks. */
 const privateAddresses = new BlockList();
 privateAddresses.addSubnet('10.0.0.0', 8, 'ipv4');
 privateAddresses.addSubnet('100.64.0.0', 10, 'ipv4');
@@ -36,21 +36,22 @@ export function isAllowedAddress(address: string, trusted: boolean): boolean {
   return !blockedAddresses.check(address, family) && (trusted || !privateAddresses.check(address, family));
 }
 
-/** Resolves a name to those of its addresses that may be connected to; the connection then goes to what was looked at. */
+/** A DNS lookup that returns only allowed addresses. The socket connects to a checked address, so DNS rebinding has no effect. */
 export const guardedLookup =
   (trusted: boolean): LookupFunction =>
   (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, found) => {
-      const [first, ...others] = (found ?? []).filter(({ address }) => isAllowedAddress(address, trusted));
+    lookup(hostname, { ...options, all: true }, (error, addresses) => {
+      const [first, ...others] = (addresses ?? []).filter(({ address }) => isAllowedAddress(address, trusted));
       if (error) callback(error, '');
-      else if (first === undefined) callback(new AddressRefused(`${hostname} is at no address to fetch from`), '');
+      else if (first === undefined) callback(new AddressRefused(`${hostname} has no allowed address`), '');
       else if (options.all) callback(null, [first, ...others]);
       else callback(null, first.address, first.family);
     });
   };
 
-/** A host that is an address is looked up by nobody. */
+/** Checks a host that is an IP address: for these Node calls no `lookup`. */
 export function checkHost({ hostname }: URL, trusted: boolean): void {
   const address = hostname.replace(/^\[|\]$/g, '');
-  if (isIP(address) !== 0 && !isAllowedAddress(address, trusted)) throw new AddressRefused(`${hostname} is refused`);
+  if (isIP(address) !== 0 && !isAllowedAddress(address, trusted))
+    throw new AddressRefused(`${hostname} is not an allowed address`);
 }

@@ -3,16 +3,17 @@ import { request as requestHttps } from 'node:https';
 import type { Milliseconds } from '../../domain/values.ts';
 import { AddressRefused, checkHost, guardedLookup } from './address-policy.ts';
 
-// One connection of a download; that it breaks and is taken up again is in fetch.ts.
+// One HTTP request of a download. fetch.ts retries and resumes.
 
-/** The server, or what it sent, will not do: another try would end in the same way. */
+/** Permanent failure: the URL, the server's response or its content is not acceptable, and a retry would fail too. */
 export class DownloadRefused extends Error {
   override name = 'DownloadRefused';
 }
 
-/** The server is in trouble, or asks for patience. */
+/** Transient failure: the server answered 5xx, 408, 425 or 429. */
 export class RetryLater extends Error {
-  override name = 'TryLater';
+  override name = 'RetryLater';
+  /** From `Retry-After`; 0 without one. */
   readonly afterMs: Milliseconds;
   constructor(message: string, afterMs: Milliseconds) {
     super(message);
@@ -20,41 +21,42 @@ export class RetryLater extends Error {
   }
 }
 
-/** There is no such rest: the next try begins anew. */
+/** The server answered 416: the next attempt starts from the first byte. */
 export class RangeNotSatisfiable extends Error {
-  override name = 'RangeGone';
+  override name = 'RangeNotSatisfiable';
 }
 
 export interface DownloadRequest {
   url: string;
-  /** The bytes that are here already; more than 0 only with the `etag` under which they came. */
+  /** Number of bytes already received; greater than 0 only with the `etag` they were received under. */
   from: number;
   etag: string | null;
   trustedHosts: readonly string[];
   ca?: string | Buffer;
+  /** A connection that receives no byte for this long has failed. */
   silenceMs: Milliseconds;
   signal: AbortSignal;
 }
 
 export interface DownloadResponse {
-  /** Where the body begins: `from`, or 0 where the server starts over. */
+  /** Offset of the first byte of the body: the requested `from`, or 0 if the server sends the full artifact. */
   from: number;
-  /** Of the whole artifact, where it is told. */
+  /** Size of the full artifact; null if the server does not send it. */
   total: number | null;
-  /** A strong one. */
+  /** A strong entity tag, or null. */
   etag: string | null;
   body: IncomingMessage;
 }
 
 const MAX_REDIRECTS = 3;
 
-/** Throws `DownloadRefused`, `AddressRefused`, and anything else where another try may do. */
-export async function requestArtifact(asked: DownloadRequest): Promise<DownloadResponse> {
-  let url = asked.url;
+/** Throws `DownloadRefused` or `AddressRefused` on permanent failures; any other error may be retried. */
+export async function requestArtifact(request: DownloadRequest): Promise<DownloadResponse> {
+  let { url } = request;
   for (let redirects = 0; ; redirects++) {
-    const body = await sendRequest(url, asked);
+    const body = await sendRequest(url, request);
     const { statusCode = 0, headers } = body;
-    if (statusCode === 200 || statusCode === 206) return readResponse(body, asked);
+    if (statusCode === 200 || statusCode === 206) return readResponse(body, request);
     body.destroy();
     if ([301, 302, 303, 307, 308].includes(statusCode) && headers.location !== undefined) {
       if (redirects === MAX_REDIRECTS) throw new DownloadRefused('too many redirects');
@@ -69,11 +71,11 @@ export async function requestArtifact(asked: DownloadRequest): Promise<DownloadR
   }
 }
 
-/** Never from HTTPS to HTTP. */
+/** Resolves `Location`. A redirect from HTTPS to HTTP is refused. */
 function redirectTarget(from: string, location: string): string {
   const to = URL.parse(location, from);
   if (to === null || (from.startsWith('https:') && to.protocol !== 'https:')) {
-    throw new DownloadRefused('a redirect to where nothing is fetched from');
+    throw new DownloadRefused('the redirect target is not allowed');
   }
   return to.href;
 }
@@ -83,8 +85,8 @@ function sendRequest(
   { from, etag, trustedHosts, ca, silenceMs, signal }: DownloadRequest,
 ): Promise<IncomingMessage> {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol)) throw new DownloadRefused('the URL is neither http nor https');
-  if (url.username !== '' || url.password !== '') throw new DownloadRefused('the URL holds credentials');
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new DownloadRefused('the URL must use http or https');
+  if (url.username !== '' || url.password !== '') throw new DownloadRefused('the URL must not contain credentials');
   const trusted = trustedHosts.includes(url.hostname);
   checkHost(url, trusted);
   const resumes = from > 0 && etag !== null;
@@ -95,18 +97,18 @@ function sendRequest(
         'Accept-Encoding': 'identity',
         ...(resumes && { Range: `bytes=${from}-`, 'If-Range': etag }),
       },
-      // A connection of its own: one that was opened for another host was looked at for that one.
+      // No connection reuse: a pooled connection was checked against the policy of another host.
       agent: false as const,
       lookup: guardedLookup(trusted),
       signal,
       ...(ca !== undefined && { ca }),
     };
     const request = url.protocol === 'https:' ? requestHttps(url, options) : requestHttp(url, options);
-    request.setTimeout(silenceMs, () => request.destroy(new Error(`nothing came for ${silenceMs} ms`)));
+    request.setTimeout(silenceMs, () => request.destroy(new Error(`no data received for ${silenceMs} ms`)));
     request.once('response', resolve);
     request.once('error', (error) => {
-      // With several addresses to try, why each failed stands inside.
-      const refused = error instanceof AggregateError && error.errors.find((one) => one instanceof AddressRefused);
+      // With several addresses, Node reports one error per address in an AggregateError.
+      const refused = error instanceof AggregateError && error.errors.find((inner) => inner instanceof AddressRefused);
       reject(refused || error);
     });
     request.end();
@@ -117,7 +119,7 @@ function readResponse(body: IncomingMessage, { from }: DownloadRequest): Downloa
   const { statusCode, headers } = body;
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
     body.destroy();
-    throw new DownloadRefused('the artifact is sent with a coding');
+    throw new DownloadRefused('the response has a Content-Encoding');
   }
   const etag = /^"/.test(headers.etag ?? '') ? (headers.etag as string) : null;
   if (statusCode === 200) {
@@ -127,7 +129,7 @@ function readResponse(body: IncomingMessage, { from }: DownloadRequest): Downloa
   const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(headers['content-range'] ?? '');
   if (range === null || Number(range[1]) !== from) {
     body.destroy();
-    throw new DownloadRefused('the server sent another part than was asked for');
+    throw new DownloadRefused('the server sent a different byte range than requested');
   }
   return { from, total: range[2] === '*' ? null : Number(range[2]), etag, body };
 }

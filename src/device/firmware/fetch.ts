@@ -13,43 +13,44 @@ import { type DownloadSink, discardingSink, fileSink, memorySink } from './sink.
 
 export { AddressRefused, DownloadRefused };
 
-/** `url` and `checksum` as an `update_firmware` command brings them. */
+/** Options of `fetchFirmware`. `url` and `checksum` are the parameters of the `update_firmware` command. */
 export interface FirmwareWanted {
   url: string;
   /** SHA-256, hex. */
   checksum: string;
-  /** The file to make; without one the content is kept in memory. */
+  /** Path of the file to create. Default: the content is returned as a buffer. */
   file?: string;
-  /** Verified and thrown away, for who has nowhere to install it. */
+  /** Verifies the content without keeping it, for simulated devices. */
   discard?: true;
-  /** Default 64 MiB, which is all that the service takes. */
+  /** Default 64 MiB, the service's upload limit. */
   maxBytes?: number;
   /**
-   * Host names that may stand for loopback and private addresses, as the service's own name may. Any other that does is
-   * refused; link-local and multicast addresses are refused in any case.
+   * Host names that may resolve to loopback and private addresses, such as the host of the service. Other host names
+   * may not. Link-local and multicast addresses are always refused.
    */
   trustedHosts?: readonly string[];
-  /** Certificates to trust instead of the usual ones. */
+  /** CA certificates to trust instead of the default ones. */
   ca?: string | Buffer;
-  /** Tries in a row that bring nothing; one that brings something begins the count anew. Default 5. */
+  /** Consecutive attempts without a received byte before giving up. An attempt that received data resets the count. Default 5. */
   tries?: number;
-  /** Without a byte for so long a connection counts as broken. Default 15 s. */
+  /** A connection that receives no byte for this long has failed. Default 15 s. */
   silenceMs?: Milliseconds;
-  /** All of it. Default 15 min. */
+  /** Timeout for the download including retries. Default 15 min. */
   timeoutMs?: Milliseconds;
-  /** Between two tries, doubled each time up to 30 s. Default 1 s. */
+  /** Initial delay between attempts, doubled after each up to 30 s. Default 1 s. */
   pauseMs?: Milliseconds;
   signal?: AbortSignal;
+  /** Called for each received chunk. `total` is null if the server does not send the size. */
   progress?(received: number, total: number | null): void;
 }
 
 export interface Firmware {
   bytes: number;
-  /** Null where a file was made, or it was thrown away. */
+  /** Null if the content was written to `file` or discarded. */
   content: Buffer | null;
 }
 
-/** What was fetched is not what the command names. */
+/** The SHA-256 of the downloaded content differs from `checksum`, or `checksum` is malformed. */
 export class ChecksumMismatch extends Error {
   override name = 'ChecksumMismatch';
 }
@@ -58,11 +59,12 @@ const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_PAUSE_MS = 30_000;
 
 /**
- * Fetches firmware and verifies it. A connection that breaks is taken up where it stopped, where the server can. Throws
- * `ChecksumMismatch`, `DownloadRefused`, `AddressRefused`, or why the last try failed; then nothing is left.
+ * Downloads firmware and verifies its checksum. A broken download is resumed with `Range` and `If-Range` if the server
+ * supports it. Throws `ChecksumMismatch`, `DownloadRefused`, `AddressRefused`, or the error of the last attempt; in all
+ * these cases no file is left behind.
  */
 export async function fetchFirmware(wanted: FirmwareWanted): Promise<Firmware> {
-  if (!/^[0-9a-f]{64}$/i.test(wanted.checksum)) throw new ChecksumMismatch('the checksum is no SHA-256');
+  if (!/^[0-9a-f]{64}$/i.test(wanted.checksum)) throw new ChecksumMismatch('the checksum must be a SHA-256 in hex');
   const sink = wanted.discard ? discardingSink : wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
   try {
     const { digest, bytes } = await new Download(wanted, sink).fetchAll();
@@ -76,6 +78,7 @@ export async function fetchFirmware(wanted: FirmwareWanted): Promise<Firmware> {
   }
 }
 
+/** One download with its retries. */
 class Download {
   readonly #wanted: FirmwareWanted;
   readonly #sink: DownloadSink;
@@ -91,37 +94,37 @@ class Download {
   }
 
   async fetchAll(): Promise<{ digest: Buffer; bytes: number }> {
-    const { tries = 5, timeoutMs = 900_000, pauseMs = 1_000, signal } = this.#wanted;
-    const over = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]);
+    const { tries = 5, timeoutMs = 900_000, pauseMs = 1_000, signal: cancelled } = this.#wanted;
+    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(cancelled === undefined ? [] : [cancelled])]);
     for (let failures = 0; ; ) {
       const before = this.#received;
       try {
-        await this.#try(over);
+        await this.#attempt(signal);
         return { digest: this.#hash.digest(), bytes: this.#received };
       } catch (error) {
         if (error instanceof RangeNotSatisfiable) this.#etag = null;
         failures = this.#received > before ? 1 : failures + 1;
-        if (isFinal(error) || over.aborted || failures >= tries) throw error;
-        // All of it ends before; a timer that is set too far ahead fires at once.
-        const asked = error instanceof RetryLater ? Math.min(error.afterMs, timeoutMs) : 0;
-        const wait = Math.max(asked, Math.min(pauseMs * 2 ** (failures - 1), MAX_PAUSE_MS));
-        await pause(wait, undefined, { signal: over });
+        if (isFinal(error) || signal.aborted || failures >= tries) throw error;
+        // Capped: a timer of more than 2^31 ms would fire at once.
+        const retryAfterMs = error instanceof RetryLater ? Math.min(error.afterMs, timeoutMs) : 0;
+        const wait = Math.max(retryAfterMs, Math.min(pauseMs * 2 ** (failures - 1), MAX_PAUSE_MS));
+        await pause(wait, undefined, { signal });
       }
     }
   }
 
-  async #try(signal: AbortSignal): Promise<void> {
+  async #attempt(signal: AbortSignal): Promise<void> {
     const { url, trustedHosts = [], ca, silenceMs = 15_000 } = this.#wanted;
-    // Without a tag nobody knows that the rest would be the rest of the same.
+    // Without an entity tag the rest could belong to a different artifact.
     if (this.#etag === null) await this.#restart();
-    const answer = await requestArtifact({
+    const response = await requestArtifact({
       ...{ url, trustedHosts, silenceMs, signal, from: this.#received, etag: this.#etag },
       ...(ca !== undefined && { ca }),
     });
-    await this.#take(answer);
+    await this.#receiveBody(response);
   }
 
-  async #take({ from, total, etag, body }: DownloadResponse): Promise<void> {
+  async #receiveBody({ from, total, etag, body }: DownloadResponse): Promise<void> {
     if (total !== null && total > this.#maxBytes) {
       body.destroy();
       throw tooLarge(this.#maxBytes);
@@ -135,7 +138,7 @@ class Download {
       await this.#sink.write(chunk);
       this.#wanted.progress?.(this.#received, total);
     }
-    if (!body.complete || (total !== null && this.#received < total)) throw new Error('the connection broke');
+    if (!body.complete || (total !== null && this.#received < total)) throw new Error('the connection was lost');
   }
 
   async #restart(): Promise<void> {

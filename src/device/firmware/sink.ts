@@ -1,13 +1,13 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 
-/** Where a download goes until it is verified. */
+/** Destination of a download that is not verified yet. */
 export interface DownloadSink {
   write(chunk: Buffer): Promise<void>;
-  /** Forgets what was written: the download starts over. */
+  /** Removes everything written so far: the download starts from the first byte. */
   restart(): Promise<void>;
-  /** It is verified. Answers the content where that was kept in memory. */
+  /** Called after verification. Resolves with the content if it was kept in memory, else with null. */
   commit(): Promise<Buffer | null>;
-  /** It is not. */
+  /** Called when the download or its verification failed. */
   discard(): Promise<void>;
 }
 
@@ -25,7 +25,7 @@ export function memorySink(): DownloadSink {
   };
 }
 
-/** Keeps nothing. */
+/** Keeps no content. */
 export const discardingSink: DownloadSink = {
   write: async () => {},
   restart: async () => {},
@@ -33,21 +33,21 @@ export const discardingSink: DownloadSink = {
   discard: async () => {},
 };
 
-/** A file that has its name only when it is verified and on the disk; until then it ends in `.part`. */
+/** Writes to `<path>.part` and renames it to `path` after verification and fsync. */
 export async function fileSink(path: string): Promise<DownloadSink> {
   const part = `${path}.part`;
   const file: FileHandle = await open(part, 'w', 0o600);
-  let at = 0;
+  let size = 0;
   return {
     async write(chunk) {
       for (let from = 0; from < chunk.length; ) {
-        from += (await file.write(chunk, from, chunk.length - from, at + from)).bytesWritten;
+        from += (await file.write(chunk, from, chunk.length - from, size + from)).bytesWritten;
       }
-      at += chunk.length;
+      size += chunk.length;
     },
     async restart() {
       await file.truncate(0);
-      at = 0;
+      size = 0;
     },
     async commit() {
       await file.sync();

@@ -12,22 +12,22 @@ type ClimateState = {
   on: boolean;
   mode: string;
   target_celsius: number;
-  /** As measured in the room. */
+  /** Measured in the room, °C. */
   temperature: number;
   humidity: number;
   target_humidity: number;
-  /** What the unit does just now. */
+  /** Current activity: heating, cooling, drying, fan or idle. */
   activity: string;
   fan_speed: string;
   swing: boolean;
   child_lock: boolean;
 };
 
-/** The room loses this part of its difference to the outside in an hour. */
+/** Fraction of the temperature difference to the outside that the room loses per hour. */
 const HEAT_LOSS_PER_HOUR = 0.12;
-/** Degrees an hour at full power. */
+/** °C per hour at full power. */
 const DEGREES_PER_HOUR = 9;
-/** Degrees off the target before the unit does something about it. */
+/** °C off the target before the unit starts heating or cooling. */
 const HYSTERESIS = 0.3;
 
 export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat'): SimulatedDevice {
@@ -81,7 +81,7 @@ export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat
       const hours = elapsedS / 3_600;
       const power =
         state.activity === 'heating' ? DEGREES_PER_HOUR : state.activity === 'cooling' ? -DEGREES_PER_HOUR : 0;
-      // Exact for any step, so that a long one does not overshoot.
+      // Closed-form solution, exact for any step length: a long step does not overshoot.
       const balance = outsideCelsius(world.clock.now()) + power / HEAT_LOSS_PER_HOUR;
       celsius = balance + (celsius - balance) * Math.exp(-HEAT_LOSS_PER_HOUR * hours);
       const drying = state.activity === 'drying' ? 3 : 0.2;

@@ -16,24 +16,24 @@ type CoverState = {
 };
 
 const FULL_TRAVEL_MS = 12_000;
-/** Percent between two reports on the way. */
+/** Percent of travel between two progress reports. */
 const REPORT_STEP_PERCENT = 20;
 const TILT_MS = 1_500;
 
 export function simulateCover(world: SimulationEnvironment, name = 'Living room blind'): SimulatedDevice {
   const state: CoverState = { position: 100, tilt: 50, movement: 'stopped' };
-  /** Counts the movements: a newer one ends the one before. */
-  let latest = 0;
+  /** Number of the latestMovement movement: a newer movement interrupts the previous one. */
+  let latestMovement = 0;
 
   const moveTo = async (target: number, { progress, signal }: CommandContext) => {
-    const own = ++latest;
+    const movement = ++latestMovement;
     const from = state.position;
     while (state.position !== target) {
       const step =
         Math.sign(target - state.position) * Math.min(REPORT_STEP_PERCENT, Math.abs(target - state.position));
       state.movement = step > 0 ? 'opening' : 'closing';
       await world.pause((FULL_TRAVEL_MS * Math.abs(step)) / 100, signal);
-      if (own !== latest) throw new Error(`interrupted at ${state.position} %`);
+      if (movement !== latestMovement) throw new Error(`interrupted at ${state.position} %`);
       state.position += step;
       const done = Math.abs(state.position - from) / Math.abs(target - from);
       if (done < 1) progress(Math.round(100 * done), { ...state });
@@ -41,7 +41,7 @@ export function simulateCover(world: SimulationEnvironment, name = 'Living room 
     return applyCommandChange(state, { position: target, movement: 'stopped' });
   };
   const stop = (): JsonObject => {
-    latest++;
+    latestMovement++;
     return applyChange(state, { position: state.position, movement: 'stopped' });
   };
 
@@ -62,6 +62,6 @@ export function simulateCover(world: SimulationEnvironment, name = 'Living room 
       },
     },
     heartbeat: () => ({ rssi: -Math.round(58 + world.random() * 9) }),
-    tick: () => null, // nothing moves it but a command
+    tick: () => null, // only commands move it
   };
 }

@@ -22,7 +22,7 @@ type LightState = {
 const FULL_POWER_W = 9.5;
 const STANDBY_W = 0.3;
 const EFFECTS = ['none', 'sunrise', 'candle', 'party'];
-/** How often somebody uses the switch on the wall. */
+/** Average uses of the wall switch. */
 const WALL_SWITCH_PER_HOUR = 0.5;
 
 export function simulateLight(world: SimulationEnvironment, name = 'Ceiling light'): SimulatedDevice {
@@ -40,7 +40,7 @@ export function simulateLight(world: SimulationEnvironment, name = 'Ceiling ligh
     roundTo(on ? STANDBY_W + (FULL_POWER_W * brightness) / 100 : STANDBY_W, 1);
   const shine = (on: boolean, brightness: number): JsonObject =>
     applyChange(state, { on, brightness, power_w: power(on, brightness) });
-  // Switched on it gives light, even where it was dimmed to nothing.
+  // Switching on must give light, even if the brightness was dimmed to 0.
   const turn = (on: boolean): JsonObject => shine(on, on && state.brightness === 0 ? 100 : state.brightness);
 
   return {
@@ -66,7 +66,7 @@ export function simulateLight(world: SimulationEnvironment, name = 'Ceiling ligh
         applyCommandChange(state, { color_temperature: requireParam(params, 'kelvin', 'number') }),
       set_effect: (params) => {
         const effect = requireParam(params, 'effect', 'string');
-        if (!EFFECTS.includes(effect)) throw new Error(`this light knows the effects ${EFFECTS.join(', ')}`);
+        if (!EFFECTS.includes(effect)) throw new Error(`effect must be one of ${EFFECTS.join(', ')}`);
         return applyCommandChange(state, { effect });
       },
     },

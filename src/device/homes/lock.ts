@@ -12,14 +12,14 @@ type LockState = {
   locked: boolean;
   door_open: boolean;
   battery: number;
-  /** Seconds; 0 is never. */
+  /** Seconds; 0 disables it. */
   auto_lock_s: number;
   privacy_mode: boolean;
 };
 
 const MOTOR_MS = 600;
 const BATTERY_PER_TURN = 0.01;
-/** How often somebody walks through an unlocked door. */
+/** Average openings of an unlocked door. */
 const DOOR_OPENINGS_PER_HOUR = 4;
 const DOOR_OPEN_S = 12;
 
@@ -58,7 +58,7 @@ export function simulateLock(world: SimulationEnvironment, name = 'Front door'):
     },
     manualActions: {
       hold_open: () => {
-        openForS = Number.NEGATIVE_INFINITY; // until somebody shuts it
+        openForS = Number.NEGATIVE_INFINITY; // until `shut`
         return applyChange(state, { door_open: true });
       },
       shut: () => applyChange(state, { door_open: false }),

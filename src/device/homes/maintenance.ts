@@ -4,15 +4,15 @@ import { requireParam, type SimulatedDevice, type SimulationEnvironment } from '
 
 const RESTART_MS: Milliseconds = 1_500;
 
-/** What every device can do: restart, forget its settings, take a new firmware, make itself noticed. */
+/** Commands that every simulated device supports: identify, reboot, factory reset and firmware update. */
 export function maintenanceCommands(
   device: SimulatedDevice,
   world: SimulationEnvironment,
   { reboot, trustedHosts }: { reboot: () => void; trustedHosts: readonly string[] },
 ): Record<string, CommandHandler> {
-  const delivered = structuredClone(device.state);
+  const factoryState = structuredClone(device.state);
   const rebootSoon = (signal: AbortSignal) => {
-    world.pause(RESTART_MS, signal).then(reboot, () => {}); // after the acknowledgement; a closed device needs none
+    world.pause(RESTART_MS, signal).then(reboot, () => {}); // after the acknowledgement was sent; cancelled if the device is closed
   };
   return {
     identify: async (_params, { signal }) => {
@@ -24,11 +24,11 @@ export function maintenanceCommands(
       return undefined;
     },
     factory_reset: () => {
-      const gone = Object.keys(device.state).filter((name) => !Object.hasOwn(delivered, name));
-      for (const name of gone) delete device.state[name];
-      Object.assign(device.state, structuredClone(delivered));
-      const patch: JsonObject = structuredClone(delivered);
-      for (const name of gone) patch[name] = null;
+      const added = Object.keys(device.state).filter((name) => !Object.hasOwn(factoryState, name));
+      for (const name of added) delete device.state[name];
+      Object.assign(device.state, structuredClone(factoryState));
+      const patch: JsonObject = structuredClone(factoryState);
+      for (const name of added) patch[name] = null;
       return { state: patch };
     },
     update_firmware: async (params, { progress, signal }) => {
@@ -48,13 +48,13 @@ export function maintenanceCommands(
   };
 }
 
-/** Tells a quarter, a half and three quarters of a download, each once. */
+/** Reports 25, 50 and 75 % of a download, each once. */
 function reportQuarters(progress: (percent: number) => void): (received: number, total: number | null) => void {
-  let told = 0;
+  let reported = 0;
   return (received, total) => {
     const percent = total === null ? 0 : Math.floor((4 * received) / total) * 25;
-    if (percent <= told || percent >= 100) return;
-    told = percent;
+    if (percent <= reported || percent >= 100) return;
+    reported = percent;
     progress(percent);
   };
 }

@@ -8,7 +8,7 @@ export interface RunningDevice {
   stop(): Promise<void>;
 }
 
-/** Connects a simulated device and lets it live, one `tick` every `tickMs` (default 5 s). */
+/** Connects a simulated device and calls its `tick` every `tickMs` (default 5 s). */
 export async function startSimulatedDevice(
   simulated: SimulatedDevice,
   world: SimulationEnvironment,
@@ -16,7 +16,7 @@ export async function startSimulatedDevice(
   tickMs: Milliseconds = 5_000,
 ): Promise<RunningDevice> {
   const { deviceType, heartbeat } = simulated;
-  // The service's own name may stand for an address in this network.
+  // The host of the service may resolve to a private address.
   const trustedHosts = [new URL(registration.mqttUrl).hostname];
   const device: Device = await connectDevice({
     clock: world.clock,
@@ -30,11 +30,11 @@ export async function startSimulatedDevice(
     },
     ...(heartbeat === undefined ? {} : { heartbeat }),
   });
-  let before = world.clock.now();
+  let lastTick = world.clock.now();
   const timer = setInterval(() => {
     const now = world.clock.now();
-    const changed = simulated.tick((now - before) / 1_000);
-    before = now;
+    const changed = simulated.tick((now - lastTick) / 1_000);
+    lastTick = now;
     if (changed !== null && Object.keys(changed).length > 0) void device.report(changed);
   }, tickMs);
   return {

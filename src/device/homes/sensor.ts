@@ -23,7 +23,7 @@ type SensorState = {
 
 const BATTERY_PER_DAY = 0.05;
 
-/** Hangs on a sheltered balcony: the outside, a little warmer, with the noise of a cheap sensor. */
+/** A sensor on a sheltered balcony: 2 °C above the outside temperature, with slow drift and noise. */
 export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sensor'): SimulatedDevice {
   const state: SensorState = {
     temperature: 12,
@@ -51,7 +51,7 @@ export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sen
       humidity: roundTo(Math.min(100, Math.max(0, 95 - 2.5 * celsius + noise(1))), 0),
       illuminance_lx: roundTo(daylightLux(now) * (0.8 + 0.2 * world.random()), 0),
       battery: roundTo(battery, 0),
-      // An alarm stays until somebody ends it.
+      // An alarm persists until `clear_alarm`.
       alarm: state.alarm || celsius < low || celsius > high,
     });
   };
@@ -72,7 +72,7 @@ export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sen
         applyCommandChange(state, { report_interval_s: requireParam(params, 'seconds', 'number') }),
       set_thresholds: (params) => {
         const thresholds = { low: requireParam(params, 'low', 'number'), high: requireParam(params, 'high', 'number') };
-        if (thresholds.low > thresholds.high) throw new Error('low is above high');
+        if (thresholds.low > thresholds.high) throw new Error('low must not be above high');
         return applyCommandChange(state, { thresholds });
       },
       set_sensitivity: (params) => applyCommandChange(state, { sensitivity: requireParam(params, 'level', 'string') }),

@@ -4,30 +4,30 @@ import type { HeartbeatPayload } from '../../protocol/payloads.ts';
 import type { CommandHandler } from '../command-runner.ts';
 import { type Firmware, type FirmwareWanted, fetchFirmware } from '../firmware/fetch.ts';
 
-/** What stands around a simulated device. Tests bring one in which nothing takes time and nothing is by chance. */
+/** Environment of a simulated device. Tests pass a deterministic one whose pauses take no time. */
 export interface SimulationEnvironment {
   clock: Clock;
   /** From 0 to below 1. */
   random: () => number;
-  /** Lets time pass, as for a motor; rejects when `signal` is aborted. */
+  /** Waits, for example for a motor; rejects when `signal` is aborted. */
   pause: (ms: Milliseconds, signal: AbortSignal) => Promise<void>;
-  /** Fetches and verifies firmware; throws where it is not what the command names. */
+  /** Downloads firmware; throws if the checksum does not match. */
   fetchFirmware: (wanted: FirmwareWanted) => Promise<Firmware>;
 }
 
-/** A device that is not there: how it begins, what it can do, and what becomes of it by itself. */
+/** A simulated device: its initial state, command handlers and behaviour over time. */
 export interface SimulatedDevice {
   name: string;
-  /** Ends in its category, so that registration gives it that category's manifest. */
+  /** Ends with the category (`smart_light`), so that registration assigns the category's manifest. */
   deviceType: string;
   firmware: string;
-  /** The live state; `commands` and `tick` change it and answer what they changed. */
+  /** Current state; `commands` and `tick` mutate it and return the changed properties. */
   readonly state: JsonObject;
   commands: Record<string, CommandHandler>;
   heartbeat?: () => HeartbeatPayload;
-  /** What people do to it without asking the service; each answers what it changed. */
+  /** Manual operation without the service, such as opening a door; each returns the changed properties. */
   manualActions?: Record<string, () => JsonObject>;
-  /** What has changed by itself in the seconds since the last call; null when nothing worth a report. */
+  /** Simulates the seconds since the last call; returns the properties to report, or null. */
   tick: (elapsedS: number) => JsonObject | null;
 }
 
@@ -35,13 +35,13 @@ export function realEnvironment(random: () => number = Math.random): SimulationE
   return { clock: systemClock, random, pause, fetchFirmware };
 }
 
-/** Sets properties of a state and answers what to report of it. */
+/** Updates properties of a state and returns them for a report. */
 export function applyChange<State extends JsonObject>(state: State, patch: Partial<State> & JsonObject): JsonObject {
   Object.assign(state, patch);
   return { ...patch };
 }
 
-/** As `change`, in the form that a command's handler answers. */
+/** `applyChange` for a command handler: returns the change as a `CommandResult`. */
 export function applyCommandChange<State extends JsonObject>(
   state: State,
   patch: Partial<State> & JsonObject,
@@ -49,7 +49,7 @@ export function applyCommandChange<State extends JsonObject>(
   return { state: applyChange(state, patch) };
 }
 
-/** A parameter of a command; the command fails when it is not there or of another type. */
+/** Reads a parameter of a command; throws, which fails the command, if it is missing or of another type. */
 export function requireParam(params: JsonObject, name: string, type: 'number'): number;
 export function requireParam(params: JsonObject, name: string, type: 'string'): string;
 export function requireParam(params: JsonObject, name: string, type: 'boolean'): boolean;
@@ -63,15 +63,15 @@ export const roundTo = (value: number, digits: number): number => Number(value.t
 
 function pause(ms: Milliseconds, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stopped = () => {
+    const onAbort = () => {
       clearTimeout(timer);
       reject(new Error('interrupted'));
     };
     const timer = setTimeout(() => {
-      signal.removeEventListener('abort', stopped);
+      signal.removeEventListener('abort', onAbort);
       resolve();
     }, ms);
-    if (signal.aborted) stopped();
-    else signal.addEventListener('abort', stopped, { once: true });
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
   });
 }

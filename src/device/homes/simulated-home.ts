@@ -7,12 +7,12 @@ import type { SimulatedDevice, SimulationEnvironment } from './simulated-device.
 
 const deviceFactories = [simulateLight, simulateLock, simulateClimate, simulateSensor, simulateCover] as const;
 
-/** One of each: a light, a lock, a thermostat, a sensor, a cover. */
+/** One device of each kind: a light, a lock, a thermostat, a sensor and a cover. */
 export function createSimulatedHome(world: SimulationEnvironment): SimulatedDevice[] {
   return deviceFactories.map((simulate) => simulate(world));
 }
 
-/** The n-th of many devices, the kinds taking turns. */
+/** The n-th device of a simulation; the kinds alternate. */
 export function createSimulatedDevice(world: SimulationEnvironment, n: number): SimulatedDevice {
   const simulate = deviceFactories[n % deviceFactories.length] as (typeof deviceFactories)[number];
   const device = simulate(world);

@@ -217,7 +217,7 @@ describe('a light', () => {
     const light = new Watched(simulateLight(quietWorld()), quietWorld());
     await light.run('set_color', { hue: 200 });
     expect(light.twin.state.color).toEqual({ hue: 200, saturation: 20 });
-    await expect(light.run('set_effect', { effect: 'strobe' })).rejects.toThrow('this light knows the effects none, ');
+    await expect(light.run('set_effect', { effect: 'strobe' })).rejects.toThrow('effect must be one of none, ');
   });
 });
 
@@ -313,7 +313,7 @@ describe('a sensor', () => {
     await sensor.run('clear_alarm');
     await sensor.run('read_now');
     expect(sensor.twin.state.alarm).toBe(false);
-    await expect(sensor.run('set_thresholds', { low: 2, high: 1 })).rejects.toThrow('low is above high');
+    await expect(sensor.run('set_thresholds', { low: 2, high: 1 })).rejects.toThrow('low must not be above high');
   });
 
   it('measures what it was calibrated to, is bright at noon and dark at night', async () => {
