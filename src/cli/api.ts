@@ -9,60 +9,60 @@ export interface ApiResponse<Body> {
 
 export interface RequestOptions {
   body?: object;
-  /** Instead of a JSON body; as long as it takes. */
+  /** Streamed instead of a JSON body, with the longer upload timeout. */
   binaryBody?: AsyncIterable<Uint8Array>;
   headers?: Readonly<Record<string, string>>;
-  /** Statuses from 400 on that are an answer, not a refusal. */
+  /** Statuses of 400 and above that are returned; any other throws `RefusedError`. */
   acceptStatuses?: readonly number[];
-  /** Waits as the service says and asks again where it is asked too much, under the same `Idempotency-Key`. */
+  /** Retries after 429 and 503 as `Retry-After` requires, with the same `Idempotency-Key`. */
   retryWhenBusy?: boolean;
-  /** Doing it twice does no harm: a patient request of this kind has no `Idempotency-Key`. */
+  /** The request is idempotent: with `retryWhenBusy` it is sent without an `Idempotency-Key`. */
   idempotent?: boolean;
 }
 
-/** The REST API of a service, as one user. */
+/** REST client of a service, authenticated as one user. */
 export interface Api {
   url: string;
   request<Body>(
     method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
     path: string,
-    asking?: RequestOptions,
+    options?: RequestOptions,
   ): Promise<ApiResponse<Body>>;
   get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
   post<Body>(path: string, body?: object): Promise<Body>;
 }
 
 const TIMEOUT_MS = 30_000;
-/** As long as the service takes an upload. */
+/** The service's timeout for an upload. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 const MAX_ATTEMPTS = 20;
 const MAX_RETRY_AFTER_S = 60;
 
-/** `path` begins with `/v1/…` or another root of the service. Throws `Refused`, `Unreachable`, `Usage`. */
+/** Creates a client. Paths start with `/v1/` or another root. Throws `RefusedError`, `UnreachableError` and `UsageError`. */
 export function makeApi(url: string, token: string | null): Api {
   const root = baseUrlOf(url);
 
-  async function ask<Body>(method: string, path: string, asking: RequestOptions = {}): Promise<ApiResponse<Body>> {
-    const headers: Record<string, string> = { accept: 'application/json', ...asking.headers };
+  async function request<Body>(method: string, path: string, options: RequestOptions = {}): Promise<ApiResponse<Body>> {
+    const headers: Record<string, string> = { accept: 'application/json', ...options.headers };
     if (token !== null) headers.authorization = `Bearer ${token}`;
-    if (asking.body !== undefined) headers['content-type'] = 'application/json';
-    if (asking.binaryBody !== undefined) headers['content-type'] = 'application/octet-stream';
-    if (asking.retryWhenBusy && !asking.idempotent) headers['idempotency-key'] = randomUUID();
-    for (let tries = 1; ; tries++) {
+    if (options.body !== undefined) headers['content-type'] = 'application/json';
+    if (options.binaryBody !== undefined) headers['content-type'] = 'application/octet-stream';
+    if (options.retryWhenBusy && !options.idempotent) headers['idempotency-key'] = randomUUID();
+    for (let attempts = 1; ; attempts++) {
       const response = await send(root + path, {
         method,
         headers,
-        ...(asking.body !== undefined && { body: JSON.stringify(asking.body) }),
-        ...(asking.binaryBody !== undefined && { body: asking.binaryBody, duplex: 'half' as const }),
+        ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
+        ...(options.binaryBody !== undefined && { body: options.binaryBody, duplex: 'half' as const }),
       });
       const { status } = response;
-      if (asking.retryWhenBusy && (status === 429 || status === 503) && tries < MAX_ATTEMPTS) {
+      if (options.retryWhenBusy && (status === 429 || status === 503) && attempts < MAX_ATTEMPTS) {
         await response.arrayBuffer();
         await pause(Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, MAX_RETRY_AFTER_S) * 1000);
         continue;
       }
       const body = await readBody(response);
-      if (status < 400 || asking.acceptStatuses?.includes(status))
+      if (status < 400 || options.acceptStatuses?.includes(status))
         return { status, headers: response.headers, body: body as Body };
       throw new RefusedError(problemOf(status, body));
     }
@@ -70,26 +70,26 @@ export function makeApi(url: string, token: string | null): Api {
 
   return {
     url: root,
-    request: ask,
+    request,
     async get(path, query = {}) {
-      const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
-      const search = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
-      return (await ask<never>('GET', path + search)).body;
+      const defined = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+      const search = defined.length === 0 ? '' : `?${new URLSearchParams(defined)}`;
+      return (await request<never>('GET', path + search)).body;
     },
-    post: async (path, body) => (await ask<never>('POST', path, body === undefined ? {} : { body })).body,
+    post: async (path, body) => (await request<never>('POST', path, body === undefined ? {} : { body })).body,
   };
 }
 
-/** Without a slash at the end; the roots `/v1` and `/api/v1` may be given with it. */
+/** Removes trailing slashes and an API root (`/v1` or `/api/v1`) from the URL. */
 function baseUrlOf(url: string): string {
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw new UsageError('--url must be a URL that begins with http:// or https://');
+    throw new UsageError('--url must be a URL that starts with http:// or https://');
   }
   return url.replace(/\/+$/, '').replace(/(\/api)?\/v1$/, '');
 }
 
-/** What `fetch` takes, a body that streams too, which its types do not know. */
+/** Options of `fetch`, including a streamed body, which its types lack. */
 interface FetchOptions {
   method: string;
   headers: Record<string, string>;
@@ -111,7 +111,7 @@ async function readBody(response: Response): Promise<unknown> {
   try {
     text = await response.text();
   } catch (error) {
-    throw new UnreachableError(`the answer broke off: ${errorReason(error)}`);
+    throw new UnreachableError(`connection lost while reading the response: ${errorReason(error)}`);
   }
   if (!/json/.test(response.headers.get('content-type') ?? '')) return text;
   try {
@@ -122,14 +122,14 @@ async function readBody(response: Response): Promise<unknown> {
 }
 
 function problemOf(status: number, body: unknown): Problem {
-  const told = typeof body === 'object' && body !== null ? (body as Partial<Problem>) : {};
-  return { title: `The service answered ${status}`, ...told, status };
+  const details = typeof body === 'object' && body !== null ? (body as Partial<Problem>) : {};
+  return { title: `The service answered ${status}`, ...details, status };
 }
 
-/** `fetch` and `ws` hide why in a cause or in the first of several errors. */
+/** Message of the innermost error: `fetch` and `ws` wrap it in a cause or an AggregateError. */
 export function errorReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return 'no answer in time';
+  if (error.name === 'TimeoutError') return 'the request timed out';
   if (error instanceof AggregateError && error.errors.length > 0) return errorReason(error.errors[0]);
   if (error.cause !== undefined) return errorReason(error.cause);
   return error.message || ('code' in error ? String(error.code) : error.name);

@@ -7,39 +7,37 @@ const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
 export function parseDurationS(text: string): number {
   const match = /^(\d{1,8})([smhd])?$/.exec(text);
   const value = Number(match?.[1]) * UNITS[(match?.[2] ?? 's') as keyof typeof UNITS];
-  if (!(value > 0)) throw new InvalidArgumentError('A time is a number with s, m, h or d, such as 30m.');
+  if (!(value > 0)) throw new InvalidArgumentError('It must be a duration such as 30m: a number with s, m, h or d.');
   return value;
 }
 
-/** `30d` from now, or a date: the moment as ISO 8601. */
+/** A duration from now such as `30d`, or a date → ISO 8601. */
 export function parseExpiry(text: string): string {
   if (/^\d+[smhd]?$/.test(text)) return new Date(Date.now() + parseDurationS(text) * 1000).toISOString();
   const at = Date.parse(text);
   if (Number.isNaN(at)) {
-    throw new InvalidArgumentError('It is a time such as 30d, or a date such as 2027-01-01T00:00:00Z.');
+    throw new InvalidArgumentError('It must be a duration such as 30d, or a date such as 2027-01-01T00:00:00Z.');
   }
   return new Date(at).toISOString();
 }
 
-/** A whole number from `min` to `max`. */
 export const parseIntegerBetween =
   (min: number, max: number) =>
   (text: string): number => {
     const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= min && value <= max)) throw new InvalidArgumentError(`It must be a whole number, ${min} to ${max}.`);
+    if (!(value >= min && value <= max)) throw new InvalidArgumentError(`It must be an integer from ${min} to ${max}.`);
     return value;
   };
 
-/** A number above 0. */
 export function parsePositiveNumber(text: string): number {
   const value = Number(text);
-  if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number above 0.');
+  if (!(value > 0) || !Number.isFinite(value)) throw new InvalidArgumentError('It must be a number greater than 0.');
   return value;
 }
 
-/** For options that may be given several times. */
-export const collectOption = (text: string, before: readonly string[] | undefined): string[] => [
-  ...(before ?? []),
+/** Collects the values of a repeatable option. */
+export const collectOption = (text: string, previous: readonly string[] | undefined): string[] => [
+  ...(previous ?? []),
   text,
 ];
 
@@ -51,15 +49,15 @@ export function parseJsonObject(text: string): JsonObject {
   return value;
 }
 
-/** `level=40 mode=heat` → `{level: 40, mode: "heat"}`: what reads as JSON is JSON, everything else a string. */
+/** `level=40 mode=heat` → `{level: 40, mode: "heat"}`: a value that is valid JSON is parsed, any other is a string. */
 export function parseAssignments(texts: readonly string[]): JsonObject {
   const object: JsonObject = {};
   for (const text of texts) {
     const at = text.indexOf('=');
-    if (at < 1) throw new InvalidArgumentError(`'${text}' is no name=value.`);
+    if (at < 1) throw new InvalidArgumentError(`'${text}' must have the form name=value.`);
     const value = text.slice(at + 1);
     const json = tryParseJson(value);
-    // A plain assignment of `__proto__` would not make a member.
+    // An assignment of `__proto__` would set the prototype instead of a property.
     Object.defineProperty(object, text.slice(0, at), { value: json === undefined ? value : json, enumerable: true });
   }
   return object;

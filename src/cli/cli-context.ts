@@ -5,14 +5,14 @@ import { readCredentials } from './credentials.ts';
 import { UsageError } from './errors.ts';
 import type { Io } from './io.ts';
 
-/** What every verb that calls the service has. */
+/** Dependencies of every command that calls the service. */
 export interface CliContext {
   io: Io;
   api: Api;
-  /** The answers as they came, on stdout. */
+  /** `--json`: responses are printed unchanged on stdout. */
   json: boolean;
-  /** Prints the answer as JSON, or, for people, with `people`. */
-  show<Body>(body: Body, people: (body: Body) => void): void;
+  /** Prints a response: as JSON with `--json`, else with `print`. */
+  show<Body>(body: Body, print: (body: Body) => void): void;
 }
 
 export interface GlobalOptions {
@@ -21,16 +21,16 @@ export interface GlobalOptions {
   json?: boolean;
 }
 
-/** The token that `twinkeep login` kept for this service. */
+/** The token that `twinkeep login` saved for this service. */
 function storedToken(file: string, url: string): string {
-  const { [url]: kept } = readCredentials(file);
-  if (kept === undefined) {
+  const { [url]: saved } = readCredentials(file);
+  if (saved === undefined) {
     throw new UsageError(
-      `a token for ${url} is needed: run twinkeep login, or give --token or TWINKEEP_TOKEN; ` +
-        '`twinkeep token --sub me` makes one beside the service',
+      `a token for ${url} is required: run twinkeep login, or set --token or TWINKEEP_TOKEN; ` +
+        'on the host of the service `twinkeep token --sub me` creates one',
     );
   }
-  if (Date.parse(kept.expires_at) > Date.now()) return kept.token;
+  if (Date.parse(saved.expires_at) > Date.now()) return saved.token;
   throw new UsageError(`your sign-in to ${url} has expired: run twinkeep login`);
 }
 
@@ -43,9 +43,9 @@ export function createCliContext(io: Io, command: Command): CliContext {
     io,
     api: makeApi(anonymous.url, credential),
     json,
-    show(body, people) {
+    show(body, print) {
       if (json) io.out(JSON.stringify(body));
-      else people(body);
+      else print(body);
     },
   };
 }

@@ -3,25 +3,25 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } 
 import { dirname } from 'node:path';
 import { FailedError, UsageError } from './errors.ts';
 
-/** What `twinkeep login` keeps of one service. */
+/** Credential for one service, saved by `twinkeep login`. */
 export interface Credential {
   token: string;
   /** ISO 8601 in UTC. */
   expires_at: string;
-  /** Who signed in, for people to read. */
+  /** Email address or subject of the user, for display. */
   user: string;
 }
 
-/** By the URL of the service, without a slash at the end. */
+/** Keyed by the URL of the service, without a trailing slash. */
 export type Credentials = Record<string, Credential>;
 
-/** Empty where there is no file. Throws `Usage` where others can read it, or it is none of ours. */
+/** Reads the credentials; empty if the file does not exist. Throws `UsageError` if other users can read it or it is invalid. */
 export function readCredentials(path: string): Credentials {
   let text: string;
   try {
-    // Windows has no such mode.
+    // Windows has no POSIX file modes.
     if (process.platform !== 'win32' && (statSync(path).mode & 0o077) !== 0) {
-      throw new UsageError(`${path} can be read by others; run chmod 600 on it`);
+      throw new UsageError(`${path} can be read by other users; run chmod 600 on it`);
     }
     text = readFileSync(path, 'utf8');
   } catch (error) {
@@ -30,32 +30,32 @@ export function readCredentials(path: string): Credentials {
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
     throw new UsageError(`${path} cannot be read (${code})`);
   }
-  const kept = parseCredentials(text);
-  if (kept === null)
-    throw new UsageError(`${path} does not hold what twinkeep login writes; remove it and sign in again`);
-  return kept;
+  const credentials = parseCredentials(text);
+  if (credentials === null)
+    throw new UsageError(`${path} is not a valid credentials file; remove it and run twinkeep login`);
+  return credentials;
 }
 
-/** Keeps the credential, or with null forgets it. Whole or not at all; nobody else can read the file at any moment. */
+/** Saves the credential, or removes it with null. Replaces the file atomically; other users can never read it. */
 export function saveCredential(path: string, url: string, credential: Credential | null): void {
   const { [url]: _, ...others } = readCredentials(path);
-  const kept: Credentials = credential === null ? others : { ...others, [url]: credential };
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
+  const credentials: Credentials = credential === null ? others : { ...others, [url]: credential };
+  const temporary = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(draft, `${JSON.stringify(kept, null, 2)}\n`, { flag: 'wx', mode: 0o600, flush: true });
-    renameSync(draft, path);
+    writeFileSync(temporary, `${JSON.stringify(credentials, null, 2)}\n`, { flag: 'wx', mode: 0o600, flush: true });
+    renameSync(temporary, path);
   } catch (error) {
-    rmSync(draft, { force: true });
+    rmSync(temporary, { force: true });
     throw new FailedError(`${path} cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 
 function parseCredentials(text: string): Credentials | null {
   try {
-    const kept: unknown = JSON.parse(text);
-    if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) return null;
-    return Object.values(kept).every(isCredential) ? (kept as Credentials) : null;
+    const value: unknown = JSON.parse(text);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
+    return Object.values(value).every(isCredential) ? (value as Credentials) : null;
   } catch {
     return null;
   }

@@ -12,7 +12,7 @@ import type { LiveUpdate } from './update-stream.ts';
 
 interface GoodNightContext {
   api: Api;
-  heard: UpdateRecorder;
+  recorder: UpdateRecorder;
   homeId: string;
   light: RegisteredDevice;
   lock: RegisteredDevice;
@@ -20,43 +20,43 @@ interface GoodNightContext {
 }
 
 const ROUTINE = 'turn off the lights; then lock the front door';
-/** Plans that are over. */
+/** Final statuses of a plan. */
 const FINAL_STATUSES = ['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled'];
 
-/** A goal becomes a plan: with the door open a step fails and the plan is rolled back, with the door shut it succeeds. */
-export async function runGoodNightGoal(teller: StepReporter, night: GoodNightContext): Promise<void> {
-  const { api } = night;
-  teller.heading('“Good night”, while somebody holds the front door open');
-  await teller.step('by hand', () => operateDoorByHand(night, 'hold_open'));
-  await teller.step('memory', async () => {
+/** The sidecar plans for a goal: with the door open a step fails and the plan is rolled back, with the door shut it succeeds. */
+export async function runGoodNightGoal(reporter: StepReporter, context: GoodNightContext): Promise<void> {
+  const { api } = context;
+  reporter.heading('“Good night” while the front door is held open');
+  await reporter.step('by hand', () => operateDoorByHand(context, 'hold_open'));
+  await reporter.step('memory', async () => {
     await api.post('/v1/memories', { kind: 'routine', subject: 'Good night', content: ROUTINE });
-    return { value: null, told: `a routine is remembered: ${ROUTINE}` };
+    return { value: null, message: `saved a routine: ${ROUTINE}` };
   });
-  await followGoal(teller, night, 'rolled_back');
-  await teller.step('undone', () => checkReportedStates(night, { on: true }, { locked: false }));
+  await followGoal(reporter, context, 'rolled_back');
+  await reporter.step('undone', () => checkReportedStates(context, { on: true }, { locked: false }));
 
-  teller.heading('“Good night” again, with the door shut');
-  await teller.step('by hand', () => operateDoorByHand(night, 'shut'));
-  await followGoal(teller, night, 'succeeded');
-  await teller.step('done', () => checkReportedStates(night, { on: false }, { locked: true }));
+  reporter.heading('“Good night” again, with the door shut');
+  await reporter.step('by hand', () => operateDoorByHand(context, 'shut'));
+  await followGoal(reporter, context, 'succeeded');
+  await reporter.step('done', () => checkReportedStates(context, { on: false }, { locked: true }));
 }
 
-async function operateDoorByHand({ lock, door }: GoodNightContext, how: string) {
-  const changed = lock.simulated.manualActions?.[how]?.();
-  if (changed === undefined) throw new FailedError(`nobody can ${how} this door`);
+async function operateDoorByHand({ lock, door }: GoodNightContext, action: string) {
+  const changed = lock.simulated.manualActions?.[action]?.();
+  if (changed === undefined) throw new FailedError(`the simulated lock has no manual action '${action}'`);
   await door.device.report(changed);
-  return { value: null, told: `the door reports ${JSON.stringify(changed)}` };
+  return { value: null, message: `the lock reports ${JSON.stringify(changed)}` };
 }
 
-/** Each state of the plan and of its steps as it comes, one line each, until the plan is over. */
+/** Sends the goal and prints one line per status of its plan and steps, until the plan ends. */
 async function followGoal(
-  teller: StepReporter,
-  { api, heard, homeId, light, lock }: GoodNightContext,
+  reporter: StepReporter,
+  { api, recorder, homeId, light, lock }: GoodNightContext,
   wanted: string,
 ): Promise<void> {
-  const planId = await teller.step('goal', async () => {
+  const planId = await reporter.step('goal', async () => {
     const goal = { type: 'goal', payload: { text: 'Good night', home_id: homeId } };
-    // The sidecar may just be starting.
+    // The sidecar may still be starting.
     const options: RequestOptions = { body: goal, retryWhenBusy: true };
     const { status, body } = await api.request<{ status: string; mode: string; plan_id: string }>(
       'POST',
@@ -65,33 +65,37 @@ async function followGoal(
     );
     return {
       value: body.plan_id,
-      told: `${status} ${body.status}, ${body.mode}: the sidecar thinks about plan ${body.plan_id}`,
+      message: `${status} ${body.status}, ${body.mode}: the sidecar plans ${body.plan_id}`,
     };
   });
   const names = new Map([light, lock].map(({ registration, simulated }) => [registration.device_id, simulated.name]));
-  const told = new Set<LiveUpdate>();
+  const reported = new Set<LiveUpdate>();
   for (let status = ''; !FINAL_STATUSES.includes(status); ) {
-    const update = await heard.waitFor((one) => one.plan_id === planId && !told.has(one), `more of plan ${planId}`);
-    told.add(update);
+    const update = await recorder.waitFor(
+      (one) => one.plan_id === planId && !reported.has(one),
+      `an update of plan ${planId}`,
+    );
+    reported.add(update);
     const { step_id, step_status } = update;
     if (typeof step_id !== 'string') status = String(update.status);
-    await teller.step(String(step_status ?? status), async () => {
+    await reporter.step(String(step_status ?? status), async () => {
       const { plan } = await api.get<{ plan: PlanRecord }>(`/v1/plans/${planId}`);
-      if (typeof step_id !== 'string') return { value: null, told: `the plan “${plan.name}”` };
+      if (typeof step_id !== 'string') return { value: null, message: `the plan “${plan.name}”` };
       const step = plan.steps.find(({ id }) => id === step_id);
       if (step === undefined) throw new FailedError(`the plan has no step ${step_id}`);
-      const why = step_status === 'failed' ? `: ${await failureReason(api, step)}` : '';
-      return { value: null, told: `${names.get(step.device_id) ?? step.device_id} · ${step.action}${why}` };
+      const reason = step_status === 'failed' ? `: ${await failureReason(api, step)}` : '';
+      return { value: null, message: `${names.get(step.device_id) ?? step.device_id} · ${step.action}${reason}` };
     });
-    if (FINAL_STATUSES.includes(status) && status !== wanted) throw new FailedError(`the plan ended as ${status}`);
+    if (FINAL_STATUSES.includes(status) && status !== wanted)
+      throw new FailedError(`the plan is ${status}, expected ${wanted}`);
   }
 }
 
-/** The device's own words where it has some. */
+/** The error that the device reported, or else that of the step. */
 async function failureReason(api: Api, { command_id, error }: PlanStep): Promise<string> {
-  if (command_id === undefined) return error?.detail ?? 'for no reason';
+  if (command_id === undefined) return error?.detail ?? 'unknown reason';
   const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${command_id}`);
-  return escapeForTerminal(typeof command.error === 'string' ? command.error : (error?.detail ?? 'for no reason'));
+  return escapeForTerminal(typeof command.error === 'string' ? command.error : (error?.detail ?? 'unknown reason'));
 }
 
 async function checkReportedStates(
@@ -99,16 +103,20 @@ async function checkReportedStates(
   wantedLight: JsonObject,
   wantedLock: JsonObject,
 ) {
-  const told: string[] = [];
-  for (const [member, wanted] of [
+  const matched: string[] = [];
+  for (const [device, wanted] of [
     [light, wantedLight],
     [lock, wantedLock],
   ] as const) {
-    const { device } = await api.get<{ device: { state: JsonObject } }>(`/v1/devices/${member.registration.device_id}`);
-    const reported = Object.fromEntries(Object.keys(wanted).map((name) => [name, device.state[name] ?? null]));
+    const { device: record } = await api.get<{ device: { state: JsonObject } }>(
+      `/v1/devices/${device.registration.device_id}`,
+    );
+    const reported = Object.fromEntries(Object.keys(wanted).map((name) => [name, record.state[name] ?? null]));
     if (JSON.stringify(reported) !== JSON.stringify(wanted))
-      throw new FailedError(`${member.simulated.name}: ${JSON.stringify(reported)}`);
-    told.push(`${member.simulated.name} ${JSON.stringify(reported)}`);
+      throw new FailedError(
+        `${device.simulated.name} reports ${JSON.stringify(reported)}, expected ${JSON.stringify(wanted)}`,
+      );
+    matched.push(`${device.simulated.name} ${JSON.stringify(reported)}`);
   }
-  return { value: null, told: told.join(', ') };
+  return { value: null, message: matched.join(', ') };
 }

@@ -1,6 +1,6 @@
-// Why a command ends with something else than 0; run.ts turns each into its exit code.
+// Errors that end a command; run.ts maps each to an exit code.
 
-/** What the service answers where it says no (RFC 9457). */
+/** The body of a refusal: problem details (RFC 9457). */
 export interface Problem {
   status: number;
   title: string;
@@ -10,9 +10,9 @@ export interface Problem {
   errors?: { path: string; message: string }[];
 }
 
-/** The service said no. */
+/** The service refused the request. */
 export class RefusedError extends Error {
-  override name = 'Refused';
+  override name = 'RefusedError';
   readonly problem: Problem;
   constructor(problem: Problem) {
     super(problem.detail ?? problem.title);
@@ -20,19 +20,19 @@ export class RefusedError extends Error {
   }
 }
 
-/** What was asked cannot be understood. */
+/** The arguments, settings or local files are invalid. */
 export class UsageError extends Error {
-  override name = 'Usage';
+  override name = 'UsageError';
 }
 
-/** Nobody answers there. */
+/** The service does not answer, or the connection was lost. */
 export class UnreachableError extends Error {
-  override name = 'Unreachable';
+  override name = 'UnreachableError';
 }
 
-/** It was tried, and it did not come out. */
+/** The operation was attempted and failed. */
 export class FailedError extends Error {
-  override name = 'Failed';
+  override name = 'FailedError';
 }
 
 export const exitCodes = { refused: 1, usage: 2, unreachable: 3 } as const;

@@ -3,18 +3,18 @@ import pc from 'picocolors';
 
 type Colours = ReturnType<typeof pc.createColors>;
 
-/** Where a command's own output goes, and where everything else it has to say. */
+/** Standard streams of a command. */
 export interface Io {
-  /** One line on stdout: the command's own output. */
+  /** Writes one line to stdout: the result of the command. */
   out(line: string): void;
-  /** One line on stderr: hints, progress, problems. */
+  /** Writes one line to stderr: hints, progress, errors. */
   err(line: string): void;
-  /** Colours of stdout and of stderr: none where that is no terminal. */
+  /** Colours for stdout and stderr; they do nothing if the stream is not a terminal. */
   outColors: Colours;
   errColors: Colours;
-  /** Where somebody can be asked. */
+  /** For prompts and piped input. */
   stdin: Readable & { isTTY?: boolean };
-  /** For what draws by itself. */
+  /** For progress bars, prompts and live status lines. */
   stdout: Writable & { isTTY?: boolean; columns?: number };
   stderr: Writable & { isTTY?: boolean; columns?: number };
 }

@@ -4,15 +4,15 @@ import pretty from 'pino-pretty';
 import type { Config } from '../config.ts';
 import type { Log } from '../domain/log.ts';
 
-/** Lines of JSON, or for people. What could hold a credential is not written, wherever somebody might put it. */
+/** Creates the log: JSON lines, or readable text. Fields that could hold credentials are redacted. */
 export function makeLog({ level, format }: Config['log'], to: Writable & { isTTY?: boolean }): Log {
-  const secret = ['token', 'password', 'secret', 'authorization', 'device_secret', 'new_secret', 'signature'];
+  const secretFields = ['token', 'password', 'secret', 'authorization', 'device_secret', 'new_secret', 'signature'];
   const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: secret.flatMap((name) => [name, `*.${name}`]), censor: '…' },
+    redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: '…' },
   };
   return format === 'json'
     ? pino(options, to)

@@ -2,102 +2,107 @@ import { type Api, pause } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
 import { type LiveUpdate, openStateStream, type StateStreamOptions, type UpdateStream } from './update-stream.ts';
 
-/** Something that ends by itself, such as a command or a plan, and how its end is recognised. */
+/** How to start an operation that ends by itself, such as a command or a plan, and how to recognise its end. */
 export interface OutcomeWatch<Record> {
   updates: StateStreamOptions;
-  /** Starts it, or finds it, once the stream is open. Null where there is nothing to follow; `over`: it has ended already. */
+  /** Starts or looks up the operation once the stream is open. Null if there is nothing to follow; `ended`: it already has. */
   start(): Promise<{ id: string; ended?: boolean } | null>;
-  /** Reads it over REST: at its end, and after each interruption of the stream. */
+  /** Reads the record over REST: at the end, and after each interruption of the stream. */
   read(id: string): Promise<Record>;
   hasEnded(record: Record): boolean;
-  /** Whether an update is about it. */
+  /** Whether an update belongs to the operation. */
   isAbout(update: LiveUpdate, id: string): boolean;
-  /** Whether an update says that it is over. */
+  /** Whether an update ends the operation. */
   isFinalUpdate(update: LiveUpdate): boolean;
   onUpdate?(update: LiveUpdate): void;
-  /** Settles when the caller wants to wait no longer. */
+  /** Resolves when the caller stops waiting. */
   cancelled?: Promise<void>;
 }
 
-/** Seconds before each try to open the stream again; a service that restarts is back within them. */
+/** Seconds before each attempt to reopen the stream; a service restarts within their sum. */
 const REOPEN_DELAYS_S = [0.5, 1, 2, 4, 8, 15, 15, 15];
-/** A stream that stayed open for so long is opened again after the shortest delay. */
+/** A stream that was open for this long resets the delays. */
 const STABLE_MS = 60_000;
-/** Seconds between two reads where there is no stream; the last one repeats. */
+/** Seconds between two reads without a stream; the last one repeats. */
 const POLL_INTERVALS_S = [2, 4, 8, 15];
 const CLOSE_TRY_AGAIN_LATER = 1013;
 
 /**
- * Begins something and waits for its end on `/ws/state`, which the tenant's rate does not count; the record as it is
- * then, or null where nothing began. The stream is opened first, so that no update is missed. Without a stream (a key
- * without `read:devices`, a proxy without WebSockets) the record is read now and then. Throws `Refused` and `Unreachable`.
+ * Starts an operation and waits for its end on `/ws/state`, which does not count against the tenant's rate limit. Returns
+ * the final record, or null if nothing was started. The stream is opened first, so that no update is missed. Without a
+ * stream (a key without `read:devices`, a proxy without WebSockets) the record is polled. Throws `RefusedError` and
+ * `UnreachableError`.
  */
-export async function waitForOutcome<Record>(api: Api, followed: OutcomeWatch<Record>): Promise<Record | null> {
-  const over = Promise.withResolvers<void>();
+export async function waitForOutcome<Record>(api: Api, watch: OutcomeWatch<Record>): Promise<Record | null> {
+  const ended = Promise.withResolvers<void>();
   const early: LiveUpdate[] = [];
   let id: string | null = null;
-  const take = (update: LiveUpdate, about: string): void => {
-    if (!followed.isAbout(update, about)) return;
-    followed.onUpdate?.(update);
-    if (followed.isFinalUpdate(update)) over.resolve();
+  const handle = (update: LiveUpdate, watchedId: string): void => {
+    if (!watch.isAbout(update, watchedId)) return;
+    watch.onUpdate?.(update);
+    if (watch.isFinalUpdate(update)) ended.resolve();
   };
   const open = () =>
-    openStateStream(api, followed.updates, (update) => void (id === null ? early.push(update) : take(update, id)));
+    openStateStream(api, watch.updates, (update) => void (id === null ? early.push(update) : handle(update, id)));
 
   const reopen = makeReopener(open);
-  let live = await open().catch(nullIfNoStream);
+  let stream = await open().catch(nullIfNoStream);
   try {
-    const begun = await followed.start();
-    if (begun === null) return null;
-    id = begun.id;
-    if (begun.ended) over.resolve();
-    for (const update of early.splice(0)) take(update, id);
-    if (live === null) return await pollForOutcome(followed, id);
-    while (!(await outcomeBeforeStreamEnd(live, over.promise, followed.cancelled))) {
-      live = await reopen();
-      if (live === null) return await pollForOutcome(followed, id);
-      const record = await followed.read(id);
-      if (followed.hasEnded(record)) return record;
+    const started = await watch.start();
+    if (started === null) return null;
+    id = started.id;
+    if (started.ended) ended.resolve();
+    for (const update of early.splice(0)) handle(update, id);
+    if (stream === null) return await pollForOutcome(watch, id);
+    while (!(await outcomeBeforeStreamEnd(stream, ended.promise, watch.cancelled))) {
+      stream = await reopen();
+      if (stream === null) return await pollForOutcome(watch, id);
+      const record = await watch.read(id);
+      if (watch.hasEnded(record)) return record;
     }
-    return await followed.read(id);
+    return await watch.read(id);
   } finally {
-    live?.close();
+    stream?.close();
   }
 }
 
-/** False when the stream was lost before anything else happened. */
+/** False if the stream was lost before the outcome or the cancellation. */
 async function outcomeBeforeStreamEnd(
-  live: UpdateStream,
-  over: Promise<void>,
-  enough: Promise<void> | undefined,
+  stream: UpdateStream,
+  outcome: Promise<void>,
+  cancelled: Promise<void> | undefined,
 ): Promise<boolean> {
-  const lost = live.ended.then(
+  const lost = stream.ended.then(
     () => false,
     (thrown: unknown) => {
       if (isRetryable(thrown)) return false;
       throw thrown;
     },
   );
-  return Promise.race([over.then(() => true), lost, ...(enough === undefined ? [] : [enough.then(() => true)])]);
+  return Promise.race([
+    outcome.then(() => true),
+    lost,
+    ...(cancelled === undefined ? [] : [cancelled.then(() => true)]),
+  ]);
 }
 
 /**
- * Opens the stream again, later each time until one has been stable. Throws where the service does not answer; answers null where
- * it does, but ends each stream soon.
+ * Returns a function that reopens the stream with increasing delays, which a stable stream resets. It throws if the
+ * service does not answer, and returns null if the service answers but keeps closing streams.
  */
 function makeReopener(open: () => Promise<UpdateStream>): () => Promise<UpdateStream | null> {
-  let tries = 0;
+  let attempts = 0;
   let openedAt = performance.now();
   return async () => {
-    if (performance.now() - openedAt >= STABLE_MS) tries = 0;
+    if (performance.now() - openedAt >= STABLE_MS) attempts = 0;
     let failure: unknown = null;
-    for (const seconds of REOPEN_DELAYS_S.slice(tries)) {
+    for (const seconds of REOPEN_DELAYS_S.slice(attempts)) {
       await pause(seconds * 1000);
-      tries += 1;
+      attempts += 1;
       try {
-        const live = await open();
+        const stream = await open();
         openedAt = performance.now();
-        return live;
+        return stream;
       } catch (thrown) {
         if (!isRetryable(thrown)) throw thrown;
         failure = thrown;
@@ -108,12 +113,12 @@ function makeReopener(open: () => Promise<UpdateStream>): () => Promise<UpdateSt
   };
 }
 
-/** Errors that a retry may resolve: no connection, a service that stops or is busy. */
+/** Errors that a retry may resolve: no connection, or a service that is stopping or busy. */
 const isRetryable = (thrown: unknown): boolean =>
   thrown instanceof UnreachableError ||
   (thrown instanceof RefusedError && [CLOSE_TRY_AGAIN_LATER, 503].includes(thrown.problem.status));
 
-/** Where the service is away, the request that begins says so. */
+/** Null for a stream that cannot be opened: if the service is unreachable, the request that follows reports it. */
 function nullIfNoStream(thrown: unknown): null {
   if (isRetryable(thrown) || (thrown instanceof RefusedError && [403, 4403].includes(thrown.problem.status)))
     return null;

@@ -3,10 +3,10 @@ import type { Api } from './api.ts';
 type Page = { next_cursor: string | null };
 type Query = Readonly<Record<string, string | undefined>>;
 
-/** As many pages as could hold the answer: a filter that fits little makes short ones. */
+/** Upper bound on requests: with a selective filter, pages can be short or empty. */
 const MAX_PAGES = 100;
 
-/** Asks for pages until there are `limit` entries under `name`, or no more; answers them as one page. */
+/** Fetches pages until there are `limit` entries under `name` or none are left; returns them as one page. */
 export async function fetchPages<Body extends Page>(
   api: Api,
   path: string,

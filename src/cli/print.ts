@@ -5,7 +5,7 @@ type Cell = string | number | boolean | null | undefined;
 
 const formatCell = (cell: Cell): string => (cell === null || cell === undefined || cell === '' ? '-' : String(cell));
 
-/** Columns as wide as their widest cell; nothing but a hint where there are no rows. */
+/** Prints a table on stdout, or the hint `none` on stderr for zero rows. */
 export function printTable(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
   if (rows.length === 0) {
     io.err(io.errColors.dim('none'));
@@ -22,7 +22,7 @@ export function printTable(io: Io, heads: readonly string[], rows: readonly (rea
   for (const row of texts) io.out(line(row));
 }
 
-/** `name  value`, one a line; objects as JSON. */
+/** Prints one `name  value` per line; objects as JSON. */
 export function printRecord(io: Io, fields: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
   for (const [name, value] of Object.entries(fields)) {
@@ -39,7 +39,7 @@ export function printProblem(io: Io, { status, code, detail, title, errors, requ
   if (request_id !== undefined) io.err(dim(`  request ${request_id}`));
 }
 
-/** A status of a device or command, in its colour. */
+/** Colours a status of a device, command or plan. */
 export function colorStatus({ outColors }: Io, status: string): string {
   if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return outColors.green(status);
   if (
@@ -51,16 +51,16 @@ export function colorStatus({ outColors }: Io, status: string): string {
   return outColors.yellow(status);
 }
 
-/** What a command would change. */
+/** State properties that a command would change. */
 export type Changes = Readonly<Record<string, { from: unknown; to: unknown }>>;
 
-/** `name: from → to`, one text for each property. */
+/** One `name: from → to` per property. */
 export const formatChanges = ({ bold }: Io['outColors'], changes: Changes | null): string[] =>
   Object.entries(changes ?? {}).map(
     ([name, { from, to }]) =>
       `${escapeForTerminal(name)}: ${escapeForTerminal(JSON.stringify(from))} → ${bold(escapeForTerminal(JSON.stringify(to)))}`,
   );
 
-/** What a device or a stranger wrote, with nothing in it that a terminal obeys or that changes how the line reads. */
+/** Escapes untrusted text: control and formatting characters could control the terminal or reorder the line. */
 export const escapeForTerminal = (text: string): string =>
-  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);
+  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);

@@ -23,10 +23,10 @@ import { addToken } from './commands/token.ts';
 import { addWatch } from './commands/watch.ts';
 import type { Io } from './io.ts';
 
-/** The command line. Actions throw; run.ts has the exit codes. */
+/** Creates the command line. Actions throw errors; run.ts maps them to exit codes. */
 export function makeProgram(io: Io): Command {
   const program = new Command('twinkeep')
-    .description('A cloud for connected devices: the service, and what works with it.')
+    .description('A cloud for connected devices: the service and its command-line client.')
     .version(packageVersion(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .option('--url <url>', 'the service to call (TWINKEEP_URL, else http://127.0.0.1:8080)')
@@ -36,12 +36,12 @@ export function makeProgram(io: Io): Command {
     .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => io.stderr.write(text) })
     .helpCommand(false)
     .exitOverride()
-    .showHelpAfterError('(--help tells more)');
+    .showHelpAfterError('(see --help)');
   program.commandsGroup('The service:');
   addServe(program, io);
   addDemo(program, io);
   addToken(program, io);
-  program.commandsGroup('Working with it:');
+  program.commandsGroup('Client:');
   addLogin(program, io);
   addTenant(program, io);
   addHomes(program, io);
@@ -67,15 +67,15 @@ export function makeProgram(io: Io): Command {
 
 const EXAMPLES = `
 Examples:
-  twinkeep demo                                    a home with five devices, to play with
-  twinkeep serve                                   the service on 127.0.0.1:8080
-  twinkeep login                                   with a browser; or, beside the service,
+  twinkeep demo                                    run a demo home with five devices
+  twinkeep serve                                   run the service on 127.0.0.1:8080
+  twinkeep login                                   sign in with a browser, or on the host of the service:
   export TWINKEEP_TOKEN=$(twinkeep token --sub me)
   twinkeep register-tenant "My company"
   twinkeep simulate --devices 20
   twinkeep watch
 
-Exit codes: 0 done, 1 refused or failed, 2 wrong usage or setting, 3 the service cannot be reached.
+Exit codes: 0 success, 1 refused or failed, 2 invalid arguments or settings, 3 service unreachable.
 `;
 
 const helpFooter = (): string =>
@@ -83,7 +83,7 @@ const helpFooter = (): string =>
 Settings of the service (environment variables of serve and token):
 ${formatSettings(settingsTable)}
 
-Settings of the other verbs:
+Settings of the other commands:
 ${formatSettings(clientSettingsTable)}`;
 
 function formatSettings(settings: readonly Setting[]): string {

@@ -5,7 +5,7 @@ import type { Io } from './io.ts';
 import { printProblem } from './print.ts';
 import { makeProgram } from './program.ts';
 
-/** Runs one command. Resolves with the exit code, after any error was printed. `args` are without the program's name. */
+/** Runs one command, prints its error if it fails, and resolves with the exit code. `args` exclude the program name. */
 export async function run(io: Io, args: readonly string[]): Promise<number> {
   try {
     await makeProgram(io).parseAsync(args, { from: 'user' });
@@ -15,7 +15,7 @@ export async function run(io: Io, args: readonly string[]): Promise<number> {
   }
 }
 
-/** Says what went wrong, and with which code to end. */
+/** Prints the error and returns its exit code. */
 function reportError(io: Io, error: unknown): number {
   const { red } = io.errColors;
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
@@ -26,7 +26,7 @@ function reportError(io: Io, error: unknown): number {
   const text = error instanceof Error ? error.message : String(error);
   io.err(`${red('error:')} ${text}`);
   if (error instanceof ConfigError || error instanceof UsageError) return exitCodes.usage;
-  // The embedded store has one owner (contract §1); its class lives in a layer that the command line does not see.
+  // The embedded store has one owner (contract §1). The class is in a layer that the CLI must not import.
   if (error instanceof Error && error.name === 'OwnedByAnother') return exitCodes.usage;
   return error instanceof UnreachableError ? exitCodes.unreachable : exitCodes.refused;
 }

@@ -1,24 +1,24 @@
-/** npm passes Ctrl-C on to a child that has it from the terminal already: what comes this soon is the same one. */
+/** npm forwards Ctrl-C to a child that also gets it from the terminal: a signal within this time is a duplicate. */
 const DUPLICATE_SIGNAL_MS = 1_000;
-/** The exit code of what Ctrl-C cut short. */
+/** Exit code of a command that was interrupted: 128 + SIGINT. */
 export const INTERRUPTED_EXIT_CODE = 130;
 
-/** Calls back at the first SIGINT or SIGTERM; a second one ends the process at once. Returns the function that stops listening. */
-export function onInterrupt(first: (signal: NodeJS.Signals) => void): () => void {
+/** Calls `listener` on the first SIGINT or SIGTERM; a second one exits at once. Returns a function that unsubscribes. */
+export function onInterrupt(listener: (signal: NodeJS.Signals) => void): () => void {
   let firstAt: number | null = null;
-  const heard = (signal: NodeJS.Signals) => {
+  const onSignal = (signal: NodeJS.Signals) => {
     const now = performance.now();
     if (firstAt === null) {
       firstAt = now;
-      first(signal);
+      listener(signal);
     } else if (now - firstAt > DUPLICATE_SIGNAL_MS) {
       process.exit(INTERRUPTED_EXIT_CODE);
     }
   };
-  process.on('SIGINT', heard);
-  process.on('SIGTERM', heard);
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
   return () => {
-    process.off('SIGINT', heard);
-    process.off('SIGTERM', heard);
+    process.off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal);
   };
 }

@@ -4,7 +4,7 @@ import type { Milliseconds } from '../domain/values.ts';
 import type { SigningAlg } from '../protocol/signature.ts';
 import type { Api } from './api.ts';
 
-/** The answer to a registration. */
+/** Response to a device registration. */
 export interface Registration {
   device_id: string;
   tenant_id: string;
@@ -16,19 +16,19 @@ export interface Registration {
   cloud_public_keys: string[];
 }
 
-/** A simulated device that the service knows; it is not connected yet. */
+/** A simulated device that is registered but not connected yet. */
 export interface RegisteredDevice {
   simulated: SimulatedDevice;
   registration: Registration;
 }
 
-/** Registers a simulated device through REST; waits where the service asks for it. */
+/** Registers a simulated device over REST; retries when the service is busy. */
 export async function registerDevice(
   api: Api,
   simulated: SimulatedDevice,
-  place: { homeId: string; roomId?: string; alg?: SigningAlg },
+  options: { homeId: string; roomId?: string; alg?: SigningAlg },
 ): Promise<RegisteredDevice> {
-  const { homeId, roomId, alg } = place;
+  const { homeId, roomId, alg } = options;
   const { body } = await api.request<Registration>('POST', '/v1/device/register', {
     retryWhenBusy: true,
     body: {
@@ -42,7 +42,7 @@ export async function registerDevice(
   return { simulated, registration: body };
 }
 
-/** Signs the device in over MQTT and lets it live. */
+/** Connects the device over MQTT and starts its simulation. */
 export function startDevice(
   { simulated, registration }: RegisteredDevice,
   world: SimulationEnvironment,
@@ -65,13 +65,13 @@ export function startDevice(
   );
 }
 
-/** Takes a device out of the service again. */
+/** Revokes and deletes a device. */
 export async function removeDevice(api: Api, { registration }: RegisteredDevice): Promise<void> {
   await api.request('POST', `/v1/device/${registration.device_id}/revoke`, { retryWhenBusy: true });
   await api.request('DELETE', `/v1/devices/${registration.device_id}`, { retryWhenBusy: true });
 }
 
-/** Does `work` for every item, `width` at a time, and stops at the first that fails or once `stop` says so. */
+/** Runs `work` for each item, `width` at a time, until one fails or `stop` returns true. */
 export async function runInParallel<T>(
   items: readonly T[],
   width: number,
@@ -91,7 +91,7 @@ export async function runInParallel<T>(
       }
     }
   };
-  const ends = await Promise.allSettled(Array.from({ length: Math.min(width, items.length) }, worker));
-  const broken = ends.find((end) => end.status === 'rejected');
-  if (broken !== undefined) throw broken.reason;
+  const results = await Promise.allSettled(Array.from({ length: Math.min(width, items.length) }, worker));
+  const rejected = results.find((result) => result.status === 'rejected');
+  if (rejected !== undefined) throw rejected.reason;
 }

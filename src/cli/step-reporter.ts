@@ -2,10 +2,10 @@ import { errorReason } from './api.ts';
 import { FailedError, RefusedError } from './errors.ts';
 import type { Io } from './io.ts';
 
-/** Tells a story, one line a step; a step that does not happen ends it. */
+/** Prints one line per step of a scenario; a step that fails ends it. */
 export interface StepReporter {
-  step<T>(title: string, happen: () => Promise<{ value: T; told: string }>): Promise<T>;
-  /** What is done next. */
+  step<T>(title: string, run: () => Promise<{ value: T; message: string }>): Promise<T>;
+  /** Prints the title of the following steps. */
   heading(text: string): void;
 }
 
@@ -14,20 +14,20 @@ const TITLE_WIDTH = 15;
 export function makeStepReporter(io: Io): StepReporter {
   const { green, red, bold, dim } = io.outColors;
   const terminal = io.stdout.isTTY === true;
-  const wipe = () => void (terminal && io.stdout.write('\r\u001b[2K'));
+  const clearLine = () => void (terminal && io.stdout.write('\r\u001b[2K'));
   return {
-    async step(title, happen) {
+    async step(title, run) {
       if (terminal) io.stdout.write(dim(`… ${title}`));
       try {
-        const { value, told } = await happen();
-        wipe();
-        io.out(`${green('✓')} ${title.padEnd(TITLE_WIDTH)} ${told}`);
+        const { value, message } = await run();
+        clearLine();
+        io.out(`${green('✓')} ${title.padEnd(TITLE_WIDTH)} ${message}`);
         return value;
       } catch (error) {
         const reason = error instanceof RefusedError ? `${error.problem.status} ${error.message}` : errorReason(error);
-        wipe();
+        clearLine();
         io.out(`${red('✗')} ${title.padEnd(TITLE_WIDTH)} ${reason}`);
-        throw new FailedError(`the step '${title}' did not happen`);
+        throw new FailedError(`the step '${title}' failed`);
       }
     },
     heading: (text) => io.out(`\n${bold(text)}`),

@@ -2,41 +2,41 @@ import type { Api } from './api.ts';
 import { FailedError } from './errors.ts';
 import { type LiveUpdate, openStateStream } from './update-stream.ts';
 
-/** How long a step of a story may take before it counts as not happened. */
+/** Timeout for each awaited update. */
 const UPDATE_TIMEOUT_MS = 20_000;
 
-/** What a WebSocket client has heard so far, and a way to wait for more. */
+/** Records the updates of a WebSocket stream, so that a caller can wait for one that may already have arrived. */
 export interface UpdateRecorder {
-  /** The first that matches, of what was heard and of what will be. */
+  /** Resolves with the first matching update, received or future. */
   waitFor(matches: (update: LiveUpdate) => boolean, what: string): Promise<LiveUpdate>;
 }
 
-/** Listens until `close` is called. */
+/** Subscribes to `events` and records their updates until `close`. */
 export async function recordUpdates(api: Api, events: readonly string[]): Promise<UpdateRecorder & { close(): void }> {
   const updates: LiveUpdate[] = [];
   const waiting = new Set<() => void>();
-  const live = await openStateStream(api, { events }, (update) => {
+  const stream = await openStateStream(api, { events }, (update) => {
     updates.push(update);
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   });
-  live.ended.catch(() => {});
+  stream.ended.catch(() => {});
   return {
-    close: () => live.close(),
+    close: () => stream.close(),
     waitFor: (matches, what) =>
       new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
-          waiting.delete(look);
-          reject(new FailedError(`not heard within ${UPDATE_TIMEOUT_MS / 1000} s: ${what}`));
+          waiting.delete(check);
+          reject(new FailedError(`timed out after ${UPDATE_TIMEOUT_MS / 1000} s waiting for ${what}`));
         }, UPDATE_TIMEOUT_MS);
-        const look = () => {
+        const check = () => {
           const found = updates.find(matches);
           if (found === undefined) return;
           clearTimeout(timer);
-          waiting.delete(look);
+          waiting.delete(check);
           resolve(found);
         };
-        waiting.add(look);
-        look();
+        waiting.add(check);
+        check();
       }),
   };
 }

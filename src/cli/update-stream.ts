@@ -5,7 +5,7 @@ import { type Api, errorReason } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
 import { onInterrupt } from './signals.ts';
 
-/** An update as `/ws/state` tells it. */
+/** One update from `/ws/state` or `/ws/actors`. */
 export interface LiveUpdate extends JsonObject {
   type: string;
 }
@@ -17,60 +17,57 @@ export interface StateStreamOptions {
 }
 
 export interface UpdateStream {
-  /** Rejects with `Refused` or `Unreachable` when the service ends it; resolves after `close`. */
+  /** Resolves after `close`; rejects with `RefusedError` or `UnreachableError` if the service ends the stream. */
   ended: Promise<void>;
   close(): void;
 }
 
-/** Hears what `open` opens until Ctrl-C, its end, or so many updates. */
+/** Passes updates of the stream to `onUpdate` until Ctrl-C, its end, or `count` updates. */
 export async function consumeStream(
-  open: (hear: UpdateListener) => Promise<UpdateStream>,
-  hear: UpdateListener,
+  open: (onUpdate: UpdateListener) => Promise<UpdateStream>,
+  onUpdate: UpdateListener,
   count?: number,
 ): Promise<void> {
   let left = count ?? Number.POSITIVE_INFINITY;
-  let enough = () => {};
-  const asked = new Promise<void>((resolve) => {
-    enough = resolve;
-  });
-  const stopListening = onInterrupt(() => enough());
+  const done = Promise.withResolvers<void>();
+  const unsubscribe = onInterrupt(() => done.resolve());
   try {
-    const live = await open((update) => {
+    const stream = await open((update) => {
       if (left <= 0) return;
-      hear(update);
-      if (--left === 0) enough();
+      onUpdate(update);
+      if (--left === 0) done.resolve();
     });
-    await Promise.race([asked, live.ended]);
-    live.close();
-    await live.ended;
+    await Promise.race([done.promise, stream.ended]);
+    stream.close();
+    await stream.ended;
   } finally {
-    stopListening();
+    unsubscribe();
   }
 }
 
-/** A service that is there answers within two of these. */
+/** Ping interval. A connection without any message between two pings is terminated. */
 const PING_MS = 20_000;
 
 type UpdateListener = (update: LiveUpdate) => void;
 
-/** `/ws/state` as it was asked for. Resolves when the service has let it in. */
+/** Opens `/ws/state` with these filters. Resolves when the service has accepted the ticket. */
 export function openStateStream(
   api: Api,
   { events, devices = [], snapshot = false }: StateStreamOptions,
-  hear: UpdateListener,
+  onUpdate: UpdateListener,
 ): Promise<UpdateStream> {
   const query = new URLSearchParams({ events: events.join(',') });
   for (const id of devices) query.append('device_id', id);
   if (snapshot) query.set('snapshot', '1');
-  return openStream(api, '/ws/state', query, hear);
+  return openStream(api, '/ws/state', query, onUpdate);
 }
 
-/** Opens a WebSocket with a ticket, so that no token stands in a URL. Resolves when the service has let it in. */
+/** Opens a WebSocket with a one-time ticket, so that no token is in the URL. Resolves when the service has accepted the ticket. */
 export async function openStream(
   api: Api,
   path: string,
   query: URLSearchParams,
-  hear: UpdateListener,
+  onUpdate: UpdateListener,
 ): Promise<UpdateStream> {
   const options: RequestOptions = { retryWhenBusy: true, idempotent: true };
   const { ticket } = (await api.request<{ ticket: string }>('POST', '/ws/ticket', options)).body;
@@ -78,28 +75,30 @@ export async function openStream(
   const socket = new WebSocket(`${api.url.replace(/^http/, 'ws')}${path}?${query}`, { handshakeTimeout: 15_000 });
   let closing = false;
   let answered = true;
-  let letIn = () => {};
-  const admitted = new Promise<void>((resolve) => {
-    letIn = resolve;
-  });
+  const admitted = Promise.withResolvers<void>();
   const ended = new Promise<void>((resolve, reject) => {
-    let broken: unknown = null;
+    let failure: unknown = null;
     socket.on('error', (error) => {
-      broken = error;
+      failure = error;
     });
     socket.on('close', (code, reason) => {
       clearInterval(pinging);
       if (closing) resolve();
       else if (code >= 4400 || code === 1013) reject(new RefusedError({ status: code, title: `closed: ${reason}` }));
-      else reject(new UnreachableError(broken === null ? `the stream ended (${code} ${reason})` : errorReason(broken)));
+      else
+        reject(
+          new UnreachableError(
+            failure === null ? `the service closed the stream (${code} ${reason})` : errorReason(failure),
+          ),
+        );
     });
   });
   socket.on('message', (data) => {
     answered = true;
     const text = String(data);
-    // The first answer to a ping comes when the service has looked at the ticket.
-    if (text === 'pong') letIn();
-    else hear(JSON.parse(text) as LiveUpdate);
+    // The service answers pings only after it has accepted the ticket.
+    if (text === 'pong') admitted.resolve();
+    else onUpdate(JSON.parse(text) as LiveUpdate);
   });
   socket.on('open', () => socket.send('ping'));
   const pinging = setInterval(() => {
@@ -107,7 +106,7 @@ export async function openStream(
     else if (socket.readyState === socket.OPEN) socket.send('ping');
     answered = false;
   }, PING_MS);
-  await Promise.race([admitted, ended]);
+  await Promise.race([admitted.promise, ended]);
   return {
     ended,
     close() {

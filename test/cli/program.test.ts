@@ -214,7 +214,7 @@ describe('a home on the command line', () => {
     expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^tk_\w{8}_[\w-]{43}\n$/)]);
     const key = made.stdout.trim();
     const prefix = key.slice(3, 11);
-    expect(made.stderr).toContain(`${prefix}: It is shown this once.`);
+    expect(made.stderr).toContain(`${prefix}: It is shown only once.`);
     expect((await here('homes', 'list', '--token', key)).code).toBe(0);
     expect((await here('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
     const listed = await here('keys');
@@ -261,7 +261,7 @@ it('a served process drains on SIGTERM and ends with 0', async () => {
       .split('\n')
       .map((line) => (JSON.parse(line) as { msg: string }).msg)
       .at(-1),
-  ).toBe('stopped');
+  ).toBe('service stopped');
 });
 
 it('a process that stands by ends with 0 as well, and calls nothing an error', async () => {

@@ -127,7 +127,7 @@ describe('--wait and --watch', () => {
     at.clock.advance(11_000);
     const { code, stdout, stderr } = await waiting;
     expect([code, stdout]).toEqual([1, expect.stringMatching(/status +succeeded\nverification +mismatched/)]);
-    expect(stderr).toContain('its device reports another state');
+    expect(stderr).toContain('its device reports a different state');
   });
 
   it('plans run --watch prints a plan that was rolled back, ends with 1, and costs three requests', async () => {

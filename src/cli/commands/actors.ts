@@ -46,24 +46,24 @@ interface ListOptions {
 
 const actorPath = (kind: string, id: string): string =>
   `/v1/actors/${encodeURIComponent(kind)}/${encodeURIComponent(id)}`;
-const TENANT_OPTION = ['--tenant <tenant-id>', 'as a platform operator: of this tenant'] as const;
+const TENANT_OPTION = ['--tenant <tenant-id>', 'in this tenant (platform operators only)'] as const;
 type TenantOption = { tenant?: string };
 
 export function addActors(program: Command, io: Io): void {
   const actors = program
     .command('actors')
-    .summary('look into what runs')
-    .description('Devices, commands, plans and tenants as the running actors that they are. For admins.');
+    .summary('inspect actors')
+    .description('Inspects the actors of devices, commands, plans and tenants. For admins.');
   actors
     .command('list', { isDefault: true })
-    .description('Actors, newest first; or, with --watch, what happens to them until Ctrl-C.')
+    .description('Lists actors, newest first. With --watch, prints their transitions until Ctrl-C.')
     .option('--kind <kind>', 'device, command, plan or tenant')
-    .option('--state <state>', 'a state by its path or the end of it, such as online or administration.active')
-    .option('--quarantined', 'only those held back after failing again and again')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .option('--state <state>', 'state path or its end, such as online or administration.active')
+    .option('--quarantined', 'only quarantined actors')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .option('--watch', 'print transitions as they happen')
-    .option('--count <n>', 'end watching after so many', parseIntegerBetween(1, 1_000_000))
+    .option('--count <n>', 'stop watching after this many transitions', parseIntegerBetween(1, 1_000_000))
     .option(...TENANT_OPTION)
     .addHelpText('after', '\nExamples:\n  twinkeep actors --quarantined\n  twinkeep actors --watch --kind command')
     .action(async (options: ListOptions & TenantOption, command: Command) => {
@@ -73,7 +73,7 @@ export function addActors(program: Command, io: Io): void {
     });
   actors
     .command('show <kind> <id>')
-    .description('One actor with its context, what it takes next, and its timers.')
+    .description('Shows an actor with its context, accepted events and timers.')
     .option(...TENANT_OPTION)
     .action(async (kind: string, id: string, { tenant: tenant_id }: TenantOption, command: Command) => {
       const { api, show } = createCliContext(io, command);
@@ -83,9 +83,9 @@ export function addActors(program: Command, io: Io): void {
     });
   actors
     .command('journal <kind> <id>')
-    .description('What happened to an actor, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists the journal of an actor, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .option(...TENANT_OPTION)
     .action(
       async (kind: string, id: string, { tenant, limit, cursor }: ListOptions & TenantOption, command: Command) => {
@@ -117,7 +117,7 @@ export function addActors(program: Command, io: Io): void {
     });
   actors
     .command('machines [kind]')
-    .description('The machines that actors follow; one of them as a page of Markdown with its diagram.')
+    .description('Lists state machines, or prints one as Markdown with a diagram.')
     .action(async (kind: string | undefined, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       if (kind !== undefined) {
@@ -129,7 +129,7 @@ export function addActors(program: Command, io: Io): void {
       );
       show(body, ({ machines }) => {
         const rows = machines.map(({ kind, version, description }) => [kind, version, description]);
-        printTable(io, ['KIND', 'VERSION', 'WHAT IT IS'], rows);
+        printTable(io, ['KIND', 'VERSION', 'DESCRIPTION'], rows);
       });
     });
 }
@@ -143,9 +143,9 @@ async function listActors(
   show(await fetchPages<Body>(api, '/v1/actors', { name: 'actors', limit, query }), ({ actors, next_cursor }) => {
     const rows = actors.map((actor) => [
       ...[actor.kind, actor.id, actor.state, actor.version, actor.since],
-      ...[actor.quarantined ? 'quarantined' : actor.live ? 'live' : 'at rest', actor.mailbox || null],
+      ...[actor.quarantined ? 'quarantined' : actor.live ? 'live' : 'passivated', actor.mailbox || null],
     ]);
-    printTable(io, ['KIND', 'ID', 'STATE', 'VERSION', 'SINCE', 'IS', 'WAITING'], rows);
+    printTable(io, ['KIND', 'ID', 'STATE', 'VERSION', 'SINCE', 'ACTIVITY', 'QUEUED'], rows);
     printNextCursor(io, next_cursor);
   });
 }
@@ -156,7 +156,7 @@ async function watchActors(
 ): Promise<void> {
   const query = new URLSearchParams({ ...(kind && { kind }), ...(tenant && { tenant_id: tenant }) });
   await consumeStream(
-    (hear) => openStream(api, '/ws/actors', query, hear),
+    (onUpdate) => openStream(api, '/ws/actors', query, onUpdate),
     (update) => show(update, () => io.out(formatTransition(io, update))),
     count,
   );

@@ -18,7 +18,7 @@ export function addAdministration(program: Command, io: Io): void {
   const admin = program
     .command('admin')
     .summary('tenants and system flags')
-    .description('What platform operators do; their token has the scope platform:admin.')
+    .description('Commands for platform operators. They require a token with the scope platform:admin.')
     .addHelpText(
       'after',
       '\nExample:\n  twinkeep admin tenants --token $(twinkeep token --sub operator --scope platform:admin)',
@@ -30,9 +30,9 @@ export function addAdministration(program: Command, io: Io): void {
 function addTenants(admin: Command, io: Io): void {
   admin
     .command('tenants')
-    .description('All tenants, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists all tenants, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const query = new URLSearchParams({ limit: String(limit), ...(cursor !== undefined && { cursor }) });
@@ -49,10 +49,10 @@ function addTenants(admin: Command, io: Io): void {
       .command(`${verb} <tenant-id>`)
       .description(
         verb === 'suspend'
-          ? 'Parks a tenant: its sessions end within a second, nobody signs in, nothing is dispatched.'
-          : 'Lets a suspended tenant go on.',
+          ? 'Suspends a tenant: sessions end within a second, sign-ins are refused and no command is dispatched.'
+          : 'Resumes a suspended tenant.',
       )
-      .option('--reason <text>', 'why, for the record')
+      .option('--reason <text>', 'reason, stored in the journal')
       .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
         const { api, show } = createCliContext(io, command);
         const body = await api.post<{ status: string }>(
@@ -64,7 +64,7 @@ function addTenants(admin: Command, io: Io): void {
   }
   admin
     .command('tier <tenant-id> <tier>')
-    .description('Sets the tier that decides how many requests a minute the tenant has.')
+    .description('Sets the tier of a tenant, which determines its request rate limit.')
     .action(async (id: string, tier: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<object>(tenantActionPath(id, 'tier'), { tier }), (body) => printRecord(io, { ...body }));
@@ -74,7 +74,7 @@ function addTenants(admin: Command, io: Io): void {
 function addFlags(admin: Command, io: Io): void {
   admin
     .command('flags')
-    .description('Shows the flags of the system, or sets one.')
+    .description('Shows the system flags, or sets one.')
     .argument('[flag]', 'maintenance_mode, registration_lock, commands_disabled or cognition_disabled')
     .addArgument(new Argument('[state]', 'on or off').argParser(parseOnOff))
     .action(async (flag: string | undefined, set: boolean | undefined, _options, command: Command) => {
@@ -84,7 +84,7 @@ function addFlags(admin: Command, io: Io): void {
         await api.post(`/v1/admin/flags/${encodeURIComponent(flag)}`, body);
       }
       const { flags } = await api.get<{ flags: Record<string, boolean> }>('/v1/admin/flags');
-      if (flag !== undefined && !Object.hasOwn(flags, flag)) throw new UsageError(`'${flag}' is no flag`);
+      if (flag !== undefined && !Object.hasOwn(flags, flag)) throw new UsageError(`unknown flag '${flag}'`);
       const shown = flag === undefined ? flags : { [flag]: flags[flag] as boolean };
       show({ flags: shown }, () => printRecord(io, formatFlags(shown)));
     });
@@ -102,7 +102,7 @@ function parseOnOff(text: string): boolean {
 const isoTimeOf = ({ _seconds, _nanoseconds }: Tenant['created_at']): string =>
   new Date(_seconds * 1_000 + _nanoseconds / 1_000_000).toISOString();
 
-/** The list is a bare array; its next page stands in `Link`. */
+/** The response body is an array, so the next page is in the `Link` header. */
 function nextCursor(headers: Headers): string | null {
   const [, url] = /<([^>]*)>; rel="next"/.exec(headers.get('link') ?? '') ?? [];
   return url === undefined ? null : (URL.parse(url, 'http://localhost')?.searchParams.get('cursor') ?? null);

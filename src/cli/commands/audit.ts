@@ -31,17 +31,17 @@ interface AuditOptions {
 export function addAudit(program: Command, io: Io): void {
   program
     .command('audit')
-    .summary('who did what')
-    .description('Who did what in the tenant, and what was refused, newest first. For admins.')
-    .option('--by <user-id>', 'only what this user did')
-    .option('--action <operation>', 'only this, such as rotateSecret')
-    .option('--subject <kind:id>', 'only what was done to this, such as device:<id>')
-    .option('--from <time>', 'from then on, such as 2026-03-01T00:00:00Z')
-    .option('--to <time>', 'before then')
-    .option('--tenant <tenant-id>', 'as a platform operator: of this tenant')
-    .option('--platform', 'as a platform operator: what concerns no tenant')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .summary('list the audit log')
+    .description('Lists the actions of users in the tenant, including refused ones, newest first. For admins.')
+    .option('--by <user-id>', 'only actions of this user')
+    .option('--action <operation>', 'only this operation, such as rotateSecret')
+    .option('--subject <kind:id>', 'only actions on this subject, such as device:<id>')
+    .option('--from <time>', 'only at or after this time, such as 2026-03-01T00:00:00Z')
+    .option('--to <time>', 'only before this time')
+    .option('--tenant <tenant-id>', 'in this tenant (platform operators only)')
+    .option('--platform', 'entries that belong to no tenant (platform operators only)')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, tenant, platform, ...options }: AuditOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const query = { ...options, tenant_id: tenant, ...(platform && { platform: 'true' }) };

@@ -30,50 +30,48 @@ const proposalPath = (id: string, verb = ''): string => `/v1/cognition/proposals
 
 function goalRequest(text: string, { home, device, context }: GoalOptions): { path: string; body: object } {
   if (device === undefined) {
-    if (context !== undefined) throw new UsageError('--context goes with --device');
+    if (context !== undefined) throw new UsageError('--context requires --device');
     const payload = { text, ...(home !== undefined && { home_id: home }) };
     return { path: '/v1/intent', body: { type: 'goal', payload } };
   }
-  if (home !== undefined) throw new UsageError('a goal is for one device or for one home');
+  if (home !== undefined) throw new UsageError('give --home or --device, not both');
   const body = { goal: text, ...(context !== undefined && { context }) };
   return { path: `/v1/devices/${encodeURIComponent(device)}/command`, body };
 }
 
-/** What the sidecar is asked, and what it proposes. */
+/** Goals and observations for the sidecar, and its proposals. */
 export function addCognition(program: Command, io: Io): void {
   program
     .command('goal <text>')
-    .summary('what is to be reached; the sidecar plans for it')
+    .summary('have the sidecar plan for a goal')
     .description(
-      'Has the sidecar plan for a goal in words: for all homes, for one home, or for one device (as an admin).',
+      'Has the sidecar plan for a goal in natural language: for all homes, for one home, or for one device (admins only).',
     )
-    .option('--home <home-id>', 'only with the devices of this home')
-    .option('--device <device-id>', 'only with this device')
-    .option('--context <text>', 'with --device: what else the sidecar should know')
-    .option('--watch', 'follow the plan to its end; anything but succeeded ends with 1')
+    .option('--home <home-id>', 'use only devices of this home')
+    .option('--device <device-id>', 'use only this device')
+    .option('--context <text>', 'additional information for the sidecar (requires --device)')
+    .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
     .addHelpText('after', '\nExample:\n  twinkeep goal "Make the living room warm" --watch')
-    .action(async (text: string, { watch, ...wish }: GoalOptions, command: Command) => {
+    .action(async (text: string, { watch, ...target }: GoalOptions, command: Command) => {
       const client = createCliContext(io, command);
       const { api, show } = client;
-      const asked = goalRequest(text, wish);
-      const begun = async () => (await api.post<{ plan_id: string }>(asked.path, asked.body)).plan_id;
+      const request = goalRequest(text, target);
+      const start = async () => (await api.post<{ plan_id: string }>(request.path, request.body)).plan_id;
       if (!watch) {
-        show({ plan_id: await begun() }, ({ plan_id }) => io.out(plan_id));
+        show({ plan_id: await start() }, ({ plan_id }) => io.out(plan_id));
         return;
       }
-      await followPlan(client, async () => fetchPlan(api, await begun()));
+      await followPlan(client, async () => fetchPlan(api, await start()));
     });
   program
     .command('observe <device-id> <measurements...>')
-    .summary('what was measured; the sidecar may propose something')
-    .description(
-      'Tells the sidecar what was measured, as name=value, and prints the id of the proposal it may lead to.',
-    )
-    .option('--context <text>', 'what else the sidecar should know')
+    .summary('send measurements to the sidecar')
+    .description('Sends measurements (name=value) to the sidecar and prints the id of the proposal that may follow.')
+    .option('--context <text>', 'additional information for the sidecar')
     .addHelpText('after', '\nExample:\n  twinkeep observe $DEVICE_ID humidity=81 --context "After a shower"')
-    .action(async (device_id: string, given: string[], { context }: { context?: string }, command: Command) => {
+    .action(async (device_id: string, measurements: string[], { context }: { context?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const body = { device_id, data: parseAssignments(given), ...(context !== undefined && { context }) };
+      const body = { device_id, data: parseAssignments(measurements), ...(context !== undefined && { context }) };
       const received = await api.post<{ proposal_id: string }>('/v1/cognition/observation', body);
       show(received, ({ proposal_id }) => io.out(proposal_id));
     });
@@ -83,13 +81,15 @@ export function addCognition(program: Command, io: Io): void {
 function addProposals(program: Command, io: Io): void {
   const proposals = program
     .command('proposals')
-    .summary('what observations led to')
-    .description('What the sidecar proposes after observations: nothing of it is done before somebody accepts it.');
+    .summary('review proposals of the sidecar')
+    .description(
+      'Proposals of the sidecar after observations. A proposal is carried out only after a user accepts it.',
+    );
   proposals
     .command('list', { isDefault: true })
-    .description('Proposals, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists proposals, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Body = { proposals: Proposal[]; next_cursor: string | null };
@@ -109,21 +109,21 @@ function addProposals(program: Command, io: Io): void {
             status === 'pending' ? expires_at : '',
           ],
         ]);
-        printTable(io, ['ID', 'STATUS', 'STEPS', 'REASON', 'CREATED', 'UNTIL'], rows);
+        printTable(io, ['ID', 'STATUS', 'STEPS', 'REASON', 'CREATED', 'EXPIRES'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
   proposals
     .command('show <proposal-id>')
-    .description('What was observed, and what is proposed.')
+    .description('Shows a proposal with its observation and steps.')
     .action(async (id: string, _: object, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<{ proposal: Proposal }>(proposalPath(id)), ({ proposal }) => showProposal(io, proposal));
     });
   proposals
     .command('accept <proposal-id>')
-    .description('Has it run as a plan of your own.')
-    .option('--watch', 'follow the plan to its end; anything but succeeded ends with 1')
+    .description('Accepts a proposal and runs it as your plan.')
+    .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
     .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
       const accepted = async () => (await client.api.post<{ plan: PlanRecord }>(proposalPath(id, '/accept'))).plan;
@@ -132,8 +132,8 @@ function addProposals(program: Command, io: Io): void {
     });
   proposals
     .command('refuse <proposal-id>')
-    .description('Says no: nothing of it is done.')
-    .option('--reason <text>', 'why; it is kept with the proposal')
+    .description('Refuses a proposal.')
+    .option('--reason <text>', 'reason, stored with the proposal')
     .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = reason === undefined ? {} : { reason };

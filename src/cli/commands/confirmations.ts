@@ -28,7 +28,7 @@ interface Page {
   next_cursor: string | null;
 }
 
-/** The columns are as wide as their texts. */
+/** Table columns are measured by text length, so their cells must not contain colour codes. */
 const noColours = pc.createColors(false);
 const confirmationPath = (commandId: string, verb: string): string =>
   `/v1/confirmations/${encodeURIComponent(commandId)}/${verb}`;
@@ -36,33 +36,33 @@ const confirmationPath = (commandId: string, verb: string): string =>
 export function addConfirmations(program: Command, io: Io): void {
   const confirmations = program
     .command('confirmations')
-    .summary('what waits for a confirmation')
+    .summary('approve or refuse pending commands')
     .description(
-      "Commands that wait for a confirmation: look at them, approve or refuse them. No token is needed; the\ntenant's policy says who may.",
+      "Lists, approves and refuses commands that wait for confirmation. No dry-run token is needed; the tenant's\nsafety policy determines which users may confirm.",
     );
   confirmations
     .command('list', { isDefault: true })
-    .description('What waits, newest first, and what it would change.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
+    .description('Lists pending commands with the changes they would make, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
     .action(async ({ limit }: { limit: number }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.get<Page>('/v1/confirmations', { limit: String(limit) });
-      show(body, ({ confirmations: waiting }) => {
+      show(body, ({ confirmations: pending }) => {
         printTable(
           io,
-          ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'UNTIL'],
-          waiting.map(({ command_id, device_id, action, params, preview, expires_at }) => [
+          ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'EXPIRES'],
+          pending.map(({ command_id, device_id, action, params, preview, expires_at }) => [
             ...[command_id, device_id, escapeForTerminal(action), escapeForTerminal(JSON.stringify(params))],
             ...[formatChanges(noColours, preview.changes).join(', '), expires_at],
           ]),
         );
-        if (body.next_cursor !== null) io.err(io.errColors.dim('there are more; --limit shows them'));
+        if (body.next_cursor !== null) io.err(io.errColors.dim('more entries exist: raise --limit'));
       });
     });
   confirmations
     .command('approve <command-id>')
-    .description('Shows what a waiting command would do, asks, and sends it.')
-    .option('-y, --yes', 'do not ask')
+    .description('Shows the effect of a pending command, prompts for approval, and sends it.')
+    .option('-y, --yes', 'approve without a prompt')
     .option('--wait', WAIT_DESCRIPTION)
     .action(async (commandId: string, { yes, wait }: { yes?: boolean; wait?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
@@ -71,8 +71,8 @@ export function addConfirmations(program: Command, io: Io): void {
     });
   confirmations
     .command('refuse <command-id>')
-    .description('Says no to a waiting command: it will not be sent.')
-    .option('--reason <text>', 'why; it is kept with the command')
+    .description('Refuses a pending command: it is not sent.')
+    .option('--reason <text>', 'reason, stored with the command')
     .action(async (commandId: string, { reason }: { reason?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.post<{ status: string }>(
@@ -83,23 +83,23 @@ export function addConfirmations(program: Command, io: Io): void {
     });
 }
 
-/** Shows what the command would do on stderr, and throws unless somebody says yes. */
+/** Prints the effect of the command on stderr, and throws unless the user approves. */
 async function requestApproval({ api, io }: CliContext, commandId: string): Promise<void> {
-  const waiting = await findConfirmation(api, commandId);
-  const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = waiting;
+  const pending = await findConfirmation(api, commandId);
+  const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = pending;
   const device = escapeForTerminal(await deviceNameOf(api, device_id));
   io.err(
     `${io.errColors.bold(escapeForTerminal(action))} ${escapeForTerminal(JSON.stringify(params))} on ${io.errColors.bold(device)}`,
   );
   for (const change of formatChanges(io.errColors, preview.changes)) io.err(`  ${change}`);
-  if (preview.changes === null) io.err(io.errColors.dim('  what it changes cannot be told beforehand'));
-  if (waiting.plan_id !== undefined) io.err(io.errColors.dim(`  a step of the plan ${waiting.plan_id}`));
-  if (waiting.compensation !== undefined) {
-    const { action: undo, params: how } = waiting.compensation;
-    io.err(`  and, should the plan be undone: ${escapeForTerminal(undo)} ${escapeForTerminal(JSON.stringify(how))}`);
+  if (preview.changes === null) io.err(io.errColors.dim('  its changes cannot be predicted'));
+  if (pending.plan_id !== undefined) io.err(io.errColors.dim(`  step of plan ${pending.plan_id}`));
+  if (pending.compensation !== undefined) {
+    const { action: undo, params: undoParams } = pending.compensation;
+    io.err(`  if the plan is rolled back: ${escapeForTerminal(undo)} ${escapeForTerminal(JSON.stringify(undoParams))}`);
   }
-  io.err(io.errColors.dim(`  ${reason} Asked for by ${requested_by} at ${requested_at}; open until ${expires_at}.`));
-  if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; it waits on');
+  io.err(io.errColors.dim(`  ${reason} Requested by ${requested_by} at ${requested_at}; expires at ${expires_at}.`));
+  if (!(await confirmPrompt(io, 'Send it?'))) throw new FailedError('not approved; the command is still pending');
 }
 
 async function findConfirmation(api: Api, commandId: string): Promise<Confirmation> {
@@ -111,10 +111,10 @@ async function findConfirmation(api: Api, commandId: string): Promise<Confirmati
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
   const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(commandId)}`);
-  throw new FailedError(`the command is ${command.status} and does not wait for a confirmation`);
+  throw new FailedError(`the command is ${command.status}, not awaiting confirmation`);
 }
 
-/** As people call it; a key may be allowed to confirm and not to look at devices. */
+/** Display name of a device; a generic name if the API key may confirm but not read devices. */
 async function deviceNameOf(api: Api, deviceId: string): Promise<string> {
   type Device = { device?: { name: string | null; device_type: string } };
   const { body } = await api.request<Device>('GET', `/v1/devices/${deviceId}`, { acceptStatuses: [403, 404] });

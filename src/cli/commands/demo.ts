@@ -17,12 +17,12 @@ const HOST = '127.0.0.1';
 export function addDemo(program: Command, io: Io): void {
   program
     .command('demo')
-    .summary('a home with five devices, on a throwaway store')
+    .summary('run a demo home with five devices')
     .description(
-      'Starts the service on an embedded store in a temporary folder, connects a simulated home over MQTT, sends it a\n' +
-        'command, confirms a critical one, has a goal become a plan, and shows each step. Then it stays up, to be played with.',
+      'Starts the service with an embedded database in a temporary folder, connects a simulated home over MQTT, sends a\n' +
+        'command, confirms a critical one, runs plans for a goal, and prints each step. Then it keeps running until Ctrl-C.',
     )
-    .option('--exit', 'end after the story: with 0 when every step happened')
+    .option('--exit', 'exit after the last step; with 0 if every step succeeded')
     .action(({ exit = false }: { exit?: boolean }) => demo(io, exit));
 }
 
@@ -30,26 +30,26 @@ async function demo(io: Io, exit: boolean): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-demo-'));
   const cleanUp: (() => Promise<unknown>)[] = [];
   const interrupted = new Promise<undefined>((resolve) => onInterrupt(() => resolve(undefined)));
-  let interruptedAtWork = false;
+  let interruptedDuringDemo = false;
   try {
-    const stage = await Promise.race([startDemo(io, dataDir, cleanUp), interrupted]);
-    interruptedAtWork = stage === undefined;
-    if (stage === undefined || exit) return;
-    printNextSteps(io, stage, await signInLink(makeApi(stage.url, stage.token)));
+    const environment = await Promise.race([startDemo(io, dataDir, cleanUp), interrupted]);
+    interruptedDuringDemo = environment === undefined;
+    if (environment === undefined || exit) return;
+    printNextSteps(io, environment, await signInLink(makeApi(environment.url, environment.token)));
     await interrupted;
   } finally {
     for (const end of cleanUp.reverse()) await end().catch((error: unknown) => io.err(String(error)));
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
-    // What the story had begun is not awaited.
-    if (interruptedAtWork) process.exit(INTERRUPTED_EXIT_CODE);
+    // Pending requests of the interrupted scenario are not awaited.
+    if (interruptedDuringDemo) process.exit(INTERRUPTED_EXIT_CODE);
   }
 }
 
 async function startDemo(io: Io, dataDir: string, cleanUp: (() => Promise<unknown>)[]): Promise<DemoEnvironment> {
   const { bold, dim } = io.outColors;
-  io.out(`${bold('Twinkeep')} ${dim('· what follows really happens: HTTP, MQTT and WebSocket on this machine')}`);
-  const teller = makeStepReporter(io);
-  const started = await teller.step('service', async () => {
+  io.out(`${bold('Twinkeep')} ${dim('· every step uses HTTP, MQTT and WebSocket on this machine')}`);
+  const reporter = makeStepReporter(io);
+  const started = await reporter.step('service', async () => {
     const from = performance.now();
     const config = readConfig(
       {
@@ -70,25 +70,25 @@ async function startDemo(io: Io, dataDir: string, cleanUp: (() => Promise<unknow
     const took = ((performance.now() - from) / 1000).toFixed(1);
     return {
       value: { url: service.url, mqttUrl, token },
-      told: `${service.url} and ${mqttUrl} ${dim(`after ${took} s`)}`,
+      message: `${service.url} and ${mqttUrl} ${dim(`after ${took} s`)}`,
     };
   });
   const running: RunningDevice[] = [];
   cleanUp.push(() => Promise.all(running.map(({ stop }) => stop())));
-  return runDemoScenario(teller, { ...started, api: makeApi(started.url, started.token), running, cleanUp });
+  return runDemoScenario(reporter, { ...started, api: makeApi(started.url, started.token), running, cleanUp });
 }
 
-/** Signs one browser in, once: what stays in a history or a log is good for nothing. */
+/** A one-time sign-in link: useless once it is in a browser history or a log. */
 const signInLink = async (api: Api): Promise<string> => (await api.post<{ url: string }>('/v1/auth/link')).url;
 
 function printNextSteps(io: Io, { url, mqttUrl, token, light, lock }: DemoEnvironment, link: string): void {
   const { bold, dim, cyan } = io.outColors;
   const lines = [
     '',
-    `${bold('The home is alive.')} Ctrl-C ends it, and nothing of it is kept.`,
+    `${bold('The demo home is running.')} Press Ctrl-C to stop it and delete its data.`,
     '',
     `  Console        ${cyan(link)}`,
-    dim('                 signs one browser in, within ten minutes'),
+    dim('                 one sign-in, valid for ten minutes'),
     `  API reference  ${cyan(`${url}/docs`)}`,
     `  REST           ${cyan(`${url}/v1`)}`,
     `  WebSocket      ${cyan(`${url.replace('http', 'ws')}/ws/state?token=…`)}`,
@@ -107,11 +107,11 @@ function printNextSteps(io: Io, { url, mqttUrl, token, light, lock }: DemoEnviro
   for (const line of lines) io.out(line);
 }
 
-/** The usual port where it is free, else any. */
-function freePort(usual: number): Promise<string> {
+/** The preferred port if it is free, else 0 for any port. */
+function freePort(preferred: number): Promise<string> {
   return new Promise((resolve) => {
     const probe = createServer();
     probe.once('error', () => resolve('0'));
-    probe.listen(usual, HOST, () => probe.close(() => resolve(String(usual))));
+    probe.listen(preferred, HOST, () => probe.close(() => resolve(String(preferred))));
   });
 }

@@ -10,8 +10,9 @@ import { waitForOutcome } from '../outcome-watch.ts';
 import { type Changes, colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
 import type { LiveUpdate } from '../update-stream.ts';
 
-/** What options for a command answers: sent, or to be confirmed first. */
+/** Response to a command that was accepted. */
 export type Dispatched = { success: true; command_id: string; message_id: string };
+/** Response to a command that requires confirmation. */
 export interface DryRun {
   status: 'dry_run_required';
   reason: string;
@@ -38,7 +39,7 @@ export interface CommandRecord {
 }
 
 export const WAIT_DESCRIPTION =
-  'wait for the outcome; anything but a success that its device’s state does not contradict ends with 1';
+  'wait for the outcome; exit with 1 unless the command succeeds and its verification does not fail';
 const finalStatuses: readonly CommandStatus[] = [
   'rejected',
   'succeeded',
@@ -60,46 +61,52 @@ interface CommandOptions {
 export function addDeviceCommands(program: Command, io: Io): void {
   program
     .command('command <device-id> <action> [name=value...]')
-    .summary('tell a device to do something')
+    .summary('send a command to a device')
     .description(
-      'Tells a device to do something. A critical action is not sent: it prints what it would change and how to\n' +
-        'confirm it, and ends with 1.',
+      'Sends a command to a device. A critical action is not sent: its changes and the command to confirm it are\n' +
+        'printed, and the exit code is 1.',
     )
-    .option('--params <json>', 'the parameters as a JSON object', parseJsonObject)
-    .option('--dry-run', 'only show what it would change; it may be confirmed')
-    .option('--ttl <time>', 'how long it may wait for the device', parseDurationS)
-    .option('--timeout <time>', 'how long the device may take', parseDurationS)
+    .option('--params <json>', 'parameters as a JSON object', parseJsonObject)
+    .option('--dry-run', 'only print the changes; the command can be confirmed later')
+    .option('--ttl <time>', 'how long the command may wait for the device', parseDurationS)
+    .option('--timeout <time>', 'how long the device may take to finish', parseDurationS)
     .option('--wait', WAIT_DESCRIPTION)
     .addHelpText(
       'after',
       '\nExamples:\n  twinkeep command $LAMP set_brightness level=40 --wait\n  twinkeep command $DOOR unlock',
     )
-    .action(async (deviceId: string, action: string, given: string[], options: CommandOptions, command: Command) => {
-      const client = createCliContext(io, command);
-      if (options.params !== undefined && given.length > 0)
-        throw new UsageError('give name=value or --params, not both');
-      const wish = {
-        action,
-        params: options.params ?? parseAssignments(given),
-        ...(options.dryRun && { dry_run: true }),
-        ...(options.ttl !== undefined && { ttl_s: options.ttl }),
-        ...(options.timeout !== undefined && { timeout_s: options.timeout }),
-      };
-      const send = async (): Promise<Dispatched | null> => {
-        const options: RequestOptions = { acceptStatuses: [409], body: wish };
-        const { status, body } = await client.api.request<Dispatched | DryRun>('POST', commandPath(deviceId), options);
-        if (status === 409 && !isDryRun(body)) throw refusalError(body);
-        if (!isDryRun(body)) return body;
-        client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
-        if (status === 409) throw new FailedError('the action is critical and has to be confirmed');
-        return null;
-      };
-      await showDispatched(client, send, options.wait);
-    });
+    .action(
+      async (deviceId: string, action: string, assignments: string[], options: CommandOptions, command: Command) => {
+        const client = createCliContext(io, command);
+        if (options.params !== undefined && assignments.length > 0)
+          throw new UsageError('give name=value or --params, not both');
+        const request = {
+          action,
+          params: options.params ?? parseAssignments(assignments),
+          ...(options.dryRun && { dry_run: true }),
+          ...(options.ttl !== undefined && { ttl_s: options.ttl }),
+          ...(options.timeout !== undefined && { timeout_s: options.timeout }),
+        };
+        const send = async (): Promise<Dispatched | null> => {
+          const options: RequestOptions = { acceptStatuses: [409], body: request };
+          const { status, body } = await client.api.request<Dispatched | DryRun>(
+            'POST',
+            commandPath(deviceId),
+            options,
+          );
+          if (status === 409 && !isDryRun(body)) throw refusalError(body);
+          if (!isDryRun(body)) return body;
+          client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
+          if (status === 409) throw new FailedError('the action is critical and has to be confirmed first');
+          return null;
+        };
+        await showDispatched(client, send, options.wait);
+      },
+    );
   program
     .command('confirm <device-id> <dry-run-token>')
     .summary('confirm a critical command')
-    .description('Sends a command that waits for its confirmation.')
+    .description('Confirms and sends a command that awaits confirmation.')
     .option('--wait', WAIT_DESCRIPTION)
     .action(async (deviceId: string, token: string, { wait }: { wait?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
@@ -121,7 +128,7 @@ function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, 
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
 }
 
-/** Sends a command and prints its id, or waits for its outcome and prints that. `send` answers null where none was sent. */
+/** Sends a command and prints its id, or with `wait` its outcome. `send` resolves with null if no command was sent. */
 export async function showDispatched(
   { api, io, show }: CliContext,
   send: () => Promise<Dispatched | null>,
@@ -138,18 +145,18 @@ export async function showDispatched(
   });
   if (command === null) return;
   show(command, () => showCommand(io, command));
-  if (command.status !== 'succeeded') throw new FailedError(`the command ${command.status}`);
+  if (command.status !== 'succeeded') throw new FailedError(`the command is ${command.status}`);
   const { status } = command.verification;
-  if (status === 'mismatched') throw new FailedError('the command succeeded, but its device reports another state');
+  if (status === 'mismatched') throw new FailedError('the command succeeded, but its device reports a different state');
   if (status === 'timed_out')
     throw new FailedError('the command succeeded, but its device did not report the new state');
 }
 
-/** Sends a command and waits until it has ended and is verified or not; the service ends both by itself. */
-const waitForCommand = (api: Api, begin: () => Promise<{ id: string } | null>): Promise<CommandRecord | null> =>
+/** Sends a command and waits until its status and verification are final; the service has deadlines for both. */
+const waitForCommand = (api: Api, send: () => Promise<{ id: string } | null>): Promise<CommandRecord | null> =>
   waitForOutcome<CommandRecord>(api, {
     updates: { events: ['command'] },
-    start: begin,
+    start: send,
     async read(id) {
       const found = await api.request<{ command: CommandRecord }>('GET', `/v1/commands/${id}`, {
         ...{ retryWhenBusy: true, idempotent: true },
@@ -179,11 +186,14 @@ function showCommand(io: Io, command: CommandRecord): void {
 }
 
 function addHistory(program: Command, io: Io): void {
-  const commands = program.command('commands').summary('look at commands').description('Commands that were given.');
+  const commands = program
+    .command('commands')
+    .summary('inspect commands')
+    .description('Lists, shows and cancels commands.');
   commands
     .command('list <device-id>')
-    .description('The commands of a device, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
+    .description('Lists the commands of a device, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
     .action(async (deviceId: string, { limit }: { limit: number }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Entry = { id: string; action: string; params: JsonObject; timestamp: string; status: string };
@@ -200,7 +210,7 @@ function addHistory(program: Command, io: Io): void {
     });
   commands
     .command('get <command-id>')
-    .description('One command with its timeline.')
+    .description('Shows a command with its timeline.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(id)}`);
@@ -208,7 +218,7 @@ function addHistory(program: Command, io: Io): void {
     });
   commands
     .command('cancel <command-id>')
-    .description('Takes a command back that was not written to the device yet.')
+    .description('Cancels a command that was not sent to the device yet.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.post<{ status: string }>(`/v1/commands/${encodeURIComponent(id)}/cancel`);

@@ -19,14 +19,17 @@ interface DevicePage {
   next_cursor: string | null;
 }
 
-const SHOWN_ONCE_HINT = 'It is shown this once: put it on the device.';
+const SHOWN_ONCE_HINT = 'It is shown only once: store it on the device.';
 
 export function addDevices(program: Command, io: Io): void {
-  const devices = program.command('devices').summary('register and look after devices').description('Devices.');
+  const devices = program
+    .command('devices')
+    .summary('register and manage devices')
+    .description('Registers, lists and manages devices.');
   addList(devices, io);
   devices
     .command('get <device-id>')
-    .description('Everything about one device, its reported state too.')
+    .description('Shows a device with its reported state.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<{ device: Record<string, unknown> }>(devicePath(id)), ({ device }) => printRecord(io, device));
@@ -42,14 +45,14 @@ const deviceActionPath = (id: string, verb: string): string => `/v1/device/${enc
 function addList(devices: Command, io: Io): void {
   devices
     .command('list', { isDefault: true })
-    .description('Devices, newest first.')
-    .option('--home <home-id>', 'only of this home')
-    .option('--room <room-id>', 'only of this room')
+    .description('Lists devices, newest first.')
+    .option('--home <home-id>', 'only in this home')
+    .option('--room <room-id>', 'only in this room')
     .option('--type <device-type>', 'only of this type')
-    .option('--online', 'only those that are online')
-    .option('--revoked', 'only revoked ones')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .option('--online', 'only online devices')
+    .option('--revoked', 'only revoked devices')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (options: Record<string, string | number | boolean | undefined>, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const text = (name: string) => (options[name] === undefined ? undefined : String(options[name]));
@@ -76,14 +79,14 @@ function addRegister(devices: Command, io: Io): void {
   devices
     .command('register <device-type>')
     .description(
-      'Registers a device and prints its id and secret. A type that ends in a category (smart_light) brings that\n' +
-        'category’s actions.',
+      'Registers a device and prints its id and secret. A type that ends with a category (smart_light) gets the\n' +
+        'actions of that category.',
     )
-    .requiredOption('--home <home-id>', 'the home it belongs to')
-    .option('--room <room-id>', 'the room')
-    .option('--name <name>', 'what people call it')
-    .addOption(new Option('--alg <algorithm>', 'how it signs').choices(['hmac-sha256', 'ed25519']))
-    .option('--public-key <key>', 'of a device that made its own Ed25519 key: 32 bytes, base64url')
+    .requiredOption('--home <home-id>', 'home of the device')
+    .option('--room <room-id>', 'room of the device')
+    .option('--name <name>', 'display name')
+    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(['hmac-sha256', 'ed25519']))
+    .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key: 32 bytes, base64url')
     .addHelpText(
       'after',
       '\nExample:\n  twinkeep devices register smart_light --home $(twinkeep homes create "My flat")',
@@ -99,9 +102,9 @@ function addRegister(devices: Command, io: Io): void {
         ...((alg ?? publicKey) !== undefined && { signing_alg: alg ?? 'ed25519' }),
         ...(publicKey !== undefined && { public_key: publicKey }),
       });
-      show(body, (made) => {
-        printRecord(io, made);
-        if (made.device_secret !== null) io.err(io.errColors.yellow(`device_secret: ${SHOWN_ONCE_HINT}`));
+      show(body, (registered) => {
+        printRecord(io, registered);
+        if (registered.device_secret !== null) io.err(io.errColors.yellow(`device_secret: ${SHOWN_ONCE_HINT}`));
       });
     });
 }
@@ -109,19 +112,19 @@ function addRegister(devices: Command, io: Io): void {
 function addKeys(devices: Command, io: Io): void {
   devices
     .command('rotate <device-id>')
-    .description('Gives a device a new secret; the old one works for 24 hours more.')
-    .option('--public-key <key>', 'of a device that made its own Ed25519 key')
+    .description('Issues a new secret for a device; the old one remains valid for 24 hours.')
+    .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key')
     .action(async (id: string, { publicKey }: { publicKey?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const given = publicKey === undefined ? undefined : { public_key: publicKey };
-      show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'rotate-secret'), given), (made) => {
-        printRecord(io, made);
-        if (made.new_secret !== null) io.err(io.errColors.yellow(`new_secret: ${SHOWN_ONCE_HINT}`));
+      const request = publicKey === undefined ? undefined : { public_key: publicKey };
+      show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'rotate-secret'), request), (rotated) => {
+        printRecord(io, rotated);
+        if (rotated.new_secret !== null) io.err(io.errColors.yellow(`new_secret: ${SHOWN_ONCE_HINT}`));
       });
     });
   devices
     .command('keys <device-id>')
-    .description('The keys a device has had.')
+    .description('Lists the current and former keys of a device.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Keys = { keys: Record<'key_version' | 'signing_alg' | 'created_at' | 'grace_until' | 'status', string>[] };
@@ -138,7 +141,7 @@ function addKeys(devices: Command, io: Io): void {
 function addRevocation(devices: Command, io: Io): void {
   devices
     .command('revoke <device-id>')
-    .description('Shuts a device out: its session ends, its keys are dead for good.')
+    .description('Revokes a device: its session ends and its keys become permanently invalid.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<{ status: string }>(deviceActionPath(id, 'revoke')), ({ status }) =>
@@ -147,19 +150,19 @@ function addRevocation(devices: Command, io: Io): void {
     });
   devices
     .command('reinstate <device-id>')
-    .description('Takes a revoked device back, with a new secret.')
-    .requiredOption('--reason <text>', 'why, for the record')
-    .option('--public-key <key>', 'of a device that made its own Ed25519 key')
+    .description('Reinstates a revoked device with a new secret.')
+    .requiredOption('--reason <text>', 'reason, stored in the journal')
+    .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key')
     .action(async (id: string, { reason, publicKey }: { reason: string; publicKey?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const given = { reason, ...(publicKey !== undefined && { public_key: publicKey }) };
-      show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'reinstate'), given), (made) =>
-        printRecord(io, made),
+      const request = { reason, ...(publicKey !== undefined && { public_key: publicKey }) };
+      show(await api.post<Record<string, unknown>>(deviceActionPath(id, 'reinstate'), request), (reinstated) =>
+        printRecord(io, reinstated),
       );
     });
   devices
     .command('delete <device-id...>')
-    .description('Removes revoked devices; their journal is kept.')
+    .description('Deletes revoked devices; their journal is kept.')
     .action(async (ids: string[], _options, command: Command) => {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', devicePath(id));

@@ -38,8 +38,8 @@ const parsePercent = parseIntegerBetween(0, 100);
 export function addFirmware(program: Command, io: Io): void {
   const firmware = program
     .command('firmware')
-    .summary('versions for devices, and their rollout')
-    .description('Firmware: drafts, their artifacts, releases, and what a device should have.')
+    .summary('manage firmware releases')
+    .description('Manages firmware drafts, artifacts, releases and rollouts, and checks for updates.')
     .addHelpText(
       'after',
       '\nExample:\n  ID=$(twinkeep firmware create smart_light 1.5.0 --file light.bin)\n' +
@@ -55,11 +55,11 @@ export function addFirmware(program: Command, io: Io): void {
 function addLists(firmware: Command, io: Io): void {
   firmware
     .command('list', { isDefault: true })
-    .description('Releases and drafts, newest first.')
-    .option('--type <device-type>', 'only for this type of device')
-    .addOption(new Option('--status <status>', 'only of this status').choices(firmwareStatuses))
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists releases and drafts, newest first.')
+    .option('--type <device-type>', 'only for this device type')
+    .addOption(new Option('--status <status>', 'only with this status').choices(firmwareStatuses))
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async (options: Record<'type' | 'status' | 'limit' | 'cursor', string | undefined>, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const { type, status, limit, cursor } = options;
@@ -74,7 +74,7 @@ function addLists(firmware: Command, io: Io): void {
     });
   firmware
     .command('get <release-id>')
-    .description('Everything about one release.')
+    .description('Shows a release.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<{ release: Release }>(firmwarePath(id)), ({ release }) => printRecord(io, { ...release }));
@@ -84,29 +84,29 @@ function addLists(firmware: Command, io: Io): void {
 function addDrafts(firmware: Command, io: Io): void {
   firmware
     .command('create <device-type> <version>')
-    .description('Drafts a release and prints its id. It is offered to nobody until it is released.')
-    .option('--notes <text>', 'what is new')
-    .option('--file <path>', 'the artifact, uploaded at once')
-    .option('--link <url>', 'where others keep the artifact; needs --checksum')
-    .option('--checksum <sha256>', 'SHA-256 of what is at --link, hex')
+    .description('Creates a draft and prints its id. Devices are offered it only after its release.')
+    .option('--notes <text>', 'release notes')
+    .option('--file <path>', 'artifact to upload')
+    .option('--link <url>', 'URL of an externally hosted artifact; requires --checksum')
+    .option('--checksum <sha256>', 'SHA-256 of the artifact at --link, hex')
     .action(async (deviceType: string, version: string, options: CreateOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const { notes, file, link, checksum } = options;
-      if (file !== undefined && link !== undefined) throw new UsageError('--file and --link exclude each other');
+      if (file !== undefined && link !== undefined) throw new UsageError('give --file or --link, not both');
       const bytes = file === undefined ? null : await artifactSize(file);
-      let made = await api.post<ReleaseAnswer>('/v1/firmware/release', {
+      let created = await api.post<ReleaseAnswer>('/v1/firmware/release', {
         device_type: deviceType,
         version,
         ...(notes !== undefined && { notes }),
         ...(link !== undefined && { url: link }),
         ...(checksum !== undefined && { checksum }),
       });
-      if (file !== undefined && bytes !== null) made = await upload(io, api, made.id, { path: file, bytes });
-      show(made, ({ id }) => io.out(id));
+      if (file !== undefined && bytes !== null) created = await upload(io, api, created.id, { path: file, bytes });
+      show(created, ({ id }) => io.out(id));
     });
   firmware
     .command('upload <release-id> <file>')
-    .description('Uploads the artifact of a draft; an earlier one is replaced.')
+    .description('Uploads the artifact of a draft, replacing any earlier one.')
     .action(async (id: string, path: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await upload(io, api, id, { path, bytes: await artifactSize(path) }), ({ release }) =>
@@ -118,18 +118,18 @@ function addDrafts(firmware: Command, io: Io): void {
 function addReleases(firmware: Command, io: Io): void {
   firmware
     .command('release <release-id>')
-    .description('Releases a draft, or changes how far a release is rolled out.')
-    .option('--rollout <percent>', 'offer it to so many of a hundred devices', parsePercent)
+    .description('Releases a draft, or changes the rollout percentage of a release.')
+    .option('--rollout <percent>', 'percentage of devices that are offered the release', parsePercent)
     .action(async (id: string, { rollout }: { rollout?: number }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const given = rollout === undefined ? undefined : { rollout_percent: rollout };
-      show(await api.post<ReleaseAnswer>(firmwarePath(id, '/release'), given), ({ release }) =>
+      const request = rollout === undefined ? undefined : { rollout_percent: rollout };
+      show(await api.post<ReleaseAnswer>(firmwarePath(id, '/release'), request), ({ release }) =>
         printRecord(io, { ...release }),
       );
     });
   firmware
     .command('withdraw <release-id>')
-    .description('Withdraws a release for good: it is offered and served no more.')
+    .description('Withdraws a release permanently: it is no longer offered or served.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<ReleaseAnswer>(firmwarePath(id, '/withdraw')), ({ status }) => io.out(status));
@@ -139,8 +139,8 @@ function addReleases(firmware: Command, io: Io): void {
 function addCheck(firmware: Command, io: Io): void {
   firmware
     .command('check [device-type] [current-version]')
-    .description('What a type of device, or one device, should be updated to.')
-    .option('--device <device-id>', 'this one; its type and version need not be said')
+    .description('Prints the version that a device type or a device should be updated to.')
+    .option('--device <device-id>', 'use the type and version of this device')
     .action(
       async (
         type: string | undefined,
@@ -149,16 +149,18 @@ function addCheck(firmware: Command, io: Io): void {
         command: Command,
       ) => {
         const { api, show } = createCliContext(io, command);
-        const known = device === undefined ? null : await fetchDevice(api, device);
-        const device_type = type ?? known?.device_type;
-        const current_version = version ?? known?.firmware ?? undefined;
+        const reported = device === undefined ? null : await fetchDevice(api, device);
+        const device_type = type ?? reported?.device_type;
+        const current_version = version ?? reported?.firmware ?? undefined;
         if (device_type === undefined || current_version === undefined) {
           throw new UsageError(
-            'a device type and its current version are needed, or a --device that has told its version',
+            'give a device type and its current version, or a --device that has reported its firmware version',
           );
         }
-        const asked = { device_type, current_version, ...(device !== undefined && { device_id: device }) };
-        show(await api.post<Record<string, unknown>>('/v1/firmware/check', asked), (found) => printRecord(io, found));
+        const request = { device_type, current_version, ...(device !== undefined && { device_id: device }) };
+        show(await api.post<Record<string, unknown>>('/v1/firmware/check', request), (result) =>
+          printRecord(io, result),
+        );
       },
     );
 }
@@ -168,19 +170,19 @@ const fetchDevice = async (api: Api, id: string): Promise<{ device_type: string;
     .device;
 
 async function artifactSize(path: string): Promise<number> {
-  const found = await stat(path).catch(() => null);
-  if (found === null || !found.isFile()) throw new UsageError(`${path} is no file`);
-  if (found.size === 0 || found.size > MAX_ARTIFACT_BYTES) {
-    throw new UsageError(`an artifact holds 1 to ${MAX_ARTIFACT_BYTES} bytes, and ${path} has ${found.size}`);
+  const file = await stat(path).catch(() => null);
+  if (file === null || !file.isFile()) throw new UsageError(`${path} is not a file`);
+  if (file.size === 0 || file.size > MAX_ARTIFACT_BYTES) {
+    throw new UsageError(`an artifact must have 1 to ${MAX_ARTIFACT_BYTES} bytes, but ${path} has ${file.size}`);
   }
-  return found.size;
+  return file.size;
 }
 
-/** What the service computed must be the checksum of what was read here. */
+/** Uploads the artifact, and throws if the service's checksum differs from that of the file. */
 async function upload(io: Io, api: Api, id: string, file: { path: string; bytes: number }): Promise<ReleaseAnswer> {
   const digest = createHash('sha256');
   const bar = startProgressBar(io, file.bytes);
-  async function* octets(): AsyncGenerator<Uint8Array> {
+  async function* chunks(): AsyncGenerator<Uint8Array> {
     for await (const chunk of createReadStream(file.path) as AsyncIterable<Buffer>) {
       digest.update(chunk);
       yield chunk;
@@ -188,15 +190,15 @@ async function upload(io: Io, api: Api, id: string, file: { path: string; bytes:
     }
   }
   try {
-    const { body } = await api.request<ReleaseAnswer>('PUT', firmwarePath(id, '/artifact'), { binaryBody: octets() });
+    const { body } = await api.request<ReleaseAnswer>('PUT', firmwarePath(id, '/artifact'), { binaryBody: chunks() });
     if (body.release.checksum === digest.digest('hex')) return body;
-    throw new FailedError('the service received something else than what was sent: upload it again');
+    throw new FailedError('the artifact was corrupted in transit: upload it again');
   } finally {
     bar.stop();
   }
 }
 
-/** Nothing where stderr is no terminal. */
+/** A progress bar on stderr; prints nothing if that is not a terminal. */
 function startProgressBar(io: Io, bytes: number): SingleBar {
   const bar = new SingleBar({
     stream: io.stderr as NodeJS.WriteStream,

@@ -16,10 +16,13 @@ interface Room {
 }
 
 export function addHomes(program: Command, io: Io): void {
-  const homes = program.command('homes').summary('homes and their rooms').description('Homes and their rooms.');
+  const homes = program
+    .command('homes')
+    .summary('manage homes and rooms')
+    .description('Lists and creates homes and rooms.');
   homes
     .command('list', { isDefault: true })
-    .description('All homes of the tenant.')
+    .description('Lists the homes of the tenant.')
     .action(async (_options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.get<{ homes: Home[] }>('/v1/homes', { limit: '200' });
@@ -33,16 +36,16 @@ export function addHomes(program: Command, io: Io): void {
     });
   homes
     .command('create <name>')
-    .description('Makes a home and prints its id.')
-    .option('--timezone <zone>', 'IANA name, such as Europe/Berlin')
+    .description('Creates a home and prints its id.')
+    .option('--timezone <zone>', 'IANA time zone, such as Europe/Berlin')
     .action(async (name: string, { timezone }: { timezone?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const given = { home_name: name, ...(timezone !== undefined && { timezone }) };
-      show(await api.post<{ id: string }>('/v1/homes', given), ({ id }) => io.out(id));
+      const request = { home_name: name, ...(timezone !== undefined && { timezone }) };
+      show(await api.post<{ id: string }>('/v1/homes', request), ({ id }) => io.out(id));
     });
   homes
     .command('rooms <home-id>')
-    .description('The rooms of a home.')
+    .description('Lists the rooms of a home.')
     .action(async (homeId: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.get<{ rooms: Room[] }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { limit: '200' });
@@ -56,7 +59,7 @@ export function addHomes(program: Command, io: Io): void {
     });
   homes
     .command('add-room <home-id> <name>')
-    .description('Makes a room and prints its id.')
+    .description('Creates a room and prints its id.')
     .action(async (homeId: string, name: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.post<{ id: string }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { name });
@@ -73,8 +76,8 @@ interface Me {
 export function addTenant(program: Command, io: Io): void {
   program
     .command('whoami')
-    .summary('who the token belongs to')
-    .description('The user, role and tenant of the token, and invitations to others.')
+    .summary('show the user of the token')
+    .description('Shows the user, role and tenant of the token, and pending invitations to other tenants.')
     .action(async (_options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<Me>('/v1/auth/me'), ({ user, invitations }) => {
@@ -86,11 +89,11 @@ export function addTenant(program: Command, io: Io): void {
     });
   program
     .command('register-tenant <name>')
-    .summary('make a tenant and become its owner')
-    .description('Makes a tenant with you as its owner. Everything else needs one.')
+    .summary('create a tenant and become its owner')
+    .description('Creates a tenant with you as its owner. Most other commands require a tenant.')
     .action(async (name: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.post<{ tenant_id: string; user_id: string }>('/v1/tenant/register', { tenant_name: name });
-      show(body, (made) => printRecord(io, made));
+      show(body, (registered) => printRecord(io, registered));
     });
 }

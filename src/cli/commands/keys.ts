@@ -23,15 +23,18 @@ interface NewKey {
   name: string;
 }
 
-const SHOWN_ONCE_HINT = 'It is shown this once.';
+const SHOWN_ONCE_HINT = 'It is shown only once.';
 
 export function addKeys(program: Command, io: Io): void {
-  const keys = program.command('keys').summary('API keys for programs').description('API keys: they act as you.');
+  const keys = program
+    .command('keys')
+    .summary('manage API keys')
+    .description('Manages API keys, with which programs act as you.');
   keys
     .command('list', { isDefault: true })
-    .description('Your keys, and as an admin everybody’s, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists your keys, or as an admin all keys of the tenant, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(
@@ -51,13 +54,13 @@ export function addKeys(program: Command, io: Io): void {
     });
   keys
     .command('create <name>')
-    .description('Makes a key and prints it, alone, on stdout.')
+    .description('Creates a key and prints only the key on stdout.')
     .option(
       '--scope <verb:resource>',
-      'such as read:devices; may be repeated; without any: all that your role allows',
+      'such as read:devices; repeatable; default: everything your role allows',
       collectOption,
     )
-    .option('--expires <time>', 'how long it lives, such as 30d, or until when (2027-01-01T00:00:00Z)', parseExpiry)
+    .option('--expires <time>', 'lifetime such as 30d, or expiry such as 2027-01-01T00:00:00Z', parseExpiry)
     .addHelpText(
       'after',
       '\nExample:\n  export TWINKEEP_TOKEN=$(twinkeep keys create "Night shift" --scope read:devices)',
@@ -69,14 +72,14 @@ export function addKeys(program: Command, io: Io): void {
     });
   keys
     .command('rotate <prefix>')
-    .description('Replaces a key by a new one with the same name and scopes; the old one is dead at once.')
+    .description('Replaces a key with a new one of the same name and scopes; the old key becomes invalid at once.')
     .action(async (prefix: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<NewKey>('/v1/auth/api-keys/rotate', { prefix: prefixOf(prefix) }), printNewKey(io));
     });
   keys
     .command('revoke <prefix...>')
-    .description('Ends keys at once.')
+    .description('Revokes keys; they become invalid at once.')
     .action(async (prefixes: string[], _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       for (const prefix of new Set(prefixes.map(prefixOf))) {
@@ -93,7 +96,7 @@ const printNewKey =
     io.err(io.errColors.yellow(`${prefix}: ${SHOWN_ONCE_HINT}`));
   };
 
-/** Who has nothing but the key itself may name it by that. */
+/** Accepts a full key instead of its prefix. */
 const prefixOf = (text: string): string => /^tk_([A-Za-z0-9]{8})_/.exec(text)?.[1] ?? text;
 
 function stateOf({ revoked_at, expires_at }: Key): string {

@@ -11,7 +11,7 @@ import type { Io } from '../io.ts';
 
 /** Contract §3. */
 const POLL_MS = 2_000;
-/** Until the page is opened; and from then on, as long as the page says. */
+/** Time to open the page, and again from then on to approve. */
 const APPROVAL_TIMEOUT_MS = 600_000;
 
 interface HandshakeStatus {
@@ -29,18 +29,18 @@ export function addLogin(program: Command, io: Io): void {
     .command('login')
     .summary('sign in with a browser')
     .description(
-      'Prints a link and 6 characters. Open the link in a browser, on any computer, sign in there, and type the characters.\n' +
-        'The token, good for an hour, is kept in a file that only you can read, and used by the other verbs.',
+      'Prints a link and a code of 6 characters. Open the link in a browser on any computer, sign in, and type the code.\n' +
+        'The token is valid for an hour, stored in a file that only you can read, and used by the other commands.',
     )
-    .option('--open', 'open the link in this computer’s browser')
+    .option('--open', 'open the link in the default browser')
     .action(async ({ open }: { open?: boolean }, command: Command) => {
       const { api, credentialsFile, json } = resolveService(command);
-      readCredentials(credentialsFile); // before a person goes to work for a file that cannot be used
+      readCredentials(credentialsFile); // fails on an unusable file before the user signs in
       const code = randomCode();
       const verifier = randomCode();
       const link = signInLink(api, code, verifier);
       const { bold } = io.errColors;
-      io.err(`Open this link in a browser:\n\n  ${link}\n\nand type these characters there: ${bold(userCode(code))}\n`);
+      io.err(`Open this link in a browser:\n\n  ${link}\n\nand enter this code there: ${bold(userCode(code))}\n`);
       if (open) openBrowser(link);
       const { access_token: token = '', expires_in = 0 } = await waitForApproval(api, code, verifier);
       const me = await makeApi(api.url, token).get<Me>('/v1/auth/me');
@@ -57,17 +57,17 @@ export function addLogin(program: Command, io: Io): void {
 
   program
     .command('logout')
-    .summary('end what login began')
-    .description('Revokes the token that `twinkeep login` keeps for the service, and removes it.')
+    .summary('sign out')
+    .description('Revokes the token that `twinkeep login` stored for the service, and deletes it.')
     .action(async (_options, command: Command) => {
       const { api, credentialsFile, json } = resolveService(command);
-      const { [api.url]: kept } = readCredentials(credentialsFile);
-      if (kept !== undefined) {
+      const { [api.url]: stored } = readCredentials(credentialsFile);
+      if (stored !== undefined) {
         saveCredential(credentialsFile, api.url, null);
-        await revoke(api.url, kept);
+        await revoke(api.url, stored);
       }
-      if (json) io.out(JSON.stringify({ url: api.url, signed_in: kept !== undefined }));
-      else io.out(kept === undefined ? `Nobody was signed in to ${api.url}.` : `Signed out of ${api.url}.`);
+      if (json) io.out(JSON.stringify({ url: api.url, signed_in: stored !== undefined }));
+      else io.out(stored === undefined ? `You were not signed in to ${api.url}.` : `Signed out of ${api.url}.`);
     });
 }
 
@@ -93,13 +93,13 @@ export function userCode(code: string): string {
   return [27, 22, 17, 12, 7, 2].map((at) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[(bits >>> at) & 31]).join('');
 }
 
-/** Asks until a person has approved. A service that is away for a moment is waited for. */
+/** Polls until the user has approved the sign-in. Tolerates a service that is briefly unreachable after its first response. */
 export async function waitForApproval(api: Api, code: string, verifier: string): Promise<HandshakeStatus> {
   const headers = { 'x-handshake-verifier': verifier };
-  let until = Date.now() + APPROVAL_TIMEOUT_MS;
+  let deadline = Date.now() + APPROVAL_TIMEOUT_MS;
   let answered = false;
   let opened = false;
-  while (Date.now() < until) {
+  while (Date.now() < deadline) {
     try {
       const { status, body } = await api.request<HandshakeStatus>('GET', `/v1/auth/handshake/${code}`, {
         headers,
@@ -109,8 +109,8 @@ export async function waitForApproval(api: Api, code: string, verifier: string):
       if (status === 200 && body.status === 'approved') return body;
       if (status === 200 && !opened) {
         opened = true;
-        // The service says when it is over.
-        until = Date.now() + APPROVAL_TIMEOUT_MS + POLL_MS;
+        // A margin of one poll, so that the service reports the expiry itself.
+        deadline = Date.now() + APPROVAL_TIMEOUT_MS + POLL_MS;
       }
     } catch (error) {
       if (error instanceof RefusedError && error.problem.code === 'GONE') break;
@@ -118,7 +118,7 @@ export async function waitForApproval(api: Api, code: string, verifier: string):
     }
     await pause(POLL_MS);
   }
-  throw new FailedError('nobody approved this sign-in in time, or it was ended; run twinkeep login again');
+  throw new FailedError('the sign-in was not approved in time or was cancelled; run twinkeep login again');
 }
 
 async function revoke(url: string, { token, expires_at }: Credential): Promise<void> {
@@ -126,11 +126,11 @@ async function revoke(url: string, { token, expires_at }: Credential): Promise<v
     await makeApi(url, token).post('/v1/auth/logout');
   } catch (error) {
     if (!(error instanceof UnreachableError)) throw error;
-    throw new UnreachableError(`${error.message}. The token is forgotten here, and good until ${expires_at}.`);
+    throw new UnreachableError(`${error.message}. The token was deleted here but remains valid until ${expires_at}.`);
   }
 }
 
-/** Without a shell: the link is an argument, whatever is in it. Whether there is a browser is not our problem. */
+/** Spawned without a shell, so the link cannot inject a command. A missing browser is ignored: the link is printed anyway. */
 function openBrowser(link: string): void {
   const [program, args] =
     process.platform === 'darwin'

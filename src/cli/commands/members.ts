@@ -21,13 +21,13 @@ const memberPath = (id: string): string => `/v1/tenant/members/${encodeURICompon
 export function addMembers(program: Command, io: Io): void {
   const members = program
     .command('members')
-    .summary('the people of the tenant, and invitations')
-    .description('The people of the tenant, and invitations to it.');
+    .summary('manage members and invitations')
+    .description('Manages the members of the tenant and invitations to it.');
   members
     .command('list', { isDefault: true })
-    .description('Everybody of the tenant and who is invited, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists members and invited users, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<MemberPage>('/v1/tenant/members', { limit: String(limit), cursor }), (page) => {
@@ -38,8 +38,8 @@ export function addMembers(program: Command, io: Io): void {
     });
   members
     .command('invite <email>')
-    .description('Invites somebody; they see it in `twinkeep whoami` once they signed in with that address.')
-    .addOption(new Option('--role <role>', 'at most your own').choices(memberRoles).default('user'))
+    .description('Invites a user, who sees it in `twinkeep whoami` after signing in with that address.')
+    .addOption(new Option('--role <role>', 'a role not above your own').choices(memberRoles).default('user'))
     .action(async (email: string, { role }: { role: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.post<{ member: Member }>('/v1/tenant/members', { email, role }), ({ member }) =>
@@ -48,7 +48,7 @@ export function addMembers(program: Command, io: Io): void {
     });
   members
     .command('role <id> <role>')
-    .description(`Gives a member, or somebody invited, another role: ${memberRoles.join(', ')}.`)
+    .description(`Changes the role of a member or an invited user: ${memberRoles.join(', ')}.`)
     .action(async (id: string, role: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const { body } = await api.request<{ member: Member }>('PATCH', memberPath(id), { body: { role } });
@@ -56,14 +56,14 @@ export function addMembers(program: Command, io: Io): void {
     });
   members
     .command('remove <id...>')
-    .description('Removes members with all their keys, or takes invitations back. Anybody may remove themselves.')
+    .description('Removes members and all their keys, or withdraws invitations. Every member may leave the tenant.')
     .action(async (ids: string[], _options, command: Command) => {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', memberPath(id));
     });
   members
     .command('accept <invitation-id>')
-    .description('Becomes a member of the tenant that invited you; `twinkeep whoami` lists the invitations.')
+    .description('Accepts an invitation to a tenant; `twinkeep whoami` lists your invitations.')
     .action(async (id: string, _options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const path = `/v1/auth/invitations/${encodeURIComponent(id)}/accept`;

@@ -37,23 +37,23 @@ const MAX_EXCERPT_LENGTH = 100;
 export function addMemories(program: Command, io: Io): void {
   const memories = program
     .command('memories')
-    .summary('what agents remember')
-    .description('What agents remember of the tenant: observations, preferences and routines.');
+    .summary('manage memories of agents')
+    .description('Manages memories of agents: observations, preferences and routines of the tenant.');
   memories
     .command('list', { isDefault: true })
-    .description('Memories, newest first.')
+    .description('Lists memories, newest first.')
     .addOption(new Option('--kind <kind>', 'only of this kind').choices(memoryKinds))
-    .option('--subject <text>', 'only about this')
+    .option('--subject <text>', 'only about this subject')
     .option('--tag <tag>', 'only with this tag')
-    .option('--search <text>', 'full text: all of the words, "a phrase", or, -not')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .option('--search <text>', 'full-text search: all terms, "a phrase", or, -not')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .addHelpText('after', '\nExample:\n  twinkeep memories --kind preference --search "light -cold"')
     .action(async ({ limit, search, ...filter }: Filter, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Body = { memories: Memory[]; next_cursor: string | null };
-      const asked = { name: 'memories', limit, query: { ...filter, q: search } } as const;
-      show(await fetchPages<Body>(api, '/v1/memories', asked), ({ memories: found, next_cursor }) => {
+      const request = { name: 'memories', limit, query: { ...filter, q: search } } as const;
+      show(await fetchPages<Body>(api, '/v1/memories', request), ({ memories: found, next_cursor }) => {
         const rows = found.map(({ id, kind, subject = '', content, tags, source, created_at, expires_at }) => [
           ...[
             id,
@@ -66,18 +66,18 @@ export function addMemories(program: Command, io: Io): void {
             excerpt(content),
           ],
         ]);
-        printTable(io, ['ID', 'KIND', 'CREATED', 'UNTIL', 'SOURCE', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
+        printTable(io, ['ID', 'KIND', 'CREATED', 'EXPIRES', 'SOURCE', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
         if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
       });
     });
   memories
     .command('add')
-    .description('Remembers a text and prints its id.')
+    .description('Adds a memory and prints its id.')
     .addArgument(new Argument('<kind>').choices(memoryKinds))
     .argument('<content>')
-    .option('--subject <text>', "what it is about: a device's id, a room, a person")
-    .option('--tag <tag>', 'may be repeated', collectOption)
-    .option('--expires <time>', 'how long it is kept, such as 30d, or until when (2027-01-01T00:00:00Z)', parseExpiry)
+    .option('--subject <text>', "subject: a device's id, a room, a person")
+    .option('--tag <tag>', 'repeatable', collectOption)
+    .option('--expires <time>', 'lifetime such as 30d, or expiry such as 2027-01-01T00:00:00Z', parseExpiry)
     .addHelpText(
       'after',
       '\nExample:\n  twinkeep memories add preference "Warm light in the evening" --subject "living room"',
@@ -94,17 +94,19 @@ export function addMemories(program: Command, io: Io): void {
     });
   memories
     .command('delete <id...>')
-    .description('Forgets memories.')
+    .description('Deletes memories.')
     .action(async (ids: string[], _options, command: Command) => {
       const { api } = createCliContext(io, command);
       for (const id of new Set(ids)) await api.request('DELETE', `/v1/memories/${encodeURIComponent(id)}`);
     });
 }
 
-/** The beginning of a text, on one line. */
+/** The first characters of a text, on one line. */
 function excerpt(text: string): string {
-  const whole = [...text.replace(/\s+/g, ' ').trim()];
+  const characters = [...text.replace(/\s+/g, ' ').trim()];
   return escapeForTerminal(
-    whole.length > MAX_EXCERPT_LENGTH ? `${whole.slice(0, MAX_EXCERPT_LENGTH - 1).join('')}…` : whole.join(''),
+    characters.length > MAX_EXCERPT_LENGTH
+      ? `${characters.slice(0, MAX_EXCERPT_LENGTH - 1).join('')}…`
+      : characters.join(''),
   );
 }

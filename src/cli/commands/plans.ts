@@ -48,13 +48,13 @@ const planPath = (id: string, verb = ''): string => `/v1/plans/${encodeURICompon
 export function addPlans(program: Command, io: Io): void {
   const plans = program
     .command('plans')
-    .summary('several steps as one')
-    .description('Plans: graphs of steps on devices, undone where one of them fails.');
+    .summary('run and inspect plans')
+    .description('Runs and inspects plans: graphs of device commands that are rolled back if a step fails.');
   plans
     .command('list', { isDefault: true })
-    .description('Plans, newest first.')
-    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
-    .option('--cursor <cursor>', 'go on where the page before ended')
+    .description('Lists plans, newest first.')
+    .option('--limit <n>', 'maximum number of entries', parseIntegerBetween(1, 200), 20)
+    .option('--cursor <cursor>', 'continue after the previous page')
     .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       type Body = { plans: PlanRecord[]; next_cursor: string | null };
@@ -76,36 +76,36 @@ export function addPlans(program: Command, io: Io): void {
     });
   plans
     .command('show <plan-id>')
-    .description('A plan as a tree of its steps: each below the last of those it waits for.')
-    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .description('Shows a plan as a tree: each step below its last dependency.')
+    .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
     .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
       const client = createCliContext(io, command);
-      const found = () => fetchPlan(client.api, id);
-      if (watch) await followPlan(client, found);
-      else client.show({ plan: await found() }, ({ plan }) => showPlan(io, plan));
+      const fetch = () => fetchPlan(client.api, id);
+      if (watch) await followPlan(client, fetch);
+      else client.show({ plan: await fetch() }, ({ plan }) => showPlan(io, plan));
     });
   plans
     .command('run <file>')
-    .description('Runs the plan that a JSON file holds, as POST /v1/plans takes it; - reads it from stdin.')
-    .option('--dry-run', 'only say what each step would come to')
-    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .description('Runs the plan in a JSON file, in the format of POST /v1/plans; - reads stdin.')
+    .option('--dry-run', 'only print the verdict for each step')
+    .option('--watch', 'follow the plan to its end; exit with 1 unless it succeeds')
     .addHelpText('after', '\nExample:\n  twinkeep plans run good-night.json --watch')
     .action(async (file: string, { dryRun, watch }: RunOptions, command: Command) => {
       const client = createCliContext(io, command);
-      const wish = parsePlan(file === '-' ? await text(io.stdin) : readPlanFile(file));
+      const content = parsePlan(file === '-' ? await text(io.stdin) : readPlanFile(file));
       if (dryRun) {
-        const body = await client.api.post<{ steps: StepVerdict[] }>('/v1/plans', { ...wish, dry_run: true });
+        const body = await client.api.post<{ steps: StepVerdict[] }>('/v1/plans', { ...content, dry_run: true });
         client.show(body, ({ steps }) => showVerdicts(io, steps));
         return;
       }
-      const made = async () => (await client.api.post<{ plan: PlanRecord }>('/v1/plans', wish)).plan;
-      if (watch) await followPlan(client, made);
-      else client.show({ plan: await made() }, ({ plan }) => io.out(plan.id));
+      const create = async () => (await client.api.post<{ plan: PlanRecord }>('/v1/plans', content)).plan;
+      if (watch) await followPlan(client, create);
+      else client.show({ plan: await create() }, ({ plan }) => io.out(plan.id));
     });
   plans
     .command('cancel <plan-id>')
-    .description('Starts nothing more of it, and undoes what was done where its steps say how.')
-    .option('--reason <text>', 'why; it is kept with the plan')
+    .description('Cancels a plan: starts no further step and rolls back completed steps that define a compensation.')
+    .option('--reason <text>', 'reason, stored with the plan')
     .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
       const { api, show } = createCliContext(io, command);
       const body = await api.post<{ plan: PlanRecord }>(
@@ -129,30 +129,30 @@ function parsePlan(content: string): object {
   try {
     value = JSON.parse(content);
   } catch (error) {
-    throw new UsageError(`the plan is no JSON: ${(error as Error).message}`);
+    throw new UsageError(`the plan is not valid JSON: ${(error as Error).message}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new UsageError('a plan is a JSON object');
+    throw new UsageError('a plan must be a JSON object');
   return value;
 }
 
 const isStepFinal = ({ status }: PlanStep): boolean =>
   !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
 
-/** A plan as it is now; waits where the tenant's rate is spent. */
+/** Fetches a plan; retries when the tenant's rate limit is exceeded. */
 export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
   const options: RequestOptions = { retryWhenBusy: true, idempotent: true };
   return (await api.request<{ plan: PlanRecord }>('GET', planPath(id), options)).body.plan;
 }
 
-/** Prints what happens to the plan that `begin` answers until it is over or Ctrl-C, and then the plan. */
-export async function followPlan({ api, io, json, show }: CliContext, begin: () => Promise<PlanRecord>): Promise<void> {
+/** Prints the updates of the plan that `start` returns until it ends or Ctrl-C, then prints the plan. */
+export async function followPlan({ api, io, json, show }: CliContext, start: () => Promise<PlanRecord>): Promise<void> {
   const interrupted = Promise.withResolvers<void>();
-  const stopListening = onInterrupt(() => interrupted.resolve());
+  const unsubscribe = onInterrupt(() => interrupted.resolve());
   const plan = await waitForOutcome<PlanRecord>(api, {
     updates: { events: ['plan'] },
     start: async () => {
-      const { id, status } = await begin();
+      const { id, status } = await start();
       return { id, ended: isPlanFinal(status) };
     },
     read: (id) => fetchPlan(api, id),
@@ -161,7 +161,7 @@ export async function followPlan({ api, io, json, show }: CliContext, begin: () 
     isFinalUpdate: ({ step_id, status }) => step_id === undefined && isPlanFinal(status as PlanStatus),
     onUpdate: (update) => show(update, () => io.out(formatUpdate(io, update))),
     cancelled: interrupted.promise,
-  }).finally(stopListening);
+  }).finally(unsubscribe);
   if (plan === null) return;
   if (json) io.out(JSON.stringify({ plan }));
   else showPlan(io, plan);
@@ -174,29 +174,29 @@ const isPlanFinal = (status: PlanStatus): boolean =>
 export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRecord): void {
   const { bold, dim } = io.outColors;
   io.out(`${bold(escapeForTerminal(name ?? 'Plan'))} ${colorStatus(io, status)} ${dim(id)}`);
-  const thought = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
-  if (thought !== undefined) io.out(escapeForTerminal(thought));
+  const summary = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
+  if (summary !== undefined) io.out(escapeForTerminal(summary));
   for (const { indent, step, otherDependencies } of planTree(steps)) {
     const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
-    const also =
-      otherDependencies.length === 0 ? '' : ` after ${otherDependencies.map(escapeForTerminal).join(', ')} too`;
-    const what = `${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))}${also}`;
-    const why = error === undefined ? '' : ` ${error.code}: ${escapeForTerminal(error.detail)}`;
+    const dependencies =
+      otherDependencies.length === 0 ? '' : ` also after ${otherDependencies.map(escapeForTerminal).join(', ')}`;
+    const description = `${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))}${dependencies}`;
+    const reason = error === undefined ? '' : ` ${error.code}: ${escapeForTerminal(error.detail)}`;
     io.out(
-      `${dim(indent)}${escapeForTerminal(stepId)} ${colorStatus(io, stepStatus)} ${dim(what)}${why} ${dim(command_id ?? '')}`.trimEnd(),
+      `${dim(indent)}${escapeForTerminal(stepId)} ${colorStatus(io, stepStatus)} ${dim(description)}${reason} ${dim(command_id ?? '')}`.trimEnd(),
     );
   }
 }
 
 interface Branch {
-  /** What is drawn before it. */
+  /** Tree lines printed before the step. */
   indent: string;
   step: PlanStep;
-  /** What else it waits for. */
+  /** Dependencies other than the parent in the tree. */
   otherDependencies: string[];
 }
 
-/** Each step once, below that one of those it waits for that comes last. */
+/** Arranges the steps as a tree: each step once, below its deepest dependency. */
 export function planTree(steps: readonly PlanStep[]): Branch[] {
   const byId = new Map(steps.map((step) => [step.id, step]));
   const depths = new Map<string, number>();

@@ -13,30 +13,32 @@ interface Policy {
 export function addPolicy(program: Command, io: Io): void {
   const policy = program
     .command('policy')
-    .summary('who may confirm critical commands')
-    .description("The tenant's safety policy: who may confirm critical commands, and for how long.");
+    .summary('show or change the safety policy')
+    .description("The tenant's safety policy: which users may confirm critical commands, and for how long.");
   policy
     .command('show', { isDefault: true })
-    .description('The policy as it is.')
+    .description('Shows the current policy.')
     .action(async (_options, command: Command) => {
       const { api, show } = createCliContext(io, command);
       show(await api.get<Policy>('/v1/tenant/policy'), (body) => printRecord(io, body.policy));
     });
   policy
     .command('set')
-    .description('Changes the policy, also for what waits already. An admin must do this in person, not with a key.')
+    .description(
+      'Changes the policy, also for pending commands. Requires an admin who is signed in; API keys are not accepted.',
+    )
     .addOption(
       new Option(
         '--confirm-by <who>',
-        'requester: anybody with the role user; another_principal: not who asked; person: no key and no agent',
+        'requester: any member with the role user, including the requester; another_principal: not the requester; person: no key or agent',
       ).choices(confirmers),
     )
-    .option('--confirm-ttl <time>', 'how long a confirmation can be given, 1m to 1d', parseDurationS)
+    .option('--confirm-ttl <time>', 'time limit for a confirmation, 1m to 1d', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep policy set --confirm-by person --confirm-ttl 10m')
     .action(async (options: { confirmBy?: string; confirmTtl?: number }, command: Command) => {
       const { confirmBy, confirmTtl } = options;
       if (confirmBy === undefined && confirmTtl === undefined)
-        throw new UsageError('say --confirm-by or --confirm-ttl');
+        throw new UsageError('give --confirm-by or --confirm-ttl');
       const { api, show } = createCliContext(io, command);
       const { body } = await api.request<Policy>('PATCH', '/v1/tenant/policy', {
         body: {

@@ -4,7 +4,7 @@ import type { Io } from '../io.ts';
 import { makeLog } from '../log.ts';
 import { onInterrupt } from '../signals.ts';
 
-/** The drain has 10 s (contract §1); what is not done then is what a crash leaves, and nothing acknowledged is lost. */
+/** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
 const DRAIN_MS = 9_500;
 
 export function addServe(program: Command, io: Io): void {
@@ -12,8 +12,8 @@ export function addServe(program: Command, io: Io): void {
     .command('serve')
     .summary('run the service')
     .description(
-      'Runs the whole service in this process. All settings are environment variables: see twinkeep --help.\n' +
-        'SIGTERM and SIGINT drain it: new work is refused, what is in flight is finished.',
+      'Runs the service in this process. All settings are environment variables: see twinkeep --help.\n' +
+        'SIGTERM and SIGINT drain it: new requests are refused, and requests in progress are finished.',
     )
     .addHelpText('after', '\nExample:\n  PORT=9090 DATA_DIR=/var/lib/twinkeep twinkeep serve')
     .action(() => serve(io));
@@ -23,15 +23,15 @@ async function serve(io: Io): Promise<void> {
   const config = readConfig();
   const log = makeLog(config.log, io.stdout);
   const { start } = await import('../../main.ts');
-  // A service that was not started yet has nothing to drain.
+  // Before the service has started there is nothing to drain.
   let stop: () => void = () => process.exit(0);
   onInterrupt((signal) => {
-    log.info({ signal }, 'draining');
+    log.info({ signal }, 'service draining');
     stop();
   });
   for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
     process.on(event, (error: unknown) => {
-      log.error({ err: error }, event);
+      log.error({ err: error, event }, 'process failed with an unhandled error');
       process.exit(1);
     });
   }
@@ -40,28 +40,28 @@ async function serve(io: Io): Promise<void> {
   const service = await start(config, {
     log,
     onFatal(reason: string) {
-      // A database that does not answer ends the lease at about the time at which the drain would be over.
+      // With an unresponsive database the lease expires at about the time the drain would end.
       if (stopping) {
-        log.warn({ reason }, 'the drain was cut short');
+        log.warn({ reason }, 'service drain interrupted');
         process.exit(0);
       }
-      log.error({ reason }, 'the service cannot go on');
+      log.error({ reason }, 'service failed; exiting');
       process.exit(1);
     },
   });
   stop = () => {
     stopping = true;
     setTimeout(() => {
-      log.warn({}, 'the drain took too long');
+      log.warn({}, 'service drain timed out');
       process.exit(0);
     }, DRAIN_MS).unref();
     service.stop().then(
       () => {
-        log.info({}, 'stopped');
+        log.info({}, 'service stopped');
         process.exit(0);
       },
       (error: unknown) => {
-        log.error({ err: error }, 'the drain failed');
+        log.error({ err: error }, 'service drain failed');
         process.exit(1);
       },
     );
@@ -69,7 +69,7 @@ async function serve(io: Io): Promise<void> {
   try {
     await service.active;
   } catch (error) {
-    // A process that stood by and is stopped was never to serve.
+    // A standby process that is stopped never becomes active.
     if (stopping) return;
     throw error;
   }

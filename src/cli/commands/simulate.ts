@@ -21,7 +21,7 @@ interface SimulateOptions {
 }
 
 const HOME_NAME = 'Simulated home';
-/** Registrations at a time. */
+/** Concurrent registrations and removals. */
 const REGISTRATION_CONCURRENCY = 8;
 const DEFAULT_TICK_S = 5;
 const TERMINAL_STATUS_MS = 1_000;
@@ -32,20 +32,19 @@ export function addSimulate(program: Command, io: Io): void {
     .command('simulate')
     .summary('run simulated devices')
     .description(
-      'Registers simulated lights, locks, thermostats, sensors and covers through REST, connects each over MQTT of its\n' +
-        'own, and lets them live until Ctrl-C: they report what changes and carry out commands. Then they are revoked\n' +
-        'and deleted, unless --keep.',
+      'Registers simulated lights, locks, thermostats, sensors and covers over REST and connects each over MQTT.\n' +
+        'They report changes and carry out commands until Ctrl-C, and are then revoked and deleted, unless --keep.',
     )
-    .option('--devices <n>', 'how many', parseIntegerBetween(1, 100_000), 10)
+    .option('--devices <n>', 'number of devices', parseIntegerBetween(1, 100_000), 10)
     .option(
       '--rate <n>',
-      'reports a second, all devices together; by default each looks around every 5 s',
+      'reports per second of all devices together; by default each device measures every 5 s',
       parsePositiveNumber,
     )
-    .option('--home <home-id>', `the home they belong to; by default one named "${HOME_NAME}"`)
-    .addOption(new Option('--alg <algorithm>', 'how they sign').choices(['hmac-sha256', 'ed25519']))
-    .option('--keep', 'leave them registered')
-    .option('--for <time>', 'end after this time', parseDurationS)
+    .option('--home <home-id>', `home of the devices; by default one named "${HOME_NAME}"`)
+    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(['hmac-sha256', 'ed25519']))
+    .option('--keep', 'keep the devices registered')
+    .option('--for <time>', 'stop after this time', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep simulate --devices 200 --rate 50 --for 10m')
     .action((options: SimulateOptions, command: Command) => simulate(createCliContext(io, command), options));
 }
@@ -57,7 +56,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
   const tickMs = options.rate === undefined ? DEFAULT_TICK_S * 1000 : (options.devices / options.rate) * 1000;
   const homeId = options.home ?? (await findOrCreateHome(api));
   const counts: Counts = { devices: options.devices, online: 0, reports: 0, commands: 0, refused: 0 };
-  const members: RegisteredDevice[] = [];
+  const registeredDevices: RegisteredDevice[] = [];
   const running: RunningDevice[] = [];
   try {
     const bar = startProgressBar(io, 'registering', options.devices);
@@ -67,12 +66,12 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
         REGISTRATION_CONCURRENCY,
         async (simulated) => {
           if (options.rate !== undefined) reportOnEveryTick(simulated, world.random);
-          const member = await registerDevice(api, simulated, {
+          const registered = await registerDevice(api, simulated, {
             homeId,
             ...(options.alg !== undefined && { alg: options.alg }),
           });
-          members.push(member);
-          const started = await startDevice(member, world, tickMs);
+          registeredDevices.push(registered);
+          const started = await startDevice(registered, world, tickMs);
           running.push(started);
           countEvents(started, counts);
           bar.increment();
@@ -87,14 +86,14 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
     status.end();
   } finally {
     await Promise.all(running.map(({ stop }) => stop()));
-    if (!options.keep) await removeDevices(io, api, members);
+    if (!options.keep) await removeDevices(io, api, registeredDevices);
   }
 }
 
-/** So that a rate is one: a look that found nothing reports the strength of the radio. */
+/** Adds the signal strength to every tick, so that each tick sends a report and `--rate` is met. */
 function reportOnEveryTick(simulated: SimulatedDevice, random: () => number): void {
-  const look = simulated.tick;
-  simulated.tick = (elapsedS) => ({ ...look(elapsedS), rssi: -Math.round(50 + random() * 20) });
+  const { tick } = simulated;
+  simulated.tick = (elapsedS) => ({ ...tick(elapsedS), rssi: -Math.round(50 + random() * 20) });
 }
 
 async function findOrCreateHome(api: Api): Promise<string> {
@@ -103,11 +102,11 @@ async function findOrCreateHome(api: Api): Promise<string> {
   return known?.id ?? (await api.post<{ id: string }>('/v1/homes', { home_name: HOME_NAME })).id;
 }
 
-async function removeDevices(io: Io, api: Api, members: readonly RegisteredDevice[]): Promise<void> {
-  const bar = startProgressBar(io, 'removing', members.length);
+async function removeDevices(io: Io, api: Api, registeredDevices: readonly RegisteredDevice[]): Promise<void> {
+  const bar = startProgressBar(io, 'removing', registeredDevices.length);
   try {
-    await runInParallel(members, REGISTRATION_CONCURRENCY, async (member) => {
-      await removeDevice(api, member);
+    await runInParallel(registeredDevices, REGISTRATION_CONCURRENCY, async (registered) => {
+      await removeDevice(api, registered);
       bar.increment();
     });
   } finally {
@@ -115,7 +114,7 @@ async function removeDevices(io: Io, api: Api, members: readonly RegisteredDevic
   }
 }
 
-/** Ctrl-C, SIGTERM, or the time that was set. */
+/** Resolves on Ctrl-C, SIGTERM or after `afterS`. */
 function waitForEnd(afterS: number | undefined): { over: boolean; reached: Promise<void> } {
   const ending = { over: false, reached: Promise.resolve() };
   ending.reached = new Promise((resolve) => {
@@ -153,40 +152,40 @@ function countEvents({ device }: RunningDevice, counts: Counts): void {
   device.on('refused', () => counts.refused++);
 }
 
-/** One line that is kept up to date on a terminal, else a line from time to time. */
+/** Updates one status line in place on a terminal, else prints a line every 10 s. */
 function showStatus({ io, show, json }: CliContext, counts: Counts): { end(): void } {
-  const still = json || io.stdout.isTTY !== true;
-  let before = { at: performance.now(), reports: counts.reports };
-  const look = () => {
+  const appends = json || io.stdout.isTTY !== true;
+  let previous = { at: performance.now(), reports: counts.reports };
+  const update = () => {
     const now = performance.now();
-    const rate = Math.round(((counts.reports - before.reports) / Math.max(1, now - before.at)) * 1000);
-    before = { at: now, reports: counts.reports };
+    const rate = Math.round(((counts.reports - previous.reports) / Math.max(1, now - previous.at)) * 1000);
+    previous = { at: now, reports: counts.reports };
     show({ ...counts, reports_per_second: rate }, () => {
       const { green, yellow, dim } = io.outColors;
       const online = `${counts.online}/${counts.devices} online`;
       const line = `${counts.online === counts.devices ? green(online) : yellow(online)}  ${counts.reports} reports ${dim(
         `(${rate}/s)`,
       )}  ${counts.commands} commands  ${counts.refused} refused`;
-      if (still) io.out(line);
+      if (appends) io.out(line);
       else io.stdout.write(`\r\u001b[2K${line}`);
     });
   };
-  look();
-  const timer = setInterval(look, still ? STATUS_MS : TERMINAL_STATUS_MS);
+  update();
+  const timer = setInterval(update, appends ? STATUS_MS : TERMINAL_STATUS_MS);
   return {
     end() {
       clearInterval(timer);
-      look();
-      if (!still) io.stdout.write('\n');
+      update();
+      if (!appends) io.stdout.write('\n');
     },
   };
 }
 
-/** A bar on a terminal; elsewhere nothing. */
-function startProgressBar(io: Io, doing: string, total: number): Pick<SingleBar, 'increment' | 'stop'> {
+/** A progress bar on stderr; prints nothing if that is not a terminal. */
+function startProgressBar(io: Io, activity: string, total: number): Pick<SingleBar, 'increment' | 'stop'> {
   const bar = new SingleBar({
     stream: io.stderr as NodeJS.WriteStream,
-    format: `${doing} {bar} {value}/{total}  {eta_formatted}`,
+    format: `${activity} {bar} {value}/{total}  {eta_formatted}`,
     barCompleteChar: '█',
     barIncompleteChar: '░',
     hideCursor: true,

@@ -11,26 +11,26 @@ const PLATFORM_SCOPE = 'platform:admin';
 export function addToken(program: Command, io: Io): void {
   program
     .command('token')
-    .summary('sign a token for a user, with the service’s key')
+    .summary('sign a token for a user with the key of the service')
     .description(
-      'Signs an internal token with the key in DATA_DIR or TOKEN_SIGNING_KEY and prints it, alone, on stdout.\n' +
-        'It needs no database, so it works beside a running service that has the same key.',
+      'Signs an internal token with the key in DATA_DIR or TOKEN_SIGNING_KEY and prints only the token on stdout.\n' +
+        'It needs no database, so it works while a service with the same key is running.',
     )
-    .requiredOption('--sub <subject>', 'who the token is for; a subject that is new becomes a user')
-    .option('--email <address>', 'counts as verified')
-    .option('--scope <scope>', 'such as platform:admin or read:devices; may be repeated', collectOption)
-    .option('--ttl <time>', 'how long it lives, at most 24h', parseDurationS, 3_600)
+    .requiredOption('--sub <subject>', 'subject of the token; a new subject becomes a user')
+    .option('--email <address>', 'email address, treated as verified')
+    .option('--scope <scope>', 'such as platform:admin or read:devices; repeatable', collectOption)
+    .option('--ttl <time>', 'lifetime, at most 24h', parseDurationS, 3_600)
     .addHelpText('after', '\nExample:\n  export TWINKEEP_TOKEN=$(twinkeep token --sub me)')
     .action(async ({ sub, email, scope, ttl }: { sub: string; email?: string; scope?: string[]; ttl: number }) => {
-      if (ttl > MAX_TTL_S) throw new UsageError('--ttl is 24h at most');
+      if (ttl > MAX_TTL_S) throw new UsageError('--ttl must be at most 24h');
       for (const [option, text] of Object.entries({ sub, email })) {
         if (text !== undefined && !/^\P{C}{1,255}$/u.test(text)) {
-          throw new UsageError(`--${option} must be 1 to 255 characters, none of them a control character`);
+          throw new UsageError(`--${option} must be 1 to 255 characters without control characters`);
         }
       }
-      // The service does not know it either: the token would grant less than its maker meant.
+      // The service ignores unknown scopes: the token would grant less than intended.
       const unknown = scope?.flatMap((text) => text.split(' ')).find((one) => one !== PLATFORM_SCOPE && !isScope(one));
-      if (unknown !== undefined) throw new UsageError(`--scope knows no ${JSON.stringify(unknown)}`);
+      if (unknown !== undefined) throw new UsageError(`unknown --scope ${JSON.stringify(unknown)}`);
       const key = readTokenKey();
       const { issueToken } = await import('../../main.ts');
       io.out(

@@ -22,22 +22,22 @@ export function addWatch(program: Command, io: Io): void {
       'state, presence, command, confirmation, plan, separated by commas',
       'state,presence,command',
     )
-    .option('--device <device-id>', 'only of this device; may be repeated', collectOption)
-    .option('--snapshot', 'begin with all current states')
-    .option('--count <n>', 'end after so many updates', parseIntegerBetween(1, 1_000_000))
+    .option('--device <device-id>', 'only updates of this device; repeatable', collectOption)
+    .option('--snapshot', 'start with all current states')
+    .option('--count <n>', 'stop after this many updates', parseIntegerBetween(1, 1_000_000))
     .addHelpText('after', '\nExample:\n  twinkeep watch --snapshot --json | jq .state')
     .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
       const { api, show } = createCliContext(io, command);
-      const asked = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
+      const filter = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
       await consumeStream(
-        (hear) => openStateStream(api, asked, hear),
+        (onUpdate) => openStateStream(api, filter, onUpdate),
         (update) => show(update, () => io.out(formatUpdate(io, update))),
         count,
       );
     });
 }
 
-/** One update on one line. */
+/** Formats an update as one line. */
 export function formatUpdate(io: Io, update: LiveUpdate): string {
   const { dim } = io.outColors;
   const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;

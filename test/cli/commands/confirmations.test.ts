@@ -56,7 +56,7 @@ describe('twinkeep confirmations', () => {
     const { code, stdout } = await run('confirmations', 'list');
     expect(code).toBe(0);
     const [heads, row] = stdout.trim().split('\n');
-    expect(heads).toMatch(/^COMMAND +DEVICE +ACTION +PARAMS +CHANGES +UNTIL$/);
+    expect(heads).toMatch(/^COMMAND +DEVICE +ACTION +PARAMS +CHANGES +EXPIRES$/);
     expect(row?.split(/ {2,}/)).toEqual([command_id, lock, 'unlock', '{}', 'locked: true → false', expires_at]);
     const json = JSON.parse((await run('confirmations', '--json')).stdout);
     expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
@@ -128,7 +128,7 @@ describe('twinkeep confirmations', () => {
     const { command_id } = await unlock();
     await mine.call('POST', `/confirmations/${command_id}/refuse`);
     await expect(atTerminal('confirmations', 'approve', command_id).ended).rejects.toThrow(
-      'the command is cancelled and does not wait for a confirmation',
+      'the command is cancelled, not awaiting confirmation',
     );
     await expect(atTerminal('confirmations', 'approve', v7()).ended).rejects.toThrow('Command not found.');
   });

@@ -29,7 +29,7 @@ describe('the demonstration', () => {
       const end = rest.indexOf('');
       return rest.slice(0, end).map((line) => line.replace(/^✓ /, '').replace(/ {2,}/, ': '));
     };
-    const first = told('while somebody holds the front door open');
+    const first = told('while the front door is held open');
     expect(first).toEqual(
       expect.arrayContaining([
         'succeeded: Ceiling light · turn_off',

@@ -119,18 +119,18 @@ describe('the other verbs', () => {
   it('do not use a file that others can read, or that is none of ours', async () => {
     saveCredential(file, at.url, await credential(60_000));
     chmodSync(file, 0o640);
-    expect(await whoami()).toMatch(/^2 .*can be read by others/);
+    expect(await whoami()).toMatch(/^2 .*can be read by other users/);
     chmodSync(file, 0o600);
     for (const text of ['', '[]', 'null', '{"x": 1}', '{"x": {"token": 1}}']) {
       writeFileSync(file, text);
-      expect(() => readCredentials(file)).toThrow('does not hold');
+      expect(() => readCredentials(file)).toThrow('is not a valid credentials file');
     }
   });
 });
 
 describe('twinkeep logout', () => {
   it('says that nobody was signed in', async () => {
-    expect((await run('logout')).stdout).toBe(`Nobody was signed in to ${at.url}.\n`);
+    expect((await run('logout')).stdout).toBe(`You were not signed in to ${at.url}.\n`);
     expect(JSON.parse((await run('logout', '--json')).stdout)).toEqual({ url: at.url, signed_in: false });
   });
 
@@ -139,7 +139,7 @@ describe('twinkeep logout', () => {
     const url = 'http://127.0.0.1:9';
     saveCredential(file, url, { token: 'x', expires_at: '2026-01-01T00:00:00.000Z', user: 'me' });
     const { code, stderr } = await begin(['--url', url, 'logout']).ended;
-    expect([code, stderr]).toEqual([3, expect.stringContaining('good until 2026-01-01')]);
+    expect([code, stderr]).toEqual([3, expect.stringContaining('valid until 2026-01-01')]);
     expect(readFileSync(file, 'utf8')).toBe('{}\n');
   });
 });
