@@ -8,7 +8,7 @@ import {
   parsePositiveNumber,
 } from '../../src/cli/argument-parsers.ts';
 
-describe('a time', () => {
+describe('a duration', () => {
   it.each([
     ['90', 90],
     ['90s', 90],
@@ -16,13 +16,13 @@ describe('a time', () => {
     ['1h', 3_600],
     ['2d', 172_800],
   ])('%s is %i seconds', (text, expected) => expect(parseDurationS(text)).toBe(expected));
-  it.each(['', '0', '-1', '1.5h', '1w', 'h', '1h30m'])('%j is none', (text) => {
+  it.each(['', '0', '-1', '1.5h', '1w', 'h', '1h30m'])('rejects %j', (text) => {
     expect(() => parseDurationS(text)).toThrow(InvalidArgumentError);
   });
 });
 
 describe('parameters of a command', () => {
-  it('are JSON where they read as JSON, else text', () => {
+  it('are parsed as JSON if valid, else kept as text', () => {
     expect(
       parseAssignments(['level=40', 'on=true', 'mode=heat', 'name=a=b', 'none=null', 'color={"hue":3}', 'empty=']),
     ).toEqual({
@@ -30,15 +30,15 @@ describe('parameters of a command', () => {
     });
   });
 
-  it('keep every name as it is', () => {
+  it('keep every name, __proto__ included', () => {
     expect(JSON.stringify(parseAssignments(['__proto__=1']))).toBe('{"__proto__":1}');
   });
 
-  it.each(['level', '=40', ''])('are name=value: not %j', (text) => {
+  it.each(['level', '=40', ''])('rejects %j, which is not name=value', (text) => {
     expect(() => parseAssignments([text])).toThrow(InvalidArgumentError);
   });
 
-  it('may be one JSON object', () => {
+  it('can be one JSON object', () => {
     expect(parseJsonObject('{"level":40}')).toEqual({ level: 40 });
     for (const text of ['[1]', '1', 'null', '{level:40}'])
       expect(() => parseJsonObject(text)).toThrow(InvalidArgumentError);
@@ -46,7 +46,7 @@ describe('parameters of a command', () => {
 });
 
 describe('a number', () => {
-  it('stays within its bounds', () => {
+  it('must be within its bounds', () => {
     expect(parseIntegerBetween(1, 200)('200')).toBe(200);
     for (const text of ['0', '201', '1.5', 'many', '-3', '']) expect(() => parseIntegerBetween(1, 200)(text)).toThrow();
     expect(parsePositiveNumber('0.5')).toBe(0.5);

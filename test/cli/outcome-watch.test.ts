@@ -9,7 +9,7 @@ import { eventLoopTurns } from '../support/clock.ts';
 
 const ID = 'c1';
 
-describe('followToEnd', () => {
+describe('waitForOutcome', () => {
   let server: Server;
   let sockets: WebSocketServer;
   /** Answers requests for a ticket. */
@@ -30,7 +30,7 @@ describe('followToEnd', () => {
     server.close();
   });
 
-  /** Follows a record, on fake timers from its beginning on. */
+  /** Watches a record, on fake timers from the start. */
   async function follow() {
     const record = { over: false };
     const begun = Promise.withResolvers<void>();
@@ -54,7 +54,7 @@ describe('followToEnd', () => {
     return { record, read, ended };
   }
 
-  it('reads once with a stream, at the end, however long that takes', async () => {
+  it('with a stream reads the record once, at the end', async () => {
     const { record, read, ended } = await follow();
     await vi.advanceTimersByTimeAsync(3_600_000);
     expect(read).toHaveBeenCalledTimes(0);
@@ -66,7 +66,7 @@ describe('followToEnd', () => {
     expect(read).toHaveBeenCalledTimes(1);
   });
 
-  it('reads at once without a stream, then after 2, 4, 8 and each 15 seconds', async () => {
+  it('without a stream polls at once, then after 2, 4, 8 and every 15 seconds', async () => {
     ticketStatus = 403;
     const { record, read, ended } = await follow();
     for (const [reads, seconds] of [2, 4, 8, 15, 15].entries()) {

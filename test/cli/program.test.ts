@@ -7,7 +7,7 @@ import { type CliProcess, runCliInProcess, startCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { makePostgresDeployment } from '../support/deployment.ts';
 
-/** The command line as a person uses it: processes of their own, against a service that one of them runs. */
+/** The command line as a user runs it: in child processes, against a service that one of them runs. */
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-'));
 const dataDir = join(folder, 'data');
 let env: Record<string, string> = {
@@ -22,11 +22,11 @@ let service: CliProcess;
 const begin = (args: readonly string[], more: Record<string, string> = {}) => startCli(args, { ...env, ...more });
 
 const run = (...args: string[]) => begin(args).ended;
-/** The same in this process, for what a process of its own adds nothing to. */
+/** The same in this process, where a child process would add nothing to the test. */
 const here = (...args: string[]) =>
   runCliInProcess(args, { url: env.TWINKEEP_URL ?? '', token: env.TWINKEEP_TOKEN ?? '' });
 
-/** The answer of a verb with `--json`. */
+/** The response of a command with `--json`. */
 async function json<T>(...args: string[]): Promise<T> {
   const { code, stdout, stderr } = await here(...args, '--json');
   if (code !== 0) throw new Error(`${args.join(' ')}: ${code} ${stderr}`);
@@ -55,7 +55,7 @@ describe('help', () => {
     expect(stdout).not.toContain('\u001b');
   });
 
-  it('is there for every verb', async () => {
+  it('exists for every command', async () => {
     for (const verb of ['devices', 'simulate', 'watch', 'keys', 'members', 'firmware', 'admin']) {
       const { code, stdout } = await here(verb, '--help');
       expect(code).toBe(0);
@@ -66,7 +66,7 @@ describe('help', () => {
 });
 
 describe('token', () => {
-  it('prints a token, alone, that the running service takes', async () => {
+  it('prints only a token that the running service accepts', async () => {
     const { code, stdout, stderr } = await run('token', '--sub', 'somebody', '--ttl', '10m');
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
@@ -74,7 +74,7 @@ describe('token', () => {
     expect(me.user.ext_id).toBe('somebody');
   });
 
-  it('makes the key file when there is none, for its owner alone', async () => {
+  it('creates the key file if it does not exist, readable by its owner only', async () => {
     const fresh = join(folder, 'fresh');
     const { code } = await begin(['token', '--sub', 'a'], { DATA_DIR: fresh }).ended;
     expect(code).toBe(0);
@@ -98,12 +98,12 @@ describe('an exit code', () => {
     expect(stderr).not.toBe('');
   });
 
-  it('is 2 for a setting that cannot be used, with one line that names it', async () => {
+  it('is 2 for an invalid setting, with one line that names it', async () => {
     const { code, stderr } = await begin(['serve'], { PORT: 'http' }).ended;
     expect([code, stderr]).toEqual([2, 'error: PORT must be a whole number from 0 to 65535\n']);
   });
 
-  it('is 2 for a folder that belongs to a running service, which is named', async () => {
+  it('is 2 for a data folder in use by another service, whose process is named', async () => {
     const { code, stderr } = await run('serve');
     expect(code).toBe(2);
     expect(stderr).toContain(String(service.child.pid));
@@ -115,13 +115,13 @@ describe('an exit code', () => {
     expect(stderr).toContain('TWINKEEP_TOKEN');
   });
 
-  it('is 1 for a refusal, which is told on stderr', async () => {
+  it('is 1 for a refusal, which is printed on stderr', async () => {
     const { code, stdout, stderr } = await here('devices', '--token', 'nonsense');
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^401 UNAUTHENTICATED /);
   });
 
-  it('is 3 where nobody answers', async () => {
+  it('is 3 if the service does not answer', async () => {
     const { code, stderr } = await here('devices', '--url', 'http://127.0.0.1:1');
     expect(code).toBe(3);
     expect(stderr).toMatch(/^error: http:\/\/127\.0\.0\.1:1 does not answer/);
@@ -129,7 +129,7 @@ describe('an exit code', () => {
 });
 
 describe('a home on the command line', () => {
-  it('is made, lived in by simulated devices, commanded and watched', async () => {
+  it('is created, filled with simulated devices, commanded and watched', async () => {
     expect((await run('register-tenant', 'My company')).code).toBe(0);
     const home = (await run('homes', 'create', 'My flat', '--timezone', 'Europe/Berlin')).stdout.trim();
     const registered = await json<{ device_id: string; device_secret: string }>(
@@ -151,7 +151,7 @@ describe('a home on the command line', () => {
     const [light = '', lock = ''] = ['smart_light', 'door_lock'].map(
       (type) => devices.find(({ device_type }) => device_type === type)?.id ?? '',
     );
-    // A device is online before it has reported.
+    // A device is online before its first report.
     await eventually(async () => {
       const { device } = await json<{ device: { state: { locked?: boolean } } }>('devices', 'get', lock);
       return device.state.locked === true;
@@ -199,7 +199,7 @@ describe('a home on the command line', () => {
     expect((await json<List>('devices')).count).toBe(0);
   });
 
-  it('is shared by keys and with people', async () => {
+  it('is shared with API keys and with other people', async () => {
     const made = await here(
       'keys',
       'create',
@@ -244,14 +244,14 @@ describe('a home on the command line', () => {
     expect((await here('members', 'remove', members[1]?.id ?? '')).stderr).toMatch(/^409 CONFLICT /);
   });
 
-  it('tells a wrong kind of event as a refusal', async () => {
+  it('reports an unknown event kind as a refusal', async () => {
     const { code, stderr } = await run('watch', '--events', 'weather');
     expect(code).toBe(1);
     expect(stderr).toContain('VALIDATION_FAILED');
   });
 });
 
-it('a served process drains on SIGTERM and ends with 0', async () => {
+it('serve drains on SIGTERM and ends with 0', async () => {
   service.child.kill('SIGTERM');
   const { code, stdout } = await service.ended;
   expect(code).toBe(0);
@@ -264,7 +264,7 @@ it('a served process drains on SIGTERM and ends with 0', async () => {
   ).toBe('service stopped');
 });
 
-it('a process that stands by ends with 0 as well, and calls nothing an error', async () => {
+it('a standby process ends with 0 too, without an error', async () => {
   const deployment = await makePostgresDeployment();
   if (deployment === null) return;
   const { env: shared } = deployment;

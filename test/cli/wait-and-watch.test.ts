@@ -19,7 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
-/** The command line, as the holder of `token`. */
+/** The command line with `token`. */
 const begin = (url: string, token: string, args: readonly string[]) => runCliInProcess(args, { url, token });
 
 /** A light whose commands last until they are released. */
@@ -54,7 +54,7 @@ async function slowLight(owner: Owner): Promise<SlowLight> {
   };
 }
 
-/** Answers of the service so far, by method, route and status. */
+/** Responses of the service so far, by method, route and status. */
 async function answersOf(at: TestService): Promise<Map<string, number>> {
   const text = await (await fetch(`${at.url}/metrics`)).text();
   const lines = text.matchAll(
@@ -102,7 +102,7 @@ describe('--wait and --watch', () => {
     });
   });
 
-  it('confirm --wait and confirmations approve --wait follow the same way', async () => {
+  it('confirm --wait and confirmations approve --wait take the same requests', async () => {
     for (const verb of ['confirm', 'approve']) {
       const asked = await owner.post(`/v1/device/${id()}/command`, { action: 'reboot' });
       const { command_id, dry_run_token } = asked.body;
@@ -116,7 +116,7 @@ describe('--wait and --watch', () => {
     }
   });
 
-  it('ends with 1 where the device reports another state than the command leads to', async () => {
+  it('ends with 1 if the device reports a different state than expected', async () => {
     const waiting = run('command', id(), 'turn_on', '--wait');
     await light.started();
     light.release(false);
@@ -144,7 +144,7 @@ describe('--wait and --watch', () => {
     });
   });
 
-  it('works with a key that may not open the stream, by reading now and then', async () => {
+  it('works with a key that may not open the stream, by polling', async () => {
     const made = await owner.post('/v1/auth/api-keys', { name: 'x', scopes: ['execute:commands', 'read:commands'] });
     const before = await answersOf(at);
     const started = performance.now();
@@ -154,18 +154,21 @@ describe('--wait and --watch', () => {
     expect((await waiting).code).toBe(0);
     const counts = since(before, await answersOf(at));
     expect(counts['POST /ws/ticket 403']).toBe(1);
-    // Two seconds or more are between two reads.
+    // Polls are at least two seconds apart.
     expect(counts['GET /commands/{id} 200']).toBeLessThanOrEqual(1 + (performance.now() - started) / 2_000);
   });
 
-  it('previews a critical action without waiting for anything', async () => {
+  it('previews a critical action without waiting', async () => {
     const { code, stdout, stderr } = await run('command', id(), 'reboot', '--wait');
     expect([code, stdout]).toEqual([1, expect.stringContaining('twinkeep confirm')]);
     expect(stderr).toContain('has to be confirmed');
   });
 });
 
-/** A proxy in front of the service. WebSockets end at it: `upgraded` is called with each. Answers when tickets were asked for. */
+/**
+ * A proxy in front of the service that terminates WebSockets: `upgraded` is called for each. Returns the times of
+ * ticket requests.
+ */
 async function proxyFor(at: TestService, upgraded: (socket: Duplex, accept: () => Promise<WebSocket>) => void) {
   const tickets: number[] = [];
   const sockets = new WebSocketServer({ noServer: true });
@@ -200,7 +203,7 @@ describe('--wait through a proxy', () => {
     await at?.stop();
   });
 
-  it('that takes no WebSockets tells the outcome by reading now and then', async () => {
+  it('that refuses WebSockets: prints the outcome by polling', async () => {
     const proxy = await proxyFor(at, (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     try {
       const waiting = begin(proxy.url, owner.token, ['command', light.device.deviceId, 'turn_on', '--wait']);
@@ -215,7 +218,7 @@ describe('--wait through a proxy', () => {
     }
   });
 
-  it('that ends each WebSocket at once opens the next ones later and later', async () => {
+  it('that closes each WebSocket at once: reopens the stream with growing delays', async () => {
     const proxy = await proxyFor(at, async (_, accept) => {
       const socket = await accept();
       socket.once('message', () => socket.send('pong', () => socket.close(1001)));
@@ -238,14 +241,14 @@ describe('--wait through a proxy', () => {
   });
 });
 
-describe('--wait of a tenant whose rate is spent', () => {
+describe('--wait of a tenant above its rate limit', () => {
   let at: TestService;
   beforeAll(async () => {
     at = await startService({ RATE_LIMITS: 'free=30' });
   });
   afterAll(() => at?.stop());
 
-  it('waits as Retry-After says, and tells the outcome', async () => {
+  it('waits as Retry-After requires and prints the outcome', async () => {
     const owner = await at.owner();
     const light = await slowLight(owner);
     const waiting = begin(at.url, owner.token, [
@@ -282,7 +285,7 @@ describe('--wait across a restart of the service', () => {
   });
   afterAll(() => deployment?.remove());
 
-  it('opens the stream again and tells the outcome', async () => {
+  it('reopens the stream and prints the outcome', async () => {
     const owner = await before.owner();
     const light = await slowLight(owner);
     const mqttPort = new URL(before.service.mqttUrl() ?? '').port;

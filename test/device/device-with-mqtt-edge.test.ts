@@ -1,4 +1,4 @@
-// The device library against the service's own MQTT edge, with a model of the house behind it.
+// The device library against the service's MQTT edge and a model of the rest of the service.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -76,36 +76,39 @@ function command(action: string, of = row): string {
 }
 
 describe('at the edge of the service, a device', () => {
-  it.each(['hmac-sha256', 'ed25519'] as const)('signs in, reports, obeys and acknowledges with %s', async (alg) => {
-    const own = house.addDevice(undefined, alg);
-    const device = await startOnline(
-      {
-        state: { brightness: 0 },
-        commands: {
-          set_brightness: ({ level }, { progress }) => {
-            progress(50);
-            return { result: 'ok', state: { brightness: level ?? null } };
+  it.each(['hmac-sha256', 'ed25519'] as const)(
+    'signs in, reports, runs commands and acknowledges them with %s',
+    async (alg) => {
+      const own = house.addDevice(undefined, alg);
+      const device = await startOnline(
+        {
+          state: { brightness: 0 },
+          commands: {
+            set_brightness: ({ level }, { progress }) => {
+              progress(50);
+              return { result: 'ok', state: { brightness: level ?? null } };
+            },
           },
         },
-      },
-      own,
-    );
-    expect(await device.report({ on: true })).toBe(true);
-    expect(reported().map(({ state, full }) => ({ state, full }))).toEqual([
-      { state: { brightness: 0 }, full: true },
-      { state: { on: true }, full: false },
-    ]);
-    const id = command('set_brightness', own);
-    await until(() => expect(acks()).toHaveLength(3));
-    expect(acks()).toMatchObject([
-      { commandId: id, known: true, ack: { status: 'accepted' } },
-      { commandId: id, known: true, ack: { status: 'in_progress', progress: 50 } },
-      { commandId: id, known: true, ack: { status: 'succeeded', result: 'ok' }, state: { brightness: 40 } },
-    ]);
-    expect(house.refusals).toBe(0);
-  });
+        own,
+      );
+      expect(await device.report({ on: true })).toBe(true);
+      expect(reported().map(({ state, full }) => ({ state, full }))).toEqual([
+        { state: { brightness: 0 }, full: true },
+        { state: { on: true }, full: false },
+      ]);
+      const id = command('set_brightness', own);
+      await until(() => expect(acks()).toHaveLength(3));
+      expect(acks()).toMatchObject([
+        { commandId: id, known: true, ack: { status: 'accepted' } },
+        { commandId: id, known: true, ack: { status: 'in_progress', progress: 50 } },
+        { commandId: id, known: true, ack: { status: 'succeeded', result: 'ok' }, state: { brightness: 40 } },
+      ]);
+      expect(house.refusals).toBe(0);
+    },
+  );
 
-  it('sends again what was not committed, and it is taken once', async () => {
+  it('resends a message that was not committed, which is then accepted once', async () => {
     const device = await startOnline();
     let failures = 3;
     house.commit = async ({ event }) => {
@@ -119,7 +122,7 @@ describe('at the edge of the service, a device', () => {
     expect(house.counted['sign-in device']).toBeGreaterThan(1);
   });
 
-  it('is told what was refused', async () => {
+  it('is notified of a refused message', async () => {
     const device = await startOnline({ commands: { turn_on: () => undefined } });
     const refused = once(device, 'refused');
     const id = command('turn_on');
@@ -127,7 +130,7 @@ describe('at the edge of the service, a device', () => {
     expect(await refused).toMatchObject([{ code: 'UNKNOWN_COMMAND' }]);
   });
 
-  it('finds its number again after it lost its counter', async () => {
+  it('recovers its sequence number after losing its counter', async () => {
     const first = await startOnline();
     for (let n = 0; n < 5; n++) await first.report({ n });
     await first.close();
@@ -137,7 +140,7 @@ describe('at the edge of the service, a device', () => {
     expect(house.refusals).toBe(0);
   });
 
-  it('goes on after a rotation, in grace with the old key and for good with the new', async () => {
+  it('continues after a rotation: with the old key during the grace period, with the new key after it', async () => {
     const device = await startOnline();
     const rotated = house.rotate(row.deviceId, house.now + 86_400_000);
     device.reconnect('still the old key');
@@ -149,7 +152,7 @@ describe('at the edge of the service, a device', () => {
     expect(house.refusals).toBe(0);
   });
 
-  it('is cut off when it is revoked, and learns no more than that it may not', async () => {
+  it('is disconnected when it is revoked, without being told why', async () => {
     const device = await startOnline();
     const reasons: string[] = [];
     device.on('offline', (reason) => reasons.push(reason));
@@ -159,7 +162,7 @@ describe('at the edge of the service, a device', () => {
     expect(device.online).toBe(false);
   });
 
-  it('survives that another process takes its session, and takes it back', async () => {
+  it('reconnects after another process took over its session', async () => {
     const first = await startOnline();
     const offline = once(first, 'offline');
     const second = await startOnline();
@@ -173,7 +176,7 @@ describe('at the edge of the service, a device', () => {
 describe('over other transports', () => {
   const file = (name: string) => readFileSync(new URL(`../support/tls/${name}`, import.meta.url));
 
-  it('it speaks TLS, and only to a service whose certificate it trusts', async () => {
+  it('it uses TLS, and only with a trusted certificate', async () => {
     const tls = { port: 0, cert: file('localhost.crt'), key: file('localhost.key') };
     const deviceRate = { perSecond: 1_000, burst: 1_000 };
     const secure = await house.open({ settings: { host: '127.0.0.1', port: 0, tls, maxConnections: 10, deviceRate } });
@@ -190,7 +193,7 @@ describe('over other transports', () => {
     }
   });
 
-  it('it speaks MQTT over WebSocket', async () => {
+  it('it uses MQTT over WebSocket', async () => {
     const http = createServer().on('upgrade', (request, socket, head) => edge.upgrade(request, socket, head));
     http.listen(0, '127.0.0.1');
     await once(http, 'listening');

@@ -36,7 +36,7 @@ const sequencesOf = (channel: string) =>
   cloud.heard.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
 
 describe('signing in', () => {
-  it('subscribes, says hello and is online with the answer', async () => {
+  it('subscribes, sends hello, and is online after the answer', async () => {
     const device = await start({ firmware: '1.4.2', deviceType: 'smart_light', manifestVersion: 3 });
     const [session] = await once(device, 'online');
     expect(session).toEqual({ clientId: cloud.sessions[0], lastSequence: 0 });
@@ -63,7 +63,7 @@ describe('signing in', () => {
     expect(cloud.refusedSignIns).toBe(0);
   });
 
-  it('goes on trying while the service is away', async () => {
+  it('retries while the service is unavailable', async () => {
     await cloud.stop();
     const device = await start();
     const [reason] = await once(device, 'offline');
@@ -73,7 +73,7 @@ describe('signing in', () => {
     await until(() => expect(device.online).toBe(true));
   });
 
-  it('waits a random part of a span that doubles up to its bound', async () => {
+  it('waits a random part of a delay that doubles up to its limit', async () => {
     await cloud.stop();
     const waits: number[] = [];
     const device = await start({ backoff: { minMs: 4, maxMs: 20, random: () => 0.5 } });
@@ -83,7 +83,7 @@ describe('signing in', () => {
     await cloud.listen();
   });
 
-  it('tells why when the key is wrong, and signs in with the right one', async () => {
+  it('reports the reason when the key is wrong, and signs in with the right one', async () => {
     const device = await start({ secret: newDeviceSecret() });
     const [reason] = await once(device, 'offline');
     expect(reason).toContain('Not authorized');
@@ -91,7 +91,7 @@ describe('signing in', () => {
     await until(() => expect(device.online).toBe(true));
   });
 
-  it('signs in anew with a rotated key', async () => {
+  it('signs in again with a rotated key', async () => {
     const device = await startOnline();
     cloud.secret = newDeviceSecret();
     cloud.keyVersion = 2;
@@ -102,7 +102,7 @@ describe('signing in', () => {
     expect(cloud.refused).toEqual([]);
   });
 
-  it('comes back when its cmd subscription is refused', async () => {
+  it('reconnects when its cmd subscription is refused', async () => {
     cloud.grantsSubscription = false;
     const device = await start();
     const [reason] = await once(device, 'offline');
@@ -111,7 +111,7 @@ describe('signing in', () => {
     await until(() => expect(device.online).toBe(true));
   });
 
-  it('sends nothing but hello until it was greeted', async () => {
+  it('sends only hello until it was answered', async () => {
     cloud.answersHello = false;
     const device = await start({ state: { on: true } });
     await until(() => expect(cloud.payloads('hello')).toHaveLength(1));
@@ -124,7 +124,7 @@ describe('signing in', () => {
     expect(cloud.payloads('state')).toEqual([{ state: { on: true }, full: true }, { state: { on: false } }]);
   });
 
-  it('comes back when nobody answers, whether it is the connection or the hello', async () => {
+  it('reconnects when the connection or hello is not answered', async () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const mqttUrl = `mqtt://127.0.0.1:${(silent.address() as AddressInfo).port}`;
@@ -142,7 +142,7 @@ describe('signing in', () => {
     await until(() => expect(device.online).toBe(true));
   });
 
-  it('can be asked to sign in anew', async () => {
+  it('signs in again on reconnect()', async () => {
     const device = await startOnline();
     device.reconnect('another network');
     expect(device.online).toBe(false);
@@ -151,7 +151,7 @@ describe('signing in', () => {
     expect(device.deviceId).toBe(cloud.deviceId);
   });
 
-  it("follows the service's clock", async () => {
+  it("uses the service's clock", async () => {
     const skew = 250_000;
     cloud.serverTime = () => Date.now() + skew;
     const device = await startOnline();
@@ -163,21 +163,21 @@ describe('signing in', () => {
 });
 
 describe('reporting', () => {
-  it('numbers its messages from the first number on, each once', async () => {
+  it('numbers its messages from the initial sequence, each once', async () => {
     const device = await startOnline({ initialSequence: 7 });
     expect(await Promise.all([1, 2, 3].map((n) => device.report({ n })))).toEqual([true, true, true]);
     expect(sequencesOf('state')).toEqual([7, 8, 9]);
     expect(cloud.payloads('state')).toEqual([{ state: { n: 1 } }, { state: { n: 2 } }, { state: { n: 3 } }]);
   });
 
-  it('goes on after the highest number the service has accepted', async () => {
+  it('continues after the highest number the service has accepted', async () => {
     cloud.lastSequence = 500;
     const device = await startOnline();
     await device.report({ on: true });
     expect(sequencesOf('state')).toEqual([501]);
   });
 
-  it('keeps the state that its reports add up to', async () => {
+  it('keeps the merged state of its reports', async () => {
     const device = await startOnline({ state: { on: false, color: { hue: 1, saturation: 2 } } });
     const states: unknown[] = [];
     device.on('state', (state) => states.push(state));
@@ -190,7 +190,7 @@ describe('reporting', () => {
     expect(cloud.payloads('state').at(-1)).toEqual({ state: { on: false }, full: true });
   });
 
-  it('leaves what was reported to its caller, who may go on with the same object', async () => {
+  it('does not change the reported object, which its caller may keep using', async () => {
     const device = await startOnline();
     const states: unknown[] = [];
     device.on('state', (state) => states.push(structuredClone(state)));
@@ -209,7 +209,7 @@ describe('reporting', () => {
     expect(states).toHaveLength(2);
   });
 
-  it('sends what was reported, whatever its caller makes of the object until then', async () => {
+  it('sends what was reported, even if its caller changes the object before that', async () => {
     await cloud.stop();
     const initial = { color: { hue: 0 } };
     const device = await start({ state: initial });
@@ -225,7 +225,7 @@ describe('reporting', () => {
     expect(device.state).toEqual({ color: { hue: 2 } });
   });
 
-  it('refuses a state that the service would not take', async () => {
+  it('rejects a state that the service would refuse', async () => {
     const device = await startOnline();
     expect(() => device.report({ text: 'x'.repeat(33_000) })).toThrow(RangeError);
     expect(device.state).toEqual({});
@@ -236,7 +236,7 @@ describe('reporting', () => {
     ['no number', { celsius: Number.NaN }],
     ['half a character', { text: 'a\ud83d' }],
     ['more than a packet may hold, though it changes nothing', { ['x'.repeat(70_000)]: null }],
-  ])('refuses what no message could carry, and goes on: %s', async (_what, patch) => {
+  ])('rejects a report that does not fit in a message, and continues: %s', async (_what, patch) => {
     const device = await startOnline();
     for (const report of [() => device.report(patch), () => device.reportWhole({ patch })]) {
       expect(report).toThrow(RangeError);
@@ -249,7 +249,7 @@ describe('reporting', () => {
     expect(cloud.payloads('state')).toEqual([{ state: { on: true } }, { state: { on: false } }]);
   });
 
-  it('sends what was not acknowledged again, with the same number and id, signed for the new session', async () => {
+  it('resends unacknowledged messages with the same number and id, signed for the new session', async () => {
     cloud.acknowledges = false;
     const device = await startOnline();
     const reported = [device.report({ n: 1 }), device.report({ n: 2 })];
@@ -271,7 +271,7 @@ describe('reporting', () => {
     expect(sequencesOf('state').at(-1)).toBe(3);
   });
 
-  it('keeps what is reported while offline, in order', async () => {
+  it('queues reports in order while offline', async () => {
     await cloud.stop();
     const device = await start();
     const reported = [1, 2, 3].map((n) => device.report({ n }));
@@ -281,7 +281,7 @@ describe('reporting', () => {
     expect(cloud.payloads('state')).toEqual([1, 2, 3].map((n) => ({ state: { n } })));
   });
 
-  it('has at most 16 messages in the air', async () => {
+  it('has at most 16 messages in flight', async () => {
     cloud.acknowledges = false;
     const device = await startOnline();
     for (let n = 0; n < 40; n++) void device.report({ n });
@@ -295,7 +295,7 @@ describe('reporting', () => {
     expect(cloud.lastSequence).toBe(41);
   });
 
-  it('joins the reports that do not fit into one of the whole state', async () => {
+  it('merges the reports that do not fit in the queue into one of the full state', async () => {
     await cloud.stop();
     const device = await start({ queueLimit: 32 });
     const reported = Array.from({ length: 100 }, (_, n) => device.report({ [`p${n}`]: n }));
@@ -309,14 +309,14 @@ describe('reporting', () => {
     expect(Object.keys(twin)).toHaveLength(100);
   });
 
-  it('tells what the service refused', async () => {
+  it('emits refusals of the service', async () => {
     const device = await startOnline();
     const refused = once(device, 'refused');
     cloud.say('error', { code: 'STATE_TOO_LARGE', message_id: 'm' });
     expect(await refused).toEqual([{ code: 'STATE_TOO_LARGE', message_id: 'm' }]);
   });
 
-  it('sends a heartbeat as often as the service asks, unacknowledged, under a number of its own', async () => {
+  it('sends heartbeats at the interval the service sets, with QoS 0 and their own sequence numbers', async () => {
     cloud.heartbeatS = 0.03;
     const device = await startOnline({ heartbeat: () => ({ battery: 87, rssi: -61 }) });
     await until(() => expect(cloud.payloads('heartbeat').length).toBeGreaterThanOrEqual(2));
@@ -325,7 +325,7 @@ describe('reporting', () => {
     expect(device.waiting).toBe(0);
   });
 
-  it('sends a heartbeat without what cannot be said in one, and tells why', async () => {
+  it('sends a heartbeat without fields that cannot be encoded, and emits a fault', async () => {
     cloud.heartbeatS = 0.03;
     const faults: unknown[] = [];
     let beats = 0;
@@ -354,7 +354,7 @@ describe('messages on cmd', () => {
     return reasons;
   };
 
-  it('are ignored when they are not from the service, not for this session, too old or not JSON', async () => {
+  it('are ignored if they are not from the service, not for this session, too old or not JSON', async () => {
     const ran: string[] = [];
     const device = await startOnline({ commands: { turn_on: (_, { commandId }) => void ran.push(commandId) } });
     const reasons = suspects(device);
@@ -382,7 +382,7 @@ describe('messages on cmd', () => {
     ]);
   });
 
-  it('count their numbers from 1 in every session', async () => {
+  it('are numbered from 1 in every session', async () => {
     const ran: string[] = [];
     const device = await startOnline({ commands: { turn_on: (_, { commandId }) => void ran.push(commandId) } });
     const reasons = suspects(device);
@@ -396,7 +396,7 @@ describe('messages on cmd', () => {
     expect(reasons).toEqual([]);
   });
 
-  it('are checked with the public keys of the cloud by an Ed25519 device', async () => {
+  it('are verified with the public keys of the service by an Ed25519 device', async () => {
     const other = await SmallCloud.start('ed25519');
     try {
       const device = await start({ ...other.registration(), commands: { turn_on: () => ({ state: { on: true } }) } });
@@ -417,7 +417,7 @@ describe('messages on cmd', () => {
 });
 
 describe('commands', () => {
-  it('are accepted, told of on the way, and answered with result and state', async () => {
+  it('are accepted, report progress, and are answered with result and state', async () => {
     const device = await startOnline({
       state: { brightness: 0 },
       commands: {
@@ -438,7 +438,7 @@ describe('commands', () => {
     expect(device.state).toEqual({ brightness: 40 });
   });
 
-  it('fail with the words of what the handler throws, and when nobody knows them', async () => {
+  it('fail with the message of the error that the handler throws, or if the action is unknown', async () => {
     await startOnline({
       commands: {
         jam: () => {
@@ -465,7 +465,7 @@ describe('commands', () => {
     await until(() => expect(cloud.acks(known).at(-1)?.status).toBe('succeeded'));
   });
 
-  it('fail where their outcome is more than a message can carry, or cannot be written in one', async () => {
+  it('fail if their outcome does not fit in a message or cannot be encoded', async () => {
     const device = await startOnline({
       commands: {
         dump: () => ({ result: 'x'.repeat(70_000) }),
@@ -490,7 +490,7 @@ describe('commands', () => {
     expect(await device.report({ on: true })).toBe(true);
   });
 
-  it('are not started after they expired', async () => {
+  it('are not started after they have expired', async () => {
     let ran = 0;
     await startOnline({ commands: { turn_on: () => void ran++ } });
     const id = cloud.command('turn_on', {}, { expires_at: Date.now() - 1_000 });
@@ -510,7 +510,7 @@ describe('commands', () => {
     expect(ran).toBe(1);
   });
 
-  it('that still run answer a repeat with how far they are', async () => {
+  it('that are still running answer a repeat with their progress', async () => {
     let finish = () => {};
     await startOnline({
       commands: {
@@ -532,7 +532,7 @@ describe('commands', () => {
     await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('succeeded'));
   });
 
-  it('are remembered for the last 32', async () => {
+  it('are remembered up to the last 32', async () => {
     let ran = 0;
     await startOnline({ commands: { count: () => ({ result: ++ran }) } });
     const ids = Array.from({ length: 33 }, () => cloud.command('count'));
@@ -544,7 +544,7 @@ describe('commands', () => {
     await until(() => expect(ran).toBe(34));
   });
 
-  it('are acknowledged after a lost connection too', async () => {
+  it('are acknowledged even after a lost connection', async () => {
     cloud.acknowledges = false;
     let finish = () => {};
     const running = new Promise<undefined>((resolve) => {
@@ -565,7 +565,7 @@ describe('commands', () => {
 });
 
 describe('the memory of a device', () => {
-  it('carries state, numbers, commands and unacknowledged messages into the next run', async () => {
+  it('restores state, numbers, commands and unacknowledged messages in the next run', async () => {
     const store = memoryStore();
     const commands = { count: () => ({ result: 1, state: { counted: true } }) };
     const first = await startOnline({ store, commands });
@@ -591,7 +591,7 @@ describe('the memory of a device', () => {
     expect(cloud.refused).toEqual([]);
   });
 
-  it('answers for a command that a restart broke off', async () => {
+  it('answers for a command that a restart interrupted', async () => {
     const store = memoryStore();
     let aborted = false;
     const commands = {
@@ -626,7 +626,7 @@ describe('the memory of a device', () => {
     await until(() => expect(seen).toMatchObject({ commands: [{ commandId: id, status: 'accepted' }] }));
   });
 
-  it('that cannot be stored is told of, and the device goes on', async () => {
+  it('that cannot be stored emits a fault, and the device continues', async () => {
     const store = { load: async () => null, save: () => Promise.reject(new Error('disk full')) };
     const device = await start({ store });
     const faults: unknown[] = [];
@@ -637,7 +637,7 @@ describe('the memory of a device', () => {
 });
 
 describe('closing', () => {
-  it('sends what waits, says goodbye, and answers who comes later', async () => {
+  it('sends queued messages, disconnects, and resolves later reports', async () => {
     const device = await startOnline();
     const reported = device.report({ on: true });
     const closed = once(device, 'closed');
@@ -651,7 +651,7 @@ describe('closing', () => {
     expect(cloud.sessions).toHaveLength(1);
   });
 
-  it('does not wait for what cannot be sent', async () => {
+  it('does not wait for messages that cannot be sent', async () => {
     await cloud.stop();
     const device = await start();
     const reported = device.report({ on: true });
@@ -660,7 +660,7 @@ describe('closing', () => {
     await cloud.listen();
   });
 
-  it('starts no command any more', async () => {
+  it('starts no further command', async () => {
     cloud.acknowledges = false;
     let ran = 0;
     const device = await startOnline({ commands: { turn_on: () => void ran++ } });

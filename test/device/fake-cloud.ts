@@ -1,4 +1,4 @@
-// As much of the service as a device needs to talk to: a bare broker that knows one device and remembers what it heard.
+// The part of the service that a device talks to: a minimal broker that knows one device and records its messages.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -37,13 +37,13 @@ export class SmallCloud {
   #client: Client | null = null;
   #cloudSequence = 0;
 
-  /** What came and was right, in order. */
+  /** Valid messages received, in order. */
   readonly heard: Heard[] = [];
   /** Client identifiers that signed in. */
   readonly sessions: string[] = [];
-  /** Sign-ins that were refused. */
+  /** Refused sign-ins. */
   refusedSignIns = 0;
-  /** Codes of what was wrong. */
+  /** Codes of invalid messages. */
   readonly refused: string[] = [];
   lastSequence = 0;
   heartbeatS = 60;
@@ -105,7 +105,7 @@ export class SmallCloud {
     this.port = (this.#server.address() as AddressInfo).port;
   }
 
-  /** What a registration would have told the device. */
+  /** The fields of a registration response. */
   registration() {
     return {
       mqttUrl: `mqtt://127.0.0.1:${this.port}`,
@@ -128,7 +128,7 @@ export class SmallCloud {
     };
   }
 
-  /** Sends on `cmd`, in the present session. Answers the message's id. */
+  /** Sends on `cmd` in the current session. Returns the message id. */
   say(type: CloudMessageType, payload: JsonObject, change: Partial<Parameters<typeof composeMessage>[0]> = {}): string {
     if (this.#client === null) throw new Error('no session');
     const messageId = change.messageId ?? randomUUID();
@@ -174,12 +174,12 @@ export class SmallCloud {
     return commandId === undefined ? all : all.filter((ack) => ack.command_id === commandId);
   }
 
-  /** Cuts every connection; new ones are welcome. */
+  /** Closes every connection; new ones are accepted. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Goes away altogether, until `listen`. */
+  /** Stops listening until `listen`. */
   async stop(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.cut();

@@ -19,7 +19,7 @@ function outboxOf(limit = 32, waiting: WaitingMessage[] = [], nextSequence = 1) 
 const payloads = (outbox: Outbox) => outbox.waiting().map(({ payload }) => payload);
 
 describe('an outbox', () => {
-  it('gives numbers in the order of sending, once', () => {
+  it('numbers messages once, in the order of sending', () => {
     const { outbox } = outboxOf(32, [], 5);
     void outbox.add('state', { n: 1 });
     void outbox.add('cmd_ack', { n: 2 });
@@ -33,7 +33,7 @@ describe('an outbox', () => {
     expect(outbox.nextSequence).toBe(7);
   });
 
-  it('never goes back to a number below its own when the service knows less', () => {
+  it('never goes back to a lower number when the service reports one', () => {
     const { outbox } = outboxOf(32, [], 5);
     outbox.advanceSequence(3);
     expect(outbox.takeSequence()).toBe(5);
@@ -41,7 +41,7 @@ describe('an outbox', () => {
     expect(outbox.takeSequence()).toBe(10);
   });
 
-  it('lets what is acknowledged make way, whatever the order', async () => {
+  it('removes acknowledged messages in any order', async () => {
     const { outbox } = outboxOf();
     const answers = [outbox.add('state', { n: 1 }), outbox.add('state', { n: 2 })];
     const [first, second] = outbox.takeSendable();
@@ -54,7 +54,7 @@ describe('an outbox', () => {
     expect(await Promise.all(answers)).toEqual([true, true]);
   });
 
-  it('takes up what a former run left, numbers and ids included', () => {
+  it('restores the messages of a former run with their numbers and ids', () => {
     const left: WaitingMessage[] = [
       { messageId: 'm1', type: 'state', payload: { n: 1 }, sequence: 4 },
       { messageId: 'm2', type: 'cmd_ack', payload: { n: 2 }, sequence: null },
@@ -67,7 +67,7 @@ describe('an outbox', () => {
     ]);
   });
 
-  it('when full joins the unsent reports into one of the whole state, which answers for all of them', async () => {
+  it('when full merges the unsent reports into one of the full state, whose outcome resolves them all', async () => {
     const { outbox, dropped } = outboxOf();
     const answers = Array.from({ length: 31 }, (_, n) => outbox.add('state', { n }));
     const ack = outbox.add('cmd_ack', { ack: true });
@@ -80,7 +80,7 @@ describe('an outbox', () => {
     expect(dropped).toEqual([]);
   });
 
-  it('when full of acknowledgements gives up the oldest that was never sent', async () => {
+  it('when full of acknowledgements drops the oldest unsent one', async () => {
     const { outbox, dropped } = outboxOf();
     const answers = Array.from({ length: 32 }, (_, n) => outbox.add('cmd_ack', { n }));
     outbox.takeSendable();
@@ -92,14 +92,14 @@ describe('an outbox', () => {
     expect(payloads(outbox).at(-1)).toEqual({ state: { whole: 1 }, full: true });
   });
 
-  it('holds at least twice what may be in the air, however small its limit', () => {
+  it('holds at least twice the in-flight limit, however small its own limit', () => {
     const { outbox, dropped } = outboxOf(1);
     for (let n = 0; n < 32; n++) void outbox.add('cmd_ack', { n });
     expect(outbox.size).toBe(32);
     expect(dropped).toEqual([]);
   });
 
-  it('that is abandoned answers everybody and keeps the messages', async () => {
+  it('resolves all waiters when it is closed, and keeps the messages', async () => {
     const { outbox } = outboxOf();
     const before = outbox.add('state', { n: 1 });
     outbox.rejectWaiters();

@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true }));
 
 describe.each(['memory', 'file'])('a %s store', (kind) => {
-  it('gives back what was saved last', async () => {
+  it('returns what was saved last', async () => {
     const store = kind === 'file' ? fileStore(join(folder, 'device.json')) : memoryStore();
     expect(await store.load()).toBeNull();
     await store.save({ ...memory, nextSequence: 6 });
@@ -29,7 +29,7 @@ describe.each(['memory', 'file'])('a %s store', (kind) => {
 });
 
 describe('a file store', () => {
-  it('can be read by its owner alone, and leaves no other file', async () => {
+  it('is readable by its owner only, and leaves no other file', async () => {
     const path = join(folder, 'device.json');
     await fileStore(path).save(memory);
     expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -38,7 +38,7 @@ describe('a file store', () => {
   });
 
   it.each(['', '{', 'null', '[]', '{}', '{"nextSequence":"1"}', '{"nextSequence":1,"state":{},"waiting":[]}'])(
-    'that holds %j is damaged, and is not taken for an empty one',
+    'that contains %j is reported as damaged, not treated as empty',
     async (text) => {
       const path = join(folder, 'device.json');
       await writeFile(path, text);
@@ -46,13 +46,13 @@ describe('a file store', () => {
     },
   );
 
-  it('that cannot be read is not taken for an empty one', async () => {
+  it('that cannot be read is not treated as empty', async () => {
     await expect(fileStore(folder).load()).rejects.toThrow('EISDIR');
   });
 });
 
 describe('a saver', () => {
-  it('joins what changes while it saves into one more save', async () => {
+  it('coalesces changes during a save into one further save', async () => {
     const saved: number[] = [];
     const gates: (() => void)[] = [];
     const store = {
@@ -82,7 +82,7 @@ describe('a saver', () => {
     expect(saved).toEqual([1, 4]);
   });
 
-  it('goes on after a save that failed', async () => {
+  it('continues after a failed save', async () => {
     const faults: unknown[] = [];
     let broken = true;
     const kept = memoryStore();
@@ -99,7 +99,7 @@ describe('a saver', () => {
     expect(await kept.load()).toEqual(memory);
   });
 
-  it('without a store has nothing to wait for', async () => {
+  it('without a store resolves at once', async () => {
     await new Saver(
       undefined,
       () => memory,

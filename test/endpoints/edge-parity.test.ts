@@ -13,7 +13,7 @@ import type { Ask, Row } from './endpoint.ts';
 import { makeWorld, type World } from './endpoint-fixtures.ts';
 import { table } from './endpoint-table.ts';
 
-// The same operation by every edge that has it: the same result, the same refusals, the same words in the audit.
+// Compares an operation across all edges that have it: same result, same refusals, same audit entries.
 
 const edges: readonly Edge[] = [graphql, mcp];
 
@@ -25,7 +25,7 @@ const rows = table.flatMap((row) => {
 });
 
 let house: HttpService;
-/** One for each edge: a token that was presented at /mcp is no person's any more. */
+/** One token per edge: a token that was presented at /mcp is no longer accepted as a person's. */
 const worlds = new Map<Edge, World>();
 let world: World;
 
@@ -46,18 +46,18 @@ async function tokenFor(role: Row['role']): Promise<string | undefined> {
   return role === 'none' ? house.token(v7()) : world.tokens[role];
 }
 
-/** The owner's keys with one scope alone, by edge and scope. */
+/** API keys of the owner with a single scope, by edge and scope. */
 const keys = new Map<string, string>();
 
 const codeIn = (answered: Answered): string | null => ('code' in answered ? answered.code : null);
 
-/** A refusal with what its words have in common. */
+/** The comparable parts of a refusal. */
 function refusalIn(answered: Answered) {
   if (!('code' in answered)) return same(answered);
   return same({ code: answered.code, detail: answered.detail });
 }
 
-/** What the audits of the tenant and of the service have, newest first. */
+/** The audit entries of the tenant and of the platform, newest first. */
 async function audited(): Promise<Record<string, unknown>[]> {
   const [own, platform] = await Promise.all([
     house.call('GET', '/v1/audit?limit=200', { token: world.tokens.owner }),
@@ -66,13 +66,13 @@ async function audited(): Promise<Record<string, unknown>[]> {
   return [...own.body.entries, ...platform.body.entries];
 }
 
-/** Resolves when the attempts that were refused before are written: nobody waits for them, but they are kept in their order. */
+/** Resolves when the refusals so far are written: audit writes of refusals are asynchronous but ordered. */
 async function refusalsAudited(): Promise<void> {
   const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
   await house.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
 }
 
-/** What the operation added to them; a plan's commands come later. */
+/** The audit entries that the operation added; the commands of a plan follow later. */
 async function newlyAudited(action: string, work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
   await refusalsAudited();
   const before = new Set((await audited()).map((entry) => JSON.stringify(entry)));
@@ -91,7 +91,7 @@ describe.each(rows)('%s', (_, row, route) => {
     ...{ house, route, ask, input: inputOf(route, ask) },
     token: ask.token ?? token,
   });
-  /** Of what changes something each edge gets its own; what is read is one and the same. */
+  /** Each edge gets its own subject for a change; a subject that is only read is shared. */
   async function twice(make: () => Ask | Promise<Ask>): Promise<[Ask, Ask]> {
     const first = await make();
     return [first, operation.changes ? await make() : first];
@@ -104,7 +104,7 @@ describe.each(rows)('%s', (_, row, route) => {
       world = worlds.get(edge) as World;
     });
 
-    it('has the same result, and the same words in the audit', async () => {
+    it('has the same result and the same audit entries', async () => {
       const token = await tokenFor(row.role);
       const [one, other] = await twice(() => row.ask(world, token));
       if (!edge.has(await request(other, token))) return;
@@ -125,7 +125,7 @@ describe.each(rows)('%s', (_, row, route) => {
       expect(words(byEdge, edge.via)).toEqual(words(byRest, rest.via));
     });
 
-    it('has the same refusals of who may not', async () => {
+    it('refuses the same roles', async () => {
       const token = await tokenFor(row.role);
       const ask = await row.ask(world, token);
       const { token: _, ...anonymous } = ask;
@@ -139,7 +139,7 @@ describe.each(rows)('%s', (_, row, route) => {
         const asked = { ...(await request(anonymous, caller)), token: caller };
         if (!edge.has(asked)) continue;
         const expected = await rest.call(asked);
-        // Where anybody may, it is no refusal.
+        // There is no refusal where every role is allowed.
         if (codeIn(expected) === null) continue;
         expect([caller, refusalIn(await edge.call(asked))]).toEqual([caller, refusalIn(expected)]);
       }
@@ -159,17 +159,17 @@ describe.each(rows)('%s', (_, row, route) => {
       });
     }
 
-    it.each(Object.entries(row.refusals ?? {}))('is refused with %s alike', async (code, make) => {
+    it.each(Object.entries(row.refusals ?? {}))('refuses %s in the same way', async (code, make) => {
       const [one, other] = await twice(() => make(world));
       const token = row.role === 'platform' ? world.operator : world.tokens.owner;
       const asked = await request(other, token);
       if (!edge.has(asked)) return;
       const expected = await rest.call(await request(one, token));
       const given = await edge.call(asked);
-      // The dry run that nobody asked for is REST's conflict, and an answer elsewhere.
+      // A dry run that the caller did not request is a conflict in REST, and a result elsewhere.
       if (code === 'DRY_RUN_REQUIRED') return void expect(same(given)).toMatchObject(same(expected) as object);
       expect(codeIn(expected)).toBe(code);
-      // What the language has no words for it refuses in its own.
+      // GraphQL refuses input it has no type for with its own errors.
       if (code === 'VALIDATION_FAILED' || codeIn(given) === 'VALIDATION_FAILED') {
         expect(codeIn(given)).toBe('VALIDATION_FAILED');
       } else expect(refusalIn(given)).toEqual(refusalIn(expected));

@@ -4,7 +4,7 @@ import type { Uuid } from '../../src/domain/values.ts';
 import type { HttpService } from '../support/http-service.ts';
 import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
-/** A tenant, and the things that the endpoints of the table need: each call makes a new one. */
+/** A tenant, and factories for the subjects that the endpoints of the table need. */
 export interface World extends TestTenant {
   house: HttpService;
   name: string;
@@ -17,22 +17,22 @@ export interface World extends TestTenant {
   device(type?: string): Promise<Uuid>;
   revoked(): Promise<Uuid>;
   group(deviceIds?: Uuid[]): Promise<string>;
-  /** A critical command that waits for its confirmation. */
+  /** A critical command that awaits confirmation. */
   awaiting(): Promise<{ deviceId: Uuid; commandId: Uuid; token: string }>;
-  /** A key of who has this token, else of the owner; with these scopes, else with all. */
+  /** An API key of the user with this token, by default the owner; with these scopes, by default all. */
   apiKey(token?: string, scopes?: string[]): Promise<{ key: string; prefix: string }>;
-  /** Somebody new in the tenant, and a token of theirs. */
+  /** A new member of the tenant, and their token. */
   newMember(): Promise<{ userId: Uuid; token: string }>;
-  /** An invitation to somebody with a verified address, and a token of theirs. */
+  /** An invitation to a user with a verified address, and their token. */
   invitation(): Promise<{ id: Uuid; token: string }>;
-  /** A firmware draft that has an artifact, or not. */
+  /** A firmware draft with or without an artifact. */
   draft(artifact?: 'with artifact'): Promise<{ id: Uuid; url: string }>;
   memory(): Promise<Uuid>;
-  /** A device that is held back. */
+  /** A quarantined device. */
   quarantined(): Promise<Uuid>;
-  /** A sign-in of a command line whose page is open. */
+  /** A CLI sign-in whose page is open. */
   handshake(): Promise<{ code: string; userCode: string; headers: Record<string, string> }>;
-  /** A tenant that nobody else has to do with. */
+  /** A tenant that no other test uses. */
   tenant(): Promise<Uuid>;
 }
 

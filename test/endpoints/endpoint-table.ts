@@ -10,8 +10,8 @@ import { memoryRows } from './table-memories.ts';
 import { planRows } from './table-plans.ts';
 
 /**
- * The specification's endpoint tables and the contract's own, written down by hand: what is served and what is
- * documented is compared with this.
+ * The endpoint tables of the specification and of the contract, written by hand. The served routes and the
+ * documentation are compared with them.
  */
 export const table: readonly Row[] = [
   ...identityRows,

@@ -1,44 +1,44 @@
 import type { Role } from '../../src/domain/roles.ts';
 import type { World } from './endpoint-fixtures.ts';
 
-/** A request without its root and without a caller. */
+/** A request without its root and its caller. */
 export interface Ask {
   path: string;
   body?: unknown;
   headers?: Record<string, string>;
-  /** Whose request it has to be, where the role alone does not tell. */
+  /** The token to send the request with, where the role alone does not determine it. */
   token?: string;
 }
 
-/** A line of an endpoint table, as the specification or the contract has it. */
+/** One row of an endpoint table of the specification or the contract. */
 export interface Row {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
-  /** The least role; `none` needs no tenant, `open` no authentication, `platform` an operator. */
+  /** The minimum role; `none` needs no tenant, `open` no authentication, `platform` an operator. */
   role: Role | 'open' | 'platform';
   scope: string | null;
-  /** Needed beside `scope`, for what it comes to. */
+  /** Scopes required in addition to `scope`, depending on the request. */
   alsoScope?: string;
   /** The status of success. */
   status: number;
-  /** Stands at the root too, or there alone. */
+  /** Also served at the root, or only there. */
   root?: 'too' | 'only';
-  /** Never for an API key. */
+  /** Refused to API keys. */
   person?: true;
-  /** Goes on under `maintenance_mode` though it changes something; every change that is not marked is refused. */
+  /** Allowed under `maintenance_mode` although it changes something; every change without this mark is refused. */
   goesOn?: true;
-  /** Changes nothing though it is a POST. */
+  /** A POST that changes nothing. */
   reads?: true;
-  /** Answers in a suspended tenant. */
+  /** Allowed in a suspended tenant. */
   suspended?: true;
-  /** What its path names belongs to no tenant. */
+  /** The subject in the path belongs to no tenant. */
   common?: true;
-  /** What ids in the body name, of another tenant: 404, or an entry of a batch. */
+  /** Ids of another tenant in the body: 404, or an entry of a batch. */
   foreign?: 'body' | 'entry';
-  /** Takes bytes, not JSON. */
+  /** Takes bytes instead of JSON. */
   bytes?: true;
-  /** A request that succeeds, on things of its own: it is made anew for every try. `token` is who will send it. */
+  /** A request that succeeds, with new subjects for each attempt. `token` is the token of its sender. */
   ask(world: World, token?: string): Ask | Promise<Ask>;
-  /** What this endpoint may answer beside what all do: a request, and the code of its refusal. */
+  /** Refusals specific to this endpoint: a request, and the code of its refusal. */
   refusals?: Record<string, (world: World) => Ask | Promise<Ask>>;
 }

@@ -41,7 +41,7 @@ afterAll(() => house.close());
 const rootsOf = ({ root }: Row): string[] => (root === 'only' ? [''] : root === 'too' ? [...ROOTS, ''] : ROOTS);
 const firstRoot = (row: Row): string => rootsOf(row)[0] as string;
 
-/** The token of somebody with just this role. */
+/** The token of a user with exactly this role. */
 async function tokenOf(world: World, role: Row['role']): Promise<string | undefined> {
   if (role === 'open') return undefined;
   if (role === 'platform') return world.operator;
@@ -68,7 +68,7 @@ const asRole = async (row: Row, world: World, ask: Ask): Promise<CallOptions> =>
 };
 
 const keys = new Map<string, string>();
-/** The owner's key with these scopes alone. */
+/** An API key of the owner with only these scopes. */
 async function keyWith(...scopes: string[]): Promise<string> {
   const key = keys.get(`${scopes}`) ?? (await mine.apiKey(undefined, scopes)).key;
   keys.set(`${scopes}`, key);
@@ -86,7 +86,7 @@ function assertShape(row: Row, { status, headers, body }: CallResult): void {
 }
 
 describe('the table', () => {
-  it('has every route that is served, and every row is served', () => {
+  it('has every served route, and every row is served', () => {
     const rowNames = table.map(nameOf);
     expect(new Set(rowNames).size).toBe(rowNames.length);
     expect([...served].filter((name) => !rowNames.includes(name))).toEqual([]);
@@ -94,7 +94,7 @@ describe('the table', () => {
   });
 });
 
-/** What a browser or a scraper reads: pages, not operations. */
+/** Pages for browsers and scrapers, which are not operations. */
 const pages: [path: string, roots: string[], type: string][] = [
   ['/auth/cli?code=x&challenge=y', ROOTS, 'application/problem+json'],
   ['/auth/login', ROOTS, 'application/problem+json'],
@@ -110,7 +110,7 @@ const pages: [path: string, roots: string[], type: string][] = [
 ];
 
 describe('the pages', () => {
-  it.each(pages)('%s stands where the contract says, with the standard headers', async (path, roots, type) => {
+  it.each(pages)('%s is served at the path in the contract, with the standard headers', async (path, roots, type) => {
     for (const root of ['', ...ROOTS]) {
       const { status, headers, body } = await house.call('GET', root + path);
       expect(headers.get('x-api-version')).toBe('1');
@@ -121,7 +121,7 @@ describe('the pages', () => {
     }
   });
 
-  it('and the rows are all that is documented', () => {
+  it('and the rows are everything that is documented', () => {
     const documented = Object.entries<object>(document.paths).flatMap(([path, item]) =>
       Object.keys(item)
         .filter((key) => key !== 'servers')
@@ -151,7 +151,7 @@ describe.each(rows)('%s', (_, row) => {
     }
   });
 
-  it('stands nowhere else', async () => {
+  it('is served at no other root', async () => {
     const ask = await row.ask(mine);
     const sent = await asRole(row, mine, ask);
     for (const root of ['', ...ROOTS, '/api', '/v2'].filter((one) => !rootsOf(row).includes(one))) {
@@ -177,7 +177,7 @@ describe.each(rows)('%s', (_, row) => {
     );
     const path = firstRoot(row) + ask.path.replace(/\?.*/, '');
     for (const method of others) {
-      // Another row may stand at what this path happens to be.
+      // Another row can match the same path.
       const received = await house.call(method, path, { token: mine.operator });
       if (received.status !== 405) continue;
       expect(received.headers.get('allow')).toContain(row.method);
@@ -186,7 +186,7 @@ describe.each(rows)('%s', (_, row) => {
   });
 
   if (!isOpen) {
-    it('is refused without a credential, and with one that is none', async () => {
+    it('is refused without a credential, and with an invalid one', async () => {
       const ask = await row.ask(mine);
       for (const token of [undefined, 'junk', 'tk_abcdefgh_0123456789', `${mine.tokens.owner}x`]) {
         const received = await send(row, firstRoot(row), { path: ask.path, body: ask.body }, token ? { token } : {});
@@ -197,7 +197,7 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.role === 'platform') {
-    it('is refused to who is no platform operator, the owner of a tenant included', async () => {
+    it('is refused to everyone but platform operators, including the owner of a tenant', async () => {
       const ask = await row.ask(mine);
       for (const role of ['owner', 'viewer'] as const) {
         refused(await send(row, firstRoot(row), ask, { token: mine.tokens[role] }), 'FORBIDDEN');
@@ -214,7 +214,7 @@ describe.each(rows)('%s', (_, row) => {
       }
     });
 
-    it(`is refused below ${role}, and to who has no tenant`, async () => {
+    it(`is refused below ${role}, and to a user without a tenant`, async () => {
       const ask = await row.ask(mine);
       for (const one of roles.slice(1, roles.indexOf(role)) as Exclude<Role, 'none'>[]) {
         refused(await send(row, firstRoot(row), ask, { token: mine.tokens[one] }), 'FORBIDDEN_ROLE');
@@ -253,7 +253,7 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.path.includes('{') && row.role !== 'platform' && !isOpen && !row.common) {
-    it('says the same of what is another tenant’s as of what is not there', async () => {
+    it('answers the same for subjects of another tenant as for missing ones', async () => {
       const foreign = await row.ask(other);
       const own = await row.ask(mine);
       const sent = { token: mine.tokens.owner, body: own.body, headers: own.headers ?? {} };
@@ -268,7 +268,7 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.foreign !== undefined) {
-    it('finds nothing of another tenant in what its body names', async () => {
+    it('finds no ids of another tenant in its body', async () => {
       const received = await send(row, firstRoot(row), await row.ask(other), { token: mine.tokens.owner });
       if (row.foreign === 'body') refused(received, 'NOT_FOUND');
       else expect(received.body.results).toEqual([expect.objectContaining({ success: false, code: 'NOT_FOUND' })]);
@@ -292,7 +292,7 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.method === 'POST' && changes && !isOpen) {
-    it('carries the same request with the same Idempotency-Key out once', async () => {
+    it('applies a repeated request with the same Idempotency-Key once', async () => {
       const ask = await row.ask(mine, await tokenOf(mine, row.role));
       const sent = await asRole(row, mine, ask);
       const headers = { ...ask.headers, 'idempotency-key': v4() };
@@ -304,7 +304,7 @@ describe.each(rows)('%s', (_, row) => {
     });
   }
 
-  it('takes no member that it does not know', async () => {
+  it('refuses unknown members', async () => {
     const ask = await row.ask(mine);
     const sent = await asRole(row, mine, ask);
     const inQuery = ask.path + (ask.path.includes('?') ? '&' : '?');
@@ -320,7 +320,7 @@ describe.each(rows)('%s', (_, row) => {
   });
 
   if (row.method !== 'GET' && row.method !== 'DELETE' && !row.bytes) {
-    it('takes a body only as JSON, whole and of at most 256 KiB', async () => {
+    it('accepts only a complete JSON body of at most 256 KiB', async () => {
       const ask = await row.ask(mine);
       const sent = await asRole(row, mine, ask);
       const root = firstRoot(row);
@@ -336,7 +336,7 @@ describe.each(rows)('%s', (_, row) => {
     });
   }
 
-  it.each(Object.entries(row.refusals ?? {}))('may answer %s', async (code, make) => {
+  it.each(Object.entries(row.refusals ?? {}))('can answer %s', async (code, make) => {
     const ask = await make(mine);
     const token = ask.token ?? (row.role === 'platform' ? mine.operator : mine.tokens.owner);
     const received = await send(row, firstRoot(row), ask, { token });

@@ -8,7 +8,7 @@ const observed = async (world: World): Promise<string> => {
   return (await world.made('POST', '/cognition/observation', body)).proposal_id as string;
 };
 
-/** A proposal that the sidecar has spoken about. */
+/** A proposal whose reason the sidecar has sent. */
 async function spoken(world: World): Promise<string> {
   const { cognition } = world.house;
   const device_id = await world.device();

@@ -127,7 +127,7 @@ export const identityRows: readonly Row[] = [
     },
   },
   {
-    // Whoever they are, people may leave; that others need an admin is tested below.
+    // Every member may leave; that removing others needs an admin is tested below.
     ...{ method: 'DELETE', path: '/tenant/members/{userId}', role: 'viewer', scope: 'write:tenant', status: 204 },
     person: true,
     ask: async (world) => {

@@ -4,7 +4,7 @@ import { fc } from '../support/properties.ts';
 const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)]);
 const dug = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`) as Json;
 
-/** What no field expects. */
+/** Values that no field expects. */
 export const hostileValue = (ids: readonly string[]): fc.Arbitrary<Json> =>
   fc.oneof(
     fc.constantFrom<Json>(
@@ -45,7 +45,7 @@ const strangeName = fc.constantFrom(
   'Ünï',
 );
 
-/** One change somewhere in a body. */
+/** One change at some place of a body. */
 type Change = (value: Json) => Json;
 
 const put = (object: JsonObject, name: string, value: Json): JsonObject => {
@@ -54,7 +54,7 @@ const put = (object: JsonObject, name: string, value: Json): JsonObject => {
   return changed;
 };
 
-/** Changes a random member, at a random depth. */
+/** Changes a random member at a random depth. */
 export function changes(ids: readonly string[]): fc.Arbitrary<Change> {
   return fc
     .record({
@@ -90,7 +90,7 @@ export function changes(ids: readonly string[]): fc.Arbitrary<Change> {
     });
 }
 
-/** Bodies that are no JSON, or not as it should be. */
+/** Bodies that are not JSON, or malformed. */
 export const brokenBody = (good: string): fc.Arbitrary<Buffer> =>
   fc.oneof(
     fc.constantFrom(
@@ -109,7 +109,7 @@ export const brokenBody = (good: string): fc.Arbitrary<Buffer> =>
     fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
   );
 
-/** What a text in a path becomes. */
+/** Replacements for a text in a path. */
 export const pathText = (ids: readonly string[]): fc.Arbitrary<string> =>
   fc.oneof(
     fc.constantFrom(...ids),
@@ -172,7 +172,7 @@ export const queryText: fc.Arbitrary<string> = fc.oneof(
   fc.string({ maxLength: 12 }).map((text) => encodeURIComponent(text.toWellFormed())),
 );
 
-/** Headers beside those that the request needs; a later one of the same name counts. */
+/** Additional headers; for duplicates the last one counts. */
 export const strangeHeaders: fc.Arbitrary<Record<string, string>> = fc
   .array(
     fc.constantFrom<[string, string]>(

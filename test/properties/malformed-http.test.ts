@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-/** All that comes back on one connection for these bytes; the client's side is closed after them. */
+/** Everything received on one connection for these bytes; the client closes its side after sending. */
 function talk(bytes: Buffer): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.end(bytes));
@@ -142,8 +142,8 @@ const junk: fc.Arbitrary<Buffer> = fc.oneof(
   },
 );
 
-describe(`whatever bytes arrive (seed ${seed})`, () => {
-  it('get HTTP answers, none of them a fault of ours, or nothing', async () => {
+describe(`random bytes (seed ${seed})`, () => {
+  it('get HTTP responses without a server fault, or none', async () => {
     await fc.assert(
       fc.asyncProperty(junk, async (bytes) => {
         const answer = await talk(bytes);

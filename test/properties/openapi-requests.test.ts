@@ -13,7 +13,7 @@ import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import { brokenBody, changes, pathText, queryText, strangeHeaders } from './hostile-values.ts';
 import { type Schema, valuesOf } from './schema-values.ts';
 
-/** Of each property, for each operation. */
+/** Number of runs of each property for each operation. */
 const RUNS = 25;
 
 const rootOf = (row: Row): string => (row.root === 'only' ? '' : '/v1');
@@ -66,14 +66,14 @@ function send({ method, path, headers, body }: Sent): Promise<{ status: number; 
   });
 }
 
-/** What is wrong with the answer to a request of this row; null where nothing is. */
+/** What is wrong with the response to a request of this row; null if it is as documented. */
 async function faultOf(row: Row, sent: Sent): Promise<string | null> {
   const { status, type, text } = await send(sent);
   const said = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;
   if (house.errors.length > 0) return `${said}\nlogged ${JSON.stringify(house.errors.splice(0))}`;
   if (status >= 500) return said;
   const body: unknown = /json/.test(type) && text !== '' ? JSON.parse(text) : text;
-  // A changed path may lead elsewhere, or nowhere.
+  // A changed path can match another route, or none.
   const { instance = '', detail = '' } = (typeof body === 'object' ? body : {}) as Record<string, string>;
   if (status === 404 && detail === 'There is nothing at this path.') return instance === '' ? said : null;
   if (status === 405) return type === 'application/problem+json' ? null : said;
@@ -82,7 +82,7 @@ async function faultOf(row: Row, sent: Sent): Promise<string | null> {
   return fault === null ? null : `${said}\n${fault}`;
 }
 
-/** The row that a path leads to, whatever was put into it. */
+/** The row that matches a path with arbitrary parameters. */
 function rowAt({ method, path }: Sent): Row | null {
   const found = router.find(method, path.replace(/\?.*/s, ''));
   return found !== null && 'entry' in found ? found.entry.row : null;
@@ -106,13 +106,13 @@ function request_(row: Row, ask: Ask, more: Partial<Sent> & { token?: string | u
 const bytesOf = (body: unknown): Buffer | null =>
   body === undefined ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
 
-/** The pattern with each `{…}` filled in. */
+/** The pattern with each `{…}` replaced. */
 const filled = (row: Row, texts: readonly string[]): string => {
   let n = 0;
   return rootOf(row) + row.path.replace(/\{\w+\}/g, () => texts[n++ % texts.length] ?? '');
 };
 
-/** Undoes what a request may have done to the house as a whole. */
+/** Undoes service-wide effects of a request. */
 async function restore(): Promise<void> {
   for (const flag of ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const) {
     if (house.flags.current()[flag]) await house.flags.set(flag, false);
@@ -140,7 +140,7 @@ const idsIn = (value: unknown): string[] =>
 const rows = table.map((row) => [`${row.method} ${row.path}`, row] as const);
 
 describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
-  it('answers whatever fits its description as it says', async () => {
+  it('answers every request that matches its description as documented', async () => {
     const operation = document.paths[row.path][row.method.toLowerCase()];
     const schema = operation.requestBody?.content['application/json']?.schema;
     const ask = await row.ask(mine);
@@ -150,7 +150,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
     const asked = fc.record(Object.fromEntries(query.map((one: Schema) => [one.name, values(one.schema)])), {
       requiredKeys: [],
     });
-    // Parts of what is known to succeed, so that more than the first check is passed.
+    // Parts of a request that is known to succeed, to get past the first checks.
     const known = Object.entries((ask.body ?? {}) as Record<string, Json>);
     const bodies =
       schema === undefined
@@ -173,7 +173,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
     );
   });
 
-  it('answers whatever is wrong as it says, and never with a fault of its own', async () => {
+  it('answers every invalid request as documented, and never with a server fault', async () => {
     const [one, two, foreign] = [await row.ask(mine), await row.ask(mine), await row.ask(other)];
     const ids = [
       ...new Set([...idsIn(foreign), ...idsIn(one), mine.tenantId, mine.userId, other.tenantId, other.name]),
@@ -225,7 +225,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
         { weight: 1, arbitrary: fc.constantFrom(...callers) },
       ),
     });
-    // Who logs out has to sign in again.
+    // Logging out requires a new sign-in.
     const spare = row.path === '/auth/logout' ? await house.token('whoever') : null;
     await holds(
       row,
@@ -240,7 +240,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
   });
 });
 
-it('is as it was: nothing that was sent above has broken it', async () => {
+it('still works: none of the requests above has broken the service', async () => {
   expect(house.errors).toEqual([]);
   expect(({} as Record<string, unknown>).admin).toBeUndefined();
   expect((await house.call('GET', '/health')).status).toBe(200);

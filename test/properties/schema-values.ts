@@ -8,11 +8,11 @@ const anything = fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<Json>;
 
 interface Around {
   components: Schema;
-  /** Of things that are there. */
+  /** Ids of existing subjects. */
   ids: readonly string[];
 }
 
-/** Values that a schema of the description takes, as far as the schema says. */
+/** Values that a schema of the description accepts, as far as the schema specifies them. */
 export function valuesOf(schema: Schema, around: Around, depth = 0): fc.Arbitrary<Json> {
   const inside = (one: Schema) => valuesOf(one, around, depth + 1);
   if (schema === true || schema === undefined || depth > 6) return anything;
@@ -59,7 +59,7 @@ function textsOf(
   try {
     return fc.oneof(fc.stringMatching(new RegExp(pattern)), ...known);
   } catch {
-    // A pattern that cannot be turned around.
+    // A pattern that cannot be generated from.
     return fc.oneof(plain, ...known);
   }
 }

@@ -37,7 +37,7 @@ it('actors lists them, shows one with its journal, and prints JSON for programs'
   expect(actors).toMatchObject([{ id: lamp, mailbox: 0 }]);
 });
 
-it('actors refuses what the service refuses, with its code', async () => {
+it('actors reports refusals of the service with their codes', async () => {
   expect(await run('actors', '--state', 'nowhere')).toMatchObject({ code: 1, stdout: '' });
   const user = await runAs(mine.tokens.user, 'actors');
   expect([user.code, user.stderr]).toEqual([1, expect.stringContaining('FORBIDDEN_ROLE')]);
@@ -51,7 +51,7 @@ it('actors release ends a quarantine', async () => {
   expect((await run('actors', 'release', 'device', lamp)).stderr).toContain('ILLEGAL_TRANSITION');
 });
 
-it('actors of another tenant are a platform operator’s, who names it', async () => {
+it('a platform operator lists the actors of another tenant by naming it', async () => {
   const operator = await house.token(v7(), { scope: 'platform:admin' });
   const { stdout } = await runAs(operator, 'actors', '--tenant', mine.tenantId, '--json');
   expect(JSON.parse(stdout).actors).toHaveLength(2);
@@ -75,12 +75,12 @@ it('actors --watch prints transitions as they happen', async () => {
   expect([code, heard]).toEqual([0, ['state.reported', 'revoke']]);
 });
 
-it('actors machines lists the machines, and draws one', async () => {
+it('actors machines lists the machines, and prints one with its diagram', async () => {
   expect((await run('actors', 'machines')).stdout).toMatch(/^tenant +1 /m);
   expect((await run('actors', 'machines', 'tenant')).stdout).toContain('```mermaid\nstateDiagram-v2');
 });
 
-it('audit tells who did what', async () => {
+it('audit lists the actions of users', async () => {
   await mine.call('POST', '/homes', { home_name: 'x' }, { token: mine.tokens.viewer });
   await eventually(async () => (await run('audit', '--action', 'createHome')).stdout.includes('FORBIDDEN_ROLE'));
   const { stdout } = await run('audit', '--subject', `device:${lamp}`);

@@ -20,7 +20,7 @@ beforeAll(async () => {
   owner = await at.owner();
   const done = (on: boolean) => () => ({ state: { on } });
   device = await connect(await register(owner), { commands: { turn_on: done(true), turn_off: done(false) } });
-  // It has one idea, and thinks of each thing once.
+  // A planner with one idea, which it proposes once per context.
   const thought = new Set<string>();
   sidecar.notify = ({ type, contextId }) => {
     if (type !== 'opened' || thought.has(contextId)) return;
@@ -42,14 +42,14 @@ async function think(id: string): Promise<void> {
 }
 
 const run = (...args: string[]) => runCliInProcess(args, { url: at.url, token: owner.token });
-/** With `--watch` it looks at signals, which are a process's. */
+/** In a child process: `--watch` subscribes to process signals. */
 const watch = (...args: string[]) =>
   runCli([...args, '--watch'], { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });
 
 const ID = /^[0-9a-f-]{36}\n$/;
 
 describe('twinkeep goal', () => {
-  it('follows the plan that a goal becomes to its end', async () => {
+  it('follows the plan for a goal to its end', async () => {
     const { code, stdout, stderr } = await watch('goal', 'Light, please.', '--home', owner.homeId);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/Light, please\. succeeded \S+\nThere is light\.\n└─ light succeeded turn_on \{\} \S+\n$/);
@@ -60,12 +60,12 @@ describe('twinkeep goal', () => {
     expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
   });
 
-  it('that comes to nothing ends with 1, and says why', async () => {
+  it('without a plan as a result ends with 1 and prints the reason', async () => {
     const { code, stdout } = await watch('goal', 'Be silent.');
     expect([code, stdout]).toEqual([1, expect.stringMatching(/rolled_back \S+\nNO_IDEA: No idea\.\n$/)]);
   });
 
-  it('is for one device or for one home', async () => {
+  it('takes --device or --home, not both', async () => {
     const both = await run('goal', 'Light.', '--device', device.deviceId, '--home', owner.homeId);
     expect([both.code, both.stdout]).toEqual([2, '']);
     expect((await run('goal', 'Light.', '--context', 'A film.')).code).toBe(2);
@@ -77,7 +77,7 @@ describe('twinkeep observe and proposals', () => {
     const { code, stdout } = await run('observe', device.deviceId, 'humidity=81', '--context', 'After a shower');
     expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
     const id = stdout.trim();
-    // It is pending from the start; the sidecar's reason comes last.
+    // The proposal is pending from the start; the sidecar's reason arrives later.
     await eventually(async () => {
       const { proposal } = (await owner.get(`/v1/cognition/proposals/${id}`)).body;
       return proposal.status === 'pending' && proposal.reason === 'There is light.';
@@ -85,7 +85,7 @@ describe('twinkeep observe and proposals', () => {
     return id;
   };
 
-  it('show what an observation led to, and have it run', async () => {
+  it('show the proposal for an observation, and run it when accepted', async () => {
     const id = await observed();
     const shown = await run('proposals', 'show', id);
     expect(shown.stdout).toMatch(
@@ -97,7 +97,7 @@ describe('twinkeep observe and proposals', () => {
     expect((await run('proposals', 'show', id)).stdout).toMatch(/^accepted [\s\S]*\nplan \S+\n$/);
   });
 
-  it('refuse one, which nobody accepts any more', async () => {
+  it('refuse a proposal, which cannot be accepted afterwards', async () => {
     const id = await observed();
     const { code, stdout } = await run('proposals', 'refuse', id, '--reason', 'The window is open.');
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^refused The window is open\. /)]);

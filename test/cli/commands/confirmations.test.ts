@@ -27,10 +27,10 @@ afterAll(() => house.close());
 const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body;
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 
-/** The command line where there is no terminal. */
+/** The command line without a terminal. */
 const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token: mine.tokens.admin });
 
-/** The command line in this process, with somebody at a terminal who types. */
+/** The command line in this process, with simulated terminal input. */
 function atTerminal(...args: string[]) {
   const lines: { out: string[]; said: string[] } = { out: [], said: [] };
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
@@ -49,7 +49,7 @@ function atTerminal(...args: string[]) {
 }
 
 describe('twinkeep confirmations', () => {
-  it('lists what waits and what it would change, and nothing where nothing waits', async () => {
+  it('lists pending commands with their changes, and prints "none" without any', async () => {
     const nothing = await run('confirmations');
     expect(nothing).toEqual({ code: 0, stdout: '', stderr: 'none\n' });
     const { command_id, expires_at } = await unlock();
@@ -62,7 +62,7 @@ describe('twinkeep confirmations', () => {
     expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
   });
 
-  it('approves without asking where it is told to', async () => {
+  it('approves without a prompt with --yes', async () => {
     const { command_id } = await unlock();
     expect(await run('confirmations', 'approve', command_id, '--yes')).toEqual({
       code: 0,
@@ -74,7 +74,7 @@ describe('twinkeep confirmations', () => {
     expect([again.code, again.stderr.slice(0, 22)]).toEqual([1, '409 ILLEGAL_TRANSITION']);
   });
 
-  it('sends nothing where nobody can be asked', async () => {
+  it('sends nothing without a terminal to prompt on', async () => {
     const { command_id } = await unlock();
     const { code, stdout, stderr } = await run('confirmations', 'approve', command_id);
     expect([code, stdout]).toEqual([2, '']);
@@ -82,7 +82,7 @@ describe('twinkeep confirmations', () => {
     expect(await statusOf(command_id)).toMatchObject({ status: 'awaiting_confirmation' });
   });
 
-  it('shows on a terminal what it would do, and sends it for a yes', async () => {
+  it('prints the changes on a terminal and sends the command after yes', async () => {
     const { command_id, expires_at } = await unlock();
     for (const yes of ['y', 'YES']) {
       const { command_id: waiting } = yes === 'y' ? { command_id } : await unlock();
@@ -100,7 +100,7 @@ describe('twinkeep confirmations', () => {
     }
   });
 
-  it('sends nothing for any other word, for Enter, and for the end of the input', async () => {
+  it('sends nothing for other input, for Enter, and for the end of the input', async () => {
     const { command_id } = await unlock();
     for (const word of ['n\n', '\n', 'yellow\n', null]) {
       const { ended, stdin, asked } = atTerminal('confirmations', 'approve', command_id);
@@ -112,7 +112,7 @@ describe('twinkeep confirmations', () => {
     expect(await statusOf(command_id)).toMatchObject({ status: 'awaiting_confirmation' });
   });
 
-  it('shows what a device wrote as text, whatever it holds for a terminal', async () => {
+  it('escapes control characters in text that a device wrote', async () => {
     await mine.connect(lock);
     await mine.report(lock, { locked: '\u001b[2J\u009b2J\u202eeslaf' });
     mine.disconnect(lock);
@@ -124,7 +124,7 @@ describe('twinkeep confirmations', () => {
     await expect(ended).rejects.toThrow();
   });
 
-  it('says why it shows nothing: it is over, or there is no such command', async () => {
+  it('reports why there is nothing to show: the command has ended, or does not exist', async () => {
     const { command_id } = await unlock();
     await mine.call('POST', `/confirmations/${command_id}/refuse`);
     await expect(atTerminal('confirmations', 'approve', command_id).ended).rejects.toThrow(
@@ -153,7 +153,7 @@ describe('twinkeep policy', () => {
     expect(JSON.parse((await run('policy', 'show', '--json')).stdout)).toEqual(JSON.parse(set.stdout));
   });
 
-  it('ends with 2 for what cannot be meant, and with 1 for what the service refuses', async () => {
+  it('ends with 2 for invalid options, and with 1 for a refusal of the service', async () => {
     for (const args of [[], ['--confirm-by', 'anybody'], ['--confirm-ttl', 'long']]) {
       expect((await run('policy', 'set', ...args)).code).toBe(2);
     }

@@ -7,19 +7,19 @@ import { nodeEnv, nodeFlags } from '../../support/node.ts';
 const run = promisify(execFile);
 const commandLine = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
-describe('the demonstration', () => {
+describe('the demo', () => {
   let stdout = '';
   let stderr = '';
 
   beforeAll(async () => {
-    // As if at every look somebody wanted to walk through the door, and somebody else came to a switch on the wall.
+    // Every random draw makes a simulated user open the door or use the wall switch.
     const NODE_OPTIONS = '--import=data:text/javascript,Math.random=()=>0';
     const env = { ...nodeEnv, HOME: process.env.HOME ?? '', NO_COLOR: '1', NODE_OPTIONS };
     const args = [...nodeFlags, commandLine, 'demo', '--exit'];
     ({ stdout, stderr } = await run(process.execPath, args, { env, timeout: 29_000 }));
   });
 
-  it('tells every step of the main job, and of a goal whose plan is rolled back and then succeeds', () => {
+  it('prints every step, including a plan that is rolled back and one that succeeds', () => {
     const lines = stdout.split('\n');
     expect(lines.filter((line) => line.startsWith('✗'))).toEqual([]);
     expect(stderr).toBe('');

@@ -29,7 +29,7 @@ afterAll(async () => {
 const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token });
 
 describe('twinkeep firmware', () => {
-  it('drafts with a file, releases, lists, checks and withdraws', async () => {
+  it('creates a draft with a file, releases, lists, checks and withdraws it', async () => {
     const made = await run('firmware', 'create', 'smart_light', '1.5.0', '--file', file, '--notes', 'Smoother');
     expect(made).toMatchObject({ code: 0, stderr: '' });
     const id = made.stdout.trim();
@@ -54,7 +54,7 @@ describe('twinkeep firmware', () => {
     expect(JSON.parse(uploaded.stdout)).toMatchObject({ status: 'uploaded', release: { status: 'draft' } });
   });
 
-  it('says with exit code 2 what it cannot do, and with 1 what the service refuses', async () => {
+  it('ends with 2 for invalid arguments, and with 1 for a refusal of the service', async () => {
     const large = join(folder, 'large.bin');
     writeFileSync(large, '');
     const upload = () => run('firmware', 'upload', 'x', large);
@@ -69,7 +69,7 @@ describe('twinkeep firmware', () => {
 });
 
 describe('twinkeep admin', () => {
-  it('is refused to who is no operator', async () => {
+  it('is refused to a user who is not an operator', async () => {
     expect(await run('admin', 'tenants')).toMatchObject({ code: 1, stderr: expect.stringContaining('FORBIDDEN') });
   });
 

@@ -28,7 +28,7 @@ const begin = (args: readonly string[], more: Record<string, string> = {}) =>
   startCli(['--url', at.url, ...args], { XDG_CONFIG_HOME: folder, ...more });
 const run = (...args: string[]) => begin(args).ended;
 
-/** What a person does with what `login` prints. */
+/** Approves the sign-in as a user does with the output of `login`. */
 async function approve(said: { stderr: string }, token: string, change?: (browser: Browser) => Promise<unknown>) {
   const [, link = '', typed = ''] = await eventually(() => /(http\S+)[\s\S]*there: (\w{6})/.exec(said.stderr));
   const browser = browserAt(at.url);
@@ -41,7 +41,7 @@ async function approve(said: { stderr: string }, token: string, change?: (browse
 }
 
 describe('twinkeep login', () => {
-  it('keeps a token of who approved it, readable by its owner alone; the other verbs use it; logout ends it', async () => {
+  it('stores the token in a file that only its owner can read; other commands use it; logout revokes it', async () => {
     const { output: said, ended } = begin(['login']);
     expect((await approve(said, await at.token('ada', { email: 'ada@example.com' }))).status).toBe(200);
     const { code, stdout } = await ended;
@@ -61,7 +61,7 @@ describe('twinkeep login', () => {
     expect((await run('whoami')).code).toBe(2);
   });
 
-  it('gives up when the person typed wrong codes until it ended', async () => {
+  it('fails when wrong codes ended the sign-in', async () => {
     const { output: said, ended } = begin(['login', '--json']);
     await approve(said, await at.token('ada'), async (browser) => {
       const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
@@ -76,18 +76,18 @@ describe('twinkeep login', () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  it('shows the characters that the service asks for', () => {
+  it('prints the code that the service expects', () => {
     for (const code of ['', 'x', 'uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk'])
       expect(userCode(code)).toBe(userCodeOf(code));
   });
 
-  it('is 3 where nobody answers', async () => {
+  it('ends with 3 if the service does not answer', async () => {
     const { code } = await begin(['--url', 'http://127.0.0.1:9', 'login']).ended;
     expect(code).toBe(3);
   });
 });
 
-describe('the other verbs', () => {
+describe('the other commands', () => {
   const credential = async (life: number) => ({
     token: await at.token('kept'),
     expires_at: new Date(Date.now() + life).toISOString(),
@@ -98,7 +98,7 @@ describe('the other verbs', () => {
     return code === 0 ? JSON.parse(stdout).user.ext_id : `${code} ${stderr}`;
   };
 
-  it('prefer --token to TWINKEEP_TOKEN to what login kept, in the file that TWINKEEP_CREDENTIALS names', async () => {
+  it('prefer --token to TWINKEEP_TOKEN, and that to the stored token in the file that TWINKEEP_CREDENTIALS names', async () => {
     const elsewhere = join(folder, 'elsewhere.json');
     saveCredential(elsewhere, at.url, await credential(60_000));
     const env = { TWINKEEP_CREDENTIALS: elsewhere };
@@ -108,7 +108,7 @@ describe('the other verbs', () => {
     expect(await whoami({ ...env, TWINKEEP_TOKEN }, '--token', await at.token('given'))).toBe('given');
   });
 
-  it('say to sign in again when it has expired, or was to another service', async () => {
+  it('require a new sign-in when the token has expired or belongs to another service', async () => {
     saveCredential(file, at.url, await credential(-1));
     expect(await whoami()).toMatch(/^2 .*has expired: run twinkeep login/);
     saveCredential(file, at.url, null);
@@ -116,7 +116,7 @@ describe('the other verbs', () => {
     expect(await whoami()).toMatch(/^2 .*run twinkeep login/);
   });
 
-  it('do not use a file that others can read, or that is none of ours', async () => {
+  it('reject a file that other users can read, or that is malformed', async () => {
     saveCredential(file, at.url, await credential(60_000));
     chmodSync(file, 0o640);
     expect(await whoami()).toMatch(/^2 .*can be read by other users/);
@@ -129,12 +129,12 @@ describe('the other verbs', () => {
 });
 
 describe('twinkeep logout', () => {
-  it('says that nobody was signed in', async () => {
+  it('reports that you were not signed in', async () => {
     expect((await run('logout')).stdout).toBe(`You were not signed in to ${at.url}.\n`);
     expect(JSON.parse((await run('logout', '--json')).stdout)).toEqual({ url: at.url, signed_in: false });
   });
 
-  it('forgets the token where the service is away, and says how long it is good', async () => {
+  it('deletes the token while the service is unreachable, and prints until when it remains valid', async () => {
     mkdirSync(dirname(file), { recursive: true });
     const url = 'http://127.0.0.1:9';
     saveCredential(file, url, { token: 'x', expires_at: '2026-01-01T00:00:00.000Z', user: 'me' });
@@ -144,10 +144,10 @@ describe('twinkeep logout', () => {
   });
 });
 
-describe('waiting for the person', () => {
+describe('waiting for the approval', () => {
   afterEach(() => void vi.useRealTimers());
 
-  /** A service that answers by the minutes that went by. */
+  /** A service whose responses depend on the elapsed minutes. */
   function waiting(answer: (minutes: number) => { status: number; body: object }) {
     vi.useFakeTimers();
     const began = Date.now();
@@ -155,7 +155,7 @@ describe('waiting for the person', () => {
     return waitForApproval({ url: '', request: ask } as unknown as Api, 'code', 'verifier');
   }
 
-  it('goes on for ten minutes from the opening of the page, as the page says', async () => {
+  it('continues for ten minutes after the page was opened', async () => {
     const polled = waiting((minutes) => {
       if (minutes < 9) return { status: 404, body: {} };
       return { status: 200, body: minutes < 18 ? { status: 'pending' } : { status: 'approved', access_token: 't' } };
@@ -165,9 +165,9 @@ describe('waiting for the person', () => {
   });
 
   it.each([
-    ['opens', 404],
-    ['types', 200],
-  ])('ends where nobody %s', async (_, status) => {
+    ['open the page', 404],
+    ['enter the code', 200],
+  ])('ends when the user does not %s', async (_, status) => {
     const over = expect(waiting(() => ({ status, body: { status: 'pending' } }))).rejects.toThrow('in time');
     await vi.advanceTimersByTimeAsync(10.1 * 60_000);
     await over;

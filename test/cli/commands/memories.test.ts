@@ -40,7 +40,7 @@ it('memories adds, lists with filters, and deletes', async () => {
   expect(await run()).toEqual({ code: 0, stdout: '', stderr: 'none\n' });
 });
 
-it('memories refuses what the service refuses, and what is no kind', async () => {
+it('memories reports refusals of the service and unknown kinds', async () => {
   const refused = await run('delete', v7());
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('NOT_FOUND')]);
   expect((await run('add', 'routine', ' ')).stderr).toContain('VALIDATION_FAILED');

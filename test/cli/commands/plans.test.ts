@@ -41,7 +41,7 @@ describe('twinkeep plans', () => {
     expect(stdout).toMatch(/Evening succeeded \S+\n└─ a succeeded turn_on \{\} \S+\n {3}└─ b succeeded turn_on/);
   });
 
-  it('ends with 1 where the plan does not succeed, and shows why', async () => {
+  it('ends with 1 if the plan does not succeed, and prints the reason', async () => {
     const { code, stdout, stderr } = await run(
       ['run', '-', '--watch'],
       plan(on('a'), on('b', { depends_on: ['a'], action: 'fly' })),
@@ -51,7 +51,7 @@ describe('twinkeep plans', () => {
     expect(stdout).toContain('a compensated');
   });
 
-  it('says with --dry-run what would come of it', async () => {
+  it('prints a verdict for each step with --dry-run', async () => {
     const { code, stdout } = await run(['run', '-', '--dry-run'], plan(on('a'), on('b', { action: 'reboot' })));
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^a allowed\n( {2}.*\n)*b dry_run_required\n/)]);
   });
@@ -70,7 +70,7 @@ describe('twinkeep plans', () => {
     ]);
   });
 
-  it('goes on in the list where a page ended', async () => {
+  it('continues the list after the previous page', async () => {
     const made: string[] = [];
     for (let n = 0; n < 3; n++) made.unshift((await run(['run', '-'], plan(on('a')))).stdout.trim());
     const first = await run(['list', '--limit', '2']);
@@ -80,7 +80,7 @@ describe('twinkeep plans', () => {
     expect([idsIn(first), idsIn(second)]).toEqual([made.slice(0, 2), made.slice(2)]);
   });
 
-  it('refuses what is no plan', async () => {
+  it('rejects an invalid plan', async () => {
     expect(await run(['run', '/nowhere.json'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('/nowhere.json'),
@@ -92,7 +92,7 @@ describe('twinkeep plans', () => {
   });
 });
 
-it('a graph is drawn as a tree: each step once, below the last that it waits for', () => {
+it('draws a graph as a tree: each step once, below its deepest dependency', () => {
   const step = (id: string, ...depends_on: string[]) => ({ id, depends_on }) as unknown as PlanStep;
   const steps = [step('d', 'a', 'c'), step('a'), step('c', 'b'), step('b', 'a'), step('e')];
   expect(

@@ -26,17 +26,17 @@ const never = [
 ];
 const outside = ['93.184.216.34', '172.32.0.1', '100.128.0.1', '2606:2800:220:1::1', '::ffff:93.184.216.34'];
 
-it.each(outside)('%s may be connected to', (address) => {
+it.each(outside)('%s is allowed', (address) => {
   expect([isAllowedAddress(address, false), isAllowedAddress(address, true)]).toEqual([true, true]);
 });
-it.each(inside)('%s may be connected to under a trusted name', (address) => {
+it.each(inside)('%s is allowed for a trusted name', (address) => {
   expect([isAllowedAddress(address, false), isAllowedAddress(address, true)]).toEqual([false, true]);
 });
-it.each(never)('%s may never be connected to', (address) => {
+it.each(never)('%s is never allowed', (address) => {
   expect([isAllowedAddress(address, false), isAllowedAddress(address, true)]).toEqual([false, false]);
 });
 
-it('a name that leads inside is refused after it is resolved', async () => {
+it('a name that resolves to a private address is refused', async () => {
   const resolve = promisify(guardedLookup(false) as never) as (name: string, options: object) => Promise<unknown>;
   await expect(resolve('localhost', {})).rejects.toThrow('localhost has no allowed address');
   const trusted = promisify(guardedLookup(true) as never) as typeof resolve;
@@ -44,6 +44,6 @@ it('a name that leads inside is refused after it is resolved', async () => {
 });
 
 it.each(['http://127.0.0.1/', 'http://2130706433/', 'http://0x7f.1/', 'http://[::1]/', 'http://[::ffff:127.0.0.1]/'])(
-  '%s is refused without a look-up, however it is written',
+  '%s is refused without a lookup, in every notation',
   (url) => expect(() => checkHost(new URL(url), false)).toThrow('is not an allowed address'),
 );

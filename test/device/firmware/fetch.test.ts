@@ -37,7 +37,7 @@ afterAll(() => {
 
 const whole: RequestListener = (_request, response) => response.end(content);
 
-/** As the service serves it; breaks off after `breakAfter` bytes of an answer. */
+/** Serves the artifact as the service does; breaks the connection after `breakAfter` bytes of a response. */
 const ranged =
   (breakAfter = Number.POSITIVE_INFINITY, etag = ETAG): RequestListener =>
   (request, response) => {
@@ -67,7 +67,7 @@ const status =
   };
 
 describe('firmware', () => {
-  it('is fetched into memory, told as it comes, and verified', async () => {
+  it('is downloaded into memory with progress reports, and verified', async () => {
     answer = ranged();
     const seen: [number, number | null][] = [];
     const fetched = await fetchFirmware(wanted({ progress: (...told) => seen.push(told) }));
@@ -78,7 +78,7 @@ describe('firmware', () => {
     expect(asked[0]).not.toHaveProperty('authorization');
   });
 
-  it('is fetched into a file, which is there only when it is verified', async () => {
+  it('is downloaded into a file, which exists only after verification', async () => {
     answer = ranged();
     const file = join(folder, 'fw.bin');
     expect(await fetchFirmware(wanted({ file, checksum: checksum.toUpperCase() }))).toEqual({
@@ -92,7 +92,7 @@ describe('firmware', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('goes on where the connection broke', async () => {
+  it('resumes a broken download', async () => {
     answer = ranged(100_000);
     const fetched = await fetchFirmware(wanted());
     expect(fetched.content?.equals(content)).toBe(true);
@@ -100,7 +100,7 @@ describe('firmware', () => {
     expect(asked[1]).toMatchObject({ 'if-range': ETAG });
   });
 
-  it('begins anew where it has become another artifact, or has no tag', async () => {
+  it('starts over if the artifact has changed or has no entity tag', async () => {
     let first = true;
     answer = (request, response) => {
       const tag = first ? '"old"' : ETAG;
@@ -124,14 +124,14 @@ describe('firmware', () => {
     expect(asked.map(({ range }) => range)).toEqual([undefined, undefined]);
   });
 
-  it('begins anew where the rest is not there', async () => {
+  it('starts over if the range is not satisfiable', async () => {
     const plan = [ranged(60_000), status(416), ranged()];
     answer = (...exchange) => plan.shift()?.(...exchange);
     expect((await fetchFirmware(wanted())).content?.equals(content)).toBe(true);
     expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=60000-', undefined]);
   });
 
-  it('is asked for again no sooner than the server says, and may be verified alone', async () => {
+  it('is retried only after Retry-After, and can be verified without keeping it', async () => {
     const plan = [status(429, { 'Retry-After': '1' }), whole];
     answer = (...exchange) => plan.shift()?.(...exchange);
     const started = performance.now();
@@ -139,13 +139,13 @@ describe('firmware', () => {
     expect(performance.now() - started).toBeGreaterThan(990);
   });
 
-  it('is not asked for at once where the server wants more patience than a timer has', async () => {
+  it('is not retried at once if Retry-After exceeds the maximum timer delay', async () => {
     answer = status(503, { 'Retry-After': '3000000' });
     await expect(fetchFirmware(wanted({ timeoutMs: 500 }))).rejects.toThrow();
     expect(asked).toHaveLength(1);
   });
 
-  it('is tried again when the server is in trouble, so often and no more', async () => {
+  it('is retried after server errors up to the limit', async () => {
     const plan = [status(503), status(500), whole];
     answer = (...exchange) => plan.shift()?.(...exchange);
     expect((await fetchFirmware(wanted())).bytes).toBe(content.length);
@@ -155,7 +155,7 @@ describe('firmware', () => {
     expect(asked).toHaveLength(3);
   });
 
-  it('is not asked for again when the server says no', async () => {
+  it('is not retried after a client error', async () => {
     for (const code of [400, 403, 404, 410]) {
       asked = [];
       answer = status(code);
@@ -164,7 +164,7 @@ describe('firmware', () => {
     }
   });
 
-  it('holds no more than it may, said beforehand or not', async () => {
+  it('is limited in size, with and without a Content-Length', async () => {
     answer = ranged();
     await expect(fetchFirmware(wanted({ maxBytes: 299_999 }))).rejects.toThrow('larger than 299999 bytes');
     answer = (_, response) => {
@@ -175,7 +175,7 @@ describe('firmware', () => {
     expect((await fetchFirmware(wanted({ maxBytes: 300_000 }))).bytes).toBe(300_000);
   });
 
-  it('is given up when nothing comes, and when all of it takes too long', async () => {
+  it('fails if no data arrives, or if the download takes too long', async () => {
     answer = (_, response) => {
       response.writeHead(200, { 'Content-Length': content.length });
       response.write('x');
@@ -185,7 +185,7 @@ describe('firmware', () => {
     await expect(fetchFirmware(wanted({ signal: AbortSignal.abort() }))).rejects.toThrow(/abort/i);
   });
 
-  it('is not taken with a coding, and not another part than was asked for', async () => {
+  it('refuses a Content-Encoding and a different byte range than requested', async () => {
     answer = (_, response) => response.writeHead(200, { 'Content-Encoding': 'gzip' }).end('x');
     await expect(fetchFirmware(wanted())).rejects.toThrow('has a Content-Encoding');
     const plan = [ranged(60_000), status(206, { 'Content-Range': 'bytes 5-9/10', ETag: ETAG })];
@@ -195,7 +195,7 @@ describe('firmware', () => {
 });
 
 describe('a redirect', () => {
-  it('is followed three times', async () => {
+  it('is followed up to three times', async () => {
     answer = (request, response) => {
       const hop = Number(/\d$/.exec(request.url ?? '')?.[0] ?? 0);
       if (hop === 3) whole(request, response);
@@ -206,7 +206,7 @@ describe('a redirect', () => {
     await expect(fetchFirmware(wanted())).rejects.toThrow('too many redirects');
   });
 
-  it('into the network that the device stands in is not', async () => {
+  it('to a private address is refused', async () => {
     for (const Location of [`http://localhost:1/`, 'http://169.254.169.254/latest', 'http://[::1]:1/']) {
       answer = status(302, { Location });
       await expect(fetchFirmware(wanted())).rejects.toMatchObject({ name: 'AddressRefused' });
@@ -215,7 +215,7 @@ describe('a redirect', () => {
     await expect(fetchFirmware(wanted())).rejects.toThrow('must use http or https');
   });
 
-  it('from HTTPS to HTTP is not', async () => {
+  it('from HTTPS to HTTP is refused', async () => {
     const read = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
     const secure = createTlsServer({ cert: read('localhost.crt'), key: read('localhost.key') }, (request, response) => {
       if (request.url === '/down') response.writeHead(302, { Location: url }).end();
@@ -226,7 +226,9 @@ describe('a redirect', () => {
     const trusting = { trustedHosts: ['localhost', '127.0.0.1'], ca: read('localhost.crt'), tries: 1 };
     answer = whole;
     expect((await fetchFirmware(wanted({ ...trusting, url: over }))).bytes).toBe(content.length);
-    await expect(fetchFirmware(wanted({ ...trusting, url: `${over}/down` }))).rejects.toThrow('the redirect target is not allowed');
+    await expect(fetchFirmware(wanted({ ...trusting, url: `${over}/down` }))).rejects.toThrow(
+      'the redirect target is not allowed',
+    );
     await expect(fetchFirmware({ ...wanted({ trustedHosts: ['localhost'], tries: 1 }), url: over })).rejects.toThrow();
     secure.closeAllConnections();
     secure.close();
@@ -234,7 +236,7 @@ describe('a redirect', () => {
 });
 
 describe('an address', () => {
-  it('inside is fetched from only under a trusted name', async () => {
+  it('in a private network is allowed only for a trusted name', async () => {
     answer = whole;
     await expect(fetchFirmware(wanted({ trustedHosts: [] }))).rejects.toMatchObject({ name: 'AddressRefused' });
     const named = url.replace('127.0.0.1', 'localhost');
@@ -243,7 +245,7 @@ describe('an address', () => {
     expect((await fetchFirmware(wanted({ url: named, trustedHosts: ['localhost'] }))).bytes).toBe(content.length);
   });
 
-  it('with credentials, of another protocol, or without a good checksum is not asked', async () => {
+  it('with credentials, another protocol or a malformed checksum is refused before any request', async () => {
     const at = (text: string) => fetchFirmware(wanted({ url: text }));
     await expect(at(url.replace('//', '//me:secret@'))).rejects.toThrow('credentials');
     await expect(at('ftp://127.0.0.1/fw')).rejects.toThrow('must use http or https');

@@ -22,7 +22,7 @@ import { SmallCloud } from '../fake-cloud.ts';
 
 const noon = Date.UTC(2026, 5, 1, 12);
 
-/** A world where motors take no time and nothing happens by chance. */
+/** A deterministic environment in which pauses take no time. */
 function quietWorld(): SimulationEnvironment & { now: number } {
   const world = {
     now: noon,
@@ -38,7 +38,7 @@ function quietWorld(): SimulationEnvironment & { now: number } {
   return world;
 }
 
-/** The device with its twin as the service would know it. */
+/** The device with its twin as the service would store it. */
 class Watched {
   twin: Twin;
   readonly progress: number[] = [];
@@ -83,7 +83,7 @@ class Watched {
   }
 }
 
-/** A value that a property of a capability's schema allows. */
+/** A value that the schema of a capability's property allows. */
 function sample(schema: JsonObject): Json {
   if (Array.isArray(schema.enum)) return schema.enum[0] as Json;
   if (schema.type === 'string') return 'none';
@@ -91,7 +91,7 @@ function sample(schema: JsonObject): Json {
   return typeof schema.maximum === 'number' ? Math.min(40, schema.maximum) : 7;
 }
 
-/** What the service fills in. */
+/** Parameters that the service adds. */
 const UPDATE = { version: '9.0.0', url: 'https://example.com/9', checksum: 'right' };
 
 function sampleParams({ action, paramSchema }: Capability): JsonObject {
@@ -108,7 +108,7 @@ describe('the simulated home', () => {
     expect(categories).toEqual(['light', 'lock', 'climate', 'sensor', 'cover']);
   });
 
-  it('of many devices takes the kinds in turn and numbers them', () => {
+  it('of many devices alternates the kinds and numbers them', () => {
     expect([0, 1, 5, 11].map((n) => createSimulatedDevice(quietWorld(), n).name)).toEqual([
       'Ceiling light 1',
       'Front door 1',
@@ -125,7 +125,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
     const offered = (manifest?.capabilities ?? []).filter(({ safetyClass }) => safetyClass !== 'RESTRICTED');
 
     it.each(offered.map((capability) => [capability.action, capability] as const))(
-      'does %s, and reports the state that proves it',
+      'runs %s and reports the expected state',
       async (action, capability) => {
         const world = quietWorld();
         const device = createSimulatedHome(world)[n] as SimulatedDevice;
@@ -137,7 +137,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
       },
     );
 
-    it('refuses parameters of the wrong type in words', async () => {
+    it('refuses parameters of the wrong type with a message', async () => {
       const world = quietWorld();
       const watched = new Watched(createSimulatedHome(world)[n] as SimulatedDevice, world);
       for (const { action, paramSchema } of offered) {
@@ -146,7 +146,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
       }
     });
 
-    it('reports through a day only what it has, and a heartbeat within its bounds', () => {
+    it('reports only its own properties for a day, and heartbeats within their bounds', () => {
       const world = quietWorld();
       const device = createSimulatedHome(world)[n] as SimulatedDevice;
       const watched = new Watched(device, world);
@@ -158,7 +158,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
       expect(JSON.stringify(device.state).length).toBeLessThan(400);
     });
 
-    it('returns to the delivered state, and forgets what was added', async () => {
+    it('returns to the factory state, and removes added properties', async () => {
       const world = quietWorld();
       const device = createSimulatedHome(world)[n] as SimulatedDevice;
       const delivered = structuredClone(device.state);
@@ -170,7 +170,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
       expect(device.state).toEqual(delivered);
     });
 
-    it('takes a new firmware step by step and restarts into it', async () => {
+    it('installs new firmware with progress reports and restarts', async () => {
       const world = quietWorld();
       const device = createSimulatedHome(world)[n] as SimulatedDevice;
       const reboot = vi.fn();
@@ -188,7 +188,7 @@ describe.each(createSimulatedHome(quietWorld()).map((device, n) => [device.devic
 );
 
 describe('a light', () => {
-  it('goes out when it is dimmed to nothing, and shines when it is switched on after that', async () => {
+  it('turns off when dimmed to 0, and gives light when switched on after that', async () => {
     const light = new Watched(simulateLight(quietWorld()), quietWorld());
     await light.run('set_brightness', { level: 40 });
     expect(light.twin.state).toMatchObject({ on: true, brightness: 40, power_w: 4.1 });
@@ -208,12 +208,12 @@ describe('a light', () => {
     expect(light.tick(0)).toEqual({});
   });
 
-  it('is switched by hand now and then', () => {
+  it('is switched manually at random', () => {
     const light = new Watched(simulateLight({ ...quietWorld(), random: () => 0 }), quietWorld());
     expect(light.tick(60)).toMatchObject({ on: true });
   });
 
-  it('keeps its saturation when only the hue is set, and knows its own effects only', async () => {
+  it('keeps its saturation when only the hue is set, and accepts only its own effects', async () => {
     const light = new Watched(simulateLight(quietWorld()), quietWorld());
     await light.run('set_color', { hue: 200 });
     expect(light.twin.state.color).toEqual({ hue: 200, saturation: 20 });
@@ -222,7 +222,7 @@ describe('a light', () => {
 });
 
 describe('a lock', () => {
-  it('cannot lock an open door, which falls shut after a while', async () => {
+  it('cannot lock an open door, which closes after a while', async () => {
     const lock = new Watched(simulateLock(quietWorld()), quietWorld());
     await lock.run('unlatch');
     expect(lock.twin.state).toMatchObject({ locked: false, door_open: true });
@@ -234,7 +234,7 @@ describe('a lock', () => {
     expect(lock.tick(60)).toBeNull();
   });
 
-  it('locks by itself when it is told to', async () => {
+  it('locks automatically when configured', async () => {
     const lock = new Watched(simulateLock(quietWorld()), quietWorld());
     await lock.run('set_auto_lock', { seconds: 30 });
     await lock.run('unlock');
@@ -242,7 +242,7 @@ describe('a lock', () => {
     expect(lock.tick(10)).toEqual({ locked: true });
   });
 
-  it('is walked through while it is unlocked', async () => {
+  it('is opened at random while unlocked', async () => {
     const lock = new Watched(simulateLock({ ...quietWorld(), random: () => 0 }), quietWorld());
     await lock.run('unlock');
     expect(lock.tick(1)).toEqual({ door_open: true });
@@ -250,7 +250,7 @@ describe('a lock', () => {
 });
 
 describe('a thermostat', () => {
-  it('heats to its target, rests there, and lets the room cool when it is off', async () => {
+  it('heats to its target, stops there, and lets the room cool down when off', async () => {
     const world = quietWorld();
     const climate = new Watched(simulateClimate(world), world);
     await climate.run('set_temperature', { celsius: 23 });
@@ -267,7 +267,7 @@ describe('a thermostat', () => {
     expect(climate.twin.state.temperature).toBeLessThan(18.5);
   });
 
-  it('cools, dries and blows as its mode says', async () => {
+  it('cools, dries and ventilates according to its mode', async () => {
     const world = quietWorld();
     const climate = new Watched(simulateClimate(world), world);
     const activity = async (mode: string, celsius: number) => {
@@ -291,7 +291,7 @@ describe('a thermostat', () => {
 });
 
 describe('a sensor', () => {
-  it('reports as often as it is told to', async () => {
+  it('reports at its configured interval', async () => {
     const world = quietWorld();
     const sensor = new Watched(simulateSensor(world), world);
     await sensor.run('set_report_interval', { seconds: 10 });
@@ -316,7 +316,7 @@ describe('a sensor', () => {
     await expect(sensor.run('set_thresholds', { low: 2, high: 1 })).rejects.toThrow('low must not be above high');
   });
 
-  it('measures what it was calibrated to, is bright at noon and dark at night', async () => {
+  it('applies its calibration; it is bright at noon and dark at night', async () => {
     const world = quietWorld();
     const sensor = new Watched(simulateSensor(world), world);
     await sensor.run('calibrate', { reference: 20 });
@@ -330,7 +330,7 @@ describe('a sensor', () => {
 });
 
 describe('a cover', () => {
-  it('tells how far it is, and where it is on the way', async () => {
+  it('reports its progress and position while moving', async () => {
     const cover = new Watched(simulateCover(quietWorld()), quietWorld());
     await cover.run('close');
     expect(cover.progress).toEqual([20, 40, 60, 80]);
@@ -341,7 +341,7 @@ describe('a cover', () => {
     expect(cover.twin.state.position).toBe(30);
   });
 
-  it('stops where it is: the movement before fails and says where', async () => {
+  it('stops immediately: the interrupted movement fails with the position', async () => {
     const steps: (() => void)[] = [];
     const world = { ...quietWorld(), pause: () => new Promise<void>((resolve) => steps.push(resolve)) };
     const cover = new Watched(simulateCover(world), world);
@@ -356,7 +356,7 @@ describe('a cover', () => {
 });
 
 describe('a running simulated device', () => {
-  it('reports its whole state, obeys, lives, restarts and stops', async () => {
+  it('reports its full state, runs commands, ticks, restarts and stops', async () => {
     const cloud = await SmallCloud.start();
     const world = quietWorld();
     world.random = () => 0;
@@ -384,8 +384,8 @@ describe('a running simulated device', () => {
   });
 });
 
-describe('the real world', () => {
-  it('lets time pass, until it is interrupted', async () => {
+describe('the real environment', () => {
+  it('pauses until it is interrupted', async () => {
     const { pause, clock, random } = realEnvironment();
     expect(clock.now()).toBeGreaterThan(noon - 365 * 86_400_000);
     expect(random()).toBeLessThan(1);

@@ -8,26 +8,26 @@ export interface Request {
   house: HttpService;
   route: Route;
   ask: Ask;
-  /** What the operation is given, by the names of the wire. */
+  /** Input of the operation, with wire names. */
   input: JsonObject;
   token: string | undefined;
 }
 
-/** What an edge answered, in the words of the operation. */
+/** The response of an edge, with the member names of the operation. */
 export type Answered = { body: unknown } | { code: string; detail: string; errors?: unknown };
 
 export interface Edge {
   name: string;
-  /** How its name stands in the audit. */
+  /** The operation's name in the audit log. */
   via: string;
-  /** Whether it has this request at all. */
+  /** Whether the edge supports this request. */
   has(request: Pick<Request, 'route' | 'input' | 'token'>): boolean;
-  /** Members of the answer that it has otherwise than REST, and says why. */
+  /** Members of the response that differ from REST, with the reason. */
   omits?(route: Route): readonly string[];
   call(request: Request): Promise<Answered>;
 }
 
-/** The members of an operation's input, from where REST carries them. */
+/** The members of an operation's input, from their locations in REST. */
 export function inputOf(
   { path: template, operation, secretHeaders = {}, conditionHeaders = {} }: Route,
   ask: Ask,

@@ -20,7 +20,7 @@ const fieldOf = new Map(
   [...Object.entries(queries), ...Object.entries(mutations)].map(([name, row]) => [row.operation.name, { name, row }]),
 );
 
-/** Where one thing leads to another: no operation of REST answers that. */
+/** Relations between types, which no REST operation returns. */
 const LINKS: Readonly<Record<string, readonly string[]>> = {
   Device: ['home', 'room', 'manifest'],
   Home: ['rooms'],
@@ -31,7 +31,7 @@ const LINKS: Readonly<Record<string, readonly string[]>> = {
   PlanStep: ['device'],
 };
 
-/** All that a type has. */
+/** All fields of a type. */
 function everything(type: GraphQLOutputType): string {
   const named = getNamedType(type);
   if (isUnionType(named)) {
@@ -42,7 +42,7 @@ function everything(type: GraphQLOutputType): string {
   }
   if (!isObjectType(named)) return '';
   const connection = named.name.endsWith('Connection');
-  // The status of a refusal is a number, that of a result a word: side by side they would want another name.
+  // The status of a refusal is a number and that of a result a string, so they need different aliases.
   const fields = Object.values(named.getFields()).filter(
     ({ name }) =>
       !LINKS[named.name]?.includes(name) &&
@@ -52,7 +52,7 @@ function everything(type: GraphQLOutputType): string {
   return `{ ${fields.map((field) => `${field.name} ${everything(field.type)}`).join(' ')} }`;
 }
 
-/** A value of the wire as a variable of that type. */
+/** A wire value as a variable of that type. */
 function variable(type: GraphQLInputType, value: unknown): unknown {
   if (isNonNullType(type)) return variable(type.ofType, value);
   if (isListType(type)) return Array.isArray(value) ? value.map((one) => variable(type.ofType, one)) : value;
@@ -87,7 +87,7 @@ function asked(input: object, { name, args }: GraphQLField<unknown, unknown>, ch
   const known = args.filter((one) => one.name in given);
   const declared = known.map((one) => `$${one.name}: ${one.type}`).join(', ');
   const passed = known.map((one) => `${one.name}: $${one.name}`).join(', ');
-  // What the field does not know is passed all the same: the language refuses it.
+  // Members unknown to the field are passed too: GraphQL refuses them.
   const unknown = Object.keys(given).filter((one) => !known.some((arg) => arg.name === one));
   const all = [passed, ...unknown.map((one) => `${one}: 1`)].filter((one) => one !== '').join(', ');
   return {
@@ -101,7 +101,7 @@ export const graphql: Edge = {
   name: 'GraphQL',
   via: 'graphql',
   has: ({ route }) => fieldOf.has(route.operation.name),
-  // A field shows one member of the answer; what stood beside it is what was asked for.
+  // A field returns one member of the response; the other members echo the request.
   omits: ({ operation }) => (operation.name === 'keyHistory' ? ['device_id'] : []),
   async call({ house, route, input, token }) {
     const { operation } = route;
@@ -122,7 +122,7 @@ export const graphql: Edge = {
 function answered(body: any, name: string, row: (typeof queries)[string]): Answered {
   if (body.code !== undefined) return body;
   const error = body.errors?.[0];
-  // What the language itself refuses is no valid request either.
+  // What GraphQL itself refuses is an invalid request too.
   if (error !== undefined) return { detail: error.message, code: 'VALIDATION_FAILED', ...error.extensions };
   const given = body.data[name];
   if (given.__typename === 'Refused') return given;

@@ -5,10 +5,10 @@ import type { Edge } from './edge-client.ts';
 
 interface Named {
   tool: string;
-  /** Arguments that have another name than the member of the operation's input. */
+  /** Arguments whose names differ from the members of the operation's input. */
   names?: Readonly<Record<string, string>>;
   more?: JsonObject;
-  /** What it answers differently: no secret is shown, and a plan is answered once it went on. */
+  /** Responses that differ: secrets are hidden, and a plan is returned after its next transition. */
   omits?: readonly string[];
 }
 
@@ -19,7 +19,7 @@ const execute = (type: string, member: string): Named => ({
   more: { target_type: type },
 });
 
-/** The tools that are one operation, by its name. */
+/** The tools that map to one operation, by its name. */
 const tools: Readonly<Record<string, Named>> = {
   getMe: { tool: 'whoami' },
   listDevices: { tool: 'list_devices' },
@@ -46,7 +46,7 @@ const tools: Readonly<Record<string, Named>> = {
   createPlan: { tool: 'execute_plan', omits: ['status', 'command_id'] },
 };
 
-/** What only one of the wires takes is no common request. */
+/** A request that only one edge accepts cannot be compared. */
 const OTHERS = new Set(['token', 'device_id', 'capability', 'ttl_s', 'timeout_s', 'reason']);
 
 export const mcp: Edge = {

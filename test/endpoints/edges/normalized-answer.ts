@@ -2,7 +2,7 @@ import { isObject } from '../../../src/domain/json/value.ts';
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
-/** What is another thing each time, and says nothing by itself. */
+/** Values that differ in each run, such as ids and times. */
 const MADE_UP = new Set([
   'key',
   'prefix',
@@ -20,8 +20,8 @@ const MADE_UP = new Set([
 const camel = (name: string): string => name.replace(/(?<=.)_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * An answer with what is another one each time made alike, and with names and words in one spelling: what is the same by every
- * edge is equal then. What is null, or left out, is nothing.
+ * Normalizes a response: replaces values that differ in each run, and unifies the spelling of names and statuses. Null
+ * members are removed. Equal results of all edges are then deeply equal.
  */
 export function same(value: unknown, omitted: readonly string[] = [], name = ''): unknown {
   if (Array.isArray(value)) return value.map((one) => same(one, omitted, name));

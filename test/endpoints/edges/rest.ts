@@ -13,7 +13,7 @@ export const rest: Edge = {
     });
     if (headers.get('content-type') === 'application/problem+json') return body;
     if (status === 204) return { body: null };
-    // The conflict that is an answer.
+    // This conflict is a result.
     const { code: _, request_id: __, ...rest } = status === 409 ? body : { ...body };
     return { body: Array.isArray(body) ? body : rest };
   },
