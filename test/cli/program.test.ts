@@ -85,13 +85,13 @@ describe('token', () => {
 
 describe('an exit code', () => {
   it.each([
-    ['a verb that is none', ['nonsense']],
-    ['no verb', []],
+    ['an unknown command', ['nonsense']],
+    ['no command', []],
     ['a missing argument', ['confirm']],
     ['a bad option', ['token', '--sub', 'a', '--ttl', 'long']],
-    ['a scope that there is not', ['token', '--sub', 'a', '--scope', 'raed:devices']],
-    ['a life over 24 hours', ['token', '--sub', 'a', '--ttl', '2d']],
-    ['a URL that is none', ['--url', 'nowhere', 'whoami']],
+    ['an unknown scope', ['token', '--sub', 'a', '--scope', 'raed:devices']],
+    ['a lifetime over 24 hours', ['token', '--sub', 'a', '--ttl', '2d']],
+    ['an invalid URL', ['--url', 'nowhere', 'whoami']],
   ])('is 2 for %s', async (_, args) => {
     const { code, stdout, stderr } = await here(...args);
     expect([code, stdout]).toEqual([2, '']);

@@ -78,7 +78,7 @@ export class SmallCloud {
     broker.authorizePublish = (client, packet, done) => {
       if (client === null) return done(null);
       const message = this.#hear(client.id, packet.topic, packet.payload as Buffer, packet.dup);
-      // Without a call of `done` there is no PUBACK.
+      // The PUBACK is sent only when `done` is called.
       if (this.acknowledges || message?.channel === 'hello') done(null);
       if (message?.channel === 'hello' && this.answersHello) {
         const { fields } = message;

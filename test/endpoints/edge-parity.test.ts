@@ -139,7 +139,7 @@ describe.each(rows)('%s', (_, row, route) => {
         const asked = { ...(await request(anonymous, caller)), token: caller };
         if (!edge.has(asked)) continue;
         const expected = await rest.call(asked);
-        // There is no refusal where every role is allowed.
+        // Skipped if every role is allowed.
         if (codeIn(expected) === null) continue;
         expect([caller, refusalIn(await edge.call(asked))]).toEqual([caller, refusalIn(expected)]);
       }

@@ -12,7 +12,7 @@ type Owner = Awaited<ReturnType<TestService['owner']>>;
 
 const turn_on = () => ({ state: { on: true, brightness: 70 } });
 
-/** A lamp that has done one command and has another one before it, and a release with its artifact. */
+/** A light with one succeeded and one pending command, and a release with its artifact. */
 async function fill(owner: Owner) {
   const lamp = await register(owner, { name: 'Lamp' });
   const device = await connect(lamp, { commands: { turn_on } });
@@ -27,7 +27,7 @@ async function fill(owner: Owner) {
   return { lamp, done, open: open.body.command_id as string, firmware: draft.body.id as string };
 }
 
-/** All of it is there, and the lamp, which kept its secret, does what it was told before the backup. */
+/** Checks that everything was restored: the light signs in with its secret and runs the pending command. */
 async function check(at: TestService, { lamp, done, open, firmware }: Awaited<ReturnType<typeof fill>>): Promise<void> {
   const owner = at.api(await at.token('owner-1'));
   expect((await owner.get(`/v1/commands/${done}`)).body.command.status).toBe('succeeded');
@@ -43,7 +43,7 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
   const run = (name: string, args: string[]) =>
     execFileSync(postgresProgram(name), args, { env: { ...process.env, LC_ALL: 'C' }, stdio: 'pipe' });
 
-  it('taken while the service runs make another one that has everything', async () => {
+  it('taken while the service runs can be restored completely', async () => {
     const [source, target] = (await Promise.all([makePostgresDeployment(), makePostgresDeployment(true)])) as [
       Deployment,
       Deployment,
@@ -67,7 +67,7 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
 });
 
 describe('a copy of the folder of an embedded store', () => {
-  it('that was stopped makes another one that has everything', async () => {
+  it('that was stopped can be restored completely', async () => {
     const source = await makePgliteDeployment();
     const copy = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
     const at = await startService(source.env);

@@ -27,7 +27,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let ahead = 0;
   const { lines, log } = warnings();
-  /** What time devices with a right clock have: the database's, or the host's where there is no other. */
+  /** The time of devices with a correct clock: the database's, or the host's if the store is embedded. */
   const rightTime = () => Date.now() + (deployment().databaseUrl === null ? ahead : 0);
   const world = () => ({ ...rawClientOptions(at), now: rightTime() });
 
@@ -42,7 +42,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
 
   const online = async (id: string): Promise<boolean> => (await owner.get(`/v1/devices/${id}`)).body.device.online;
 
-  it('lets devices sign in and report while it is an hour back, each token once', async () => {
+  it('lets devices sign in and report while its clock is an hour slow, with each token once', async () => {
     const registered = await register(owner);
     ahead = -HOUR;
     const token = credentials(world(), deviceOf(registered));
@@ -51,13 +51,13 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
     await device.say('state', { state: { n: 1 } });
-    // Acknowledged is stored.
+    // Acknowledged reports are stored.
     const { body } = await owner.get(`/v1/devices/${registered.device_id}`);
     expect(body.device).toMatchObject({ online: true, state: { n: 1 } });
     await device.mqtt.endAsync(true);
   });
 
-  it('ends a command in its own time while it is an hour back', async () => {
+  it('applies command deadlines by its own clock while it is an hour slow', async () => {
     const { device_id: id } = await register(owner);
     const before = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on', ttl_s: 2 });
     ahead = -HOUR;
@@ -68,7 +68,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     }
   });
 
-  it('keeps a connected device online while it is four minutes ahead', async () => {
+  it('keeps a connected device online while its clock is four minutes fast', async () => {
     const registered = await register(owner);
     const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
@@ -86,7 +86,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     await device.mqtt.endAsync(true);
   });
 
-  it('says how far off it is in /health, in the metrics and in the log, until it is right again', async () => {
+  it('reports the clock error in /health, in the metrics and in the log, until it is corrected', async () => {
     expect((await at.api().get('/health')).status).toBe(200);
     ahead = 400 * DAY;
     const answer = await eventually(async () => {
@@ -94,7 +94,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
       return health.status === 503 ? health.body : null;
     });
     expect(answer).toMatchObject({ status: 'degraded', checks: { database: true, clock: false } });
-    // A device without a clock goes by it.
+    // Devices without a clock use it.
     expect(Math.abs(Date.parse(answer.clock.timestamp) - rightTime())).toBeLessThan(10_000);
     const { host_offset_s, correction_s } = answer.clock;
     expect(host_offset_s + correction_s).toBeCloseTo((400 * DAY) / 1000, -1);
@@ -108,8 +108,8 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
   });
 });
 
-eachDeployment('a process after another', (deployment) => {
-  it('admits a slow device at once, and no token that opened a session before', async () => {
+eachDeployment('a successor process', (deployment) => {
+  it('accepts a device with a slow clock at once, but no token that opened an earlier session', async () => {
     const first = await startService(deployment().env);
     const device = deviceOf(await register(await first.owner()));
     const slow = () => credentials(rawClientOptions(first), device, Date.now() - 100_000);
@@ -124,7 +124,7 @@ eachDeployment('a process after another', (deployment) => {
 });
 
 it.runIf(inject('postgresUrl'))(
-  'a process does not become active while its host is more than a minute off',
+  'a process does not become active while the clock of its host is more than a minute off',
   async () => {
     const deployment = await makePostgresDeployment();
     let ahead = 400 * DAY;
@@ -151,7 +151,7 @@ it.runIf(inject('postgresUrl'))(
 );
 
 it.runIf(inject('postgresUrl'))(
-  'a process whose database was away does not become active when that is back, while its host is off',
+  'a process does not become active after a database outage while the clock of its host is off',
   async () => {
     const deployment = await makePostgresDeployment();
     const line = await startTcpProxy(String(deployment?.env.DATABASE_URL));

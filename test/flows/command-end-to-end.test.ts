@@ -33,7 +33,7 @@ async function light(options: Parameters<typeof connect>[1] = {}) {
   return { id: registered.device_id as string, registered, device };
 }
 
-/** What a WebSocket client of the owner receives. */
+/** The updates that a WebSocket client of the owner receives. */
 async function watch(query: string) {
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${owner.token}&${query}`);
   const messages: Record<string, unknown>[] = [];
@@ -44,8 +44,8 @@ async function watch(query: string) {
   return { messages, close: () => socket.close() };
 }
 
-describe('a device commanded safely, end to end', () => {
-  it('a command travels from REST to the device and back to a verified state on the WebSocket', async () => {
+describe('a command with the safety gateway, end to end', () => {
+  it('travels from REST to the device and back as a verified state on the WebSocket', async () => {
     const { id } = await light();
     const stream = await watch(`device_id=${id}&events=state,command`);
     const answer = await owner.post(`/v1/device/${id}/command`, { action: 'set_brightness', params: { level: 40 } });
@@ -73,7 +73,7 @@ describe('a device commanded safely, end to end', () => {
     expect(body.device).toMatchObject({ online: true, state: { on: true, brightness: 40 } });
   });
 
-  it('a critical action is refused with a preview, and happens once it is confirmed', async () => {
+  it('a critical action is refused with a preview, and is carried out after its confirmation', async () => {
     const registered = await register(owner, { device_type: 'smart_lock' });
     let unlocked = 0;
     const device = await connect(registered, {
@@ -115,7 +115,7 @@ describe('a device commanded safely, end to end', () => {
     expect([again.status, again.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
   });
 
-  it('a command for a device that is away waits, is written when it comes, and expires when it does not', async () => {
+  it('for an offline device waits, is sent when the device connects, and expires when it does not', async () => {
     const registered = await register(owner);
     const path = `/v1/device/${registered.device_id}/command`;
     const waiting = await owner.post(path, { action: 'turn_on', ttl_s: 120 });
@@ -128,7 +128,7 @@ describe('a device commanded safely, end to end', () => {
     expect(done.late).toBeFalsy();
   });
 
-  it('a command that the device never answers times out, and its late word still counts', async () => {
+  it('that the device does not acknowledge times out, and a late acknowledgement still counts', async () => {
     let say: () => void = () => {};
     const { id } = await light({
       commands: {
@@ -147,7 +147,7 @@ describe('a device commanded safely, end to end', () => {
     expect(late.late).toBe(true);
   });
 
-  it('a revoked device loses its session at once, and its commands end', async () => {
+  it('ends when the device is revoked, whose session ends at once', async () => {
     const { id, device } = await light({ commands: { turn_on: () => new Promise(() => {}) } });
     const { body } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
     await waitForCommand(owner, body.command_id, (one) => one.status === 'acknowledged');
@@ -160,7 +160,7 @@ describe('a device commanded safely, end to end', () => {
     await device.close();
   });
 
-  it('a rotated secret goes on for 24 hours, and not a minute longer', async () => {
+  it('the old key still verifies for 24 hours after rotation, and no longer a minute after that', async () => {
     const { id, registered, device } = await light();
     const rotated = await owner.post(`/v1/device/${id}/rotate-secret`);
     expect(rotated.body).toMatchObject({ device_id: id, key_version: 2, new_secret: expect.any(String) });

@@ -6,7 +6,7 @@ import { eachDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 
-/** What a WebSocket client of `caller` hears; it was let in when this resolves. */
+/** Collects the updates of a WebSocket client of `caller`; resolves once the client is admitted. */
 async function listen(url: string, caller: ApiClient, query: string) {
   const { body } = await caller.post('/ws/ticket');
   const socket = new WebSocket(`${url.replace('http', 'ws')}/ws/state?token=${body.ticket}&${query}`);
@@ -23,7 +23,7 @@ async function listen(url: string, caller: ApiClient, query: string) {
   };
 }
 
-describe('what waits for a confirmation', () => {
+describe('a pending confirmation', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let lock: ApiResponse['body'];
@@ -52,7 +52,7 @@ describe('what waits for a confirmation', () => {
   const unlock = async () => (await owner.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' })).body;
   const statuses = (heard: Record<string, unknown>[]) => heard.map(({ status }) => status);
 
-  it('is told on the WebSocket when it begins to wait and when somebody approves, and then the device acts, once', async () => {
+  it('is reported on the WebSocket when it is requested and when it is approved; the device acts once', async () => {
     const client = await listen(at.url, owner, 'events=confirmation');
     const asked = await unlock();
     const [begun] = await client.hears(1);
@@ -81,7 +81,7 @@ describe('what waits for a confirmation', () => {
     client.close();
   });
 
-  it('is told too when it is refused, taken back, confirmed by its token, or left too long', async () => {
+  it('is reported too when it is refused, cancelled, confirmed by token, or expired', async () => {
     const client = await listen(at.url, owner, `events=confirmation&device_id=${lock.device_id}`);
     const refused = await unlock();
     await owner.post(`/v1/confirmations/${refused.command_id}/refuse`, { reason: 'no' });
@@ -103,7 +103,7 @@ describe('what waits for a confirmation', () => {
     client.close();
   });
 
-  it('is told to nobody else: another tenant, another device’s listener, who did not ask for the kind', async () => {
+  it('is not reported to another tenant, to a listener for another device, or without the event kind', async () => {
     const stranger = await at.owner();
     const foreign = await listen(at.url, stranger, `events=confirmation&device_id=${lock.device_id}`);
     const narrow = await listen(at.url, owner, `events=confirmation&device_id=${stranger.homeId}`);
@@ -118,7 +118,7 @@ describe('what waits for a confirmation', () => {
     for (const client of [foreign, narrow, states, mine]) client.close();
   });
 
-  it('waits no more when its device is revoked', async () => {
+  it('ends when its device is revoked', async () => {
     const other = await register(owner, { device_type: 'smart_lock' });
     const client = await listen(at.url, owner, 'events=confirmation');
     const { body } = await owner.post(`/v1/device/${other.device_id}/command`, { action: 'unlock' });
@@ -129,8 +129,8 @@ describe('what waits for a confirmation', () => {
   });
 });
 
-eachDeployment('a confirmation outlives its process', (deployment) => {
-  it('with its deadline, its asker and the policy; the device gets the command once it is approved', async () => {
+eachDeployment('a pending confirmation after a restart', (deployment) => {
+  it('keeps its deadline, requester and policy; the device gets the command after approval', async () => {
     let at = await startService(deployment().env);
     const owner = await at.owner('owner');
     const lock = await register(owner, { device_type: 'smart_lock' });

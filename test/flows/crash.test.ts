@@ -16,7 +16,7 @@ const moments: [string, CrashPoint][] = [
   ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
 ];
 
-eachDeployment('a service that is killed again and again', (deployment) => {
+eachDeployment('a service that is killed repeatedly', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
   let crowd: Workload;
@@ -42,15 +42,16 @@ eachDeployment('a service that is killed again and again', (deployment) => {
     await crowd.waitForProgress();
   }
 
-  it.each(deployment.share(moments))('goes on when it died %s', async (_when, fault) => {
+  it.each(deployment.share(moments))('continues after it was killed %s', async (_when, fault) => {
     const { device_id } = await register(owner, { device_type: 'light' });
     await service.armCrash(fault);
-    // Commands of a live device are told in its own turn: what goes through the outbox is a revocation. The service may die of it.
+    // Commands of a loaded device are delivered within its own batch; only a revocation uses the outbox. The service
+    // may be killed by it.
     if (fault.of === 'mark') await owner.post(`/v1/device/${device_id}/revoke`, {}).catch(() => null);
     await restart();
   });
 
-  it('goes on when it died at no moment in particular, and fires a timer that was set before', async () => {
+  it('continues after it was killed at a random moment, and fires a timer that was set before', async () => {
     const absent = await register(owner, { device_type: 'light' });
     const { body } = await owner.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 1 });
     await crowd.waitForProgress();

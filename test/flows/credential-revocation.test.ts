@@ -10,7 +10,7 @@ import { type ApiClient, startService, type TestService } from '../support/servi
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
-/** A WebSocket and an MQTT session that live on a credential. */
+/** A WebSocket and an MQTT session that use a credential. */
 interface Living {
   webSocket: Promise<number>;
   mqtt: MqttClient;
@@ -41,7 +41,7 @@ async function liveOn(at: TestService, credential: string, token = credential): 
   return { webSocket, mqtt, mqttEnded };
 }
 
-/** Resolves when both have ended, with the WebSocket's code. */
+/** Resolves when both have ended, with the close code of the WebSocket. */
 async function bothEnd(living: Living): Promise<number> {
   const [code] = await Promise.all([living.webSocket, living.mqttEnded]);
   return code;
@@ -73,7 +73,7 @@ eachDeployment('a connection', (deployment) => {
   });
   afterAll(() => at.stop());
 
-  it('that lives on a key ends when it is revoked', async () => {
+  it('that uses a key ends when the key is revoked', async () => {
     const [{ key, prefix }, other] = [await newKey(owner), await newKey(owner)];
     const [living, stays] = [await liveOn(at, key), await liveOn(at, other.key)];
     const [, code] = await Promise.all([owner.post('/v1/auth/api-keys/revoke', { prefix }), bothEnd(living)]);
@@ -83,7 +83,7 @@ eachDeployment('a connection', (deployment) => {
     expect(stays.mqtt.connected).toBe(true);
   });
 
-  it('that lives on a key ends when it is rotated', async () => {
+  it('that uses a key ends when the key is rotated', async () => {
     const { key, prefix } = await newKey(owner);
     const living = await liveOn(at, key);
     const [rotated, code] = await Promise.all([owner.post('/v1/auth/api-keys/rotate', { prefix }), bothEnd(living)]);
@@ -91,7 +91,7 @@ eachDeployment('a connection', (deployment) => {
     await liveOn(at, rotated.body.key);
   });
 
-  it('that lives on a key ends when its maker’s role does not do any more', async () => {
+  it('that uses a key ends when the role of its creator becomes insufficient', async () => {
     const user = await member(at, owner, 'user');
     const { key } = await newKey(user);
     const [byKey, byToken] = [await liveOn(at, key), await liveOn(at, user.token)];
@@ -103,7 +103,7 @@ eachDeployment('a connection', (deployment) => {
     expect(codes).toEqual([4403, 4403]);
   });
 
-  it('that lives on a key or a token ends when its person leaves', async () => {
+  it('that uses a key or a token ends when its user leaves the tenant', async () => {
     const user = await member(at, owner, 'user');
     const { key } = await newKey(user);
     const [byKey, byToken] = [await liveOn(at, key), await liveOn(at, user.token)];
@@ -116,7 +116,7 @@ eachDeployment('a connection', (deployment) => {
     expect((await at.api(key).get('/v1/auth/me')).status).toBe(401);
   });
 
-  it('that was opened by a key’s ticket ends with the key, and a ticket of a dead key opens nothing', async () => {
+  it('opened with a ticket of a key ends with the key, and a ticket of a revoked key is refused', async () => {
     const { key, prefix } = await newKey(owner);
     const ticket = async () => (await at.api(key).post('/ws/ticket')).body.ticket;
     const [used, unused] = [await ticket(), await ticket()];
@@ -126,7 +126,7 @@ eachDeployment('a connection', (deployment) => {
     await expect(liveOn(at, key, unused)).rejects.toThrow('4401');
   });
 
-  it('that lives on a key ends when the key expires, and not before', async () => {
+  it('that uses a key ends when the key expires, and not before', async () => {
     const { key } = await newKey(owner, { expires_at: new Date(at.clock.now() + 3_600_000).toISOString() });
     const living = await liveOn(at, key);
     at.clock.advance(3_500_000);
@@ -139,7 +139,7 @@ eachDeployment('a connection', (deployment) => {
 });
 
 eachDeployment('after a restart', (deployment) => {
-  it('keys, their last use, invitations and what was presented at /mcp are as they were', async () => {
+  it('keys, their last use, invitations and tokens presented at /mcp are unchanged', async () => {
     let at = await startService(deployment().env);
     const owner = await at.owner('ada');
     const { key, prefix } = await newKey(owner, { scopes: ['read:devices'] });
@@ -177,13 +177,13 @@ eachDeployment('after a restart', (deployment) => {
 
 const redisUrl = inject('redisUrl');
 describe.runIf(redisUrl !== null)('with Redis', () => {
-  it('what another process changed is known within a second, also to open connections', async () => {
+  it('changes by another process take effect within a second, also for open connections', async () => {
     const at = await startService({ REDIS_URL: redisUrl ?? '' });
     const owner = await at.owner();
     const { key, prefix } = await newKey(owner);
     const living = await liveOn(at, key);
     const redis = new Redis(redisUrl ?? '');
-    // What it does to the store and tells, this process being another one.
+    // The database changes and notifications that another process would make.
     const elsewhere = (item: object) =>
       redis.publish('twinkeep:news', `${randomUUID()} ${randomUUID()} ${JSON.stringify(item)}`);
     await at.services.store.keys.revoke(prefix, at.clock.now());

@@ -27,7 +27,7 @@ interface Changes {
   key?: KeyObject | Uint8Array;
 }
 
-/** A token as the service would sign it, but for the changes. */
+/** A token as the service signs it, with changes. */
 function token({ alg = 'EdDSA', issuer = 'urn:twinkeep', audience = 'twinkeep', expiresInS = 600, ...more }: Changes) {
   const now = Math.floor(at.clock.now() / 1000);
   const made = new SignJWT({ scope: 'platform:admin' })
@@ -51,7 +51,7 @@ const unsigned = () =>
 
 const publicKeyBytes = () => Buffer.from(readTokenKey({ DATA_DIR: at.dataDir }).publicKey, 'base64url');
 
-/** Its close code, or null where the connection stands and speaks. */
+/** The close code, or null if the connection stays open and sends messages. */
 async function webSocket(bearer: string): Promise<number | null> {
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${encodeURIComponent(bearer)}`);
   const outcome = await new Promise<number | null>((resolve) => {
@@ -78,19 +78,19 @@ async function mqtt(bearer: string): Promise<number> {
 const bad: [string, () => string | Promise<string>][] = [
   ['is expired', () => token({ expiresInS: -40 })],
   ['is signed by another key', () => token({ key: generateKeyPairSync('ed25519').privateKey })],
-  ['says alg none', unsigned],
-  ['is an HMAC with our public key for its secret', () => token({ alg: 'HS256', key: publicKeyBytes() })],
+  ['has alg none', unsigned],
+  ['is an HMAC keyed with the public key', () => token({ alg: 'HS256', key: publicKeyBytes() })],
   ['never expires', () => token({ expiresInS: null })],
-  ['lives longer than 24 hours', () => token({ expiresInS: 90_000 })],
+  ['is valid for more than 24 hours', () => token({ expiresInS: 90_000 })],
   ['is for another audience', () => token({ audience: 'others' })],
   ['is of another issuer', () => token({ issuer: 'urn:others' })],
   ['was changed', async () => `${(await token({})).slice(0, -4)}AAAA`],
-  ['is no token at all', () => 'a.b.c'],
+  ['is not a token', () => 'a.b.c'],
   ['is empty', () => ''],
 ];
 
 describe('a token that', () => {
-  it.each(bad)('%s opens nothing on any wire', async (_what, make) => {
+  it.each(bad)('%s is refused by every edge', async (_what, make) => {
     const bearer = await make();
     for (const path of ['/v1/auth/me', '/v1/devices', '/api/v1/devices']) {
       const answer = await at.api(bearer).get(path, { authorization: `Bearer ${bearer}` });
@@ -102,14 +102,14 @@ describe('a token that', () => {
     expect(await mqtt(bearer)).toBe(5);
   });
 
-  it('is good opens all three', async () => {
+  it('is valid is accepted by all three', async () => {
     const bearer = await token({});
     expect((await at.api(bearer).get('/v1/devices')).status).toBe(200);
     expect(await webSocket(bearer)).toBeNull();
     expect(await mqtt(bearer)).toBe(0);
   });
 
-  it('ends while it is in use ends what it opened', async () => {
+  it('expires while in use closes its connections', async () => {
     const bearer = await token({ expiresInS: 300 });
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${bearer}`);
     const closed = new Promise<number>((resolve) => socket.once('close', resolve));
@@ -128,7 +128,7 @@ describe('a token that', () => {
     listener.end(true);
   });
 
-  it('was logged out opens nothing more', async () => {
+  it('was logged out is refused', async () => {
     const bearer = await token({});
     expect((await at.api(bearer).post('/v1/auth/logout')).body).toEqual({ status: 'logged_out' });
     expect((await at.api(bearer).get('/v1/devices')).status).toBe(401);

@@ -8,14 +8,14 @@ import { type ApiClient, type ApiResponse, startService, type TestService } from
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { Workload } from '../support/workload.ts';
 
-/** What its connection says of itself: it goes on, or there would be no service whose outage could be looked at. */
+/** Keeps the connection of the instance lock: without it the service would end instead of waiting. */
 const LOCK = 'twinkeep active lock';
-/** In the message that runs the prepared statement of a turn. */
+/** Part of the message that runs the prepared statement of a batch. */
 const COMMIT = 'turn_';
-/** In place of ten seconds. */
+/** Instead of ten seconds. */
 const DEVICES_WAIT_MS = 4_000;
 
-describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
+describe.runIf(inject('postgresUrl'))('a database outage', () => {
   let deployment: Deployment;
   let line: TcpProxy;
   let at: TestService;
@@ -47,13 +47,13 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     return { answer, took: performance.now() - started };
   }
 
-  it.each(['cut', 'hold'] as const)('is not noticed when it blinks (%s)', async (how) => {
+  it.each(['cut', 'hold'] as const)('is not noticed during a short interruption (%s)', async (how) => {
     await crowd.waitForProgress();
     crowd.refused.clear();
     line[how](LOCK);
     const reading = owner.get('/v1/homes');
     const writing = owner.post('/v1/homes', { home_name: 'Blink' });
-    // Far sooner than the two seconds that a caller waits.
+    // Well below the two seconds that a caller waits.
     await eventually(() => line.blocked() > 0);
     line.restore();
     expect((await reading).status).toBe(200);
@@ -63,7 +63,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     for (const { device } of crowd.counters) expect(device.online).toBe(true);
   });
 
-  it.each(['before', 'after'] as const)('may be lost in a COMMIT, %s it took place', async (when) => {
+  it.each(['before', 'after'] as const)('can lose the connection in a COMMIT, %s it took effect', async (when) => {
     for (let n = 0; n < 5; n += 1) {
       await line.breakAt(COMMIT, when);
       await crowd.waitForProgress(1);
@@ -72,7 +72,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     for (const { device } of crowd.counters) expect(device.online).toBe(true);
   });
 
-  it('has devices wait in their sockets: no more is read of each than may be in flight', async () => {
+  it('applies backpressure to devices: no more is read from each than may be in flight', async () => {
     const device = deviceOf(await register(owner));
     const { raw, clientId } = await Raw.signedIn(rawClientOptions(at), device, mqttPortOf(at));
     const helper = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
@@ -86,7 +86,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     raw.socket.write(Buffer.concat(said));
     await eventually(async () => (await read()) >= before + 32);
     expect((await owner.get('/v1/homes')).status).toBe(503);
-    // The crowd has a report in flight each.
+    // Each of the devices has a report in flight.
     expect(await read()).toBeLessThanOrEqual(before + 32 + crowd.counters.length);
     expect(raw.bytes.length).toBe(0);
     line.restore();
@@ -96,7 +96,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
   });
 
   it.each(['cut', 'hold'] as const)(
-    'makes callers wait two seconds, and devices longer, when it is gone (%s)',
+    'makes callers wait two seconds, and devices longer, while it is away (%s)',
     async (how) => {
       const sessions = crowd.counters.map(({ device }) => new Promise((resolve) => device.once('offline', resolve)));
       const gone = performance.now();
@@ -125,7 +125,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     },
   );
 
-  it('has lost nothing that was acknowledged, and holds nothing twice', async () => {
+  it('has lost nothing that was acknowledged, and stored nothing twice', async () => {
     await crowd.verify();
     expect(at.fatal).toEqual([]);
   });

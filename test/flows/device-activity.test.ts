@@ -20,14 +20,14 @@ afterAll(async () => {
 
 const activityOf = async (id: string) => (await owner.get(`/v1/devices/${id}/activity`)).body.activity;
 
-it('a device that said nothing yet has no times and no messages', async () => {
+it('a device without messages has no activity times and no messages', async () => {
   const { device_id: id } = await register(owner);
   const activity = await activityOf(id);
   expect(activity).toMatchObject({ device_id: id, state_at: null, properties: {}, messages: [], refused: 0 });
   expect(Date.parse(activity.since)).toBeLessThanOrEqual(at.clock.now());
 });
 
-it('what a device said is told by what it was, when, and why it was refused, never by what it said', async () => {
+it('messages are listed by type, time and reason of refusal, never with their content', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
   const device = await connectRawDevice(at, registered);
@@ -56,7 +56,7 @@ it('what a device said is told by what it was, when, and why it was refused, nev
   expect(activity.state_at).toBe(activity.properties.level);
 });
 
-it('a report that arrives after a later one changes no time of what the later one said', async () => {
+it('a report that arrives after a later one does not change the times that the later one set', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
   const device = await connectRawDevice(at, registered);
@@ -75,13 +75,13 @@ it('a report that arrives after a later one changes no time of what the later on
   expect(Object.keys(properties).sort()).toEqual(['level', 'mode']);
 });
 
-it('another tenant’s device says nothing at all', async () => {
+it('devices of another tenant are not visible', async () => {
   const stranger = await at.owner();
   const { device_id: id } = await register(owner);
   expect((await stranger.get(`/v1/devices/${id}/activity`)).status).toBe(404);
 });
 
-it('what a device said is forgotten as it is revoked', async () => {
+it('the activity of a device is deleted with its revocation', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
   const device = await connectRawDevice(at, registered);

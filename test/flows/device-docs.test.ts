@@ -53,8 +53,8 @@ const environment = (device: Record<string, string>) => ({
   STATE_DIR: folder,
 });
 
-describe('the page on devices', () => {
-  it.runIf(hasShellTools)('has a device in shell that carries out one command a call', async () => {
+describe('the device documentation', () => {
+  it.runIf(hasShellTools)('has a working device in shell that carries out one command per run', async () => {
     const device = await register(owner);
     const script = join(folder, 'light.sh');
     writeFileSync(script, block('sh'));
@@ -75,7 +75,7 @@ describe('the page on devices', () => {
   describe.for(pahos)('with $name', ({ major, python, path }) => {
     const test = it.runIf(python !== null);
     const command = python ?? '';
-    // A use of what paho-mqtt 2 calls deprecated fails here.
+    // Fails on the use of what paho-mqtt 2 deprecates.
     const settings = {
       PYTHONPATH: path,
       PYTHONWARNINGS: 'error::DeprecationWarning:__main__',
@@ -89,7 +89,7 @@ describe('the page on devices', () => {
       if (major === 2) expect(`${stderr}`).toContain('version 2.0 added a callback_api_version');
     });
 
-    test('has a device in Python that stays and answers', async () => {
+    test('has a working device in Python that stays connected', async () => {
       const device = await register(owner);
       const script = join(folder, 'light.py');
       writeFileSync(script, block('python'));

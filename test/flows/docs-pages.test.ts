@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-/** In the page: the least contrast (WCAG 2.2 §1.4.3) of its texts with what is behind them, and whether it is too wide. */
+/** Runs in the page: the lowest contrast (WCAG 2.2 §1.4.3) of its texts, and whether the page is too wide. */
 const READABLE = `(() => {
   const light = ([r, g, b]) => {
     const part = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
@@ -40,7 +40,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     await at?.stop();
   });
 
-  /** Fails with what the browser complains of: a refused script, a missing file. */
+  /** Fails with the browser's errors, such as a refused script or a missing file. */
   async function look(path: string, width: number, colorScheme: 'light' | 'dark', work: (page: Page) => Promise<void>) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
@@ -53,7 +53,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     expect(complaints).toEqual([]);
   }
 
-  it('lets a person sign in with a token and try a call', async () => {
+  it('lets a user sign in with a token and try a request', async () => {
     const owner = await at.owner();
     await look('/docs', 1_200, 'light', async (page) => {
       await page.getByRole('button', { name: 'Authorize' }).first().click();
@@ -70,7 +70,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     expect(body.homes).toHaveLength(2);
   });
 
-  it('has every operation of the description, without scrolling sideways', async () => {
+  it('lists every operation of the description without horizontal scrolling', async () => {
     const document = (await at.api().get('/openapi.json')).body as { paths: Record<string, Record<string, object>> };
     const operations = Object.values(document.paths).flatMap((item) =>
       Object.keys(item).filter((key) => key !== 'servers'),
@@ -89,7 +89,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     [400, 'dark'],
     [1_200, 'light'],
     [1_200, 'dark'],
-  ] as const)('tells of events in a readable page, %d pixels wide and %s', async (width, scheme) => {
+  ] as const)('describes events in a readable page, %d pixels wide and %s', async (width, scheme) => {
     await look('/docs/events', width, scheme, async (page) => {
       const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
       expect(wide).toBe(false);
@@ -99,7 +99,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     });
   });
 
-  it('leads from one reference to the other by the keyboard', async () => {
+  it('links to the other reference, reachable by keyboard', async () => {
     await look('/docs/events', 1_200, 'light', async (page) => {
       await page.keyboard.press('Tab');
       expect(await page.evaluate('document.activeElement.textContent')).toBe('To the content');

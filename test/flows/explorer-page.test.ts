@@ -16,7 +16,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
     await at?.stop();
   });
 
-  /** Fails with what the browser complains of: a refused script, a missing file. */
+  /** Fails with the browser's errors, such as a refused script or a missing file. */
   async function look(width: number, work: (page: Page) => Promise<void>): Promise<void> {
     const page = await browser.newPage({ viewport: { width, height: 900 } });
     page.setDefaultTimeout(inject('pollMs'));
@@ -29,7 +29,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
     expect(complaints).toEqual([]);
   }
 
-  it('asks, listens, and shows the schema', async () => {
+  it('runs queries and subscriptions, and shows the schema', async () => {
     const owner = await at.owner();
     await look(1_200, async (page) => {
       await page.getByLabel('Token or API key').fill(owner.token);
@@ -53,7 +53,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
       await page.getByRole('button', { name: 'Stop' }).click();
       await page.getByText('Stopped.').waitFor();
 
-      // Asked again without a stop, the new one is listened to and no longer the old one.
+      // Running another subscription replaces the first one.
       await page.getByRole('button', { name: 'Run' }).click();
       await page.getByText('Listening.').waitFor();
       await page.getByLabel('Query, mutation or subscription').fill('subscription { stateChanged { deviceId } }');
@@ -75,7 +75,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
     });
   });
 
-  it('fits a telephone', async () => {
+  it('fits a phone screen', async () => {
     await look(360, async (page) => {
       expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
     });

@@ -17,7 +17,7 @@ async function server(copyOf?: string): Promise<Server> {
   return started;
 }
 
-describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes on running', () => {
+describe.runIf(inject('postgresUrl'))('a failover in which the old primary keeps running', () => {
   let deployment: Deployment;
   let old: Server;
   let line: TcpProxy;
@@ -58,7 +58,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
     line.retarget(promoted.url);
     const second = await run(defaultLeaseLockEnv);
     await second.active;
-    // Connections to the old primary break one by one, as they do when a name or an address has moved.
+    // Connections to the old primary break one by one, as after a change of name or address.
     await sql(
       `${old.url}/service`,
       `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'twinkeep'`,

@@ -16,7 +16,7 @@ import { writesByEpoch } from '../support/write-oracle.ts';
 
 const START_MS = 30_000;
 
-/** The old owner wrote, then the new one; nobody wrote while another one was the owner. */
+/** The old owner wrote first, then the new one; no process wrote while another one was the owner. */
 async function expectOneWriterAtATime(url: string): Promise<void> {
   const epochs = await writesByEpoch(url);
   expect(epochs).toMatchObject([
@@ -25,7 +25,7 @@ async function expectOneWriterAtATime(url: string): Promise<void> {
   ]);
 }
 
-describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { timeout: START_MS }, () => {
+describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout: START_MS }, () => {
   let both: TwoProcesses;
   let light: ApiResponse['body'];
   let device: Device;
@@ -48,7 +48,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
 
   const command = () => both.atFirst.post(`/v1/device/${light.device_id}/command`, { action: 'turn_on' });
   const ended = () => expect(both.first.exited).resolves.toMatchObject({ code: 1 });
-  /** Reads and writes at the first process, from memory, from caches and from the database. */
+  /** Reads and writes at the first process, from memory, caches and the database. */
   const askFirst = (): Promise<Outcome[]> =>
     Promise.all(
       [
@@ -60,7 +60,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
       ].map(outcomeOf),
     );
 
-  it('answers and writes nothing when it continues, where its connections were closed', async () => {
+  it('answers and writes nothing when it resumes, after its connections were closed', async () => {
     expect((await command()).status).toBe(202);
     await eventually(() => commands === 1);
     suspendProcess(both.first.pid);
@@ -78,7 +78,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
     await expectOneWriterAtATime(both.databaseUrl);
   });
 
-  it('answers and writes nothing when it continues, where the network forgot its connections', async () => {
+  it('answers and writes nothing when it resumes, after the network dropped its connections', async () => {
     const key = (await both.atFirst.post('/v1/auth/api-keys', { name: 'leaked' })).body;
     suspendProcess(both.first.pid);
     expect(both.proxy.freeze()).toBeGreaterThan(1);
@@ -101,7 +101,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
     await expectOneWriterAtATime(both.databaseUrl);
   });
 
-  it('answers and writes nothing after a pause that outlasts its lease, but not the session of its lock', async () => {
+  it('answers and writes nothing after a pause longer than its lease, but shorter than its lock session', async () => {
     suspendProcess(both.first.pid);
     const stoppedAt = performance.now();
     expect(both.proxy.freeze('active lock')).toBe(1);
@@ -115,7 +115,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
     await expectOneWriterAtATime(both.databaseUrl);
   });
 
-  it('ends before another one is active, where only the connection of its lock is forgotten', async () => {
+  it('ends before another one becomes active if only the connection of its lock is dropped', async () => {
     const accepted: string[] = [];
     let over = false;
     void both.first.exited.then(() => {

@@ -7,7 +7,7 @@ import { makePgliteDeployment } from '../support/deployment.ts';
 import { makeApiClient, startService } from '../support/service.ts';
 import { freePorts, newOwner, serve } from '../support/spawn-service.ts';
 
-it('a service that is killed in mid-upload leaves a draft as it was, and the left-over is swept when it is old', async () => {
+it('a service killed during an upload leaves the draft unchanged, and the partial file is removed after its age limit', async () => {
   const deployment = await makePgliteDeployment();
   const ports = await freePorts();
   const first = serve(deployment, ports);

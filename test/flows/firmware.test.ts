@@ -19,7 +19,7 @@ beforeAll(async () => {
   owner = await at.owner();
   const registered = await register(owner);
   deviceId = registered.device_id;
-  // Motors and restarts take no time.
+  // Pauses of motors and restarts take no time.
   const world = { ...realEnvironment(), pause: () => Promise.resolve() };
   light = await startSimulatedDevice(simulateLight(world), world, {
     mqttUrl: registered.mqtt_url,
@@ -60,7 +60,7 @@ async function update(firmware_id: string): Promise<string> {
   return command_id;
 }
 
-it('a device is told of an update, fetches it, verifies it and comes back with it', async () => {
+it('a device receives an update command, downloads and verifies the firmware, and restarts with it', async () => {
   expect(await firmware()).toBe('1.4.2');
   const bytes = randomBytes(2_000_000);
   const id = await releaseOf('1.5.0', bytes);
@@ -76,17 +76,17 @@ it('a device is told of an update, fetches it, verifies it and comes back with i
   expect((await owner.post('/v1/firmware/check', again)).body.update_available).toBe(false);
 });
 
-it('an artifact that is not what was released is not taken', async () => {
+it('an artifact that differs from the release is not installed', async () => {
   const id = await releaseOf('1.6.0', Buffer.from('as it was built'));
   const folder = join(at.dataDir, 'firmware');
-  // Somebody with a hand on the disk.
+  // The artifact is modified on disk.
   for (const name of readdirSync(folder)) writeFileSync(join(folder, name), 'as somebody else wants it');
   const failed = await waitForCommand(owner, await update(id), ({ status }) => status === 'failed');
   expect(failed.error).toBe('the checksum does not match');
   expect(await firmware()).toBe('1.5.0');
 });
 
-it('what was uploaded is there after a restart, at URLs that were signed before it', async () => {
+it('an uploaded artifact is available after a restart, also at URLs signed before it', async () => {
   const id = await releaseOf('1.7.0', Buffer.from('kept'));
   const { url } = (await owner.get(`/v1/firmware/${id}`)).body.release;
   const { dataDir } = at;

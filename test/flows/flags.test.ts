@@ -40,7 +40,7 @@ describe('a flag', () => {
     await at.stop();
   });
 
-  it('maintenance_mode stops what changes something, and nothing else: devices report, people read and listen', async () => {
+  it('maintenance_mode refuses changes by users only: devices can report, and users can read and subscribe', async () => {
     const late = await register(owner);
     const waiting = await owner.post(`/v1/device/${late.device_id}/command`, { action: 'turn_on' });
     await set('maintenance_mode', true);
@@ -73,7 +73,7 @@ describe('a flag', () => {
     expect((await stranger.post('/v1/auth/logout')).status).toBe(200);
   });
 
-  it('commands_disabled refuses commands and their confirmation, and keeps them in the history', async () => {
+  it('commands_disabled refuses commands and their confirmation, and records them in the history', async () => {
     const dry = await owner.post(path, { action: 'turn_on', dry_run: true });
     await set('commands_disabled', true);
     const refused = { status: 503, body: { code: 'COMMANDS_DISABLED' } };
@@ -91,7 +91,7 @@ describe('a flag', () => {
     await waitForCommand(owner, dry.body.command_id, (shown) => shown.status === 'succeeded');
   });
 
-  it('registration_lock stops tenants and devices from being registered', async () => {
+  it('registration_lock refuses registrations of tenants and devices', async () => {
     await set('registration_lock', true);
     const refused = { status: 503, body: { code: 'REGISTRATION_LOCKED' } };
     const asked = { device_type: 'smart_light', home_id: owner.homeId };
@@ -101,7 +101,7 @@ describe('a flag', () => {
     expect((await owner.post(path, { action: 'turn_on' })).status).toBe(202);
   });
 
-  it('is of no matter to the list of tenants, whose Link leads to the next page', async () => {
+  it('does not affect the list of tenants, whose Link header leads to the next page', async () => {
     await at.owner('somebody else');
     await set('maintenance_mode', true);
     const first = await operator.get('/v1/admin/tenants?limit=1');
@@ -124,7 +124,7 @@ describe('a flag', () => {
 });
 
 describe.runIf(inject('postgresUrl'))('two processes', () => {
-  it('the one that takes over knows the flags that the other was told', async () => {
+  it('the flags set at the active process apply at the one that takes over', async () => {
     const deployment = await makePostgresDeployment();
     if (deployment === null) throw new Error('there is PostgreSQL');
     const one = await startService(deployment.env);

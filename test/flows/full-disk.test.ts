@@ -8,7 +8,7 @@ import { type ApiClient, startService, type TestService } from '../support/servi
 import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
 import { Workload } from '../support/workload.ts';
 
-/** Moves the embedded database there. */
+/** Moves the embedded database to the small disk. */
 async function pgliteOn(disk: SmallDisk): Promise<Deployment> {
   const deployment = await makePgliteDeployment();
   const dataDir = join(disk.path, 'data');
@@ -16,7 +16,7 @@ async function pgliteOn(disk: SmallDisk): Promise<Deployment> {
   return { ...deployment, env: { ...deployment.env, DATA_DIR: dataDir } };
 }
 
-/** Moves the tables there; what PostgreSQL writes before them stays where it was. */
+/** Moves the tables to the small disk; the write-ahead log stays where it was. */
 async function postgresOn(disk: SmallDisk): Promise<Deployment> {
   const deployment = (await makePostgresDeployment()) as Deployment;
   const admin = new pg.Client(`${inject('postgresUrl')}/postgres`);
@@ -47,7 +47,7 @@ const kinds = [
 const probe = smallDisk(1);
 probe?.remove();
 
-describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, make }) => {
+describe.runIf(probe).each(kinds)('a full disk ($name)', ({ megabytes, make }) => {
   let disk: SmallDisk;
   let deployment: Deployment;
   let at: TestService;
@@ -70,7 +70,7 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
     disk.remove();
   });
 
-  it('is a clear word to callers, and what is stored can still be read', async () => {
+  it('is reported to callers, and stored data can still be read', async () => {
     await crowd.waitForProgress();
     crowd.refused.clear();
     disk.fill();
@@ -81,7 +81,7 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
     expect((await owner.get('/v1/homes')).status).toBe(200);
   });
 
-  it('goes on by itself when there is room again, and nothing is lost', async () => {
+  it('recovers when space is available again, and nothing is lost', async () => {
     disk.free();
     await crowd.waitForProgress();
     await crowd.verify();

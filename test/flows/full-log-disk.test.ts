@@ -12,7 +12,7 @@ import { Workload } from '../support/workload.ts';
 const probe = inject('postgresUrl') === null ? null : smallDisk(1);
 probe?.remove();
 
-/** Uses up the files that the log has in store, until the server has ended. */
+/** Uses up the preallocated files of the write-ahead log until the server has ended. */
 async function writeLog(server: PostgresServer): Promise<void> {
   let running = true;
   const over = server.ended().then(() => {
@@ -33,7 +33,7 @@ async function writeLog(server: PostgresServer): Promise<void> {
   await over;
 }
 
-describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
+describe.runIf(probe)('a full disk under the write-ahead log of PostgreSQL', () => {
   let disk: SmallDisk;
   let server: PostgresServer;
   let deployment: Deployment;
@@ -45,7 +45,7 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
     disk = smallDisk(24) as SmallDisk;
     const log = join(disk.path, 'log');
     mkdirSync(log);
-    // Whoever PostgreSQL runs as makes its own folder in it.
+    // The user that runs PostgreSQL creates the folder in it.
     chmodSync(log, 0o777);
     server = (await startPostgres({ walFolder: join(log, 'pg_wal') })) as PostgresServer;
     deployment = (await makePostgresDeployment(false, server.url)) as Deployment;
@@ -71,7 +71,7 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
     expect(await service.exited).toMatchObject({ code: 1 });
   });
 
-  it('has lost nothing that was acknowledged when there is room and both run again', async () => {
+  it('has lost nothing that was acknowledged when both run again', async () => {
     disk.free();
     await server.restart();
     service = startServiceProcess(deployment, ports);

@@ -12,8 +12,8 @@ import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProce
 type Owner = Awaited<ReturnType<typeof newOwner>>;
 
 /**
- * A goal's plan is in at least four commits: its start, the proposals, the end of a, the ends of b and c. Later moments come
- * only where no two of these share a commit.
+ * The plan of a goal takes at least four commits: its start, the proposals, the end of a, and the ends of b and c.
+ * Later moments exist only if no two of these share a commit.
  */
 const faults: CrashPoint[] = [
   { at: 'decided', of: 'plan', skip: 0 },
@@ -24,7 +24,7 @@ const faults: CrashPoint[] = [
   { at: 'committed', of: 'plan', skip: 1 },
 ];
 
-eachDeployment('a goal whose service is killed in the middle of it', (deployment) => {
+eachDeployment('a goal whose service is killed while it runs', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
   let sidecar: TestSidecar;
@@ -47,7 +47,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     ids.set(name, registered.device_id);
   }
 
-  /** What the sidecar has to say about each context that it is shown: all of it, again whenever it is shown again. */
+  /** The proposals for each context, repeated whenever the context is sent again. */
   function think(stream: SidecarStream, heard: number): number {
     const shown = stream.eventsOf('perceptionUpdate');
     for (const { activeContexts } of shown.slice(heard)) {
@@ -81,7 +81,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     sidecar.kill();
   });
 
-  /** Asks again, under its key, until it is answered: the sidecar may not be dialled yet. */
+  /** Retries with the same key until there is a response: the sidecar may not be connected yet. */
   async function goal(): Promise<string> {
     const headers = { 'idempotency-key': randomUUID() };
     const payload = { text: 'Light, please.', home_id: owner.homeId };
@@ -98,7 +98,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
   }
 
   it.each(deployment.share(faults))(
-    'when the commit $skip of its plan was $at goes on where it was: no step twice, none left out',
+    'continues after a kill when commit $skip of its plan was $at: no step twice, none left out',
     async (fault) => {
       did.length = 0;
       await service.armCrash(fault);

@@ -31,8 +31,8 @@ const shown = async (id: string) => (await owner.get(`/v1/devices/${id}`)).body.
 const errors = (device: Device) =>
   device.told.flatMap((told) => (told.type === 'error' ? [[told.payload.code, told.payload.message_id]] : []));
 
-describe('a message that is said again', () => {
-  it('byte for byte, or signed anew, or in a later session, counts once and is acknowledged each time', async () => {
+describe('a repeated message', () => {
+  it('identical, signed again, or in a later session counts once and is acknowledged each time', async () => {
     const { device, registered, id } = await speaker();
     const messageId = randomUUID();
     const payload = { state: { n: 1 } };
@@ -47,7 +47,7 @@ describe('a message that is said again', () => {
     expect(errors(device).concat(errors(later))).toEqual([]);
   });
 
-  it('under a number that was used, below the window, or in another session is refused and told', async () => {
+  it('with a used number, below the window, or of another session is refused with an error message', async () => {
     const { device, registered, id } = await speaker();
     const captured = device.compose('state', { state: { captured: true } }, { sequence: 99 });
     for (const sequence of [1, 70]) await device.say('state', { state: { sequence } }, { sequence });
@@ -66,7 +66,7 @@ describe('a message that is said again', () => {
     expect(await shown(id)).toMatchObject({ state: { sequence: 70 }, state_version: 2 });
   });
 
-  it('by another device, through its own session, is refused and not told: it was not signed by it', async () => {
+  it("of another device, through that device's session, is refused without an error message", async () => {
     const { device: victim, id } = await speaker();
     const { device: thief, id: thiefId } = await speaker();
     const stolen = victim.compose('state', { state: { stolen: true } });
@@ -78,7 +78,7 @@ describe('a message that is said again', () => {
   });
 });
 
-describe('what no session may do', () => {
+describe('a protocol violation', () => {
   it.each([
     [
       'publish on another device’s topic',
@@ -116,7 +116,7 @@ describe('what no session may do', () => {
     expect(other.mqtt.connected).toBe(true);
   });
 
-  it('subscribing to anything but its own cmd is refused, and harms nothing else', async () => {
+  it('subscribing to another topic than its own cmd is refused, without other effects', async () => {
     const { device } = await speaker();
     const { device: other } = await speaker();
     for (const filter of [
@@ -133,7 +133,7 @@ describe('what no session may do', () => {
     await device.say('state', { state: { still: 'here' } });
   });
 
-  it('more than 32 KiB of state, however it grows, is refused, and what stood stays', async () => {
+  it('a state above 32 KiB is refused however it grows, and the previous state remains', async () => {
     const { device, id } = await speaker();
     const text = 'x'.repeat(15_000);
     for (const name of ['a', 'b', 'c']) await device.say('state', { state: { [name]: text } });
@@ -149,7 +149,7 @@ describe('what no session may do', () => {
   });
 });
 
-describe('a device’s word on a command', () => {
+describe('an acknowledgement of a command', () => {
   async function commanded(more: object = {}) {
     const { device, id, registered } = await speaker();
     const path = `/v1/device/${id}/command`;
@@ -158,7 +158,7 @@ describe('a device’s word on a command', () => {
     return { device, id, registered, commandId: body.command_id as string };
   }
 
-  it('counts once, however often it is said, and what comes after it changes nothing', async () => {
+  it('counts once however often it is sent, and later ones change nothing', async () => {
     const { device, commandId } = await commanded();
     const word = { command_id: commandId, status: 'succeeded', result: 'first' };
     await device.say('cmd_ack', word);
@@ -174,7 +174,7 @@ describe('a device’s word on a command', () => {
     expect(errors(device)).toEqual([]);
   });
 
-  it('that comes too late still counts for a day, and is marked', async () => {
+  it('that is late still counts for a day, and is marked', async () => {
     const { device, commandId } = await commanded({ timeout_s: 1 });
     await waitForCommand(owner, commandId, ({ status }) => status === 'timed_out');
     await device.say('cmd_ack', { command_id: commandId, status: 'failed', error: 'jammed' });
@@ -184,7 +184,7 @@ describe('a device’s word on a command', () => {
     });
   });
 
-  it('on another’s command, on one that nobody gave, or on no command at all is refused and told', async () => {
+  it("of another device's, an unknown or a malformed command is refused with an error message", async () => {
     const { device: victim, commandId } = await commanded();
     const { device } = await speaker();
     for (const command_id of [commandId, randomUUID(), 'none']) {

@@ -15,7 +15,7 @@ const EACH = 60;
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
-/** The well-behaved among them: they must not notice. */
+/** Devices that keep to the protocol: they must not be affected. */
 let crowd: Workload;
 
 beforeAll(async () => {
@@ -29,11 +29,11 @@ afterAll(async () => {
   await at.stop();
 });
 
-/** PUBACKs in what was received; nothing else is sent to a device that subscribed to nothing. */
+/** Number of PUBACKs received; a device without a subscription receives nothing else. */
 const pubacks = (raw: Raw): number => Math.floor(raw.bytes.length / 4);
 
-describe('200 devices that flood and are killed in mid-flood', () => {
-  it('take nothing of what was acknowledged with them, and nobody along', async () => {
+describe('200 devices that flood and are disconnected in the middle', () => {
+  it('lose nothing that was acknowledged, and do not affect other devices', async () => {
     const registered = await mapConcurrently([...Array(FLOODING).keys()], () => register(owner));
     const house = rawClientOptions(at);
     const helper = await connectRawDevice(at, registered[0]);
@@ -73,7 +73,7 @@ describe('200 devices that flood and are killed in mid-flood', () => {
 });
 
 describe('a listener that stops reading', () => {
-  it('is cut, while the others hear every word and devices are not held up', async () => {
+  it('is disconnected, while other listeners get every update and devices are not delayed', async () => {
     const options = { username: 'jwt', password: owner.token, reconnectPeriod: 0, protocolVersion: 4 } as const;
     const url = `mqtt://127.0.0.1:${mqttPortOf(at)}`;
     const [frozen, live] = await Promise.all([connectAsync(url, options), connectAsync(url, options)]);
@@ -100,11 +100,11 @@ describe('a listener that stops reading', () => {
   });
 });
 
-describe('a peer that has not signed in', () => {
-  /** The head of a CONNECT that announces 256 MiB, the most that MQTT can. */
+describe('a client that has not signed in', () => {
+  /** The header of a CONNECT that announces 256 MiB, the maximum of MQTT. */
   const huge = Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]);
 
-  it('cannot pin memory: what it announces beyond 4 KiB ends its connection', async () => {
+  it('cannot occupy memory: announcing more than 4 KiB ends its connection', async () => {
     const before = await readCounter(at, 'mqtt_closed_total', 'oversized');
     const peers = await Promise.all(Array.from({ length: 50 }, () => Raw.open(mqttPortOf(at))));
     for (const { socket } of peers) socket.write(Buffer.concat([huge, Buffer.alloc(65_536)]));
@@ -113,7 +113,7 @@ describe('a peer that has not signed in', () => {
     for (const { bytes } of peers) expect(bytes.length).toBe(0);
   });
 
-  it('nor by way of a WebSocket', async () => {
+  it('cannot occupy memory over a WebSocket either', async () => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/mqtt`, 'mqtt');
     const closed = new Promise((resolve) => socket.once('close', resolve).on('error', resolve));
     await new Promise((resolve) => socket.once('open', resolve));
@@ -121,7 +121,7 @@ describe('a peer that has not signed in', () => {
     await closed;
   });
 
-  it('may take its time over its CONNECT; nobody waits for it', async () => {
+  it('may send its CONNECT slowly, without delaying other clients', async () => {
     const peers = await Promise.all(Array.from({ length: 20 }, () => Raw.open(mqttPortOf(at))));
     const connect = packet(0x10, Buffer.from([0, 4]), Buffer.from('MQTT'), Buffer.alloc(200));
     for (const { socket } of peers) socket.write(connect.subarray(0, 3));
@@ -133,7 +133,7 @@ describe('a peer that has not signed in', () => {
   });
 });
 
-describe('those who behave among all these', () => {
+describe('the devices that keep to the protocol', () => {
   it('lost nothing, and nothing was applied twice', async () => {
     await crowd.verify();
     expect(Object.fromEntries(crowd.refused)).toEqual({});

@@ -7,18 +7,18 @@ import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
-/** Keys of each run, rounded up to whole rounds; `IDEMPOTENCY_TRIES=1000` for a long run. */
+/** Keys per run, rounded up to whole rounds; set `IDEMPOTENCY_TRIES=1000` for a long run. */
 const TRIES = Number(process.env.IDEMPOTENCY_TRIES ?? 100);
 const SEED = Number(process.env.IDEMPOTENCY_SEED ?? 13);
-/** Keys of one test, all in flight at once: few enough to be done long before the limit of a test. */
+/** Keys per test, all in flight at once: few enough to finish well within the test timeout. */
 const ROUND = 20;
 const ROUNDS = Array.from({ length: Math.ceil(TRIES / ROUND) }, (_, n) => n + 1);
 const PATIENCE_MS = 200;
 const LONGEST_STALL_MS = 3 * PATIENCE_MS;
 
 /**
- * A store whose commits stall at random: before they take place, or before they are answered; or their connection is lost,
- * before or after they took place, and what was lost may still take place later.
+ * A store whose commits stall at random, before they take effect or before they are answered, or whose connection is
+ * lost before or after they took effect. A lost commit can still take effect later.
  */
 function stalling(chance: () => number) {
   const late = new Set<Promise<unknown>>();
@@ -37,7 +37,7 @@ function stalling(chance: () => number) {
   }
   return {
     state,
-    /** Resolves when no lost commit can take place any more. */
+    /** Resolves when no lost commit can take effect any longer. */
     quiet: () => eventually(() => late.size === 0),
     around: (store: Store): Store => ({
       ...store,
@@ -65,11 +65,11 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
   });
   afterAll(() => at?.stop());
 
-  /** Ids in the answers. */
+  /** Ids in the responses. */
   const made = { commands: [] as string[], devices: [] as string[], plans: [] as string[], homes: [] as string[] };
   const unexpected: string[] = [];
 
-  /** As a client does it: with the same key until there is an answer. */
+  /** Retries with the same key until there is a response, as a client does. */
   async function persist(path: string, body: object, key: string, wanted: number[]): Promise<ApiResponse> {
     for (;;) {
       const answer = await owner.post(path, body, { 'idempotency-key': key });

@@ -5,16 +5,16 @@ import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
-/** A commit that brings a stored answer, on its way to the store. */
+/** A commit with a stored response, held before it reaches the store. */
 interface Held {
   /** Lets it reach the store; resolves when the store has answered. */
   commit(): Promise<void>;
 }
 
-/** A store whose commits with a stored answer stop before they reach it, while everything else goes on. */
+/** A store that holds commits with a stored response, and lets everything else pass. */
 class SlowStore {
   readonly held: Held[] = [];
-  /** The caller's side of a held commit is told at once that its outcome is unknown; the commit can still take place. */
+  /** The caller of a held commit gets an unknown outcome at once; the commit can still take effect. */
   lost = false;
   holding = false;
 
@@ -54,7 +54,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   let light: string;
   let lock: string;
   beforeAll(async () => {
-    // Short: what is not held up is asked again where the machine is slower than that.
+    // Short: a request that is not held is retried if the machine is slower than that.
     const runtime = { callerTimeoutMs: 200, deviceTimeoutMs: 300 };
     at = await startService(deployment().env, { limits: { runtime }, wrapStore: slow.around });
     owner = await eventually(() => at.owner());
@@ -78,7 +78,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   const newKey = () => ({ 'idempotency-key': `key-${++used}` });
   const step = () => ({ id: 'a', device_id: light, action: 'turn_on', depends_on: [] });
 
-  /** A request and how many effects of it there are. */
+  /** A request, and how often it took effect. */
   const requests: [
     string,
     () => Promise<{ post: (key: Record<string, string>) => Promise<ApiResponse>; count(): Promise<number> }>,
@@ -142,10 +142,10 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
     ],
   ];
 
-  /** Holds commits; resolves when `count` of them have stopped. */
+  /** Holds commits; resolves when `count` of them are held. */
   const stopped = (count: number) => eventually(() => slow.held.length >= count);
 
-  it.each(requests)('holds the key of %s until the commit has ended', async (_, make) => {
+  it.each(requests)('reserves the key of %s until the commit has ended', async (_, make) => {
     const { post, count } = await make();
     const key = newKey();
     slow.holding = true;
@@ -161,7 +161,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   });
 
   it.each(requests)(
-    'answers a retry of %s whose commit ends after the retry began, with the first answer',
+    'answers a retry of %s with the first response if the commit ends after the retry began',
     async (_, make) => {
       const { post, count } = await make();
       const key = newKey();
@@ -177,14 +177,14 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
       await slow.releaseAll();
       const answer = await retry;
       const last = answer.status < 300 ? answer : await until(() => post(key), 200, 201, 202);
-      // A batch goes on under the ids that its first try planned; its answer is stored at the end.
+      // A batch continues with the ids that its first attempt planned; its response is stored at the end.
       if (last.body.results === undefined) expect(last.headers.get('idempotent-replayed')).toBe('true');
       else expect(last.body.results).toMatchObject([{ success: true, status: 'dispatched' }]);
       expect(await count()).toBe(1);
     },
   );
 
-  it('holds the key of a plain record until its statement has ended', async () => {
+  it('reserves the key of a plain record until its statement has ended', async () => {
     const name = `Home ${++used}`;
     const key = newKey();
     slow.holding = true;
@@ -196,7 +196,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
     expect((await listed('/v1/homes', 'homes')).filter((one) => one.home_name === name)).toHaveLength(1);
   });
 
-  it('answers a retry of a plain record whose lost statement takes place after all', async () => {
+  it('answers a retry of a plain record whose lost statement takes effect after all', async () => {
     const name = `Home ${++used}`;
     const key = newKey();
     slow.holding = true;

@@ -13,7 +13,7 @@ beforeAll(async () => {
   vi.spyOn(console, 'info').mockImplementation(() => {});
   vi.spyOn(console, 'warn').mockImplementation(() => {});
   idp = await identityProvider();
-  // The service starts while its provider is away.
+  // The service starts while its provider is unreachable.
   at = await startService({
     OIDC_ISSUER: idp.issuer,
     OIDC_AUDIENCE: AUDIENCE,
@@ -27,8 +27,8 @@ afterAll(async () => {
   await idp?.close();
 });
 
-describe('while the provider is away', () => {
-  it('its tokens are 503 and not 401, ours are good, and signing in says so in words', async () => {
+describe('while the provider is unreachable', () => {
+  it('its tokens get 503 instead of 401, internal tokens are accepted, and the sign-in page explains why', async () => {
     const now = Math.floor(at.clock.now() / 1000);
     const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const claims = { iss: idp.issuer, aud: AUDIENCE, sub: 'ada', exp: now + 300 };
@@ -50,8 +50,8 @@ describe('with the provider', () => {
     at.clock.advance(2_000);
   });
 
-  describe('its access token', () => {
-    it('is an `at+jwt` and makes a user of its subject on first sight', async () => {
+  describe('an access token of the provider', () => {
+    it('is an `at+jwt` and creates a user for its subject on first use', async () => {
       const token = await idp.accessToken('grace', AUDIENCE);
       expect(decodeProtectedHeader(token).typ).toBe('at+jwt');
       const { status, body } = await at.api(token).get('/v1/auth/me');
@@ -61,20 +61,20 @@ describe('with the provider', () => {
       expect(again.body.user.id).toBe(body.user.id);
     });
 
-    it('is somebody else than our own token of the same subject', async () => {
+    it('is a different user than an internal token with the same subject', async () => {
       const external = await at.api(await idp.accessToken('grace', AUDIENCE)).get('/v1/auth/me');
       const internal = await at.api(await at.token('grace')).get('/v1/auth/me');
       expect(internal.body.user.id).not.toBe(external.body.user.id);
     });
 
-    it('can register a tenant and work in it, and shows so', async () => {
+    it('can register a tenant and use it', async () => {
       const api = at.api(await idp.accessToken('owen', AUDIENCE));
       expect((await api.post('/v1/tenant/register', { tenant_name: 'Owen' })).status).toBe(201);
       expect((await api.post('/v1/homes', { home_name: 'Hut', timezone: 'Europe/Rome' })).status).toBe(201);
       expect((await api.get('/v1/auth/me')).body).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
     });
 
-    it('for another audience is 401', async () => {
+    it('for another audience gets 401', async () => {
       const token = await idp.accessToken('grace', 'https://elsewhere.example');
       const { status, headers } = await at.api(token).get('/v1/auth/me');
       expect([status, headers.get('www-authenticate')]).toEqual([
@@ -83,7 +83,7 @@ describe('with the provider', () => {
       ]);
     });
 
-    it('ends with its hour and the 30 s of leeway', async () => {
+    it('expires after an hour and 30 s of leeway', async () => {
       const token = await idp.accessToken('grace', AUDIENCE);
       expect((await at.api(token).get('/v1/auth/me')).status).toBe(200);
       at.clock.advance(3_620_000);
@@ -93,14 +93,14 @@ describe('with the provider', () => {
       at.clock.set(Date.now());
     });
 
-    it('is ended by logging out, and no other one of the person', async () => {
+    it('is ended by logging out, without affecting other tokens of the user', async () => {
       const [one, other] = [await idp.accessToken('grace', AUDIENCE), await idp.accessToken('grace', AUDIENCE)];
       expect((await at.api(one).post('/v1/auth/logout')).status).toBe(200);
       expect((await at.api(one).get('/v1/auth/me')).status).toBe(401);
       expect((await at.api(other).get('/v1/auth/me')).status).toBe(200);
     });
 
-    it('is no platform operator’s because it asked for that scope; it is by the claim', async () => {
+    it('is not a platform operator by requesting that scope, only by the claim', async () => {
       const asking = { via: 'rest', requestId: 'x', address: null };
       const admin = async (login: string) => {
         const token = await idp.accessToken(login, AUDIENCE, 'openid platform:admin read:devices');
@@ -128,7 +128,7 @@ describe('with the provider', () => {
     const me = () => browser.request('GET', '/v1/auth/me');
     afterEach(() => idp.accounts.clear());
 
-    it('asks for a code with PKCE, a state and a nonce, and keeps them in a sealed cookie that comes along', async () => {
+    it('requests a code with PKCE, state and nonce, which are kept in a sealed cookie', async () => {
       const url = new URL(await begin());
       expect(Object.fromEntries(url.searchParams)).toMatchObject({
         ...{ client_id: CLIENT.id, redirect_uri: callback(), response_type: 'code', code_challenge_method: 'S256' },
@@ -141,7 +141,7 @@ describe('with the provider', () => {
       for (const name of ['state', 'nonce']) expect(cookie).not.toContain(url.searchParams.get(name));
     });
 
-    it('ends in a session of the person, with the email that the provider verified', async () => {
+    it('ends in a session of the user with the email address that the provider verified', async () => {
       idp.accounts.set('ada', { email: 'ada@example.com', email_verified: true });
       const { status, headers } = await signIn('ada');
       expect([status, headers.get('location')]).toEqual([303, '/console']);
@@ -149,7 +149,7 @@ describe('with the provider', () => {
       expect((await me()).body.user).toMatchObject({ ext_id: 'ada', email: 'ada@example.com', role: 'none' });
     });
 
-    it('is in the audit', async () => {
+    it('is in the audit log', async () => {
       const api = at.api(await idp.accessToken('alma', AUDIENCE));
       await api.post('/v1/tenant/register', { tenant_name: 'Alma' });
       await signIn('alma');
@@ -159,13 +159,13 @@ describe('with the provider', () => {
       expect(body.entries).toEqual([expect.objectContaining(deed)]);
     });
 
-    it('is the same person as their access token’s', async () => {
+    it('is the same user as that of the access token', async () => {
       await signIn('ada');
       const byToken = await at.api(await idp.accessToken('ada', AUDIENCE)).get('/v1/auth/me');
       expect((await me()).body.user.id).toBe(byToken.body.user.id);
     });
 
-    it('knows no email that the provider did not verify', async () => {
+    it('ignores an email address that the provider did not verify', async () => {
       idp.accounts.set('eve', { email: 'ada@example.com', email_verified: false });
       await signIn('eve');
       expect((await me()).body.user.email).toBeNull();
@@ -178,13 +178,13 @@ describe('with the provider', () => {
       expect(session).toMatchObject({ platformAdmin: true });
     });
 
-    it('goes back to where the person was', async () => {
+    it('returns to the page that the user came from', async () => {
       const { headers } = await signIn('ada', '?return_to=%2Fv1%2Fauth%2Fcli%3Fcode%3Da');
       expect(headers.get('location')).toBe('/v1/auth/cli?code=a');
     });
 
     it.each(['https://evil.example/', '//evil.example', '/\\evil.example', 'javascript:alert(1)'])(
-      'goes nowhere else: %s is 400',
+      'does not redirect elsewhere: %s is 400',
       async (to) => {
         const { status } = await browserAt(at.url).request('GET', `/v1/auth/login?return_to=${encodeURIComponent(to)}`);
         expect(status).toBe(400);
@@ -233,7 +233,7 @@ describe('with the provider', () => {
       other = browser.cookies.get('twinkeep_login') ?? '';
     });
 
-    it('works once for each code', async () => {
+    it('accepts each code once', async () => {
       const back = await idp.signIn(await begin(), 'ada');
       const kept = new Map(browser.cookies);
       expect((await browser.request('GET', back)).status).toBe(303);
@@ -241,7 +241,7 @@ describe('with the provider', () => {
       expect((await browser.request('GET', back)).status).toBe(403);
     });
 
-    it('says in words that the person changed their mind', async () => {
+    it('explains that the user cancelled', async () => {
       const state = new URL(await begin()).searchParams.get('state');
       const query = new URLSearchParams({ error: 'access_denied', state: state ?? '', iss: idp.issuer });
       const { status, body } = await browser.request('GET', `/v1/auth/callback?${query}`, {
@@ -252,7 +252,7 @@ describe('with the provider', () => {
     });
   });
 
-  it('a client without a secret, and an email in the identity token, do as well', async () => {
+  it('works with a client without a secret, and with an email address in the ID token', async () => {
     const { OIDC_CLIENT_SECRET: _, ...env } = {
       ...{ OIDC_ISSUER: idp.issuer, OIDC_AUDIENCE: AUDIENCE, OIDC_CLIENT_ID: CLIENT.id, OIDC_CLIENT_SECRET: '' },
       PUBLIC_URL: 'http://127.0.0.1/under',

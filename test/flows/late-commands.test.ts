@@ -20,26 +20,26 @@ const asEarlierBuild = (row: ActorCommit['outbox'][number]): ActorCommit['outbox
   return { ...row, output };
 };
 
-/** A store that can have two turns in flight, and holds those of some kinds of actors until they are released. */
+/** A store that can hold batches of some kinds of actors until they are released, with two batches in flight. */
 class HeldTurns {
   readonly waiting = new Map<ActorKind, PromiseWithResolvers<void>>();
   readonly stopped = new Set<ActorKind>();
-  /** Nobody learns which commands of a device are open. */
+  /** The open commands of a device cannot be listed. */
   hidesOpenCommands = false;
   /** The message of a revocation is not delivered. */
   hidesMessage = false;
   /** Open commands of revoked devices are not found. */
   hidesOpenOfRevoked = false;
-  /** New commands are committed, and the runtime never learns of it. */
+  /** New commands are committed without the runtime getting the result. */
   losesAnswers = false;
-  /** Commits of new commands have an unknown outcome, and run in the store at `commitDelayed`. */
+  /** Commits of new commands have an unknown outcome, and reach the store at `commitDelayed`. */
   isCommittedLater = false;
   private readonly delayed: (() => Promise<unknown>)[] = [];
   /** The store refuses every new version of this actor. */
   refused = '';
-  /** A reinstatement cancels no open commands. */
+  /** A reinstatement does not cancel open commands. */
   isReinstatedByEarlierBuild = false;
-  /** Messages of revocations are stored without the time. */
+  /** Messages of revocations are stored without their time. */
   isEarlierBuild = false;
 
   hold(...kinds: ActorKind[]): void {
@@ -52,7 +52,7 @@ class HeldTurns {
     this.stopped.delete(kind);
   }
 
-  /** A try and its repetitions: the first one to run is the one that counts. */
+  /** An attempt and its repetitions: the first one to run determines the result. */
   async commitDelayed(): Promise<void> {
     for (const commit of this.delayed.splice(0)) await commit();
   }
@@ -104,7 +104,7 @@ class HeldTurns {
   });
 }
 
-eachDeployment('what is decided beside a revocation or a suspension', (deployment) => {
+eachDeployment('a decision concurrent with a revocation or a suspension', (deployment) => {
   const turns = new HeldTurns();
   const { log, lines } = recordingLog();
   const options = { wrapStore: turns.around, log, limits: { runtime: { deviceTimeoutMs: 200 } } };
@@ -122,7 +122,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
 
   it.each([
     ['a command', 'smart_light', 'turn_on', 202],
-    ['a command that waits for a confirmation', 'smart_lock', 'unlock', 409],
+    ['a command that awaits confirmation', 'smart_lock', 'unlock', 409],
   ])('%s is cancelled, and is not delivered after a reinstatement', async (_, device_type, action, expected) => {
     const { device_id } = await register(owner, { device_type });
     turns.hold('device', 'command');
@@ -140,7 +140,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     expect([reinstated, await statusOf(body.command_id)]).toEqual([200, 'cancelled']);
   });
 
-  it('a command is cancelled by the reinstatement where the message of the revocation is still on its way', async () => {
+  it('a command is cancelled by the reinstatement while the message of the revocation is undelivered', async () => {
     const { device_id } = await register(owner);
     const commanded = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
     turns.hidesOpenCommands = true;
@@ -153,7 +153,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     expect([reinstated.status, await statusOf(commanded.body.command_id)]).toEqual([200, 'cancelled']);
   });
 
-  /** A command that is committed beside the revocation of its device, and whose release never comes. */
+  /** A command that is committed together with the revocation of its device and never released. */
   async function unreleased(): Promise<{ deviceId: string; commandId: string }> {
     const { device_id: deviceId } = await register(owner);
     turns.hold('device', 'command');
@@ -172,12 +172,12 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     return { deviceId, commandId: command.ref.id };
   }
 
-  it('a command whose commit had an unknown outcome is cancelled when the store has it', async () => {
+  it('a command whose commit had an unknown outcome is cancelled once it is stored', async () => {
     const { commandId } = await unreleased();
     await eventually(async () => (await statusOf(commandId)) === 'cancelled');
   });
 
-  it('a command whose process ended between its commit and its release is cancelled by the next process', async () => {
+  it('a command whose process ended between commit and release is cancelled by the next process', async () => {
     turns.hidesOpenOfRevoked = true;
     const { deviceId, commandId } = await unreleased();
     await at.stop();
@@ -192,7 +192,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     expect((await owner.get(`/v1/devices/${deviceId}`)).body.device.revoked).toBe(true);
   });
 
-  it('a command with an unknown outcome that is stored after a reinstatement is cancelled and never delivered', async () => {
+  it('a command with an unknown outcome that is stored after a reinstatement is cancelled, never delivered', async () => {
     const registered = await register(owner);
     const { device_id } = registered;
     turns.hidesOpenOfRevoked = true;
@@ -206,7 +206,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     await turns.commitDelayed();
     const [stored] = (await at.services.store.commands.list(owner.tenantId, device_id, 10)).items;
     expect(stored).toBeDefined();
-    // The session asks for pending commands before the store is asked for those of revoked devices.
+    // The session requests pending commands before the store lists those of revoked devices.
     const keys = { device_secret: body.new_secret, key_version: body.key_version };
     const device = await connect({ ...registered, ...keys }, { commands: { turn_on: () => undefined } });
     const received: string[] = [];
@@ -251,7 +251,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     await eventually(async () => (await statusOf(body.command_id)) === 'cancelled');
   });
 
-  it('a command that stays open because it is quarantined is named where it blocks the reinstatement', async () => {
+  it('a quarantined command that stays open is named in the refusal of the reinstatement', async () => {
     const { device_id } = await register(owner);
     const { command_id } = (await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' })).body;
     turns.refused = command_id;
@@ -273,7 +273,7 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     expect(await statusOf(command_id)).toBe('cancelled');
   });
 
-  it('a step of a plan is held back until the tenant is resumed', async () => {
+  it('a step of a plan is held until the tenant is resumed', async () => {
     const admin = at.api(await at.token('operator', { scope: 'platform:admin' }));
     const { device_id } = await register(owner);
     turns.hold('tenant', 'plan');

@@ -30,7 +30,7 @@ const live = async (): Promise<number> => {
 };
 
 it(`${DEVICES} devices work with ${LIVE} actors in memory`, async () => {
-  // An actor that has work to do is not put away: few have it at a time.
+  // Actors with pending work are not passivated, so few may have work at a time.
   const registered = await mapConcurrently([...Array(DEVICES).keys()], () => register(owner));
   const commands = { set_brightness: ({ level }: { level?: unknown }) => ({ state: { brightness: level as number } }) };
   await mapConcurrently(registered, async (one) => devices.push(await connect(one, { commands })));

@@ -14,7 +14,7 @@ import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProce
 
 type Owner = ApiClient & { homeId: string };
 
-/** Lights by a name, and what they did, in the order of their doing; a name in `broken` fails to turn on. */
+/** Named lights and their actions in order; a light in `broken` fails to turn on. */
 class Lights {
   readonly did: string[] = [];
   readonly broken = new Set<string>();
@@ -74,7 +74,7 @@ describe('a plan over real devices', () => {
     const texts: string[] = [];
     socket.on('message', (data) => texts.push(String(data)));
     const pongs = () => texts.filter((text) => text === 'pong').length;
-    /** Resolves once everything that the service had sent before has arrived. */
+    /** Resolves once everything that the service sent before has arrived. */
     const ping = async (): Promise<void> => {
       const before = pongs();
       socket.send('ping');
@@ -89,7 +89,7 @@ describe('a plan over real devices', () => {
     };
   }
 
-  it('turns them on in order, and is told on the WebSocket step by step', async () => {
+  it('turns them on in order, with an update on the WebSocket for each step', async () => {
     const client = await listen('events=plan');
     const deaf = await listen(`events=plan&device_id=${lights.ids.get('a')}`);
     const { body } = await owner.post('/v1/plans', { name: 'Evening', steps: diamond() });
@@ -117,7 +117,7 @@ describe('a plan over real devices', () => {
     for (const one of [client, deaf]) one.close();
   });
 
-  it('turns off again what it had turned on, the last first', async () => {
+  it('turns them off again in reverse order', async () => {
     lights.broken.add('d');
     const { body } = await owner.post('/v1/plans', { steps: diamond() });
     await planWith(owner, body.plan.id, 'rolled_back');
@@ -134,7 +134,7 @@ describe('a plan over real devices', () => {
     expect(lights.did.slice(4, 6).sort()).toEqual(['b off', 'c off']);
   });
 
-  it('of 100 steps side by side does each once', async () => {
+  it('runs each of 100 parallel steps once', async () => {
     const steps = Array.from({ length: 100 }, (_, n) => ({ ...lights.step('abcd'[n % 4] as string), id: `s${n}` }));
     const { body } = await owner.post('/v1/plans', { steps });
     await planWith(owner, body.plan.id, 'succeeded', 20_000);
@@ -143,8 +143,8 @@ describe('a plan over real devices', () => {
 });
 
 /*
- * The plan is in at least six commits: its start, the ends of a, of b and c, and of d, and what is undone. The commands that
- * undo are in two at least: b and c, then a. Later moments come only where no two ends share a commit.
+ * The plan takes at least six commits: its start, the ends of a, of b and c, and of d, and two at least for the
+ * commands of the compensation: b and c, then a. Later moments exist only if no two ends share a commit.
  */
 const faults: CrashPoint[] = [
   { at: 'decided', of: 'plan', skip: 1 },
@@ -155,7 +155,7 @@ const faults: CrashPoint[] = [
   { at: 'decided', of: 'step', skip: 0 },
 ];
 
-eachDeployment('a plan whose service is killed in the middle of it', (deployment) => {
+eachDeployment('a plan whose service is killed while it runs', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
   let owner: Owner;
@@ -173,7 +173,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
     await service.kill();
   });
 
-  /** Asks again, under its key, until it is answered. */
+  /** Retries with the same key until there is a response. */
   async function post(steps: object[]): Promise<string> {
     const headers = { 'idempotency-key': randomUUID() };
     return eventually(async () => {
@@ -189,7 +189,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
   }
 
   it.each(deployment.share(faults))(
-    'when $of $skip was $at goes on where it was: no step twice, none left out',
+    'continues after a kill when $of $skip was $at: no step twice, none left out',
     async (fault) => {
       lights.did.length = 0;
       lights.broken.clear();

@@ -42,7 +42,7 @@ describe('a device', () => {
     await at.stop();
   });
 
-  it('is online from its first verified message, and offline when its session ends', async () => {
+  it('is online from its first verified message until its session ends', async () => {
     const registered = await register(owner);
     const id = registered.device_id;
     const speaker = await connectRawDevice(at, registered);
@@ -59,7 +59,7 @@ describe('a device', () => {
     expect(heard.of(id)).toEqual([true, false]);
   });
 
-  it('is offline after three silent intervals, though its session stands, and online with its next word', async () => {
+  it('is offline after three missed heartbeat intervals although its session stands, and online with its next message', async () => {
     const registered = await register(owner);
     const id = registered.device_id;
     const [silent, talking] = [
@@ -82,7 +82,7 @@ describe('a device', () => {
     silent.mqtt.end(true);
   });
 
-  it('that signs in anew is not offline in between', async () => {
+  it('that reconnects is not offline in between', async () => {
     const registered = await register(owner);
     const first = await connectRawDevice(at, registered);
     await first.say('heartbeat', {});
@@ -102,7 +102,7 @@ describe('after a crash', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
 
-  it('who was online and is not back within 60 s is offline, and who is back was never away', async () => {
+  it('a device that does not return within 60 s is offline, and one that returns was never offline', async () => {
     const deployment = await makePgliteDeployment();
     closing.push(deployment.remove);
     const ports = await freePorts();

@@ -12,7 +12,8 @@ import {
 } from '../support/access-fixture.ts';
 import type { ApiClient, ApiResponse } from '../support/service.ts';
 
-// The roads of escalation.test.ts that lead beyond a tenant's people: administration, invitations, stored answers, policy.
+// Escalation paths beyond the members of a tenant: administration, invitations, stored responses, and the safety
+// policy.
 
 let stage: AccessFixture;
 let { service, issuer, owner, otherOwner, member, lock, freshToken, webSocket } = {} as AccessFixture;
@@ -34,7 +35,7 @@ describe('administration', () => {
     ['POST', '/v1/admin/flags/maintenance_mode', { state: true }],
   ];
 
-  it('is closed to every tenant role, every key and every external token that asks for the scope', async () => {
+  it('is refused to every tenant role, every key and every external token that requests the scope', async () => {
     const sub = 'operator';
     const operator = service.api(await service.token(sub, { email: 'op@example.com', scope: 'platform:admin' }));
     expect((await operator.get('/v1/admin/flags')).status).toBe(200);
@@ -79,7 +80,7 @@ describe('administration', () => {
     expect((await otherOwner.get('/v1/homes')).status).toBe(200);
   });
 
-  it('gives no operator a way into a tenant', async () => {
+  it('gives an operator no access to a tenant', async () => {
     const operator = service.api(await service.token('operator-alone', { scope: 'platform:admin' }));
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys']) {
       expect(said(await operator.get(path))).toEqual([403, 'TENANT_REQUIRED']);
@@ -89,7 +90,7 @@ describe('administration', () => {
 });
 
 describe('an invitation', () => {
-  it('that nobody accepted lets nobody in, and lends its role to nobody', async () => {
+  it('that was not accepted gives no access and no role', async () => {
     const email = `${randomUUID()}@example.com`;
     const { id } = (await owner.post('/v1/tenant/members', { email, role: 'owner' })).body.member;
     const invited = service.api(await service.token(email, { email }));
@@ -98,11 +99,11 @@ describe('an invitation', () => {
     }
     expect(said(await invited.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
     expect(await webSocket(invited.token)).toBe(4403);
-    // Nor does the invitation's id do anything as if it were a user's.
+    // The id of an invitation cannot be used as a user id.
     expect(said(await otherOwner.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('is nobody else’s: not by its id, not by an address that nobody verified, not by one that looks alike', async () => {
+  it('can be accepted only by its user: not by its id, an unverified address, or a similar address', async () => {
     const email = `kim-${randomUUID()}@example.com`;
     const { id } = (await owner.post('/v1/tenant/members', { email, role: 'admin' })).body.member;
     const others = [
@@ -120,7 +121,7 @@ describe('an invitation', () => {
     }
   });
 
-  it('whose maker lost the role in between gives nothing', async () => {
+  it('whose creator lost the role in the meantime gives no access', async () => {
     const maker = await inviteMember(service, owner, 'owner');
     const email = `${randomUUID()}@example.com`;
     const { id } = (await maker.post('/v1/tenant/members', { email, role: 'owner' })).body.member;
@@ -134,11 +135,11 @@ describe('an invitation', () => {
   });
 });
 
-describe('a stored answer', () => {
+describe('a stored response', () => {
   const idem = { 'idempotency-key': 'one-key-for-all' };
   const body = { name: 'stored' };
 
-  it('that shows a key is read by nobody but its asker in person', async () => {
+  it('with a key is returned only to the user who sent the request', async () => {
     const asker = member.admin;
     const first = await asker.post('/v1/auth/api-keys', body, idem);
     expect((await asker.post('/v1/auth/api-keys', body, idem)).body).toEqual(first.body);
@@ -160,7 +161,7 @@ describe('a stored answer', () => {
     }
   });
 
-  it('that shows a device’s secret is read with the role and scope of its asker alone', async () => {
+  it('with a device secret is returned only with the role and scope of the request', async () => {
     const asker = member.admin;
     const device = { device_type: 'smart_light', home_id: owner.homeId };
     const key = await createApiKey(asker, { scopes: ['write:devices'] });
@@ -188,7 +189,7 @@ describe('a stored answer', () => {
       ]);
       expect(JSON.stringify(answer.body)).not.toContain(first.body.device_secret);
     }
-    // A key and its maker are one principal; whoever left is none.
+    // A key and its creator are one principal; a user who left is none.
     expect((await asker.post('/v1/device/register', device, idem)).headers.get('idempotent-replayed')).toBe('true');
     await service.api(owner.token).post('/v1/auth/api-keys/revoke', { prefix: key.prefix });
     expect((await service.api(key.key).post('/v1/device/register', device, idem)).status).toBe(401);
@@ -209,7 +210,7 @@ describe('the safety policy', () => {
     actor.request('POST', `/v1/confirmations/${command_id}/approve`),
   ];
 
-  it('`person` is satisfied by no key and by no agent, who cannot loosen it either', async () => {
+  it('`person` is satisfied by no key and no agent, and they cannot loosen it', async () => {
     await policy('person');
     const asked = await unlock(member.user);
     const [agents, opened] = [await freshToken(member.admin), await freshToken(member.admin)];
@@ -242,7 +243,7 @@ describe('the safety policy', () => {
     expect(person.status).toBe(202);
   });
 
-  it('`another_principal` is satisfied by nothing of the asker’s', async () => {
+  it('`another_principal` is satisfied by no credential of the requester', async () => {
     await policy('another_principal');
     const first = await createApiKey(member.admin);
     const asked = await unlock(service.api(first.key));
@@ -264,7 +265,7 @@ describe('the safety policy', () => {
       for (const road of tries(actor, asked)) expect([actor.name, (await road).status]).toEqual([actor.name, 403]);
     }
     expect(await statusOf(asked.command_id)).toBe('awaiting_confirmation');
-    // A key that an admin took over by rotating it is that admin's, and asks and confirms as such.
+    // A key that an admin took over by rotating it belongs to the admin, and acts as the admin.
     const taken = (await owner.post('/v1/auth/api-keys/rotate', { prefix: rotated.prefix })).body;
     const own = await unlock(service.api(taken.key));
     expect((await owner.post(`/v1/confirmations/${own.command_id}/approve`)).status).toBe(403);

@@ -15,8 +15,8 @@ import {
 import type { ApiResponse } from '../support/service.ts';
 
 /*
- * Who may do more than they were given: everybody with everything they could hold, by every road. Nothing here is let
- * through, and what it would have changed is as before.
+ * Privilege escalation: every caller attempts everything above their rights, on every path. Each attempt is refused and
+ * changes nothing.
  */
 
 let stage: AccessFixture;
@@ -29,7 +29,7 @@ afterAll(() => stage.close());
 
 const said = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
 
-/** All that a person may change and nobody else: it is the same before and after. */
+/** Everything that only a person may change; equal before and after the attempts. */
 async function whatPersonsChange() {
   const [members, keys, policy] = await Promise.all(
     ['/v1/tenant/members?limit=200', '/v1/auth/api-keys?limit=200', '/v1/tenant/policy'].map((path) => owner.get(path)),
@@ -38,8 +38,8 @@ async function whatPersonsChange() {
   return { members: members?.body.members, keys: keys?.body.keys.map(shown), policy: policy?.body };
 }
 
-describe('what only a person does', () => {
-  /** Everything an owner could hold that is not the owner in person. */
+describe('an operation reserved for a person', () => {
+  /** Every credential that an owner could hold, except the owner's own sign-in. */
   async function noPersons(): Promise<Requester[]> {
     const who = member.owner;
     const [all, wild, write] = [
@@ -74,7 +74,7 @@ describe('what only a person does', () => {
     ];
   }
 
-  it('nobody else does, with whatever they hold', async () => {
+  it('is refused to every other credential', async () => {
     const victim = await createApiKey(owner);
     const open = (await owner.post('/v1/tenant/members', { email: 'x@example.com', role: 'viewer' })).body.member;
     const actors = await noPersons();
@@ -106,7 +106,7 @@ describe('what only a person does', () => {
     expect(await whatPersonsChange()).toEqual(before);
   });
 
-  it('no key becomes: it opens no session, and its ticket is nobody’s credential', async () => {
+  it('cannot be reached with a key: it opens no session, and its ticket is not accepted as a credential', async () => {
     const { key } = await createApiKey(member.owner);
     const session = await service.api().post('/v1/auth/session', { token: key });
     expect(said(session)).toEqual([403, 'FORBIDDEN']);
@@ -115,11 +115,11 @@ describe('what only a person does', () => {
     expect((await service.api(ticket).get('/v1/auth/me')).status).toBe(401);
   });
 
-  it('no token of an agent becomes again: not by a session, nor by the handshake of a command line', async () => {
+  it('cannot be reached with a token of an agent: not by a session, nor by the CLI handshake', async () => {
     const token = await freshToken(member.owner);
     await markAsAgentToken(service, token);
     expect(said(await service.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
-    // A second token of the same person is their own matter.
+    // A second token of the same user is independent.
     const other = service.api(await freshToken(member.owner));
     expect((await other.post('/v1/auth/api-keys', { name: 'mine' })).status).toBe(201);
   });
@@ -129,7 +129,7 @@ describe('a role', () => {
   const roles: Role[] = ['viewer', 'user', 'admin', 'owner'];
   const below = (role: Role) => roles.slice(0, roles.indexOf(role));
 
-  it('reaches nothing above it, in person or by a key of theirs', async () => {
+  it('cannot change anything above it, in person or with a key', async () => {
     const victim = await createApiKey(owner);
     const roads: [Role, string, string, unknown?][] = [
       ['admin', 'GET', '/v1/tenant/members'],
@@ -167,7 +167,7 @@ describe('a role', () => {
     });
   });
 
-  it('of one’s own is not raised: nobody makes themselves more', async () => {
+  it('cannot be raised by its own user', async () => {
     for (const role of below('owner')) {
       const { userId } = member[role];
       for (const wanted of roles.slice(roles.indexOf(role) + 1)) {
@@ -183,7 +183,7 @@ describe('a role', () => {
     }
   });
 
-  it('that was taken away is taken from the keys too, at once, and given back with it', async () => {
+  it('that is removed is removed from the keys at once, and restored with it', async () => {
     const who = await inviteMember(service, owner, 'admin');
     const { key } = await createApiKey(who);
     const made = () => service.api(key).post('/v1/homes', { home_name: 'A home' });
@@ -193,7 +193,7 @@ describe('a role', () => {
     expect((await service.api(key).get('/v1/homes')).status).toBe(200);
     await owner.delete(`/v1/tenant/members/${who.userId}`);
     expect((await made()).status).toBe(401);
-    // Whoever comes back makes new keys.
+    // A user who returns creates new keys.
     const { body } = await owner.post('/v1/tenant/members', { email: who.email, role: 'owner' });
     await who.post(`/v1/auth/invitations/${body.member.id}/accept`);
     expect((await made()).status).toBe(401);
@@ -201,7 +201,7 @@ describe('a role', () => {
 });
 
 describe('scopes', () => {
-  it('of a token bound what its keys may: none is made or rotated to hold more', async () => {
+  it('of a token limit its keys: none can be created or rotated to exceed them', async () => {
     const who = member.admin;
     const narrow = service.api(await freshToken(who, { scope: 'write:tenant read:tenant read:devices' }));
     const wide = await createApiKey(who);
@@ -229,7 +229,7 @@ describe('scopes', () => {
     ]);
   });
 
-  it('of a token that names none of ours are none: by bearer, session, ticket and what a command line gets', async () => {
+  it('of a token without known scopes are empty: for bearer, session, ticket and CLI tokens', async () => {
     const who = member.owner;
     const claims = { sub: 'narrow', email: 'narrow@example.com', email_verified: true };
     const invited = await owner.post('/v1/tenant/members', { email: claims.email, role: 'owner' });
@@ -267,7 +267,7 @@ describe('scopes', () => {
     }
   });
 
-  it('of a key hold on every road that it opens: REST, its tickets, MQTT users', async () => {
+  it('of a key apply on every path it opens: REST, its tickets, and MQTT users', async () => {
     const { key } = await createApiKey(owner, { scopes: ['read:homes'] });
     const api = service.api(key);
     for (const path of [
@@ -283,13 +283,13 @@ describe('scopes', () => {
     expect(await webSocket(key)).toBe(4403);
     const watcher = await createApiKey(owner, { scopes: ['read:devices'] });
     const { ticket } = (await service.api(watcher.key).post('/ws/ticket')).body;
-    // A ticket stands for the key that asked for it, not for the person behind it.
+    // A ticket acts for the key that requested it, not for its user.
     expect(await webSocket(ticket, 'events=state,command')).toBe(4403);
     const again = (await service.api(watcher.key).post('/ws/ticket')).body;
     expect(await webSocket(again.ticket, 'events=state,presence')).toBeNull();
   });
 
-  it('of a platform operator are nobody’s to give to a key or to take into a tenant', async () => {
+  it('of a platform operator cannot be given to a key or used in a tenant', async () => {
     for (const scopes of [['platform:admin'], ['read:devices', 'platform:admin'], ['platform:*'], ['*:platform']]) {
       expect(said(await owner.post('/v1/auth/api-keys', { name: 'x', scopes }))).toEqual([400, 'VALIDATION_FAILED']);
     }

@@ -19,10 +19,13 @@ const deployed = (path: string): string => readFileSync(new URL(`../../deploy/${
 const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
 const { prometheus, promtool } = inject('programs');
 
-/** Collections of parts that this service does not have: Redis, traces, and where it runs embedded the sessions of a server. */
+/**
+ * Collections of components that this service does not run: Redis, traces, and with an embedded store the sessions of a
+ * server.
+ */
 const elsewhere = inject('postgresUrl') === null ? /^(redis_|traced_|database_sessions_)/ : /^(redis_|traced_)/;
 
-/** As Grafana fills its variables in. */
+/** Replaces dashboard variables as Grafana does. */
 const filled = (expr: string): string =>
   expr.replaceAll('$job', 'twinkeep').replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m');
 
@@ -55,31 +58,31 @@ afterAll(async () => {
   sidecar.kill();
 });
 
-describe('what Prometheus is told', () => {
-  it('names no tenant, user, device or command', () => {
+describe('the metrics', () => {
+  it('contain no tenant, user, device or command', () => {
     for (const id of theirs) expect(seen).not.toContain(id);
     expect(seen).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}/);
   });
 
-  it('counts commands by status and by why they were refused', () => {
+  it('count commands by status and by reason of refusal', () => {
     expect(seen).toMatch(/^twinkeep_commands_total\{status="succeeded",code="none"\} 1$/m);
     expect(seen).toMatch(/^twinkeep_commands_total\{status="rejected",code="ACTION_NOT_IN_MANIFEST"\} 1$/m);
   });
 
-  it('counts requests by the pattern of their route, and how long each took', () => {
+  it('count requests and their duration by route pattern', () => {
     expect(seen).toMatch(/^twinkeep_http_requests_total\{route="\/devices\/\{id\}",method="GET",status="404"\} 1$/m);
     expect(seen).toMatch(/^twinkeep_http_requests_total\{route="\/devices",method="GET",status="401"\} 1$/m);
     expect(seen).toMatch(/^twinkeep_http_request_duration_seconds_count\{route="\/devices\/\{id\}",method="GET"\} 1$/m);
   });
 
-  it('counts the entries of collections, and those of work in progress are gone with the work', () => {
+  it('count the entries of collections, and those of work in progress disappear with the work', () => {
     for (const name of ['locks', 'outbox_under_way', 'timers_firing', 'presence_sessions']) {
       expect(seen).toContain(`twinkeep_collection_entries{collection="${name}"} 0`);
     }
     expect(seen).toContain('twinkeep_collection_entries{collection="heard_devices"} 1');
   });
 
-  it('reports every collection of the service', () => {
+  it('cover every collection of the service', () => {
     const reported = [...seen.matchAll(/^twinkeep_collection_entries\{collection="(\w+)"\}/gm)].map(([, name]) => name);
     const expected = sourceFiles()
       .flatMap(sizeNames)
@@ -88,11 +91,11 @@ describe('what Prometheus is told', () => {
     expect(reported.sort()).toEqual(expected.sort());
   });
 
-  it('counts the prepared statements', () => {
+  it('count the prepared statements', () => {
     expect(seen).toMatch(/^twinkeep_prepared_statements [1-9]\d*$/m);
   });
 
-  it('holds every metric that the dashboard and the alerts ask for', () => {
+  it('include every metric that the dashboard and the alerts use', () => {
     const asked = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const rules = [...deployed('prometheus/rules.yml').matchAll(/\b(twinkeep|nodejs|process)_\w+/g)].map(
       ([name]) => name,
@@ -106,7 +109,7 @@ describe('what Prometheus is told', () => {
 });
 
 describe.runIf(promtool)('promtool', () => {
-  it('finds nothing wrong with the metrics, the rules and the configuration', () => {
+  it('accepts the metrics, the rules and the configuration', () => {
     const check = (args: string[], input?: string): string =>
       execFileSync(promtool as string, ['check', ...args], { input, encoding: 'utf8', stdio: 'pipe' });
     expect(check(['metrics'], seen)).toBe('');
@@ -115,8 +118,8 @@ describe.runIf(promtool)('promtool', () => {
   });
 });
 
-describe.runIf(prometheus)('a real Prometheus', () => {
-  it('scrapes the service, and understands every query of the dashboard and every rule', async () => {
+describe.runIf(prometheus)('a Prometheus server', () => {
+  it('scrapes the service, and evaluates every query of the dashboard and every rule', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'twinkeep-prometheus-'));
     const port = await freePort();
     writeFileSync(join(folder, 'rules.yml'), deployed('prometheus/rules.yml'));
@@ -140,7 +143,7 @@ describe.runIf(prometheus)('a real Prometheus', () => {
         return (await answer.json()) as any;
       };
       const query = (text: string) => ask(`query?query=${encodeURIComponent(text)}`);
-      // Prometheus waits a second for an answer: one may come too late.
+      // Prometheus waits one second for a response: one may be late.
       await eventually(
         async () => (await query('sum_over_time(up{job="twinkeep"}[1m])')).data.result[0]?.value[1] >= 3,
       );
@@ -153,7 +156,7 @@ describe.runIf(prometheus)('a real Prometheus', () => {
           if (answer.data.result.length === 0) empty.push(title);
         }
       }
-      // Nothing was written back, refused for its rate or sent wrongly while it was watched.
+      // No alert for write-backs, rate limits or bad requests fired during the test.
       const quiet = ['Refused for their rate', 'Refused messages by code', 'Without a good end'];
       expect(empty.filter((title) => !quiet.includes(title))).toEqual([]);
       const { data } = await ask('rules');

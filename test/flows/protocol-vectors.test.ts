@@ -20,10 +20,10 @@ interface Refused {
 
 const file = readFileSync(new URL('../vectors/proto-3.1.json', import.meta.url), 'utf8');
 const { refusals } = JSON.parse(file) as { refusals: Refused[] };
-/** Time only goes forward. */
+/** Time only moves forward. */
 const inTime = [...refusals].sort((a, b) => a.session.now - b.session.now);
 
-describe('the refusals of the vectors, through the wire', () => {
+describe('the refusals of the test vectors, over MQTT', () => {
   let at: TestService;
 
   beforeAll(async () => {
@@ -79,7 +79,7 @@ describe('the refusals of the vectors, through the wire', () => {
     const before = await counter();
     await speaker.mqtt.publishAsync(speaker.topic('state'), message, { qos: 1 });
     expect(await counter()).toBe(before + 1);
-    // Who did not sign it is not told of it.
+    // No error message is sent to a client that did not sign the message.
     if (code !== 'SIGNATURE_INVALID') {
       const told = await eventually(() => speaker.told[0]);
       expect(told).toMatchObject({ type: 'error', payload: { code, message_id: JSON.parse(message).message_id } });

@@ -7,7 +7,7 @@ import { register } from '../support/device.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { startService } from '../support/service.ts';
 
-/** Spoils what is written of one device, as a mistake of ours would. */
+/** Corrupts the rows of one device, as a bug would. */
 const spoiling = (store: Store, victim: () => string): Store => ({
   ...store,
   actors: {
@@ -23,7 +23,7 @@ const spoiling = (store: Store, victim: () => string): Store => ({
 });
 
 eachDeployment('an actor that fails three times in a minute', (deployment) => {
-  it('is quarantined where administrators see it, survives a restart so, and goes on once it is released', async () => {
+  it('is quarantined, visible to administrators, over a restart, and continues after its release', async () => {
     let victim = '';
     const options = { wrapStore: (store: Store) => spoiling(store, () => victim) };
     let at = await startService(deployment().env, options);
@@ -70,7 +70,7 @@ eachDeployment('an actor that fails three times in a minute', (deployment) => {
 });
 
 eachDeployment('the stream of transitions', (deployment) => {
-  it('tells what a real device goes through, over a real socket', async () => {
+  it('shows the transitions of a device over a WebSocket', async () => {
     const at = await startService(deployment().env);
     const owner = await at.owner();
     const device = await register(owner);

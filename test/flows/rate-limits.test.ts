@@ -5,7 +5,7 @@ import { WebSocket } from 'ws';
 import { recordingStore } from '../support/recording-store.ts';
 import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
-// A process that stands behind a proxy on this machine: the proxy says who calls.
+// The service behind a local proxy, whose header names the client.
 
 let at: TestService;
 let owner: ApiClient;
@@ -24,7 +24,7 @@ const from = (address: string) => ({ 'x-forwarded-for': address });
 
 const version = async (address: string) => (await at.api().get('/version', from(address))).status;
 
-/** The code with which `/ws/state` sends this one away; 4000 where it is let in. */
+/** The code with which `/ws/state` closes the connection; 4000 if it is admitted. */
 function watch(token: string, address: string): Promise<number> {
   const url = `${at.url.replace('http', 'ws')}/ws/state?token=${token}`;
   const socket = new WebSocket(url, { headers: from(address) });
@@ -35,7 +35,7 @@ function watch(token: string, address: string): Promise<number> {
   });
 }
 
-/** What the CONNACK says to a user over `/mqtt`; 0 lets in. */
+/** The CONNACK code for a user over `/mqtt`; 0 admits. */
 const listen = (password: string, address: string): Promise<number> =>
   connectAsync(`${at.url.replace('http', 'ws')}/mqtt`, {
     ...{ username: 'jwt', password, protocolVersion: 4, reconnectPeriod: 0 },
@@ -57,7 +57,7 @@ it('counts anonymous requests by the client that a trusted proxy names', async (
   expect(await version('192.0.2.1')).toBe(200);
 });
 
-it('counts failed sign-ins of one client together, whichever way they come, and of another one not', async () => {
+it('counts failed sign-ins per client over all edges', async () => {
   const rest = (address: string) => at.api(randomUUID()).get('/v1/auth/me', from(address));
   expect((await rest('198.51.100.1')).status).toBe(401);
   expect(await watch(randomUUID(), '198.51.100.1')).toBe(4401);
@@ -66,13 +66,13 @@ it('counts failed sign-ins of one client together, whichever way they come, and 
   expect(await watch(randomUUID(), '198.51.100.1')).toBe(1013);
   expect(await watch(`ws_${'a'.repeat(43)}`, '198.51.100.1')).toBe(1013);
   expect(await listen(randomUUID(), '198.51.100.1')).toBe(5);
-  // Who has a good credential is not kept out.
+  // A client with a valid credential is still admitted.
   expect(await watch(owner.token, '198.51.100.1')).toBe(4000);
   expect(await listen(owner.token, '198.51.100.1')).toBe(0);
   expect((await rest('198.51.100.2')).status).toBe(401);
 });
 
-it('does not look at a client’s credentials any more after ten times too many failures', async () => {
+it('does not verify the credentials of a client after ten times the allowed failures', async () => {
   const token = await at.token('newcomer');
   for (let n = 0; n < 30; n++) await at.api(randomUUID()).get('/v1/auth/me', from('203.0.113.1'));
   const fresh = await at.token('another');
@@ -82,7 +82,7 @@ it('does not look at a client’s credentials any more after ten times too many 
   expect((await at.api(token).get('/v1/auth/me', from('203.0.113.1'))).status).toBe(200);
 });
 
-/** A caller that presents itself by these headers alone. */
+/** A caller with only these headers. */
 const by = (headers: Record<string, string>) => (path: string) => at.api().get(path, headers);
 
 const presenting = {
@@ -102,10 +102,10 @@ const presenting = {
 };
 
 it.each(Object.entries(presenting))(
-  'reads nothing from the database for a request with a %s when nothing changed',
+  'reads nothing from the database for a request with a %s if nothing changed',
   async (_, present) => {
     const get = await present();
-    // The service's own clockwork looks for what is due, and writes what was used, whenever it likes.
+    // Background jobs of the service query due work and write usage at any time.
     const clockwork = ['actors.dueTimers', 'actors.nextTimerAt', 'keys.flushUse'];
     const asked = () => store.calls.filter((call) => !clockwork.includes(call));
     const ask = async () => {
@@ -118,13 +118,13 @@ it.each(Object.entries(presenting))(
     await ask();
     await ask();
     expect(asked()).toEqual([]);
-    // What it asks for is another matter, and its caller is none of it.
+    // Reads of the operation itself are not counted.
     expect((await get('/v1/devices')).status).toBe(200);
     expect(asked().filter((call) => !call.startsWith('devices.'))).toEqual([]);
   },
 );
 
-it('lets a cookie session have 600 requests a minute, whatever its tenant has', async () => {
+it('allows a cookie session 600 requests a minute, whatever the limit of its tenant', async () => {
   const get = await presenting['cookie session']();
   const { headers } = await get('/v1/auth/me');
   expect([headers.get('ratelimit-policy'), headers.get('ratelimit')]).toEqual([

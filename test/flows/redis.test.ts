@@ -22,7 +22,7 @@ const start = (env: Record<string, string> = {}, more: Parameters<typeof startSe
 const health = () => at.api().get('/health');
 const isWhole = () => eventually(async () => (await health()).status === 200);
 
-/** Lets in with a ticket, which the cache keeps. */
+/** Admits with a ticket, which is kept in the cache. */
 async function watch(owner: ApiClient): Promise<WebSocket> {
   const { body } = await owner.post('/ws/ticket');
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${body.ticket}`);
@@ -30,7 +30,7 @@ async function watch(owner: ApiClient): Promise<WebSocket> {
   return socket;
 }
 
-/** A person signs in for the first time, commands a device and sees its state in a stream. */
+/** A user signs in for the first time, commands a device and receives its state in a stream. */
 async function worksThrough(): Promise<void> {
   const owner = await at.owner(`owner-${crypto.randomUUID()}`);
   const registered = await register(owner);
@@ -56,8 +56,8 @@ async function isDegraded(): Promise<void> {
   expect((await at.api().get('/health/live')).status).toBe(200);
 }
 
-describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
-  it('at the start leaves a service that starts, says so, works, and is whole when Redis comes', async () => {
+describe.runIf(inject('redisUrl'))('a Redis outage', () => {
+  it('at the start: the service starts, reports it, works, and recovers when Redis is available', async () => {
     at = await start();
     await isDegraded();
     await worksThrough();
@@ -67,7 +67,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     await redis.kill();
   });
 
-  it('while the service runs is no matter for commands, streams and sign-ins, though killed and started empty', async () => {
+  it('during operation does not affect commands, streams and sign-ins, although Redis restarts empty', async () => {
     await redis.start();
     at = await start();
     await isWhole();
@@ -79,7 +79,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     const { body: meanwhile } = await owner.post('/ws/ticket');
     await redis.start();
     await isWhole();
-    // The new Redis knows nothing; what the process kept is there again.
+    // The new Redis is empty; what the process kept is written to it again.
     for (const { ticket } of [before, meanwhile]) {
       const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket}`);
       await waitUntilAuthorized(socket);
@@ -89,7 +89,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     await redis.kill();
   });
 
-  it('without a word is noticed though nobody asks it anything', async () => {
+  it('with an unresponsive Redis is detected without requests', async () => {
     await redis.start();
     at = await start();
     await isWhole();
@@ -102,7 +102,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     await redis.kill();
   });
 
-  it('does not forget what was asked too often, nor does a process that is started again', async () => {
+  it('does not reset exceeded rate limits, nor does a restarted process', async () => {
     await redis.start();
     const more = { limits: { rates: { anonymous: 10 } } };
     at = await start({}, more);

@@ -23,7 +23,7 @@ describe('the embedded sidecar', () => {
   afterEach(() => home.close());
   afterAll(() => at.stop());
 
-  it('turns a goal into a plan, and says what was reached', async () => {
+  it('turns a goal into a plan, and summarizes the result', async () => {
     const plan = await waitForPlan(
       owner,
       await submitGoal(owner, 'Turn off the lights; then lock the front door'),
@@ -46,7 +46,7 @@ describe('the embedded sidecar', () => {
     ]);
   });
 
-  it('has what was done undone where a step fails', async () => {
+  it('has completed steps rolled back when a step fails', async () => {
     home.broken.add('Front door');
     const memory = {
       kind: 'routine',
@@ -59,7 +59,7 @@ describe('the embedded sidecar', () => {
     expect(plan.steps).toMatchObject([{ status: 'compensated' }, { status: 'failed' }]);
   });
 
-  it('leaves a critical step to a person', async () => {
+  it('leaves a critical step to the confirmation by a person', async () => {
     await waitForPlan(owner, await submitGoal(owner, 'lock the front door'), 'succeeded');
     const id = await submitGoal(owner, 'unlock the front door');
     const waiting = await waitForPlan(owner, id, 'awaiting_confirmation');
@@ -71,7 +71,7 @@ describe('the embedded sidecar', () => {
     expect(home.actions).toEqual(['Front door lock', 'Front door unlock']);
   });
 
-  it('says honestly what it does not understand, and what is so already', async () => {
+  it('reports goals that it does not understand or that are already reached', async () => {
     const odd = await waitForPlan(owner, await submitGoal(owner, 'Sing me a song'), 'rolled_back');
     expect(odd.cognition.error).toEqual({
       code: 'GOAL_NOT_UNDERSTOOD',
@@ -81,7 +81,7 @@ describe('the embedded sidecar', () => {
     expect([done.steps, done.cognition.summary]).toEqual([[], 'Everything is so already.']);
   });
 
-  it('plans for one device: an action as it is asked for, or a goal about it', async () => {
+  it('plans for one device: a requested action, or a goal', async () => {
     const id = home.ids.get('Bed light');
     const ask = async (body: object) => {
       const answer = await owner.post(`/api/v1/devices/${id}/command`, body);
@@ -95,7 +95,7 @@ describe('the embedded sidecar', () => {
     expect(home.actions).toEqual(['Bed light off', 'Bed light on']);
   });
 
-  it('proposes what an observation calls for, and does it once somebody accepts', async () => {
+  it('proposes steps for an observation, which run when a user accepts', async () => {
     await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
     const memory = { kind: 'routine', content: 'when motion is false: turn off the lights' };
     expect((await owner.post('/v1/memories', memory)).status).toBe(201);
@@ -135,7 +135,7 @@ describe('the embedded sidecar with a language model', () => {
     await model.close();
   });
 
-  it('acts by its functions, and ends with its words', async () => {
+  it('calls its functions, and ends with its summary', async () => {
     const owner = await at.owner();
     await home.addLight(owner, 'Bed light');
     const plan = await waitForPlan(owner, await submitGoal(owner, 'I want to sleep'), 'succeeded');
@@ -147,7 +147,7 @@ describe('the embedded sidecar with a language model', () => {
   });
 });
 
-eachDeployment('a kill in the middle of a plan', (deployment) => {
+eachDeployment('a kill during a plan', (deployment) => {
   let sidecar: SidecarProcess;
   let service: ServiceProcess;
   let home: NamedDevices;
@@ -182,7 +182,7 @@ eachDeployment('a kill in the middle of a plan', (deployment) => {
   }
   const asPlanned = ['Ceiling light off', 'Front door lock'];
 
-  it('of the sidecar: it goes on where it was, from what it is told', async () => {
+  it('of the sidecar: it continues from the contexts that it receives', async () => {
     const { owner, id } = await underWay();
     await sidecar.kill();
     home.release('Ceiling light');

@@ -7,11 +7,11 @@ import { mapConcurrently } from '../support/map-concurrently.ts';
 import { connectRawDevice } from '../support/raw-device.ts';
 import { startService } from '../support/service.ts';
 
-/** Two bytes that are good JSON and no text of any database. */
+/** Valid JSON that no database stores as text. */
 const POISON = '\u0000';
 const TARGETS = 500;
 
-/** Turns bad what was good when it was decided, as a mistake of ours would. */
+/** Corrupts rows after their decision, as a bug would. */
 function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Store {
   const spoil = (commit: ActorCommit): ActorCommit =>
     isMeant(commit)
@@ -31,7 +31,7 @@ function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Sto
 }
 
 eachDeployment('a row that the database refuses', (deployment) => {
-  it('among 500 good ones is refused alone, and the others are kept', async () => {
+  it('among 500 valid ones is refused alone, and the others are stored', async () => {
     let victim = '';
     const poisoned: string[] = [];
     const at = await startService(deployment().env, {

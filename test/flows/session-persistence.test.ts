@@ -6,7 +6,7 @@ import { makePgliteDeployment } from '../support/deployment.ts';
 import { startService } from '../support/service.ts';
 
 describe.runIf(inject('redisUrl'))('with Redis', () => {
-  it('a cookie session, its CSRF token and a sign-in under way go on after a restart', async () => {
+  it('a cookie session, its CSRF token and a pending sign-in survive a restart', async () => {
     const deployment = await makePgliteDeployment();
     const env = { ...deployment.env, REDIS_URL: inject('redisUrl') ?? '' };
     const [code, verifier] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')];

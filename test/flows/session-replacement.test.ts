@@ -3,7 +3,7 @@ import { eventually } from '../support/clock.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
 import { startService } from '../support/service.ts';
 
-it('a critical command whose commit saw its session replaced reaches the new one, once', async () => {
+it('a critical command whose session was replaced during its commit reaches the new session once', async () => {
   let commits = () => {};
   let held = false;
   const commit = new Promise<void>((resolve) => {

@@ -12,7 +12,7 @@ import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.
 const page = readFileSync(new URL('../../docs/sidecar.md', import.meta.url), 'utf8');
 const root = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
 
-describe('the page on sidecars', () => {
+describe('the sidecar documentation', () => {
   let folder: string;
   let sidecar: SidecarProcess;
   let at: TestService;
@@ -21,7 +21,7 @@ describe('the page on sidecars', () => {
     const program = /^```js\n([\s\S]*?)^```$/m.exec(page)?.[1];
     if (program === undefined) throw new Error('no program on the page');
     folder = mkdtempSync(join(tmpdir(), 'twinkeep-page-'));
-    // As after the `npm install` that the page tells.
+    // As after the `npm install` in the documentation.
     symlinkSync(root('node_modules'), join(folder, 'node_modules'));
     writeFileSync(join(folder, 'sidecar.mjs'), program);
     sidecar = await sidecarProcess(join(folder, 'sidecar.mjs'), { PROTO_DIR: root('proto') });
@@ -35,7 +35,7 @@ describe('the page on sidecars', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('has a sidecar in plain JavaScript that plans from the contract alone', async () => {
+  it('has a working sidecar in plain JavaScript that plans from the contract alone', async () => {
     const owner = await at.owner();
     for (const name of ['A', 'B']) await home.addLight(owner, name);
     await home.addDoorLock(owner, 'Door');
@@ -53,7 +53,7 @@ describe('the page on sidecars', () => {
     expect(seen.status).toBe(202);
   });
 
-  it('writes sentences that the rules understand', async () => {
+  it('has example sentences that the rules understand', async () => {
     const sentences = [
       'turn off the lights; then lock the front door',
       'Good night',

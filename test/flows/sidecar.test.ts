@@ -20,7 +20,7 @@ const onNode = (deviceId: string, nodeId = 'on') =>
   ({ case: 'graphNode', value: { node: { nodeId, deviceId, action: 'turn_on' } } }) as const;
 const complete = { case: 'complete', value: { summary: 'It is done.' } } as const;
 
-describe('a sidecar over the wire', () => {
+describe('a sidecar over gRPC', () => {
   let port: number;
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -40,7 +40,7 @@ describe('a sidecar over the wire', () => {
     await eventually(async () => at.services.sidecar.connected());
     return sidecar.waitForStream();
   };
-  /** A light that turns on, when it is told and `ready` says so. */
+  /** A light that turns on when commanded, once `ready` resolves. */
   async function light(of: ApiClient & { homeId: string } = owner, ready: Promise<unknown> = Promise.resolve()) {
     const registered = await register(of, { device_type: 'light', name: 'Lamp' });
     const turn = (on: boolean) => async () => {
@@ -62,7 +62,7 @@ describe('a sidecar over the wire', () => {
       const { plan } = (await of.get(`/v1/plans/${id}`)).body;
       return plan?.status === status ? plan : null;
     });
-  /** Nothing that a sidecar does keeps anybody else from being served. */
+  /** Checks that the service still serves other clients, whatever the sidecar does. */
   const healthy = async () => {
     expect((await at.api().get('/health')).status).toBe(200);
     const { id } = await light();
@@ -88,7 +88,7 @@ describe('a sidecar over the wire', () => {
   });
   afterAll(() => at.stop());
 
-  it('a goal becomes a plan whose nodes run as they are proposed, and the sidecar is told of each', async () => {
+  it('a goal becomes a plan whose nodes run as they are proposed, with an event to the sidecar for each', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal('light the hall');
@@ -116,7 +116,7 @@ describe('a sidecar over the wire', () => {
     expect(metrics).toMatch(/twinkeep_sidecar_proposals_total\{kind="graphNode"\} \d/);
   });
 
-  it('one that is killed in mid-plan is told, when it is back, what became of it meanwhile', async () => {
+  it('that was killed during a plan receives the missed results when it reconnects', async () => {
     let finish = () => {};
     const ready = new Promise<void>((resolve) => {
       finish = resolve;
@@ -140,7 +140,7 @@ describe('a sidecar over the wire', () => {
     await planWith(id, 'succeeded');
   });
 
-  it('a service that is started again goes on with what waits for the sidecar', async () => {
+  it('a restarted service continues with contexts that wait for the sidecar', async () => {
     const lamp = await light();
     const id = await goal();
     await eventually(() => shown(sidecar.stream, id));
@@ -155,7 +155,7 @@ describe('a sidecar over the wire', () => {
     expect(rejected(stream)).toEqual([]);
   });
 
-  it('without one a goal is refused, and the answer says so', async () => {
+  it('a goal is refused without a sidecar, with that reason', async () => {
     sidecar.kill();
     await eventually(() => !at.services.sidecar.connected());
     const payload = { text: 'light the hall' };
@@ -163,7 +163,7 @@ describe('a sidecar over the wire', () => {
     expect([status, body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
   });
 
-  it('sees nothing of one tenant with what another asked, and reaches no device of another', async () => {
+  it('gets no data of another tenant in a context, and cannot use devices of another tenant', async () => {
     const other = await at.owner(`other-${performance.now()}`);
     const mine = await light();
     const theirs = await light(other);
@@ -182,7 +182,7 @@ describe('a sidecar over the wire', () => {
     await planWith(id, 'succeeded');
   });
 
-  it('a critical node waits in the inbox for a person, and the sidecar is told that it does', async () => {
+  it('a critical node waits in the inbox for a person, and the sidecar is notified', async () => {
     const lock = await register(owner, { device_type: 'lock' });
     const { stream } = sidecar;
     const id = await goal('open up');
@@ -200,7 +200,7 @@ describe('a sidecar over the wire', () => {
     await eventually(() => stream.eventsOf('graphStateUpdate').some(({ to }) => to === NodeState.FAILED));
   });
 
-  it('what it says after completing, or of what does not exist, is answered and changes nothing', async () => {
+  it('messages after the completion, or for an unknown context, are answered and change nothing', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal();
@@ -217,7 +217,7 @@ describe('a sidecar over the wire', () => {
     expect((await owner.get(`/v1/device/${lamp.id}/commands`)).body.commands).toEqual([]);
   });
 
-  it('lies in every field are refused one by one', async () => {
+  it('false values in each field are refused one by one', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal();
@@ -257,7 +257,7 @@ describe('a sidecar over the wire', () => {
     await planWith(id, 'succeeded');
   });
 
-  it('an oversized message, bytes that are none, and a flood leave the service as it was', async () => {
+  it('an oversized message, invalid bytes and a flood leave the service unaffected', async () => {
     const id = await goal();
     await eventually(() => shown(sidecar.stream, id));
     const detail = 'x'.repeat(1024 * 1024);
@@ -275,7 +275,7 @@ describe('a sidecar over the wire', () => {
     expect((await owner.get(`/v1/plans/${id}`)).body.plan.status).toBe('pending');
   });
 
-  it('a tenant that is suspended is not thought for, and is again when it is back', async () => {
+  it('contexts of a suspended tenant are withdrawn, and sent again when it is resumed', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal();
@@ -292,7 +292,7 @@ describe('a sidecar over the wire', () => {
     await eventually(() => stream.eventsOf('perceptionUpdate').length > before && shown(stream, id));
   });
 
-  it('while cognition is switched off nothing is asked or heard, and afterwards everything is told again', async () => {
+  it('with cognition disabled nothing is sent or accepted, and afterwards everything is sent again', async () => {
     const { stream } = sidecar;
     const lamp = await light();
     const id = await goal();
@@ -322,7 +322,7 @@ describe('a sidecar over the wire', () => {
     expect(stream.eventsOf('interruptSignal')[0]?.reason).toBe(InterruptReason.CANCELLED);
   });
 
-  it('what an observation leads to runs when somebody accepts it, and the sidecar is told under its name', async () => {
+  it('a proposal for an observation runs when a user accepts it, and the sidecar gets its events by name', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const body: JsonObject = { device_id: lamp.id, data: { lux: 3 }, context: 'It is evening.' };
@@ -340,14 +340,14 @@ describe('a sidecar over the wire', () => {
     await eventually(async () => (await owner.post(`/v1/cognition/proposals/${id}/accept`)).status === 202);
     await eventually(() => stream.eventsOf('observationOutcome').length > 0);
     expect(stream.eventsOf('observationOutcome')).toMatchObject([{ contextId: id, nodeId: 'on', success: true }]);
-    // The plan's own turn comes after its command's.
+    // The batch of the plan follows that of its command.
     const last = await eventually(() =>
       stream.eventsOf('graphStateUpdate').find(({ to }) => to === NodeState.SUCCEEDED),
     );
     expect(last).toMatchObject({ contextId: id, nodeId: 'on' });
   });
 
-  it('is told of another manifest, and of a device that changes', async () => {
+  it('is notified of a changed manifest and of a changed device', async () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal();
@@ -369,7 +369,7 @@ describe('a sidecar over the wire', () => {
 });
 
 describe('the embedded sidecar', () => {
-  it('is started with the service, does what it is asked in words, and ends with it', async () => {
+  it('starts with the service, plans for a goal, and ends with the service', async () => {
     const at = await startService({ SIDECAR: 'embedded' }, { limits });
     try {
       const owner = await at.owner();

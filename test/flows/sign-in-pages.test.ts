@@ -6,7 +6,7 @@ import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-/** In the page: contrasts (WCAG 2.2 §1.4.3) of its texts, and whether it is wider than the screen. */
+/** Runs in the page: the contrasts (WCAG 2.2 §1.4.3) of its texts, and whether it is wider than the screen. */
 const READABLE = `(() => {
   const light = (text) => {
     const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
@@ -57,7 +57,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     page = await context.newPage();
     page.setDefaultTimeout(inject('pollMs'));
     complaints = [];
-    // Whoever is not signed in is told so with 401, which a browser calls an error.
+    // The 401 for a user without a session is an error to the browser.
     page.on('console', (said) => {
       const ours = said.location().url.startsWith(at.url) || said.location().url === '';
       if (said.type() === 'error' && ours && !/status of 4(01|03|10)/.test(said.text())) complaints.push(said.text());
@@ -82,7 +82,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   const allow = () => page.getByRole('button', { name: 'Allow' }).click();
   const says = (words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
 
-  it('signs in by a token, approves by the characters, and the command line has its token', async () => {
+  it('signs in with a token, approves with the code, and the command line gets its token', async () => {
     await open();
     expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in a command line');
     expect(await page.getByText('ada-laptop').isVisible()).toBe(true);
@@ -96,7 +96,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect(await poll()).toMatchObject({ status: 'approved', access_token: expect.any(String) });
   });
 
-  it('signs in at the identity provider, and comes back to the same page', async () => {
+  it('signs in at the identity provider, and returns to the same page', async () => {
     await open();
     await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
     await page.locator('input[name=login]').fill('grace');
@@ -111,7 +111,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect((await at.api(access_token).get('/v1/auth/me')).body.user.ext_id).toBe('grace');
   });
 
-  it('says in words what was wrong, and ends after the fifth wrong code', async () => {
+  it('explains a wrong code, and ends after the fifth one', async () => {
     await open();
     await byToken('nonsense');
     await says('This token is not valid, or no longer.');
@@ -130,7 +130,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect(await typed().isVisible()).toBe(false);
   });
 
-  it('lets somebody else sign in', async () => {
+  it('lets another user sign in', async () => {
     await open();
     await byToken(await at.token('ada'));
     await page.getByText('You are signed in as').waitFor();
@@ -139,7 +139,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect((await context.cookies()).map(({ name }) => name)).not.toContain('twinkeep_session');
   });
 
-  it('keeps its session where no script can read it', async () => {
+  it('keeps its session where scripts cannot read it', async () => {
     await open();
     await byToken(await at.token('ada'));
     await typed().waitFor();
@@ -148,15 +148,15 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect(session).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
   });
 
-  it('is shown in nobody’s frame', async () => {
+  it('cannot be shown in a frame', async () => {
     await page.setContent(`<iframe src="${at.url}/v1/auth/cli?code=${code}&challenge=${random()}"></iframe>`);
     await expect.poll(() => complaints.length).toBeGreaterThan(0);
     expect(complaints.splice(0).join()).toMatch(/frame-ancestors|X-Frame-Options|refused to connect/i);
   });
 
   it.each([
-    ['another site, to which the cookie does not go', 'localhost'],
-    ['another port of this host, to which it goes', '127.0.0.1'],
+    ['another site, which does not get the cookie', 'localhost'],
+    ['another port of this host, which gets the cookie', '127.0.0.1'],
   ])('does nothing for a page of %s', async (_, host) => {
     await open();
     await byToken(await at.token('ada'));
@@ -173,14 +173,14 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
         return told;
       })(${JSON.stringify(at.url)}, ${JSON.stringify(JSON.stringify({ code, user_code: userCodeOf(code) }))})`,
     );
-    // What comes through unread is a POST that is no JSON and has no token.
+    // Such a page can only send a POST that is not JSON and has no token.
     expect(['blocked', 'opaque']).toContain((told as string[])[0]);
     expect((told as string[]).slice(1)).toEqual(['blocked', 'blocked', 'blocked']);
     expect(await poll()).toEqual({ status: 'pending' });
     complaints.splice(0);
   });
 
-  it.each(['light', 'dark'] as const)('can be read in the %s, and on a small screen', async (colorScheme) => {
+  it.each(['light', 'dark'] as const)('is readable in the %s scheme and on a small screen', async (colorScheme) => {
     await page.emulateMedia({ colorScheme });
     await page.setViewportSize({ width: 320, height: 560 });
     await open();
@@ -190,7 +190,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     for (const ratio of seen.ratios) expect(ratio).toBeGreaterThan(4.5);
   });
 
-  it('has a name for each of its fields and buttons', async () => {
+  it('has an accessible name for each of its fields and buttons', async () => {
     await open();
     await byToken(await at.token('ada'));
     await typed().waitFor();

@@ -9,7 +9,7 @@ import { freePorts, newOwner, type Ports, type Served, serve } from '../support/
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { Workload } from '../support/workload.ts';
 
-/** A caller that asks whichever of the processes answers. */
+/** A caller that uses whichever process answers. */
 function anyOf(urls: readonly string[], token: string): ApiClient {
   const callers = urls.map((url) => makeApiClient(url, token));
   let turn = 0;
@@ -42,7 +42,7 @@ const refused = (port: string): Promise<boolean> =>
     socket.on('connect', () => socket.destroy());
   });
 
-/** Exits 0 when it is asked to. */
+/** Ends with 0 on SIGTERM. */
 async function drained(service: Served): Promise<void> {
   expect(await service.kill('SIGTERM')).toMatchObject({ code: 0 });
 }
@@ -57,7 +57,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
   beforeAll(async () => {
     deployment = (await makePostgresDeployment()) as Deployment;
     const [one, two] = await Promise.all([freePorts(), freePorts()]);
-    // Devices find whoever is active in one place: a standby listens for none.
+    // Devices find the active process at one address, so a standby opens no MQTT listener.
     places = [one, { ...two, MQTT_PORT: one.MQTT_PORT }];
     active = serve(deployment, places[0] as Ports);
     await active.active();
@@ -72,7 +72,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await deployment.remove();
   });
 
-  /** The standby is the active one now, and a new process stands by where the old one was. */
+  /** After the standby took over: starts a new standby in place of the old process. */
   async function takenOver() {
     await standby.active();
     await crowd.waitForProgress();
@@ -81,7 +81,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await standby.listening();
   }
 
-  it('the second one stands by: it is alive, not ready, and hears no devices', async () => {
+  it('the second one is a standby: it is live, not ready, and accepts no devices', async () => {
     const ports = await freePorts();
     const second = await startService({ ...deployment.env, ...ports }, { standsBy: true });
     const api = second.api(await second.token('owner'));
@@ -99,19 +99,19 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await second.stop();
   });
 
-  it('takes over when the active one is killed', async () => {
+  it('takes over when the active process is killed', async () => {
     await crowd.waitForProgress();
     await active.kill();
     await takenOver();
   });
 
-  it('takes over when the active one drains, which is within ten seconds', async () => {
+  it('takes over when the active process drains, within ten seconds', async () => {
     await crowd.waitForProgress();
     await drained(active);
     await takenOver();
   });
 
-  it('who loses the connection of its lock ends at once, with 1', async () => {
+  it('the process that loses the connection of its lock ends at once, with 1', async () => {
     const admin = new pg.Client(deployment.databaseUrl ?? '');
     await admin.connect();
     const ended = active.exited;
@@ -122,17 +122,17 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await takenOver();
   });
 
-  it('a standby ends when it is asked to, and the active one does not notice', async () => {
+  it('a standby ends on SIGTERM without affecting the active process', async () => {
     await drained(standby);
     await crowd.waitForProgress();
   });
 
-  it('through all of it nothing acknowledged was lost, and nothing was applied twice', async () => {
+  it('through all of this nothing acknowledged was lost, and nothing was applied twice', async () => {
     await crowd.verify();
   });
 });
 
-/** A process that reaches a database of its own through a proxy. */
+/** A process that reaches its own database through a proxy. */
 interface Lonely {
   own: Deployment;
   line: TcpProxy;
@@ -159,8 +159,8 @@ async function lonely(): Promise<Lonely> {
   };
 }
 
-// They wait for timers of about ten seconds: side by side they take as long as one.
-describe.runIf(inject('postgresUrl'))('a process whose database goes away', { concurrent: true }, () => {
+// These tests wait for timers of about ten seconds, so they run concurrently.
+describe.runIf(inject('postgresUrl'))('a process whose database becomes unreachable', { concurrent: true }, () => {
   const all: Lonely[] = [];
   for (let n = 0; n < 3; n += 1) {
     beforeAll(async () => {
@@ -174,7 +174,7 @@ describe.runIf(inject('postgresUrl'))('a process whose database goes away', { co
     }
   });
 
-  it('drains and ends with 0 even while its database says nothing', async () => {
+  it('drains and ends with 0 even if its database does not answer', async () => {
     const { owner, line, service } = all[0] as Lonely;
     const device = await connect(await register(owner));
     line.hold();
@@ -185,7 +185,7 @@ describe.runIf(inject('postgresUrl'))('a process whose database goes away', { co
     expect(await kept).toBe(false);
   });
 
-  it('ends with 0 when it loses its lock while it drains', async () => {
+  it('ends with 0 when it loses its lock while draining', async () => {
     const { owner, line, service, place } = all[1] as Lonely;
     line.hold();
     const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
@@ -195,7 +195,7 @@ describe.runIf(inject('postgresUrl'))('a process whose database goes away', { co
     await Promise.all([ended, asked]);
   });
 
-  it('ends with 1 when its database is gone, and the next one stands by until that is back', async () => {
+  it('ends with 1 when its database is unreachable, and the next process stands by until it is back', async () => {
     const gone = all[2] as Lonely;
     const { owner, line, through, place } = gone;
     const some = new Workload(owner);
@@ -236,7 +236,7 @@ describe('a process on the embedded database', () => {
     await deployment.remove();
   });
 
-  it('lets no second one in, which is told whose the data are and ends with 2', async () => {
+  it('refuses a second process, which names the owner of the data and ends with 2', async () => {
     const { code, stderr } = await serve(deployment, await freePorts()).exited;
     expect(code).toBe(2);
     expect(stderr).toContain(`pid ${service.pid}`);
@@ -244,7 +244,7 @@ describe('a process on the embedded database', () => {
     await crowd.waitForProgress();
   });
 
-  it('drains within ten seconds, and the next one has everything', async () => {
+  it('drains within ten seconds, and the next process has everything', async () => {
     await crowd.waitForProgress();
     await drained(service);
     service = serve(deployment, ports);

@@ -8,7 +8,7 @@ import { ConfigError } from '../../src/config/setting-readers.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { startService } from '../support/service.ts';
 
-it('a listener that cannot be opened is told by its setting, and nothing stays behind', async () => {
+it('a listener that cannot be opened is reported by its setting, and no other listener stays open', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   copyPglite(inject('pgliteTemplate'), dataDir);
   const taken = createServer().listen(0, '127.0.0.1');
@@ -26,7 +26,7 @@ it('a listener that cannot be opened is told by its setting, and nothing stays b
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-it('requests in flight are answered before the process ends, and their connections with them', async () => {
+it('requests in flight are answered before the process ends, and their connections are closed', async () => {
   const held = Promise.withResolvers<void>();
   const asked = Promise.withResolvers<void>();
   let hold = false;

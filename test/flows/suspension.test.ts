@@ -11,7 +11,7 @@ import { type ApiClient, type ApiResponse, startService, type TestService } from
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
-/** NOT AUTHORIZED in a CONNACK. */
+/** The code for "not authorized" in a CONNACK. */
 const NOT_AUTHORIZED = 5;
 
 let at: TestService;
@@ -37,7 +37,7 @@ const listen = () =>
     protocolVersion: 4,
   });
 
-/** As a platform operator does it, who has no tenant. */
+/** As a platform operator, who has no tenant. */
 async function turnTenant(verb: 'suspend' | 'resume') {
   const { status, body } = await operator.post(`/v1/admin/tenants/${parked.tenantId}/${verb}`, { reason: 'A test' });
   if (status !== 200) throw new Error(JSON.stringify(body));
@@ -63,7 +63,7 @@ afterAll(async () => {
   await at.stop();
 });
 
-it('a suspended tenant is parked: sessions end, people and devices are refused, clocks run on', async () => {
+it('a suspended tenant: sessions end, users and devices are refused, deadlines continue', async () => {
   const path = `/v1/device/${registered.device_id}/command`;
   const written = (await parked.post(path, { action: 'turn_on', timeout_s: 20 })).body.command_id;
   await waitForCommand(parked, written, ({ status }) => status === 'acknowledged');
@@ -95,13 +95,13 @@ it('a suspended tenant is parked: sessions end, people and devices are refused, 
   await eventually(async () => JSON.stringify(await statusOf(written)).includes('"timed_out"'));
 });
 
-it('meanwhile another tenant goes on as if nothing were', async () => {
+it('another tenant is not affected', async () => {
   expect(otherDevice.online).toBe(true);
   const { body } = await other.post(`/v1/device/${otherDevice.deviceId}/command`, { action: 'turn_off' });
   await waitForCommand(other, body.command_id, ({ status }) => status === 'succeeded');
 });
 
-it('to suspend it again changes nothing, and to resume it brings everything back', async () => {
+it('suspending it again changes nothing, and resuming it restores everything', async () => {
   await turnTenant('suspend');
   await turnTenant('resume');
   expect((await parked.get('/v1/devices')).status).toBe(200);
@@ -114,7 +114,7 @@ it('to suspend it again changes nothing, and to resume it brings everything back
   again.end(true);
 });
 
-it('suspended before a restart it is suspended after it', async () => {
+it('a tenant that was suspended before a restart is suspended after it', async () => {
   await turnTenant('suspend');
   const { dataDir } = at;
   await at.service.stop();

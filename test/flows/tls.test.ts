@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => at.stop());
 
-/** The test's certificate is its own authority, which nobody knows. */
+/** The certificate of the test is self-signed, so no client trusts it by default. */
 function ask(path: string, token: string, body?: object): Promise<{ status: number; body: Record<string, string> }> {
   return new Promise((resolve, reject) => {
     const asked = request(
@@ -39,7 +39,7 @@ function ask(path: string, token: string, body?: object): Promise<{ status: numb
 }
 
 describe('with a certificate', () => {
-  it('HTTP is HTTPS, MQTT has a TLS listener, and both are what a registration names', async () => {
+  it('HTTP is HTTPS, MQTT has a TLS listener, and a registration returns both', async () => {
     expect(at.url).toMatch(/^https:/);
     const token = await at.token('owner');
     expect((await ask('/v1/tenant/register', token, { tenant_name: 'T' })).status).toBe(201);

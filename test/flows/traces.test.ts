@@ -17,7 +17,7 @@ interface Sent {
   status: { code?: number };
 }
 
-/** What a collector receives. */
+/** The spans that a collector receives. */
 const spans: Sent[] = [];
 const bodies: string[] = [];
 let collector: Server;
@@ -69,7 +69,7 @@ describe('the trace of a command', () => {
       .filter((span) => attribute(span, 'twinkeep.actor.kind') === kind)
       .map((span) => attribute(span, 'twinkeep.event'));
 
-  it("begins in the caller's own and holds request, turns, write and acknowledgement", () => {
+  it('begins in the trace of the caller and has spans for request, batches, write and acknowledgement', () => {
     const [request] = named('POST /device/{deviceId}/command');
     expect(request).toMatchObject({ parentSpanId: PARENT, kind: 2 });
     expect(attribute(request, 'http.response.status_code')).toBe(202);
@@ -83,7 +83,7 @@ describe('the trace of a command', () => {
     expect(words.every(({ parentSpanId, kind }) => parentSpanId === request?.spanId && kind === 5)).toBe(true);
   });
 
-  it('shows each turn that committed something of it, of the command and of its device', () => {
+  it('has a span for each batch that committed a transition of the command or its device', () => {
     expect(eventsOf('command')).toEqual(expect.arrayContaining(['request', 'ack.received']));
     expect(eventsOf('device')).toContain('ack.reported');
     for (const span of named('turn')) {
@@ -92,12 +92,12 @@ describe('the trace of a command', () => {
     }
   });
 
-  it('is not joined by a request that came without it', () => {
+  it('is not joined by a request without a trace context', () => {
     const [lookedUp] = spans.filter(({ name }) => name === 'GET /commands/{id}');
     expect(lookedUp?.traceId).not.toBe(TRACE);
   });
 
-  it('holds no token, no secret, no path and no query', () => {
+  it('contains no token, secret, path or query', () => {
     const all = bodies.join('\n');
     expect(all).toContain('/v1/traces');
     expect(all).not.toContain(owner.token);
@@ -106,8 +106,8 @@ describe('the trace of a command', () => {
   });
 });
 
-describe('a collector that is away', () => {
-  it('costs no request and does not keep the service from stopping', async () => {
+describe('an unreachable collector', () => {
+  it('fails no request and does not delay the shutdown of the service', async () => {
     const service = await startService({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' });
     const { status } = await service.api().get('/version');
     await service.stop();

@@ -12,7 +12,7 @@ const folder = new URL('../fixtures/', import.meta.url);
 const dump = readFileSync(new URL('released-12.sql', folder), 'utf8');
 const released = JSON.parse(readFileSync(new URL('released-12.json', folder), 'utf8'));
 
-/** What has ended stays as it was; what was open may have ended since by its deadline. */
+/** Ended commands are unchanged; open ones may have reached their deadlines since. */
 const statuses: Record<string, string[]> = {
   succeeded: ['succeeded'],
   failed: ['failed'],
@@ -25,7 +25,7 @@ const statuses: Record<string, string[]> = {
   remembered: ['dispatched', 'expired'],
 };
 
-eachDeployment('a database of the release before', (deployment) => {
+eachDeployment('a database of the previous release', (deployment) => {
   let at: TestService;
   let owner: ApiClient;
 
@@ -45,7 +45,7 @@ eachDeployment('a database of the release before', (deployment) => {
   });
   afterAll(() => at?.stop());
 
-  /** The device that was registered before, at where the service is now. */
+  /** The device that was registered before, connected to the current address of the service. */
   const signIn = (name: string, more: object = {}) => {
     const registered = { ...released.devices[name], mqtt_url: at.service.mqttUrl() };
     const turn_on = () => ({ state: { on: true, brightness: 70 } });
@@ -58,7 +58,7 @@ eachDeployment('a database of the release before', (deployment) => {
     expect(statuses[name]).toContain(body.command.status);
   });
 
-  it('has the homes, rooms, groups, people, memories, firmware and keys that were there', async () => {
+  it('has the former homes, rooms, groups, users, memories, firmware and keys', async () => {
     expect((await owner.get('/v1/auth/me')).body.user.tenant_id).toBe(released.tenantId);
     expect((await owner.get('/v1/homes')).body.homes).toMatchObject([{ id: released.homeId }]);
     expect((await owner.get(`/v1/homes/${released.homeId}/rooms`)).body.rooms).toMatchObject([{ id: released.roomId }]);
@@ -70,7 +70,7 @@ eachDeployment('a database of the release before', (deployment) => {
     expect([byKey.status, byKey.body.devices.length]).toEqual([200, 6]);
   });
 
-  it('has the plans, and goes on with the one that ran', async () => {
+  it('has the plans, and continues the one that was running', async () => {
     const plan = async (name: string) => (await owner.get(`/v1/plans/${released.plans[name]}`)).body.plan;
     expect(await plan('succeeded')).toMatchObject({ status: 'succeeded' });
     expect((await plan('running')).steps).toMatchObject([{ id: 'a' }]);
@@ -79,7 +79,7 @@ eachDeployment('a database of the release before', (deployment) => {
     expect((await plan('half_done')).steps).toMatchObject([{ id: 'a' }, { id: 'b' }]);
   });
 
-  it.each(['lamp', 'lamp2'])('lets the device “%s” sign in, which is commanded as before', async (name) => {
+  it.each(['lamp', 'lamp2'])('lets the device “%s” sign in and run commands as before', async (name) => {
     const device = await signIn(name);
     const { device_id } = released.devices[name];
     const before = (await owner.get(`/v1/devices/${device_id}`)).body;
@@ -90,13 +90,13 @@ eachDeployment('a database of the release before', (deployment) => {
     await device.close(0);
   });
 
-  it('lets a device sign in with the key that it was given last', async () => {
+  it('lets a device sign in with its latest key', async () => {
     const { newKey } = released.devices.rotated;
     const device = await signIn('rotated', { device_secret: newKey.new_secret, key_version: newKey.key_version });
     await device.close(0);
   });
 
-  it('has told what was still to be told, and applied each migration once', async () => {
+  it('has delivered the undelivered messages, and applied each migration once', async () => {
     await eventually(async () => (await owner.get('/health')).status === 200);
     const device = await owner.get(`/v1/devices/${released.devices.revoked.device_id}`);
     expect(JSON.stringify(device.body)).toContain('revoked');

@@ -66,7 +66,7 @@ function send({ method, path, headers, body }: Sent): Promise<{ status: number; 
   });
 }
 
-/** What is wrong with the response to a request of this row; null if it is as documented. */
+/** Describes how the response to a request of this row differs from its documentation; null if it conforms. */
 async function faultOf(row: Row, sent: Sent): Promise<string | null> {
   const { status, type, text } = await send(sent);
   const said = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;

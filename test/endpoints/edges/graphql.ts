@@ -122,7 +122,7 @@ export const graphql: Edge = {
 function answered(body: any, name: string, row: (typeof queries)[string]): Answered {
   if (body.code !== undefined) return body;
   const error = body.errors?.[0];
-  // What GraphQL itself refuses is an invalid request too.
+  // A request that GraphQL itself refuses is invalid too.
   if (error !== undefined) return { detail: error.message, code: 'VALIDATION_FAILED', ...error.extensions };
   const given = body.data[name];
   if (given.__typename === 'Refused') return given;
