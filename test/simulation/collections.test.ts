@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { remembered } from './collections/instrument.ts';
 
-it('remembers maps, sets and caches wherever they are made, on their lines', () => {
+it('registers maps, sets and caches with the line that creates them', () => {
   const source = [
     'const a = new Map<string, Set<number>>();',
     'return new Set([1]);',
@@ -14,7 +14,7 @@ it('remembers maps, sets and caches wherever they are made, on their lines', () 
   ]);
 });
 
-it('remembers arrays that are members, and leaves those of a function alone', () => {
+it('registers arrays that are class members, but not those of a function', () => {
   const source = [
     '  #waiting: Item[] = [];',
     '  private readonly ready: Entity[] = [];',
@@ -27,7 +27,7 @@ it('remembers arrays that are members, and leaves those of a function alone', ()
   ]);
 });
 
-it('remembers arrays of modules', () => {
+it('registers arrays of modules', () => {
   const source = ['const found: Item[] = [];', 'export let open: Item[] = [];', 'const full = [1];'];
   expect(remembered(source.join('\n'), 'src/m.ts').split('\n')).toEqual([
     "const found: Item[] = simulationCollections.rememberedArray('src/m.ts:1');",
@@ -36,6 +36,6 @@ it('remembers arrays of modules', () => {
   ]);
 });
 
-it('leaves weak collections alone: what they hold is no reason to be kept', () => {
+it('does not register weak collections, which keep no object alive', () => {
   expect(remembered('const peers = new WeakMap();', 'src/z.ts')).toBe('const peers = new WeakMap();');
 });

@@ -12,7 +12,7 @@ const linesOf = async (failed: readonly Failed[], defect?: string): Promise<stri
   return lines;
 };
 
-it('shrinks each failing seed, for the invariant that it violated', async () => {
+it('shrinks each failing seed for the invariant that it violated', async () => {
   expect(await linesOf(failures(2))).toEqual([
     'the smallest run from seed 1 that violates invariant-1:',
     '  npm run simulate -- --seed 1 --duration 1 --faults kill --trace',
@@ -21,7 +21,7 @@ it('shrinks each failing seed, for the invariant that it violated', async () => 
   ]);
 });
 
-it('shrinks five failing seeds and names the commands that shrink the others', async () => {
+it('shrinks five failing seeds, and prints the commands that shrink the others', async () => {
   const lines = await linesOf(failures(7), 'key-grace-ignored');
   expect(lines.filter((line) => line.startsWith('the smallest'))).toHaveLength(5);
   expect(lines.slice(10)).toEqual([
@@ -31,18 +31,18 @@ it('shrinks five failing seeds and names the commands that shrink the others', a
   ]);
 });
 
-it('prints nothing where no seed failed', async () => {
+it('prints nothing if no seed failed', async () => {
   expect(await linesOf([])).toEqual([]);
 });
 
-it('names the command that replays a failing seed and the one that shrinks it', () => {
+it('prints the command that replays a failing seed and the one that shrinks it', () => {
   expect(adviceOf(wholeRun(42))).toEqual([
     'replay: npm run simulate -- --seed 42 --trace',
     'shrink: npm run simulate -- --seed 42',
   ]);
 });
 
-it('repeats what a run leaves out', () => {
+it('keeps the excluded parts of a run', () => {
   const options = { ...wholeRun(3), hosts: 1 as const, parts: [], faults: [], mostFaults: 4 };
   expect(commandOf(options)).toBe('npm run simulate -- --seed 3 --hosts 1 --parts none --faults none --most-faults 4');
 });

@@ -2,7 +2,7 @@ import { faultNames } from './faults.ts';
 import { DEFAULT_STORM_MS, type RunOptions, wholeRun } from './options.ts';
 import { partNames } from './workload/parts.ts';
 
-/** The command that repeats a run; without `--no-shrink` it also shrinks it where an invariant is violated. */
+/** The command that repeats a run. Without `--no-shrink` it also shrinks a failing run. */
 export function commandOf({ seed, stormMs, hosts, parts, faults, mostFaults }: RunOptions, defect?: string): string {
   const words = [`--seed ${seed}`];
   if (stormMs !== DEFAULT_STORM_MS) words.push(`--duration ${stormMs / 1_000}`);
@@ -14,7 +14,7 @@ export function commandOf({ seed, stormMs, hosts, parts, faults, mostFaults }: R
   return `npm run simulate -- ${words.join(' ')}`;
 }
 
-/** How to repeat a failing run, and how to find the smallest one that violates the same invariant. */
+/** How to repeat a failing run, and how to shrink it for the same invariant. */
 export function adviceOf(options: RunOptions, defect?: string): string[] {
   const command = commandOf(options, defect);
   return [`replay: ${command} --trace`, `shrink: ${command}`];
@@ -27,7 +27,7 @@ export interface Failed {
   invariant: string;
 }
 
-/** Shrinks the first five of `failed`, one after another, and prints the command of each smallest run. */
+/** Shrinks the first five of `failed` one after another, and prints the command of each shrunk run. */
 export async function shrinkEach(
   failed: readonly Failed[],
   shrunk: (failed: Failed) => Promise<RunOptions>,

@@ -1,7 +1,7 @@
 import { violationNames } from './network/packets.ts';
 import type { SimulatedTenant } from './workload/simulated-tenant.ts';
 
-/** One kind of trouble; called again and again, at random moments, while the storm lasts. */
+/** A kind of fault; injected repeatedly, at random times, during the fault phase. */
 type Fault = (house: SimulatedTenant) => void;
 
 const DAY_MS = 86_400_000;
@@ -9,12 +9,12 @@ const clockOffsetsMs = [-400 * DAY_MS, -3_600_000, -90_000, -20_000, 0, 20_000, 
 
 const WRONG_FOR_GOOD_MS = -7_200_000;
 
-/** Each can be switched off, which is how a failing run is made smaller. */
+/** Each kind can be disabled, with which the shrinker reduces a failing run. */
 export const faults = {
   kill: ({ cluster, random }) => random.pick(cluster.hosts).kill('kill'),
   stop: ({ cluster, random }) => random.pick(cluster.hosts).stop(),
   pause: ({ cluster, random }) => random.pick(cluster.hosts).pause(random.float(random.pick([500, 4_000, 20_000]))),
-  /** A pause during which the lock is lost and, without a trace for the process, given to another one. */
+  /** A pause in which the process loses the lock without noticing, and another process gets it. */
   pauseWithoutLock: ({ cluster, random }) => {
     const host = random.pick(cluster.hosts);
     host.running?.lock.cut('silent');
@@ -41,7 +41,7 @@ export const faults = {
     world.count('database crashes');
     cluster.crashDatabase(random.float(random.pick([500, 5_000])));
   },
-  /** Somebody sets the clock of a host, and often somebody sets it right again. */
+  /** Sets the clock of a host wrong, and often right again. */
   clockStep: ({ cluster, random, world }) => {
     const host = random.pick(cluster.hosts);
     host.setClock(random.pick(clockOffsetsMs));
@@ -58,7 +58,7 @@ export const faults = {
     }
   },
   connectReplayed: ({ devices, random }) => random.pick(devices).replayConnect(),
-  /** In each way once, as some devices are not connected at that moment. */
+  /** Each way once, since some devices may be disconnected at that time. */
   protocolBroken: ({ devices, random }) => {
     for (const how of violationNames) random.pick(devices).violates(how);
   },
@@ -76,7 +76,7 @@ export const faults = {
 export type FaultName = keyof typeof faults;
 export const faultNames = Object.keys(faults) as FaultName[];
 
-/** Causes trouble until the storm is over, at most `most` times. */
+/** Injects faults until the fault phase ends, at most `most`. */
 export async function causeFaults(house: SimulatedTenant, names: readonly FaultName[], most: number): Promise<void> {
   const { world } = house;
   const random = world.random.fork('faults');
@@ -90,7 +90,7 @@ export async function causeFaults(house: SimulatedTenant, names: readonly FaultN
   }
 }
 
-/** Everything works again, but that of two hosts one may keep a clock that is two hours slow: the other one has to serve. */
+/** Repairs everything, except that one of two hosts may keep a clock two hours slow: then the other host must serve. */
 export function calmDown({ cluster, world }: SimulatedTenant): void {
   Object.assign(cluster.weather, { away: 0, broken: 0, stall: 0, latency: 2, blackoutUntil: 0, writesStallUntil: 0 });
   Object.assign(cluster.network, { latency: 20 });

@@ -1,16 +1,16 @@
 import { type FaultName, faultNames } from './faults.ts';
 import { type PartName, partNames } from './workload/parts.ts';
 
-/** What a run consists of, beside its seed. The shrinker takes things away from it. */
+/** Options of a run besides its seed. The shrinker reduces them. */
 export interface RunOptions {
   seed: number;
-  /** How long the storm lasts, in virtual milliseconds. */
+  /** Duration of the fault phase in virtual milliseconds. */
   stormMs: number;
   /** Null: one or two, by the seed. */
   hosts: 1 | 2 | null;
   parts: readonly PartName[];
   faults: readonly FaultName[];
-  /** Faults that happen at most. */
+  /** Maximum number of faults. */
   mostFaults: number;
 }
 
@@ -27,5 +27,5 @@ export const wholeRun = (seed: number, stormMs = DEFAULT_STORM_MS): RunOptions =
 
 const MEMORY_EVERY = 4;
 
-/** Whether a run compares memory, which needs two collections of all garbage and long idle times: a third of its cost. */
+/** Whether a run compares memory, which needs two garbage collections and long idle times: a third of its cost. */
 export const comparesMemory = (seed: number): boolean => seed % MEMORY_EVERY === 0;

@@ -4,7 +4,7 @@ import { REFUSED_PLAN } from './workload/parts.ts';
 
 const CHECK_VIOLATION = '23514';
 
-/** The check constraint of a run: a device's state and a plan's name that the database does not store. */
+/** The check constraint of a run: a device state and a plan name that the database refuses. */
 export function isRefusedRow({ ref, context }: Pick<ActorRow, 'ref' | 'context'>): boolean {
   if (ref.kind === 'plan') return context.name === REFUSED_PLAN;
   const { refused } = (context.state ?? {}) as { refused?: unknown };

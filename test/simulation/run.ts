@@ -21,31 +21,31 @@ export interface RunResult {
   steps: number;
   virtualMs: number;
   realMs: number;
-  /** SHA-256 of everything that happened. */
+  /** SHA-256 of the trace. */
   hash: string;
   counts: Record<string, number>;
-  /** The end of the trace, where something was violated. */
+  /** The last lines of the trace, if an invariant was violated. */
   tail: readonly string[];
 }
 
 const MOST_STEPS = 3_000_000;
 const MOVE_IN_MS = 60_000;
-/** Longer than any deadline of the workload, one after the other. */
+/** Longer than all deadlines of the workload in sequence. */
 const CALM_MS = 15 * 60_000;
-/** Until everything idle has left the memory. */
+/** Until all idle actors have been passivated. */
 const IDLE_MS = 240_000;
-/** In a run that does not look at memory: what would still happen has time to. */
+/** For a run that does not compare memory: enough for all pending work. */
 const QUIET_MS = 20_000;
-/** When a new process is certainly active, and has fired what was due. */
+/** By then a new process is active and has fired due timers. */
 const RECOVERED_MS = 90_000;
 const LOOK_MS = 5_000;
-/** How long tokens of CONNECT are remembered, and more. */
+/** Longer than tokens of CONNECT packets are remembered. */
 const TOKENS_MS = 130_000;
 const NIGHT_MS = 25 * 3_600_000;
 const MORNING_MS = 5 * 60_000;
 const POOL_DRAW_BYTES = 64;
 
-/** One run: moving in, a storm, calm, a night, and the reckoning. The same options make the same run. */
+/** One run: registration, fault phase, recovery, idle night, and final checks. The same options give the same run. */
 export async function run(options: RunOptions, keys: Keys, print: ((line: string) => void) | null): Promise<RunResult> {
   const began = process.hrtime.bigint();
   const world = new World(options.seed, print);
@@ -83,9 +83,9 @@ process.on('unhandledRejection', (reason) => {
   currentWorld.fail('no-rejection-is-unhandled', detail);
 });
 
-/** Uses up what was drawn in advance before the run began, so that all randomness of the run is its seed's. */
+/** Discards random bytes buffered before the run, so that all randomness of the run depends on its seed. */
 function refillPool(): void {
-  // The first bytes of the pool are handed out when it has just been filled.
+  // The first bytes of the pool are returned when it has just been filled.
   while (publicRandom(POOL_DRAW_BYTES).byteOffset !== 0);
 }
 
@@ -137,7 +137,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   const { seed } = options;
   if (comparesMemory(seed)) {
     await until(TOKENS_MS, () => false);
-    // A sign-in lets go of tokens that have ended.
+    // A sign-in removes expired tokens.
     for (const device of house.devices) device.leave();
     await until(MORNING_MS, () => house.devices.every(({ online }) => online));
   }
@@ -151,7 +151,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   if (!world.failed) await night(house, { until, quiet, check });
 }
 
-/** Looks for deadlines that are late, once the process that is active has had time to recover. */
+/** Checks for late deadlines once the active process has had time to recover. */
 function watchDeadlines(house: SimulatedTenant, commits: CommitInvariants): void {
   const { scheduler } = house.world;
   const check = () => {
@@ -161,16 +161,16 @@ function watchDeadlines(house: SimulatedTenant, commits: CommitInvariants): void
   scheduler.at(LOOK_MS, check, null);
 }
 
-/** How the night and what compares it with the evening let time pass. */
+/** How the night and its memory checks let time pass. */
 interface Passing {
   until(ms: number, done: () => boolean): Promise<void>;
-  /** Until what is idle has left the memory, where memory is compared. */
+  /** Until idle actors are passivated, if memory is compared. */
   quiet(): Promise<void>;
-  /** Compares what is stored with what clients were told. */
+  /** Compares the stored data with the responses that clients received. */
   check(): void;
 }
 
-/** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
+/** All processes are stopped for longer than any grace period of a key, then start with empty memory. */
 async function night(house: SimulatedTenant, { until, quiet, check }: Passing): Promise<void> {
   const { world, cluster } = house;
   const before = await measured(house, { watches: lateWords(house) === 0 });
@@ -192,7 +192,7 @@ async function night(house: SimulatedTenant, { until, quiet, check }: Passing): 
   if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
 }
 
-/** What the active process remembers; nothing in a run that does not compare memory. */
+/** The collections of the active process; empty in a run that does not compare memory. */
 async function measured({ world, cluster }: SimulatedTenant, also: { watches: boolean }): Promise<Map<string, Made>> {
   const active = cluster.active();
   if (active === null) world.fail('nothing-waits-for-ever', 'nobody serves');
@@ -204,7 +204,7 @@ function currentKey({ cluster }: SimulatedTenant, deviceId: string): number {
   return row === undefined ? 1 : Number(row.context.keyVersion);
 }
 
-/** Each run has bounds of its own: most defects show where something small is full. */
+/** Each run has different limits: most defects show when a small limit is reached. */
 function swarm(random: Random, hosts: 1 | 2 | null): ClusterOptions {
   return {
     hosts: hosts ?? random.pick([1, 2]),

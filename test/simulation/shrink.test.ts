@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { type RunOptions, wholeRun } from './options.ts';
 import { shrink } from './shrink.ts';
 
-it('keeps what a failure needs and takes everything else away', async () => {
+it('keeps what a failure needs and removes everything else', async () => {
   const needed = (options: RunOptions) =>
     options.stormMs >= 3_000 &&
     options.parts.includes('plans') &&
@@ -21,11 +21,11 @@ it('keeps what a failure needs and takes everything else away', async () => {
   expect(tried.length).toBeLessThan(60);
 });
 
-it('takes no process away where both are needed', async () => {
+it('keeps both processes if both are needed', async () => {
   const smallest = await shrink(wholeRun(7), async ({ hosts }) => hosts !== 1);
   expect(smallest).toEqual({ seed: 7, stormMs: 1_000, hosts: null, mostFaults: 1_000, parts: [], faults: [] });
 });
 
-it('gives back a run that fails only as it is', async () => {
+it('returns a run unchanged if it fails only in full', async () => {
   expect(await shrink(wholeRun(7), async () => false)).toEqual(wholeRun(7));
 });

@@ -6,7 +6,7 @@ const MOST_FAULTS = 64;
 /** Whether a run with these options violates the same invariant. */
 export type StillFails = (options: RunOptions) => Promise<boolean>;
 
-/** Takes away what a failing run does not need: faults, a process, time, parts of the workload, single faults. */
+/** Removes what a failing run does not need: faults, a process, time, parts of the workload, single faults. */
 export async function shrink(options: RunOptions, stillFails: StillFails): Promise<RunOptions> {
   let smallest = options;
   const attempt = async (smaller: Partial<RunOptions>): Promise<boolean> => {
@@ -30,7 +30,10 @@ export async function shrink(options: RunOptions, stillFails: StillFails): Promi
   return smallest;
 }
 
-/** Tries without all, then without half of them, down to single ones (delta debugging); `fails` says whether the rest is enough. */
+/**
+ * Delta debugging: tries to remove all, then halves, down to single elements; `fails` reports whether the rest still
+ * fails.
+ */
 async function removeChunks<T>(all: readonly T[], fails: (rest: readonly T[]) => Promise<boolean>): Promise<void> {
   if (all.length === 0 || (await fails([]))) return;
   let kept = all;

@@ -42,7 +42,7 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
   beforeAll(async () => {
     const runs = seeds.map((seed) => wholeRun(seed));
     runAll(runs, WORKERS, results.add).catch((error: Error) => results.fail(error));
-    // Loading the service in the workers takes seconds, which must not count towards the limit of the first batch.
+    // Loading the service in the workers takes seconds, which must not count towards the timeout of the first batch.
     await results.of(seeds[0] as number);
   });
 
@@ -56,14 +56,14 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
     30_000,
   );
 
-  it('does the same for the same seed, whatever ran before in the process', async () => {
+  it('gives the same trace for the same seed, whatever ran before in the process', async () => {
     const hashes: string[] = [];
     await runAll([wholeRun(REPEATED_SEED)], 1, ({ hash }) => void hashes.push(hash));
     expect(hashes).toEqual([(await results.of(REPEATED_SEED)).hash]);
   }, 30_000);
 });
 
-describe('a run that a planted defect fails', () => {
+describe('a run that fails because of a planted defect', () => {
   const defect = 'deadline-too-early';
   const invariant = 'deadlines-fire-once';
   const whole: RunOptions = { ...wholeRun(1, 8_000), parts: ['reports', 'commands', 'plans', 'reads'] };
@@ -76,7 +76,7 @@ describe('a run that a planted defect fails', () => {
     expect(smallest.stormMs).toBeLessThan(whole.stormMs);
   }, 30_000);
 
-  it('fails alike each time that the shrunk run is repeated', async () => {
+  it('fails in the same way each time the shrunk run is repeated', async () => {
     const replays: RunResult[] = [];
     await runAll([smallest, smallest], 1, (result) => void replays.push(result), { defect });
     expect(replays.map(({ violations: [first] }) => first?.invariant)).toEqual([invariant, invariant]);

@@ -7,7 +7,10 @@ import { installGlobals } from './world/globals.ts';
 
 /** The job of a worker, as JSON on its standard input. */
 export type Job =
-  /** Runs each and prints its result; `trace` prints what happens too, and `stopAtFirst` ends at the first violation. */
+  /**
+   * Runs each option set and prints its result; `trace` also prints the trace, and `stopAtFirst` ends at the first
+   * violation.
+   */
   | { kind: 'run'; runs: RunOptions[]; trace: boolean; stopAtFirst: boolean }
   /** Looks for the smallest options that violate the same invariant. */
   | { kind: 'shrink'; options: RunOptions; invariant: string };

@@ -10,7 +10,7 @@ const DEFECTS = new URL('./defects/register.ts', import.meta.url).href;
 const COLLECTIONS = new URL('./collections/register.ts', import.meta.url).href;
 
 export interface Given {
-  /** A defect that is put into the sources as they are loaded. */
+  /** A defect to apply to the sources as they are loaded. */
   defect?: string;
   trace?: boolean;
   stopAtFirst?: boolean;
@@ -18,7 +18,10 @@ export interface Given {
   line?(text: string): void;
 }
 
-/** Runs them all, shared among processes: each replaces the clock of its own. In the order of their ends. */
+/**
+ * Runs all option sets in child processes, since each run replaces the clock of its process. Calls `each` with the
+ * results in the order of completion.
+ */
 export async function runAll(
   runs: readonly RunOptions[],
   workers: number,
@@ -48,7 +51,7 @@ export async function shrunk(options: RunOptions, invariant: string, given: Give
 }
 
 function work(job: Job, { defect, line }: Given, each: (report: Report) => void): Promise<void> {
-  // The hook that is registered last sees what those before it made of a source.
+  // The hook registered last gets the source as changed by the earlier ones.
   const hooks = [...(defect === undefined ? [] : ['--import', DEFECTS]), '--import', COLLECTIONS];
   const child = spawn(process.execPath, [...hooks, WORKER], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -1,10 +1,13 @@
 const MADE = /\bnew (Map|Set|LRUCache)\b/g;
-/** A member of a class that begins as an empty array. */
+/** A class member that is initialized with an empty array. */
 const ARRAY_MEMBER = /^(\s+(?:(?:private|protected|readonly|static) |#)[^()=]*=) \[\];$/;
-/** A constant or variable of a module that begins as an empty array. */
+/** A constant or variable of a module that is initialized with an empty array. */
 const MODULE_ARRAY = /^((?:export )?(?:const|let) [^()=]*=) \[\];$/;
 
-/** The source of a module with each collection that it makes remembered under `file:line`. Lines stay where they are. */
+/**
+ * Instruments the source of a module so that each collection it creates is registered under `file:line`. Keeps line
+ * numbers.
+ */
 export const remembered = (source: string, file: string): string =>
   source
     .split('\n')

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { remembered } from './instrument.ts';
 import { rememberedArray, remembering } from './registry.ts';
 
-// Loaded before the simulation (`node --import`): the collections that `src` makes are remembered, `#private` ones too.
+// Loaded before the simulation (`node --import`): registers all collections that `src` creates, `#private` ones
+// included.
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 Object.assign(globalThis, { simulationCollections: { remembering, rememberedArray } });

@@ -3,20 +3,23 @@ import { currentOwner, type Owner } from '../world/scheduler.ts';
 type Collection = { readonly size: number } | { readonly length: number };
 type Constructor = new (...args: never[]) => Collection;
 
-/** The collections that were made at one place of the sources. */
+/** The collections created at one place of the sources. */
 export interface Made {
   live: number;
   /** Entries of all of them. */
   entries: number;
 }
 
-/** By who made them (null: a module, while it was loaded) and where, as `src/actors/verification-watches.ts:12`. */
+/**
+ * By owner (a process, or null for a module during its load) and place, such as
+ * `src/actors/verification-watches.ts:12`.
+ */
 const made = new WeakMap<object, Map<string, WeakRef<Collection>[]>>();
 /** Collections of modules, which live as long as the program and are shared by all simulated processes. */
 const ofModules = {};
 let remembersProcesses = true;
 
-/** Whether the collections that simulated processes make from now on are remembered, which costs time. */
+/** Whether new collections of simulated processes are registered, which costs time. */
 export function rememberProcesses(remember: boolean): void {
   remembersProcesses = remember;
 }
@@ -38,7 +41,7 @@ const MOST_CACHED = 100;
 
 const constructors = new Map<string, Constructor>();
 
-/** A constructor whose collections are remembered. */
+/** A constructor whose collections are registered. */
 export function remembering(site: string, original: Constructor): Constructor {
   const key = `${original.name} ${site}`;
   const known = constructors.get(key);
@@ -50,7 +53,7 @@ export function remembering(site: string, original: Constructor): Constructor {
   return proxy;
 }
 
-/** An LRU cache allocates room for all its entries at once, which is most of what the start of a process costs. */
+/** An LRU cache allocates memory for all its entries at once, which dominates the cost of starting a process. */
 function bounded([first, ...rest]: unknown[]): unknown[] {
   const isSized = typeof first === 'object' && first !== null && 'max' in first;
   if (first === undefined) return [];
@@ -59,10 +62,10 @@ function bounded([first, ...rest]: unknown[]): unknown[] {
 
 export const rememberedArray = (site: string): unknown[] => keep(site, []);
 
-/** What is left of a process's collections. Call it after a collection of garbage, in a task of its own. */
+/** The live collections of a process. Call it after a garbage collection, in a separate task. */
 export const collectionsOf = (owner: Owner): Map<string, Made> => leftOf(owner);
 
-/** The collections that modules made when they were loaded. */
+/** The collections that modules created when they were loaded. */
 export const collectionsOfModules = (): Map<string, Made> => leftOf(ofModules);
 
 function leftOf(maker: object): Map<string, Made> {

@@ -15,7 +15,7 @@ interface Found {
   by: { seed: number; invariant: string } | null;
 }
 
-/** Looks for each defect with the fixed seeds, and writes the table into `docs/testing.md`. */
+/** Searches for each defect with the fixed seeds, and writes the table in `docs/testing.md`. */
 export async function detectDefects(workers: number): Promise<boolean> {
   const found: Found[] = [];
   const names = Object.keys(defects);

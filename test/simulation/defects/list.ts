@@ -1,8 +1,8 @@
-/** A defect that the simulation must find: texts of sources that are replaced as they are loaded. */
+/** A planted defect that the simulation must detect: replacements in sources, applied when they are loaded. */
 export interface Defect {
-  /** What is wrong, for the table in `docs/testing.md`. */
+  /** Description for the table in `docs/testing.md`. */
   title: string;
-  /** Each text occurs once in its file. */
+  /** Each `from` must occur exactly once in its file. */
   changes: readonly { file: string; from: string; to: string }[];
 }
 

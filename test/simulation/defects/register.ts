@@ -2,7 +2,8 @@ import { registerHooks } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { type Defect, defects } from './list.ts';
 
-// Loaded before the simulation (`node --import`): puts one defect into the sources as they are loaded. Nothing is written.
+// Loaded before the simulation (`node --import`): applies one defect to sources as they are loaded, without changing
+// files.
 
 const named = process.env.SIMULATION_DEFECT ?? '';
 const defect: Defect | undefined = defects[named];

@@ -44,7 +44,7 @@ export class CommitInvariants {
     this.#deadlines = new DeadlineInvariants(world, database);
   }
 
-  /** After each statement that wrote; `clockErrorMs` is the clock of its process minus the true time. */
+  /** Called after each writing statement; `clockErrorMs` is the clock of its process minus the true time. */
   check(clockErrorMs: number): void {
     const { actors, journal } = this.#database.tables;
     this.#rows.check();
@@ -68,12 +68,12 @@ export class CommitInvariants {
     for (const command of commands) this.#command(command, clockErrorMs);
   }
 
-  /** A process releases a transition of an actor. */
+  /** Called when a process releases a transition of an actor. */
   released(ref: ActorRef, version: number, event: string): void {
     this.#versions.released(ref, version, event);
   }
 
-  /** At the end of a run. */
+  /** Called at the end of a run. */
   checkEnding(): void {
     this.#versions.checkAll();
     for (const row of this.#database.tables.actors.values()) {
@@ -81,12 +81,12 @@ export class CommitInvariants {
     }
   }
 
-  /** Every so often, while nothing hinders the active process. */
+  /** Called periodically while no fault affects the active process. */
   checkLateness(): void {
     this.#deadlines.checkLateness();
   }
 
-  /** Devices report numbers that grow: one that arrives late does not replace a later one. */
+  /** Devices report increasing numbers: a report that arrives late must not replace a later one. */
   #device(key: string, { context }: ActorRow): void {
     const { n } = context.state as { n?: number };
     const before = this.#reported.get(key) ?? 0;

@@ -2,10 +2,10 @@ import type { JournalRow, MemoryDatabase, StoredTimer } from '../../support/memo
 import { actorKey } from '../../support/memory-store/database.ts';
 import type { World } from '../world/world.ts';
 
-/** Longer than a process that nothing hinders takes from a due time to the commit of the event. */
+/** Longer than an unaffected process takes from a due time to the commit of the event. */
 const LATE_MS = 10_000;
 
-/** Timer rows: each takes effect once, not before its time, and not long after it. */
+/** Timers: each fires once, not before its due time, and not long after it. */
 export class DeadlineInvariants {
   readonly #world: World;
   readonly #database: MemoryDatabase;
@@ -19,12 +19,12 @@ export class DeadlineInvariants {
     this.#database = database;
   }
 
-  /** The events that an actor waits for, as of the last check. */
+  /** The pending timer events of an actor, as of the last check. */
   of(actor: string): string[] {
     return [...(this.#byActor.get(actor)?.values() ?? [])].map(({ event }) => event);
   }
 
-  /** After each statement that wrote: `added` has the new journal entries by actor. */
+  /** Called after each writing statement: `added` has the new journal entries by actor. */
   check(added: ReadonlyMap<string, readonly JournalRow[]>, clockErrorMs: number): void {
     const before = new Map([...added.keys()].map((actor) => [actor, [...(this.#byActor.get(actor)?.values() ?? [])]]));
     this.#takeChanges();
@@ -46,7 +46,7 @@ export class DeadlineInvariants {
     }
   }
 
-  /** `waiting` are the timers before the commit, of which the event uses one up. */
+  /** `waiting` are the timers before the commit; the event removes one of them. */
   #fired(actor: string, { event, version, at }: JournalRow, waiting: StoredTimer[], clockErrorMs: number): void {
     const index = waiting.findIndex((timer) => timer.event === event);
     const [timer] = index < 0 ? [] : waiting.splice(index, 1);

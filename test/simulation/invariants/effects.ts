@@ -3,15 +3,15 @@ import { actorKey, type JournalRow, type MemoryDatabase, type Tables } from '../
 import type { SimulatedTenant } from '../workload/simulated-tenant.ts';
 import type { World } from '../world/world.ts';
 
-/** What the journal has of a request with an `Idempotency-Key`. */
+/** The journal entries of a request with an `Idempotency-Key`. */
 interface Effect {
   kind: ActorKind;
   event: string;
-  /** Where what it asks for is so already, it is answered with success and changes nothing. */
+  /** If the requested state already holds, the response is a success without a change. */
   mayFindItDone?: true;
 }
 
-/** By operation. The remaining operations of the workload leave no journal entry. */
+/** By operation. The other operations of the workload leave no journal entry. */
 const journaled = new Map<string, Effect>(
   Object.entries({
     registerTenant: { kind: 'tenant', event: 'register' },
@@ -30,7 +30,7 @@ const journaled = new Map<string, Effect>(
   }),
 );
 
-/** Each request had at most one effect, and exactly one where it was answered with success. */
+/** Each request took effect at most once, and exactly once if it was answered with success. */
 export function checkEffects(house: SimulatedTenant): void {
   const { world, ledger, cluster } = house;
   const effects = journaledEffects(house);
@@ -57,7 +57,7 @@ function journaledEffects({ world, ledger, cluster }: SimulatedTenant): Map<stri
   const { actors, journal } = cluster.database.tables;
   const effects = new Map<string, string[]>();
   for (const [actor, entries] of journal) {
-    // A command that the gateway refused is kept for the record and has no effect.
+    // A command that the gateway refused is stored without effect.
     if (actors.get(actor)?.columns.status === 'rejected') continue;
     for (const { by, event, version } of entries) {
       const effect = journaled.get(by.operation ?? '');
@@ -73,7 +73,7 @@ function journaledEffects({ world, ledger, cluster }: SimulatedTenant): Map<stri
 
 const issuing: ReadonlySet<string> = new Set(['register', 'rotate', 'reinstate']);
 
-/** The keys of a device are those of its journal, and each answer that showed a key has one of its own. */
+/** The keys of a device match its journal, and each response with a key belongs to a different one. */
 function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string): void {
   const { deviceKeys, journal } = cluster.database.tables;
   const entries = journal.get(actorKey({ kind: 'device', id: deviceId })) ?? [];
@@ -101,10 +101,10 @@ function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string
 
 const keyVersionOf = ({ data }: JournalRow): number => Number(data?.key_version);
 
-/** Operations whose effects are rows without a journal: each is stored with the answer of its request. */
+/** Operations whose effects are rows without a journal: each is stored with the response of its request. */
 const unjournaled: ReadonlySet<string> = new Set(['/setFlag', '/createRelease', '/releaseFirmware']);
 
-/** Counts the effects of requests on flags and firmware releases as they are stored. */
+/** Counts the stored effects of requests on flags and firmware releases. */
 export class RowEffects {
   readonly #world: World;
   readonly #tables: Tables;
@@ -117,7 +117,7 @@ export class RowEffects {
     this.check();
   }
 
-  /** After each statement that wrote. */
+  /** Called after each writing statement. */
   check(): void {
     const { flags, firmware, idempotency } = this.#tables;
     const answers = [...idempotency.takeChanged()].flatMap((key) => idempotency.get(key) ?? []);

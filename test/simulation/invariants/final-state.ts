@@ -9,7 +9,7 @@ const LATE_MS = 5_000;
 const rows = ({ cluster }: SimulatedTenant, kind: string): ActorRow[] =>
   cluster.database.tables.actors.where(({ ref }) => ref.kind === kind);
 
-/** What is not over yet, in words; empty where everything has come to its end. */
+/** Describes everything that has not ended; empty if nothing is pending. */
 export function unfinished(house: SimulatedTenant): string[] {
   const { callers, devices, cluster } = house;
   const { outbox, timers } = cluster.database.tables;
@@ -40,12 +40,12 @@ export function unfinished(house: SimulatedTenant): string[] {
 
 const stepsOf = (context: object): PlanStep[] => (context as { steps: PlanStep[] }).steps;
 
-/** Commands whose device may still say a late word: they are watched until that is over. */
+/** Number of commands that can still receive a late acknowledgement, and are therefore watched. */
 export const lateWords = (house: SimulatedTenant): number =>
   rows(house, 'command').filter(({ columns }) => columns.status === 'timed_out' && columns.verification === 'pending')
     .length;
 
-/** Holds what the service told everybody against what it has stored. */
+/** Compares what the service answered and sent with what it has stored. */
 export function checkEnding(house: SimulatedTenant): void {
   checkDevices(house);
   checkEffects(house);
@@ -58,7 +58,7 @@ export function checkEnding(house: SimulatedTenant): void {
   }
 }
 
-/** Each device has reported once more when everything was calm, so that its last number is known to have arrived. */
+/** Each device has reported once more after the faults, so its last number must have arrived. */
 function checkDevices({ world, devices, cluster }: SimulatedTenant): void {
   for (const { id, counter, acknowledged, reports, forgotten } of devices) {
     const row = cluster.database.tables.actors.get(`device:${id}`);
@@ -77,11 +77,11 @@ function checkDevices({ world, devices, cluster }: SimulatedTenant): void {
   }
 }
 
-/** No transition bears the request id of a refused attempt. */
+/** No transition has the request id of a refused attempt. */
 function checkRefusals({ world, ledger, cluster }: SimulatedTenant): void {
   const { actors, journal } = cluster.database.tables;
   for (const [actor, entries] of journal) {
-    // A command that the gateway refused is kept for the record.
+    // A command that the gateway refused is stored.
     if (actors.get(actor)?.columns.status === 'rejected') continue;
     for (const { by, event } of entries) {
       const code = ledger.refused.get(by.requestId ?? '');
@@ -114,7 +114,7 @@ function checkCommands(house: SimulatedTenant): void {
   }
 }
 
-/** What was done is undone backwards. */
+/** Completed steps are compensated in reverse order. */
 function checkOrder({ world, cluster }: SimulatedTenant, { ref, columns, context }: ActorRow): void {
   world.count(`plan ${columns.status}`);
   const undone = stepsOf(context)

@@ -2,7 +2,9 @@ import type { Json } from '../../../src/domain/values.ts';
 import type { ActorRow, JournalRow } from '../../support/memory-store/database.ts';
 import type { World } from '../world/world.ts';
 
-/** Kinds of which every transition is journaled; what a device reports is not. The devices of a run report no progress twice. */
+/**
+ * Kinds whose every transition is journaled; reports of devices are not. The devices of a run report no progress twice.
+ */
 const journaledWhole: ReadonlySet<string> = new Set(['command', 'plan', 'tenant']);
 
 interface Written {
@@ -15,7 +17,7 @@ interface Written {
   entries: readonly JournalRow[];
 }
 
-/** Versions count upwards, each has at most one journal entry, and every change of state has one. */
+/** Versions increase by one, each has at most one journal entry, and every change of state has one. */
 export function checkJournal(world: World, key: string, { before, last, row, entries }: Written): void {
   const { version, value, ref } = row;
   if (version < before) world.fail('versions-are-gapless', `${key} went from ${before} to ${version}`);
@@ -43,8 +45,8 @@ export function checkJournal(world: World, key: string, { before, last, row, ent
 }
 
 /**
- * At the end of a run, which is shorter than the retention of the journal: all entries of the actor are there. Of a device the
- * versions without one are at least as many as the states that it reported.
+ * At the end of a run, which is shorter than the retention of the journal, all entries of the actor exist. For a
+ * device, at least as many versions have no entry as it reported states.
  */
 export function checkStoredJournal(world: World, row: ActorRow, entries: readonly JournalRow[]): void {
   const { ref, version, context } = row;

@@ -3,15 +3,15 @@ import { runInNewContext } from 'node:vm';
 import { collectionsOf, collectionsOfModules, type Made } from '../collections/registry.ts';
 import { drained, type Owner } from '../world/scheduler.ts';
 
-/** Kept for as long as something may still be reported to it. */
+/** Kept while late messages are still accepted. */
 const WATCHES = 'src/actors/verification-watches.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
 /**
- * How many collections a process has, and how many entries these have, by where they are made: those of modules, closures and
- * `#private` members too. Without `watches` where some are meant to be there.
+ * The number of collections of a process and of their entries, by the place that creates them, including those of
+ * modules, closures and `#private` members. Pass `watches: false` to ignore verification watches if some are expected.
  */
 export async function measure(owner: Owner, also: { watches: boolean }): Promise<Map<string, Made>> {
   await drained();
@@ -22,8 +22,8 @@ export async function measure(owner: Owner, also: { watches: boolean }): Promise
 }
 
 /**
- * Entries beyond those of a process that was just started: caches that a restart forgets, and what is removed with the next use.
- * None of them grows with what was done, only with how many people, devices and properties there are.
+ * Entries beyond those of a newly started process: caches that a restart empties, and entries that their next use
+ * removes. They grow with the number of users, devices and properties, not with the amount of work.
  */
 const allowed: Readonly<Record<string, number>> = {
   'src/services/audit-writer.ts': 3,
@@ -33,12 +33,12 @@ const allowed: Readonly<Record<string, number>> = {
   'src/store/cache/memory-rate-limiter.ts': 4,
   'src/edges/mqtt/token-buckets.ts': 3,
 };
-/** Objects of one place that a stack or compiled code may still refer to when they are no longer used. */
+/** Objects of one place that a stack or compiled code can keep alive after their last use. */
 const LINGERING = 3;
-/** What a machine does in a state is computed once, and kept by the machine's definition. */
+/** The behaviour of a machine in a state is computed once and kept in the machine's definition. */
 const OF_DEFINITIONS = 'src/actors/compiled-machine.ts';
 
-/** Where a process holds more than one that was just started. */
+/** Places where a process holds more entries than a newly started one. */
 export function grown(before: Map<string, Made>, base: Map<string, Made>): string[] {
   return [...before].flatMap(([site, { live, entries }]) => {
     const one = base.get(site) ?? { live: 0, entries: 0 };
@@ -50,7 +50,7 @@ export function grown(before: Map<string, Made>, base: Map<string, Made>): strin
   });
 }
 
-/** Where collections of modules, which no restart empties, have grown since `before`. */
+/** Places where collections of modules, which no restart empties, have grown since `before`. */
 export function modulesGrown(before: Map<string, Made>): string[] {
   return [...collectionsOfModules()].flatMap(([site, { entries }]) => {
     const had = before.get(site)?.entries ?? 0;

@@ -7,7 +7,7 @@ interface Window {
   endsAt: number;
 }
 
-/** A process's rates, each answer of which is compared with a count of its own. */
+/** The rate limits of a process; each decision is compared with an independent count. */
 export function checkedRates(world: World, clock: Clock, rates: RateLimiter): RateLimiter {
   const windows = new Map<string, Window>();
   return {
@@ -40,7 +40,7 @@ interface Bucket {
   at: number;
 }
 
-/** Messages that a process reads from devices, held against the rate of a device. */
+/** Messages that a process reads from devices, compared with the rate limit of a device. */
 export class DeviceRateInvariant {
   readonly #world: World;
   readonly #rate: { perSecond: number; burst: number };

@@ -9,5 +9,5 @@ const final: ReadonlySet<unknown> = new Set<CommandStatus>([
   'cancelled',
 ]);
 
-/** Whether a command that stands there is over. */
+/** Whether a command with this status has ended. */
 export const isFinal = (status: unknown): boolean => final.has(status);

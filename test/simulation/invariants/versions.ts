@@ -8,13 +8,14 @@ interface Commit {
   to: number;
   /** The event of each version that has a journal entry. */
   journaled: ReadonlyMap<number, string>;
-  /** The version of the last transition that a process released; `from` before the first. */
+  /** The version of the last released transition; `from` before the first. */
   released: number;
 }
 
 /**
- * Events of a device that may have no journal entry: what it reports, its presence, and the timer of a key's grace where it
- * only sets the timer again. Every other event of every actor is journaled; the devices of a run report no progress twice.
+ * Device events without a mandatory journal entry: reports, presence, and the timer of a key's grace period where it
+ * only sets the timer again. Every other event of every actor is journaled; the devices of a run report no progress
+ * twice.
  */
 const unjournaled: ReadonlySet<string> = new Set([
   'hello.received',
@@ -26,12 +27,12 @@ const unjournaled: ReadonlySet<string> = new Set([
   'xstate.after.graceOver.device.administration.active.two_keys',
 ]);
 
-/** Commits of an actor that are remembered: one is released before the actor is decided again, or never. */
+/** Number of commits remembered per actor: a commit is released before the next decision of the actor, or never. */
 const MOST_REMEMBERED = 8;
 
 /**
- * Compares the versions of stored commits with the transitions that processes release: a commit raises the version by one for
- * each of its transitions. A commit is released whole, or not at all where its process does not learn its outcome.
+ * Compares the versions of stored commits with the released transitions: a commit raises the version by one for each of
+ * its transitions. All transitions of a commit are released, or none if the process does not learn its outcome.
  */
 export class VersionInvariants {
   readonly #world: World;
@@ -42,7 +43,7 @@ export class VersionInvariants {
     this.#world = world;
   }
 
-  /** A commit was stored that raised the version of `key` from `from` to `to`. */
+  /** Records a stored commit that raised the version of `key` from `from` to `to`. */
   stored(key: string, { from, to, entries }: { from: number; to: number; entries: readonly JournalRow[] }): void {
     const all = this.#commits.get(key) ?? [];
     const last = all.at(-1);
@@ -51,7 +52,7 @@ export class VersionInvariants {
     this.#commits.set(key, [...all.slice(1 - MOST_REMEMBERED), { from, to, journaled, released: from }]);
   }
 
-  /** A process released the transition of an actor to `version`. */
+  /** Records that a process released the transition of an actor to `version`. */
   released(ref: ActorRef, version: number, event: string): void {
     const key = actorKey(ref);
     const commit = this.#commits.get(key)?.findLast(({ from, to }) => from < version && version <= to);
@@ -71,7 +72,7 @@ export class VersionInvariants {
     this.#world.fail('each-version-has-its-entry', `${key}: ${event} is version ${version}, whose entry is ${entry}`);
   }
 
-  /** At the end of a run, when no release is under way. */
+  /** Called at the end of a run, when no release is in progress. */
   checkAll(): void {
     for (const [key, commits] of this.#commits) for (const commit of commits) this.#checkReleased(key, commit);
   }

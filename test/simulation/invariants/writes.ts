@@ -7,7 +7,10 @@ interface CommandMessage {
   payload: { command_id: string; action: string; expires_at: number };
 }
 
-/** Looks at each command as it leaves a process for its device; `clockErrorMs` is the process's clock minus the true time. */
+/**
+ * Checks each command that a process sends to its device; `clockErrorMs` is the clock of the process minus the true
+ * time.
+ */
 export function checkWrites(house: SimulatedTenant, packet: Packet, clockErrorMs: number): void {
   if (packet.cmd !== 'publish') return;
   const message = JSON.parse(packet.payload.toString()) as CommandMessage;

@@ -1,9 +1,9 @@
 import type { Random } from '../world/random.ts';
 import type { Owner, Scheduler } from '../world/scheduler.ts';
 
-/** How the network behaves; the fault injector changes it. */
+/** Current behaviour of the network; changed by the fault injector. */
 export interface Network {
-  /** The longest that bytes take, in milliseconds. */
+  /** Maximum latency in milliseconds. */
   latency: number;
 }
 
@@ -11,21 +11,21 @@ type Side = 'client' | 'server';
 
 /** One end of a connection. */
 export interface End {
-  /** Bytes have arrived, in the order in which they were sent. */
+  /** Bytes arrived, in the order of sending. */
   received(bytes: Buffer): void;
-  /** The other end sends nothing more. */
+  /** The other end closed its side. */
   ended(): void;
-  /** The connection broke. */
+  /** The connection was lost. */
   broke(): void;
 }
 
-/** How many writes arrive in two pieces. */
+/** Fraction of the writes that arrive in two pieces. */
 const SPLIT = 0.1;
 
 /**
- * A TCP connection between a client, which is part of the world, and a process. Each direction keeps its order and loses nothing
- * before its end. It ends properly, by a reset that loses what is under way, silently (then neither side is told), or with bytes
- * that arrive late.
+ * A TCP connection between a client, which is part of the simulated environment, and a process. Each direction
+ * preserves order and loses nothing before its end. It ends with a close, with a reset that loses bytes in transit,
+ * silently (without an event at either side), or with bytes that arrive late.
  */
 export class Link {
   readonly #scheduler: Scheduler;
@@ -56,12 +56,12 @@ export class Link {
     return this.#state === 'up';
   }
 
-  /** It was lost, and neither side is told. */
+  /** Lost without an event at either side. */
   get silent(): boolean {
     return this.#state === 'silent';
   }
 
-  /** Sends bytes, in one piece or two; those are lost that have not arrived when the connection ends. */
+  /** Sends bytes, in one piece or two. Bytes that have not arrived when the connection is lost are dropped. */
   send(to: Side, bytes: Buffer): void {
     if (this.#state !== 'up') return;
     const at = bytes.length > 1 && this.#random.chance(SPLIT) ? 1 + this.#random.int(bytes.length - 1) : 0;
@@ -69,7 +69,7 @@ export class Link {
     this.#transmit(to, at > 0 ? bytes.subarray(at) : bytes);
   }
 
-  /** Ends properly: what was sent to the other side arrives before it is told. */
+  /** Closes the connection: bytes already sent arrive before the other side's close event. */
   end(to: Side): void {
     if (this.#state !== 'up') return;
     this.#schedule(to, () => {
@@ -81,7 +81,9 @@ export class Link {
     });
   }
 
-  /** What is under way is lost, even the rest of a packet; each side is told after a while. */
+  /**
+   * Resets the connection: bytes in transit are lost, possibly within a packet; each side gets its event after a delay.
+   */
   reset(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
@@ -89,14 +91,14 @@ export class Link {
     this.#schedule('server', () => this.#ends.server.broke());
   }
 
-  /** Loses everything from now on, and tells neither side. */
+  /** Loses everything from now on, without an event at either side. */
   silence(): void {
     if (this.#state === 'up') this.#state = 'silent';
   }
 
   /**
-   * The client is told that the connection broke, while what it had sent is still under way: it arrives up to `lateMs` later, in its
-   * order, beside what the client sends on its next connection. Then the server is told.
+   * The client loses the connection while bytes it sent are in transit: these arrive up to `lateMs` later, in order,
+   * concurrently with those of its next connection. Then the server gets its close event.
    */
   strand(lateMs: number): void {
     if (this.#state !== 'up') return;

@@ -2,13 +2,13 @@ import { generate, type Packet, parser } from 'mqtt-packet';
 import type { Random } from '../world/random.ts';
 
 const VERSION = 4;
-/** A PUBLISH of QoS 1, sent for the first time. */
+/** A QoS 1 PUBLISH, sent for the first time. */
 export const QOS_1 = { cmd: 'publish', qos: 1, dup: false, retain: false } as const;
 
-/** The bytes of a packet of MQTT 3.1.1. */
+/** Encodes a packet of MQTT 3.1.1. */
 export const encoded = (packet: Packet): Buffer => generate(packet, { protocolVersion: VERSION });
 
-/** Reads a stream of bytes, in whatever pieces it comes, and calls `received` with each packet of it. */
+/** Parses a byte stream in arbitrary chunks, and calls `received` with each packet. */
 export function packetReader(received: (packet: Packet) => void): (bytes: Buffer) => void {
   const reader = parser({ protocolVersion: VERSION });
   reader.on('packet', received);
@@ -24,7 +24,7 @@ const malformed: readonly Buffer[] = [
   Buffer.from([0x00, 0]),
   Buffer.from([0xf0, 0]),
   Buffer.from([0x20, 2, 0, 0]),
-  // A PUBLISH of QoS 3, one of QoS 1 with packet identifier 0, and one that is longer than its topic says.
+  // A PUBLISH with QoS 3, a QoS 1 PUBLISH with packet identifier 0, and a PUBLISH whose topic exceeds the packet.
   Buffer.from([0x36, 7, 0, 1, 0x61, 0, 1, 0x7b, 0x7d]),
   Buffer.from([0x32, 7, 0, 1, 0x61, 0, 0, 0x7b, 0x7d]),
   Buffer.from([0x32, 4, 0, 9, 0x61, 0x62]),
@@ -36,11 +36,11 @@ const malformed: readonly Buffer[] = [
   Buffer.from([0x80, 6, 0, 1, 0, 1, 0x61, 1]),
 ];
 
-/** How a client breaks the protocol on a connection that is signed in. */
+/** Protocol violations on a connection that is signed in. */
 export const violations = {
   malformedPacket: (random: Random) => random.pick(malformed),
   secondConnect: () => encoded({ cmd: 'connect', clientId: 'again', clean: true, keepalive: 0 }),
-  /** The rest never comes. */
+  /** The remaining bytes are never sent. */
   halfPacket: (random: Random) => {
     const whole = encoded({ ...QOS_1, topic: 'half', payload: Buffer.alloc(200), messageId: 1 });
     return whole.subarray(0, 1 + random.int(whole.length - 1));
@@ -50,7 +50,7 @@ export const violations = {
 export type Violation = keyof typeof violations;
 export const violationNames = Object.keys(violations) as Violation[];
 
-/** What comes in place of a CONNECT: nothing, a part of one, another packet, or one of no protocol. */
+/** Replacements for a CONNECT: nothing, a part of one, another packet, or bytes of no protocol. */
 export function noConnect(random: Random): Buffer {
   const whole = encoded({ cmd: 'connect', clientId: 'half', clean: true, keepalive: 0 });
   return random.pick([

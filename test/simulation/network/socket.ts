@@ -4,11 +4,11 @@ import type { End } from './link.ts';
 /** The network behind a simulated socket. */
 export interface Carrier {
   send(bytes: Buffer): void;
-  /** Nothing more is sent. */
+  /** Closes the sending side. */
   end(): void;
 }
 
-/** The service's end of a simulated TCP connection, in place of a `net.Socket`. */
+/** The service's end of a simulated TCP connection, replacing a `net.Socket`. */
 export class SimulatedSocket extends Duplex implements End {
   readonly #carrier: Carrier;
   #ended = false;

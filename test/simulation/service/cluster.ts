@@ -14,9 +14,9 @@ import type { Keys } from './fixtures.ts';
 import { Host, type Running } from './host.ts';
 import type { Service } from './process.ts';
 
-/** How long a client waits for an answer before it takes the connection for broken. */
+/** How long a client waits for a response before it treats the connection as lost. */
 const CLIENT_PATIENCE_MS = 12_000;
-/** A reading of the clock takes less than the lease lasts, and is wrong by half of that at most. */
+/** A clock reading takes less than the lease duration, and its error is at most half of that. */
 const MOST_CLOCK_ERROR_MS = LEASE_MS / 2;
 
 export interface ClusterOptions {
@@ -27,24 +27,24 @@ export interface ClusterOptions {
   batchesInFlight: number;
 }
 
-/** Everything that is not a client: the database, the lock, the machines and the networks between them. */
+/** Everything except clients: the database, the lock, the hosts and the networks between them. */
 export class Cluster {
   readonly database = new MemoryDatabase();
   readonly weather: StoreConditions = normalConditions();
   readonly network: Network = { latency: 20 };
   readonly hosts: Host[];
-  /** Of every process that ever ran: what a dead one sent may still be under way. */
+  /** Database connections of all processes, including ended ones, whose statements can still be in transit. */
   readonly #statements: Statements[] = [];
   readonly #lockServer: LockServer;
-  /** That a request or its answer is lost on the way. */
+  /** Probability that a request or its response is lost. */
   loss = 0;
-  /** Called after each statement that wrote. */
+  /** Called after each writing statement. */
   wrote: (clockErrorMs: number) => void = () => {};
   /** Called with each transition of an actor that a process releases. */
   released: (ref: ActorRef, version: number, event: string) => void = () => {};
-  /** Whether an error was to be expected of what is done to the service. */
+  /** Whether a logged error is expected from the injected faults. */
   expects: (fields: object, message: string) => boolean = () => false;
-  /** Called with each MQTT packet that leaves for a device. */
+  /** Called with each MQTT packet that is sent to a device. */
   sending: (packet: Packet, clockErrorMs: number) => void = () => {};
   readonly #world: World;
   #ids = 0;
@@ -75,14 +75,14 @@ export class Cluster {
     for (const host of this.hosts) host.start();
   }
 
-  /** UUID version 7, in the order of the asking. */
+  /** UUID version 7, in the order of the calls. */
   newId(): string {
     const time = this.#world.now().toString(16).padStart(12, '0');
     const count = (this.#ids++).toString(16).padStart(12, '0');
     return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${count}`;
   }
 
-  /** A process that takes connections; which one, where several believe that they are active, is chance. */
+  /** A process that accepts connections; chosen at random if several believe that they are active. */
   serving(): Running | null {
     const all = this.hosts.flatMap(({ running }) => (running?.service ? [running] : []));
     return all.length === 0 ? null : this.#world.random.pick(all);
@@ -94,7 +94,7 @@ export class Cluster {
     return all.find(({ epoch }) => epoch === this.database.epoch) ?? null;
   }
 
-  /** What a process does towards the world: only the one with the newest epoch may. */
+  /** Called for each external effect of a process: only the process with the newest epoch may have one. */
   acts(running: Running, what: string): void {
     const { owner, epoch } = running;
     const offMs = this.#clockError(running);
@@ -108,7 +108,7 @@ export class Cluster {
     );
   }
 
-  /** One HTTP exchange; null where no answer came: the connection was refused, broke, or took too long. */
+  /** One HTTP exchange; null without a response: the connection was refused, lost or timed out. */
   exchange<T>(about: string, ask: (service: Service) => Promise<T>): Promise<T | null> {
     const { scheduler, random } = this.#world;
     const running = this.serving();
@@ -126,7 +126,7 @@ export class Cluster {
       if (running === null || random.chance(this.loss)) return;
       running.onDeath.add(broken);
       const answered = (answer: T) => {
-        // A socket hands nothing to the operating system once the lease is over.
+        // A socket passes nothing to the operating system after the lease has expired.
         if (!running.lock.lease.valid()) {
           broken();
           return;
@@ -146,7 +146,7 @@ export class Cluster {
     });
   }
 
-  /** The database server crashes with all that is under way, and is back after `recoveryMs`. */
+  /** Crashes the database server with all transactions in progress; it is back after `recoveryMs`. */
   crashDatabase(recoveryMs: number): void {
     const until = this.#world.scheduler.now + recoveryMs;
     this.weather.blackoutUntil = Math.max(this.weather.blackoutUntil, until);
@@ -157,7 +157,7 @@ export class Cluster {
     for (const { running } of this.hosts) running?.lock.cut('seen');
   }
 
-  /** A process whose host's clock is more than a minute off when it gets the lock does not become the active one. */
+  /** A process whose host clock is off by more than a minute when it gets the lock does not become active. */
   #activated({ name, machine, clockSetAt }: Host, { lock }: Running): void {
     if (Math.abs(machine.clockOffsetMs) <= MAX_CLOCK_OFFSET_MS || clockSetAt > lock.judgedAt) return;
     this.#world.fail(

@@ -3,7 +3,7 @@ import { exportJWK } from 'jose';
 import { type SigningKey, signingKey } from '../../../src/protocol/signature.ts';
 import { readTokenKey, type TokenKey } from '../../../src/services/tokens.ts';
 
-/** Keys that every simulated process has; made once, since runs neither sign tokens nor depend on their bytes. */
+/** Keys of all simulated processes; generated once, since runs neither sign tokens nor depend on their bytes. */
 export interface Keys {
   master: Buffer;
   deviceSigning: SigningKey;

@@ -10,25 +10,25 @@ import type { StoreConditions } from '../store/store-conditions.ts';
 import { type Machine, type Owner, runAs } from '../world/scheduler.ts';
 import { type ProcessParts, type Service, startService } from './process.ts';
 
-/** How long a process goes on after it was told that its right is lost: until `process.exit` takes effect. */
+/** How long a process continues after it lost its lease: until `process.exit` takes effect. */
 const LAST_MOMENTS_MS = 20;
 
-/** How long a process that is told to stop takes at most, as in `twinkeep serve`. */
+/** Maximum duration of a drain, as in `twinkeep serve`. */
 const DRAIN_MS = 9_500;
 
-/** What an operator is told of as an error although nothing went wrong but the store. */
+/** Errors logged for the operator whose only cause is the store. */
 const expectedErrors: ReadonlySet<string> = new Set(['audit rows lost on close: store unavailable']);
 
-/** A process from its start to its end; it serves while it has `service`. */
+/** A process from start to end; it serves while it has `service`. */
 export interface Running {
   owner: Owner;
   lock: SimulatedLock;
   statements: Statements;
   service: Service | null;
-  /** From when it has the lock. */
+  /** Set once it has the lock. */
   time: Timekeeper | null;
   epoch: number;
-  /** Called when it dies: connections break. */
+  /** Called when the process ends: its connections close. */
   onDeath: Set<() => void>;
 }
 
@@ -37,26 +37,26 @@ export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' 
   lockServer: LockServer;
   weather: StoreConditions;
   batchesInFlight: number;
-  /** Ends the database sessions of every other process. */
+  /** Terminates the database sessions of all other processes. */
   takeover(by: Running): void;
-  /** A statement took effect that wrote. */
+  /** A writing statement took effect. */
   wrote(by: Running): void;
-  /** An MQTT packet leaves a process for a client. */
+  /** A process sends an MQTT packet to a client. */
   sending(running: Running, packet: Packet): void;
-  /** A process has connections to the database. */
+  /** A process has connected to the database. */
   opened(statements: Statements): void;
-  /** A process became the active one. */
+  /** A process became active. */
   activated(host: Host, running: Running): void;
-  /** Whether an error was to be expected of what is done to the service. */
+  /** Whether a logged error is expected from the injected faults. */
   expects(fields: object, message: string): boolean;
 }
 
-/** A machine that runs one process at a time and starts the next one when it has ended. */
+/** A host that runs one process at a time and starts the next one when it has ended. */
 export class Host {
   readonly name: string;
   running: Running | null = null;
   readonly machine: Machine = { clockOffsetMs: 0 };
-  /** Virtual time at which the wall clock was set last. */
+  /** Virtual time at which the wall clock was last set. */
   clockSetAt = 0;
   readonly #parts: HostParts;
   #serial = 0;
@@ -89,7 +89,7 @@ export class Host {
     runAs(owner, () => void this.#serve(running));
   }
 
-  /** The process ends at once: nothing of it runs any more, and its connections break. */
+  /** Kills the process: none of its code runs again, and its connections close. */
   kill(how: 'kill' | 'exit'): void {
     const { running } = this;
     if (running === null) return;
@@ -105,7 +105,7 @@ export class Host {
     world.scheduler.at(wait, () => this.start(), null);
   }
 
-  /** Stops all of it for a while, as SIGSTOP does. */
+  /** Pauses the whole process, like SIGSTOP. */
   pause(ms: number): void {
     const { running } = this;
     if (running === null || running.owner.state !== 'running') return;
@@ -124,7 +124,7 @@ export class Host {
     this.#parts.world.note(this.name, `clock ${offsetMs / 1_000} s off`);
   }
 
-  /** As SIGTERM: finishes what is in flight, gives the lock back, ends. */
+  /** Like SIGTERM: finishes requests in progress, releases the lock and ends. */
   stop(): void {
     const { running } = this;
     const service = running?.service;
@@ -176,7 +176,7 @@ export class Host {
     }
   }
 
-  /** Warnings belong to the run; an error of the service is a finding. */
+  /** Warnings are expected in a run; an error of the service is a finding. */
   #log({ name }: Owner): Log {
     const { world, expects } = this.#parts;
     const reason = (fields: object) => ('err' in fields && fields.err instanceof Error ? fields.err.message : '');

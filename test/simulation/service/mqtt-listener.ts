@@ -14,7 +14,7 @@ const LATEST_BYTES_MS = 3_000;
 
 export type Break = 'reset' | 'silent' | 'late';
 
-/** What a client gets of its connection. */
+/** Events of a connection for its client. */
 export interface ClientEnd {
   received(bytes: Buffer): void;
   closed(): void;
@@ -22,18 +22,21 @@ export interface ClientEnd {
 
 /** A client's connection to a process. */
 export interface ClientConnection {
-  /** Neither side has ended it, and the network carries it. */
+  /** Neither side has closed it, and the network has not lost it. */
   readonly up: boolean;
   write(bytes: Buffer): void;
-  /** Ends the connection properly. */
+  /** Closes the connection. */
   end(): void;
-  /** The network loses the connection: both ends are told, or neither, or the client while its bytes arrive late. */
+  /**
+   * The network loses the connection: with an event at both ends, at neither, or at the client while its bytes arrive
+   * late.
+   */
   breaks(how: Break): void;
-  /** The client is about to break the protocol: the service has to end the connection, at once or when it has waited for more. */
+  /** Announces a protocol violation: the service must close the connection, at once or after a timeout. */
   misbehaves(ends: 'at once' | 'later'): void;
 }
 
-/** Reasons for which the service must not end a working connection whose client keeps to the protocol. */
+/** Reasons for which the service must not close a working connection of a client that keeps to the protocol. */
 const unfair: ReadonlySet<CloseReason> = new Set(['protocol', 'oversized', 'forbidden', 'slow', 'silent']);
 
 export interface ListenerParts {
@@ -42,23 +45,23 @@ export interface ListenerParts {
   owner: Owner;
   network: Network;
   lease: Lease;
-  /** A packet leaves for a client. */
+  /** A packet is sent to a client. */
   sending(packet: Packet): void;
-  /** A message of a device is let through. */
+  /** A message of a device passed the rate limit. */
   reads(deviceId: string): void;
 }
 
-/** Takes connections in place of `openSockets`: each is a stream over a simulated link, handed to the edge. */
+/** Accepts connections instead of `openSockets`: each is a stream over a simulated link, passed to the edge. */
 export class MqttListener {
   readonly #parts: ListenerParts;
-  /** Broken when the process dies. */
+  /** Lost when the process ends. */
   readonly #links = new Set<Link>();
 
   constructor(parts: ListenerParts) {
     this.#parts = parts;
   }
 
-  /** Connects a client at `address`, which signs in as the device if at all. */
+  /** Connects a client at `address`, which may sign in as the device. */
   accept(client: ClientEnd, address: string, deviceId: string): ClientConnection {
     const { world, owner, network } = this.#parts;
     const { scheduler } = world;
@@ -78,7 +81,7 @@ export class MqttListener {
     });
     const link = new Link({ scheduler, random, network, server: owner, ends: { client: clientEnd, server: socket } });
     this.#links.add(link);
-    // No event comes from a link that was lost silently: the service's end is the only one to close.
+    // A silently lost link emits no event: only the service's end closes.
     socket.once('close', () => link.silent && this.#links.delete(link));
     const wire = runAs(owner, () => this.#serve(socket, address, deviceId));
     wire?.once('close', () => {
@@ -102,7 +105,7 @@ export class MqttListener {
     };
   }
 
-  /** The process is gone: its host closes every connection. */
+  /** Called when the process has ended: its host closes every connection. */
   died(): void {
     for (const link of this.#links) link.reset();
   }
@@ -119,7 +122,7 @@ export class MqttListener {
     wire.open = (gate) =>
       open({
         ...gate,
-        // A message takes its token with its first byte, and may become whole much later.
+        // A message takes its token with its first byte, and may be complete much later.
         admit: (type) => {
           const waitMs = gate.admit(type);
           if (type === PUBLISH && waitMs === 0) reads(deviceId);
@@ -129,7 +132,7 @@ export class MqttListener {
     return wire;
   }
 
-  /** The service ended a connection that the network still carries. */
+  /** Called when the service closed a connection that the network has not lost. */
   #checkEnd(deviceId: string, reason: CloseReason, ends: 'at once' | 'later' | null): void {
     const { world } = this.#parts;
     if (ends === null && unfair.has(reason)) {

@@ -43,13 +43,13 @@ export interface ProcessParts {
   keys: Keys;
   network: Network;
   limits: Partial<RuntimeLimits>;
-  /** Requests a minute of the tenant; 0 is no limit. */
+  /** Requests per minute of the tenant; 0 is unlimited. */
   requestsPerMinute: number;
-  /** Messages a second of a device, and their burst. */
+  /** Messages per second of a device, and their burst. */
   deviceRate: { perSecond: number; burst: number };
   time: Timekeeper;
   newId(): string;
-  /** An MQTT packet leaves for a client. */
+  /** An MQTT packet is sent to a client. */
   sending(packet: Packet): void;
   /** A committed transition of an actor is released. */
   released(ref: ActorRef, version: number, event: string): void;
@@ -57,22 +57,22 @@ export interface ProcessParts {
   log: Log;
 }
 
-/** The active service, put together as `main/house.ts` does, without sockets: what takes HTTP requests calls `perform`. */
+/** The active service, composed as in `main/active-service.ts`, without sockets: HTTP requests call `perform`. */
 export interface Service {
   services: Services;
   runtime: Runtime;
   perform: Perform;
   gate: ReturnType<typeof makeRateLimiter>;
   mqtt: MqttListener;
-  /** Ends properly: what is in flight is finished. */
+  /** Drains: finishes work in progress. */
   stop(): Promise<void>;
-  /** The right to be the active process is lost: begins nothing more. */
+  /** The lease is lost: starts nothing more. */
   abort(): void;
 }
 
 const RETENTION_DAYS = { commands: 30, journal: 30 };
 
-/** Reads what the last process left, and serves. */
+/** Loads pending work from the store, and serves. */
 export async function startService(parts: ProcessParts): Promise<Service> {
   const { world, store, keys, log, newId, owner, network, time } = parts;
   const { clock } = time;

@@ -6,12 +6,14 @@ import type { Random } from '../world/random.ts';
 import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
 
-/** When the server gives the lock of a silent session away; longer than the lease lasts. */
+/** When the server reassigns the lock of an unresponsive session; longer than the lease. */
 const SERVER_PATIENCE_MS = 15_000;
 const RENEW_MS = 1_000;
 const ASK_AGAIN_MS = 200;
 
-/** The advisory lock as PostgreSQL keeps it: one session holds it; whoever gets it raises the epoch and ends the others. */
+/**
+ * PostgreSQL's advisory lock: one session holds it; its new holder raises the epoch and terminates the other sessions.
+ */
 export class LockServer {
   readonly #world: World;
   readonly #database: MemoryDatabase;
@@ -23,7 +25,7 @@ export class LockServer {
     this.#database = database;
   }
 
-  /** Nothing is answered until then: the server recovers from a crash. */
+  /** Requests wait until then: the server recovers from a crash. */
   down(until: number): void {
     this.#downUntil = Math.max(this.#downUntil, until);
   }
@@ -32,7 +34,7 @@ export class LockServer {
     return this.#world.scheduler.now >= this.#downUntil;
   }
 
-  /** Gives the lock to a session where it is free. */
+  /** Grants the lock to a session if it is free. */
   take(lock: SimulatedLock): boolean {
     this.#expire();
     if (this.#holder !== null || !this.isUp) return false;
@@ -40,7 +42,10 @@ export class LockServer {
     return true;
   }
 
-  /** Raises the epoch for the holder of the lock; null for any other session. `takeover` ends the sessions of all other processes. */
+  /**
+   * Raises the epoch for the holder of the lock; null for other sessions. `takeover` terminates the sessions of all
+   * other processes.
+   */
   claim(lock: SimulatedLock, takeover: () => void): number | null {
     if (!this.isUp || !this.renew(lock)) return null;
     this.#database.epoch += 1;
@@ -50,7 +55,7 @@ export class LockServer {
     return this.#database.epoch;
   }
 
-  /** False where the session does not hold the lock any more. */
+  /** False if the session no longer holds the lock. */
   renew(lock: SimulatedLock): boolean {
     this.#expire();
     if (this.#holder?.lock !== lock) return false;
@@ -58,7 +63,7 @@ export class LockServer {
     return true;
   }
 
-  /** The session is over, and the server saw it end. */
+  /** The session ended, and the server noticed. */
   free(lock: SimulatedLock): void {
     if (this.#holder?.lock === lock) this.#holder = null;
   }
@@ -69,7 +74,7 @@ export class LockServer {
   }
 }
 
-/** A process's line to the lock server: questions and answers take time, and it may be cut with or without a trace. */
+/** A process's connection to the lock server: round trips take time, and it can be lost with or without an event. */
 export class SimulatedLock implements ActiveLock {
   readonly owner: Owner;
   readonly #world: World;
@@ -79,7 +84,7 @@ export class SimulatedLock implements ActiveLock {
   readonly #lease: RenewedLease;
   readonly #listeners: (() => void)[] = [];
   readonly #observers: ((sample: ClockSample) => void)[] = [];
-  /** Virtual time at which the reading that came with the lock was judged. */
+  /** Virtual time at which the clock reading sent with the lock was evaluated. */
   judgedAt = 0;
   #holding = false;
   #line: 'up' | 'silent' | 'down' = 'up';
@@ -102,7 +107,7 @@ export class SimulatedLock implements ActiveLock {
     while (!(await this.#try(signal, accepts))) await this.#world.scheduler.sleep(ASK_AGAIN_MS);
   }
 
-  /** Takes the lock, has the reading that came with it judged, raises the epoch, renews: false where one of them fails. */
+  /** Acquires the lock, has its clock reading evaluated, raises the epoch and renews: false if one of these fails. */
   async #try(signal: AbortSignal, accepts: (sample: ClockSample) => boolean): Promise<boolean> {
     signal.throwIfAborted();
     const { answer: taken, sample: reading } = await this.#ask(() => this.#server.take(this));
@@ -131,7 +136,7 @@ export class SimulatedLock implements ActiveLock {
     this.#observers.push(listener);
   }
 
-  /** A reading of the database's clock; null while the server recovers from a crash. */
+  /** A reading of the database clock; null while the server recovers from a crash. */
   async readClock(): Promise<ClockSample | null> {
     const { answer: isUp, sample } = await this.#ask(() => this.#server.isUp);
     return isUp ? sample : null;
@@ -142,15 +147,15 @@ export class SimulatedLock implements ActiveLock {
     if (this.#line === 'up') await this.#ask(() => this.#server.free(this));
   }
 
-  /** The connection breaks: seen by both ends, the process first, or by neither. */
+  /** The connection is lost: with an event at both ends, the process first, or at neither. */
   cut(how: 'seen' | 'silent'): void {
-    // While it waits for the lock it just asks on another line.
+    // While it waits for the lock, it retries on another connection.
     if (this.#line !== 'up' || !this.#holding) return;
     this.#line = how === 'silent' ? 'silent' : 'down';
     if (how === 'seen') this.#world.scheduler.at(this.#transit(), () => this.#lost(), this.owner);
   }
 
-  /** The process is gone, and its machine ends the connection, which a silent line does not carry. */
+  /** The process has ended, and its host closes the connection; a silently lost connection does not deliver that. */
   end(): void {
     if (this.#line === 'silent') return;
     this.#world.scheduler.at(this.#transit(), () => this.#server.free(this), null);
@@ -178,7 +183,7 @@ export class SimulatedLock implements ActiveLock {
     for (const observe of this.#observers) observe(sample);
   }
 
-  /** With a reading of the database's clock. Never answered where the line is cut. */
+  /** With a reading of the database clock. Never answered on a lost connection. */
   #ask<T>(question: () => T): Promise<{ answer: T; sample: ClockSample }> {
     return new Promise((resolve) => {
       if (this.#line !== 'up') return;

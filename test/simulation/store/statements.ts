@@ -7,23 +7,23 @@ import type { StoreConditions } from './store-conditions.ts';
 
 type Break = 'before' | 'after' | null;
 
-/** A statement under way, with the way back to the process that sent it. */
+/** A statement in progress, with the callback to its process. */
 interface Sent<T> {
   call: StatementCall;
   effect(): T;
-  /** When the connection breaks. */
+  /** Called when the connection is lost. */
   breaks: Break;
-  /** It reaches the database although its process has died meanwhile. */
+  /** It reaches the database although its process has ended. */
   survives: boolean;
   /** It waits in the database, in an open transaction. */
   waits: boolean;
-  /** The connection broke: nothing comes of it any more. */
+  /** The connection was lost: the statement will not take effect. */
   over: boolean;
   resolve(value: T): void;
   reject(error: unknown): void;
 }
 
-/** A process's database connections: what it sends takes time, may be lost on the way, and may outlive the process. */
+/** A process's database connections: statements take time, can be lost in transit, and can outlive the process. */
 export class Statements {
   readonly #world: World;
   readonly #random: Random;
@@ -33,7 +33,7 @@ export class Statements {
   #ended = false;
   readonly #underWay = new Set<Sent<unknown>>();
 
-  /** `wrote` is called after each statement that wrote. */
+  /** `wrote` is called after each writing statement. */
   constructor(parts: { world: World; random: Random; weather: StoreConditions; owner: Owner; wrote(): void }) {
     this.#world = parts.world;
     this.#random = parts.random;
@@ -42,12 +42,12 @@ export class Statements {
     this.#wrote = parts.wrote;
   }
 
-  /** As `pg_terminate_backend` on every session: what is under way is rolled back. */
+  /** Like `pg_terminate_backend` on every session: transactions in progress are rolled back. */
   end(): void {
     this.#ended = true;
   }
 
-  /** The server crashed: every connection breaks. Answers the effects of the transactions that were open. */
+  /** The server crashed: every connection is lost. Returns the effects of the open transactions. */
   crash(): (() => unknown)[] {
     const open = [...this.#underWay].filter(({ waits }) => waits).map(({ effect }) => effect);
     for (const sent of this.#underWay) {
@@ -135,6 +135,6 @@ export class Statements {
   }
 }
 
-/** What a broken connection makes of a statement. */
+/** The error of a statement whose connection was lost. */
 const faultOf = ({ call }: Pick<Sent<unknown>, 'call'>, why: string): Error =>
   call.writes ? new CommitUnknown(why) : new StoreUnavailable(why);

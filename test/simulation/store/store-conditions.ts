@@ -1,17 +1,20 @@
-/** How the database and the way to it behave at this moment; the fault injector changes it. Milliseconds and probabilities. */
+/** Current behaviour of the database and its network; changed by the fault injector. Milliseconds and probabilities. */
 export interface StoreConditions {
-  /** The longest that a statement takes on its way there, and its answer back. */
+  /** Maximum latency of a statement, and of its response. */
   latency: number;
-  /** That a call finds the database unreachable. */
+  /** Probability that the database is unreachable for a call. */
   away: number;
-  /** That the connection breaks while a writing statement is under way: before its effect or after it. */
+  /** Probability that the connection is lost during a writing statement: before its effect or after it. */
   broken: number;
-  /** That a writing statement stalls, and for how long at most: a full disk queue, a lock that another session holds. */
+  /**
+   * Probability that a writing statement stalls, and for how long at most, as with a saturated disk or a lock of
+   * another session.
+   */
   stall: number;
   stallMs: number;
-  /** Virtual time until which nothing is reachable. */
+  /** Virtual time until which the database is unreachable. */
   blackoutUntil: number;
-  /** Virtual time until which writes wait while reads go on. */
+  /** Virtual time until which writes wait while reads continue. */
   writesStallUntil: number;
 }
 

@@ -3,7 +3,7 @@ import type { CmdPayload } from '../../../src/protocol/payloads.ts';
 import type { Random } from '../world/random.ts';
 import type { Device } from './device.ts';
 
-/** What a device answers to a command: a few words, each after a while. */
+/** The acknowledgements of a device for a command, each after a delay. */
 export function carryOut(
   device: Pick<Device, 'firmware'>,
   { action, params }: CmdPayload,

@@ -4,10 +4,10 @@ import type { Service } from '../service/process.ts';
 import type { World } from '../world/world.ts';
 import type { Ledger, Requested } from './ledger.ts';
 
-/** Refusals that only say "not now": the same request is sent again, with its key. */
+/** Temporary refusals: the same request is sent again, with its key. */
 const passing = new Set(['STORE_UNAVAILABLE', 'CONFLICT', 'OVERLOADED', 'RATE_LIMIT_EXCEEDED', 'STANDBY']);
 
-/** Refusals that end by themselves; who must know what became of an earlier try asks on under its key. */
+/** Refusals that end by themselves; a caller that must learn the outcome of an earlier attempt retries with its key. */
 const ending = new Set(['MAINTENANCE', 'TENANT_SUSPENDED', 'COMMANDS_DISABLED', 'REGISTRATION_LOCKED']);
 
 /** Refusals before anything is done. */
@@ -24,19 +24,19 @@ const withoutEffect = new Set([
 export type Body = any;
 export type Said = { body: Body; code: null } | { body: null; code: string };
 
-/** A person who uses the API. */
+/** A user of the API. */
 export interface Person {
   id: string;
   name: string;
   platformAdmin: boolean;
 }
 
-/** Sends requests as a careful client does: under one key, again and again until there is an answer. */
+/** Sends requests as a careful client does: retries with the same key until there is a response. */
 export class Callers {
   readonly #world: World;
   readonly #cluster: Cluster;
   readonly #ledger: Ledger;
-  /** Requests that are not answered yet. */
+  /** Unanswered requests. */
   waiting = 0;
 
   constructor(world: World, cluster: Cluster, ledger: Ledger) {
@@ -45,7 +45,7 @@ export class Callers {
     this.#ledger = ledger;
   }
 
-  /** `persist`: asks on where a flag or a suspension refuses it for the moment. */
+  /** `persist`: retries although a flag or a suspension refuses it for now. */
   async ask(person: Person, operation: Operation, input: object, persist = false): Promise<Said> {
     const { random, scheduler } = this.#world;
     const key = this.#cluster.newId();
@@ -54,7 +54,7 @@ export class Callers {
     this.waiting += 1;
     try {
       for (;;) {
-        // Now and then a proxy sends a request twice.
+        // Occasionally a proxy sends a request twice.
         const twice = random.chance(0.05);
         const [said, again] = await Promise.all([
           this.#send(person, operation, input, { key, requested }),
@@ -97,7 +97,7 @@ export class Callers {
     return said;
   }
 
-  /** Remembers a refusal before anything is done; the answer may be lost on its way. */
+  /** Records a refusal before anything is done; its response can be lost in transit. */
   #judge(requestId: string, { code }: Said): void {
     if (code !== null && withoutEffect.has(code)) this.#ledger.refused.set(requestId, code);
   }

@@ -14,42 +14,42 @@ import type { World } from '../world/world.ts';
 import { carryOut } from './actions.ts';
 import { type Owed, Session } from './session.ts';
 
-/** What the database refuses, as a row with this in it. */
+/** A value that the database refuses to store. */
 export const REFUSED_STATE = { refused: true } as const;
 const isRefused = (payload: JsonObject): boolean => (payload.state as JsonObject | undefined)?.refused === true;
 
 const MOST_OWED = 20;
-/** Without an answer to what it sends for this long it takes the connection for broken. */
+/** Without a response for this long it treats the connection as lost. */
 const PATIENCE_MS = 12_000;
 const KEEP_ALIVES_S = [10, 30, 60];
-/** The part of its keep-alive after which an idle device sends a PINGREQ. */
+/** Fraction of the keep-alive after which an idle device sends a PINGREQ. */
 const PING_AFTER = 0.7;
 
 /**
- * A device with a memory that survives everything: it counts upwards, reports each number once, sends again what was not
- * acknowledged, and carries out each command once.
+ * A device with persistent memory: it reports increasing numbers, each once, resends unacknowledged messages, and
+ * carries out each command once.
  */
 export class Device {
   readonly id: string;
   readonly tenantId: string;
   readonly kind: 'light' | 'lock';
-  /** The secrets that it was given, by key version. */
+  /** Its secrets by key version. */
   readonly secrets = new Map<number, string>();
-  /** Numbers that were reported, and the last one that was acknowledged. */
+  /** Reported numbers, and the last acknowledged one. */
   counter = 0;
   acknowledged = 0;
-  /** State reports that it has composed, and of those the acknowledged ones. */
+  /** State reports that were composed, and the acknowledged ones. */
   reports = 0;
   reportsAcknowledged = 0;
-  /** State reports that it threw away without knowing whether they had arrived. */
+  /** State reports that were discarded without knowing whether they had arrived. */
   forgotten = 0;
   readonly executed = new Set<string>();
   firmware = '1.0.0';
   owed: Owed[] = [];
   session: Session | null = null;
-  /** Connections on which it broke the protocol, and which are still open. */
+  /** Open connections with a protocol violation. */
   openViolations = 0;
-  /** The service refused it; told to whoever knows whether that is right. */
+  /** Called when the service refused a sign-in, to check that it was right to. */
   refused: (keyVersion: number) => void = () => {};
   executes: (command: CmdPayload) => void = () => {};
   readonly #world: World;
@@ -90,7 +90,7 @@ export class Device {
     return Math.max(...this.secrets.keys());
   }
 
-  /** Reports the next number; false where too much is owed already. */
+  /** Reports the next number; false if too many messages are unacknowledged. */
   count(more: JsonObject = {}): boolean {
     if (this.owed.length >= MOST_OWED) return false;
     const n = ++this.counter;
@@ -100,7 +100,7 @@ export class Device {
     return true;
   }
 
-  /** It was reinstated: it begins anew with another key, and what it still had to say is gone. */
+  /** After a reinstatement: continues with a new key, and discards its queue. */
   beginAnew(keyVersion: number, secret: string): void {
     this.secrets.set(keyVersion, secret);
     this.forgotten += this.owed.filter(({ payload }) => 'state' in payload && !isRefused(payload)).length;
@@ -108,7 +108,7 @@ export class Device {
     this.leave();
   }
 
-  /** Reports what the database refuses to store. It is sent once, and forgotten where the connection is lost. */
+  /** Reports a value that the database refuses. It is sent once, and discarded if the connection is lost. */
   reportRefused(): void {
     if (!this.online || this.owed.length >= MOST_OWED) return;
     this.#owe('state', { state: { ...REFUSED_STATE } }, () => this.#world.count('refused report acknowledged'));
@@ -125,7 +125,7 @@ export class Device {
     this.session.connection.breaks(how);
   }
 
-  /** Sends the CONNECT that has opened its newest session once more, on another connection. */
+  /** Replays the CONNECT that opened its newest session on another connection. */
   replayConnect(): void {
     if (this.#used === null) return;
     const used = this.#used;
@@ -139,7 +139,7 @@ export class Device {
     connection.write(used);
   }
 
-  /** Breaks the protocol on its connection, and waits until the service ends it. */
+  /** Violates the protocol on its connection, and waits until the service closes it. */
   violates(how: Violation): void {
     const { session } = this;
     if (session?.ready !== true || session.broken || !session.connection.up) return;
@@ -149,7 +149,7 @@ export class Device {
     this.openViolations += 1;
   }
 
-  /** Opens another connection on which no CONNECT comes, and waits until the service ends it. */
+  /** Opens another connection without a CONNECT, and waits until the service closes it. */
   sendsNoConnect(): void {
     const closed = () => {
       this.openViolations -= 1;
@@ -163,14 +163,14 @@ export class Device {
     if (bytes.length > 0) connection.write(bytes);
   }
 
-  /** Ends its connection, as a rule with a DISCONNECT; it connects again by itself. */
+  /** Closes its connection, usually with a DISCONNECT; it reconnects by itself. */
   leave(): void {
     const { session } = this;
     this.session = null;
     session?.end(this.#random.chance(0.8));
   }
 
-  /** Switched off for good. */
+  /** Stops permanently. */
   stop(): void {
     this.#running = false;
     this.leave();
@@ -192,7 +192,7 @@ export class Device {
     if (this.online) this.#send(owed);
   }
 
-  /** Signs in whenever it is not connected, and looks whether it is heard. */
+  /** Signs in whenever it is disconnected, and checks for responses. */
   #live(): void {
     if (!this.#running) return;
     const { session } = this;
@@ -260,7 +260,7 @@ export class Device {
   }
 
   #greet(session: Session): void {
-    // A hello names the next number and does not use it.
+    // `hello` carries the next sequence number without using it.
     const payload = { protocol: PROTOCOL_VERSION, firmware: this.firmware };
     const hello = { sequence: this.#sequence + 1, messageId: newNonce(), channel: 'hello', payload } as const;
     this.#publish(session, [{ ...hello, acknowledged() {} }]);
@@ -328,7 +328,7 @@ export class Device {
     });
   }
 
-  /** Sends what is owed; now and then twice, as a client does that sends again within a connection. */
+  /** Sends unacknowledged messages; occasionally twice, as a client that resends within a connection. */
   #send(owed: Owed): void {
     const { session } = this;
     if (session === null) return;

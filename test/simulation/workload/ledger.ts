@@ -2,31 +2,31 @@ import { commandDevice } from '../../../src/operations/commands/commands.ts';
 import type { Operation } from '../../../src/operations/operation.ts';
 import type { Flag } from '../../../src/services/flags.ts';
 
-/** What the service said to callers and devices, and what they did: what the invariants are held against. */
+/** Records the responses and messages of the service and the actions of its clients, as a reference for the invariants. */
 export class Ledger {
   /** By `Idempotency-Key`. */
   readonly requests = new Map<string, Requested>();
-  /** Commands that were answered 202, and their devices. */
+  /** Commands that were answered with 202, and their devices. */
   readonly commands = new Map<string, string>();
   readonly plans = new Set<string>();
-  /** Who was to confirm a command, by its id; those whom the policy forbids are in it too. */
+  /** The users who tried to confirm a command, by its id, including those that the policy excludes. */
   readonly confirmations = new Map<string, Set<string>>();
-  /** Command frames that left a process, by command. */
+  /** Command packets that a process sent, by command. */
   readonly writes = new Map<string, number>();
-  /** Devices whose revocation was answered, and whose reinstatement was not asked for since. */
+  /** Devices whose revocation was answered, without a later request to reinstate them. */
   readonly shut = new Set<string>();
   /** When a device's last revocation was answered. */
   readonly shutAt = new Map<string, number>();
   /** When each command was requested, in true time. */
   readonly requestedAt = new Map<string, number>();
-  /** `device version` of keys that do not open a session any more. */
+  /** `device version` of keys that no longer open a session. */
   readonly endedKeys = new Set<string>();
 
-  /** The state of each flag that its last answer named. */
+  /** The state of each flag in its last response. */
   readonly flagsAnswered = new Map<Flag, boolean>();
-  /** Request ids of attempts that were refused by a flag, a rate, a suspension or a role: nothing comes of them. */
+  /** Request ids of attempts refused by a flag, a rate limit, a suspension or a role: they must have no effect. */
   readonly refused = new Map<string, string>();
-  /** Flags that an operator was told are set, each with a number of its own for each time. */
+  /** Flags that are set according to a response, with a number for each time. */
   readonly #flags = new Map<Flag, number>();
   #raised = 0;
 
@@ -34,14 +34,14 @@ export class Ledger {
     this.#flags.set(flag, ++this.#raised);
   }
 
-  /** It is about to be taken back. */
+  /** Called before the flag is reset. */
   lower(flag: Flag): void {
     this.#flags.delete(flag);
   }
 
   /**
-   * The flag that forbids an operation, with the number of its time; null where none does. A retry may be answered with what an
-   * earlier attempt did before commands were disabled.
+   * The flag that refuses an operation, with the number of its time; null if none does. A retry can get the response of
+   * an attempt made before commands were disabled.
    */
   forbids({ changes, inMaintenance, stoppedBy, name }: Operation, isRetry: boolean): string | null {
     const flags: Flag[] = changes && !inMaintenance ? ['maintenance_mode'] : [];
@@ -69,7 +69,7 @@ export class Ledger {
 
 export interface Requested {
   operation: string;
-  /** The request ids of its tries. */
+  /** The request ids of its attempts. */
   tries: Set<string>;
   /** The body of its first success, as JSON. */
   answer: string | null;

@@ -10,13 +10,13 @@ import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
 import type { SimulatedTenant } from './simulated-tenant.ts';
 
-/** The name of a plan that the database refuses to store. */
+/** A plan name that the database refuses to store. */
 export const REFUSED_PLAN = 'refused';
 
-/** One kind of work; it ends when the storm is over, with everything put right that it had changed. */
+/** One kind of work; after the fault phase it restores everything that it had changed, and ends. */
 export type Part = (house: SimulatedTenant) => Promise<unknown>;
 
-/** Each can be switched off, which is how a failing run is made smaller. */
+/** Each kind can be disabled, with which the shrinker reduces a failing run. */
 export const parts = {
   reports: (house) =>
     Promise.all(
@@ -51,7 +51,7 @@ export const parts = {
       await house.ask(house.flatmate, cancelPlan, { id: said.body.plan.id });
     }),
 
-  /** Somebody looks into the inbox and approves what waits there; now and then somebody who must not. */
+  /** Approves pending confirmations in the inbox, occasionally as a user who may not. */
   inbox: (house) =>
     house.repeat(4_000, async () => {
       const person = house.random.pick([house.owner, house.flatmate]);
@@ -69,7 +69,7 @@ export const parts = {
       const device = house.random.pick(house.devices);
       await changing(house, device, async () => {
         const { key_version, new_secret } = await house.must(house.owner, rotateSecret, { id: device.id });
-        // The key before the one that is now in grace has ended.
+        // The key before the one that is now in its grace period has ended.
         house.ledger.endKeysBelow(device.id, key_version - 1);
         const bring = () => device.secrets.set(key_version, new_secret);
         const mustHurry = device.newestKey < key_version - 1;
@@ -102,7 +102,7 @@ export const parts = {
         house.suspended = 'maybe';
       }
       await house.must(house.operator, resumeTenant, { id: house.tenantId });
-      // A sign-in that was checked before may still be on its way.
+      // A sign-in that was verified before can still be in progress.
       await house.world.scheduler.sleep(10_000);
       house.suspended = 'no';
     }),
@@ -135,7 +135,7 @@ export const parts = {
     });
   },
 
-  /** Data that the database refuses: of each device once, so that it is never held back for failing again and again. */
+  /** Data that the database refuses: once per device, so that no actor is quarantined for repeated failures. */
   refusedData: async (house) => {
     const devices = house.random.shuffled(house.devices);
     await house.repeat(8_000, async () => {
@@ -162,7 +162,7 @@ export const parts = {
 export type PartName = keyof typeof parts;
 export const partNames = Object.keys(parts) as PartName[];
 
-/** Asks for a critical command and confirms it, by whoever may and now and then by somebody who may not. */
+/** Requests a critical command and confirms it, as a user who may, and occasionally as one who may not. */
 async function confirmed(house: SimulatedTenant, device: Device, wish: object): Promise<void> {
   const { owner, flatmate, random, ledger } = house;
   const said = await house.ask(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...wish });
@@ -182,7 +182,7 @@ async function confirmed(house: SimulatedTenant, device: Device, wish: object): 
   }
 }
 
-/** Asks for what is answered with a dispatched command; null where it is refused. */
+/** Sends a request that is answered with a dispatched command; null if it is refused. */
 async function dispatched(
   house: SimulatedTenant,
   device: Device,
@@ -218,12 +218,12 @@ function planWish({ random, lights, locks }: SimulatedTenant): object {
   return { name: 'plan', steps, on_failure: random.pick(['rollback', 'rollback', 'stop']) };
 }
 
-/** One change of a device's keys at a time. */
+/** At most one change of a device's keys at a time. */
 async function changing(house: SimulatedTenant, device: Device, change: () => Promise<void>): Promise<void> {
   if (house.changing.has(device.id)) return;
   house.changing.add(device.id);
   await change();
-  // A sign-in that was checked before may still be on its way.
+  // A sign-in that was verified before can still be in progress.
   await house.world.scheduler.sleep(15_000);
   house.changing.delete(device.id);
 }

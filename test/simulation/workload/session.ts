@@ -7,7 +7,7 @@ import type { ClientConnection } from '../service/mqtt-listener.ts';
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';
 
-/** A message that the device owes until it is acknowledged; kept over connections. */
+/** A message that the device sends until it is acknowledged; kept over connections. */
 export interface Owed {
   sequence: number;
   messageId: string;
@@ -16,7 +16,7 @@ export interface Owed {
   acknowledged(): void;
 }
 
-/** What opens a session. */
+/** The credentials that open a session. */
 export interface SignIn {
   clientId: string;
   username: string;
@@ -26,7 +26,7 @@ export interface SignIn {
   key: SigningKey;
 }
 
-/** A device's end of an MQTT connection: composes its packets and knows what is under way. */
+/** A device's end of an MQTT connection: encodes its packets and tracks those in flight. */
 export class Session {
   readonly clientId: string;
   readonly keyVersion: number;
@@ -34,16 +34,16 @@ export class Session {
   readonly connection: ClientConnection;
   /** The packet that opens it. */
   readonly connect: Buffer;
-  /** The subscription stands and `hello` was answered. */
+  /** The subscription was granted and `hello` was answered. */
   ready = false;
-  /** A PINGREQ is not answered yet. */
+  /** A PINGREQ is unanswered. */
   pinging = false;
-  /** The protocol was broken on it: nothing more is sent, and the service has to end it. */
+  /** The protocol was violated on it: nothing more is sent, and the service has to close it. */
   broken = false;
   readonly #world: World;
   #sentAt = 0;
   #packetId = 0;
-  /** What each packet identifier under way carries, in the order of sending. */
+  /** The messages in flight by packet identifier, in the order of sending. */
   readonly #underWay = new Map<number, Owed>();
 
   /** Sends the CONNECT. */
@@ -59,7 +59,7 @@ export class Session {
     this.#write(this.connect);
   }
 
-  /** Since when it has sent nothing, in milliseconds. */
+  /** Milliseconds since its last packet. */
   get idleMs(): number {
     return this.#world.scheduler.now - this.#sentAt;
   }
@@ -69,7 +69,7 @@ export class Session {
     this.#write(encoded({ cmd: 'subscribe', messageId, subscriptions: [{ topic, qos: 1 }] }));
   }
 
-  /** Sends messages in one piece, each in a PUBLISH of QoS 1. */
+  /** Sends messages in one write, each in a QoS 1 PUBLISH. */
   publish(messages: readonly { owed: Owed; topic: string; text: string }[]): void {
     const frames = messages.map(({ owed, topic, text }) => {
       const messageId = this.#nextPacketId();
@@ -79,7 +79,10 @@ export class Session {
     if (frames.length > 0) this.#write(Buffer.concat(frames));
   }
 
-  /** A PUBACK has come, which must be that of the oldest message under way [MQTT-4.6.0-2]; answers what it acknowledges. */
+  /**
+   * Handles a PUBACK, which must be that of the oldest message in flight [MQTT-4.6.0-2]; returns the acknowledged
+   * message.
+   */
   settle(messageId: number): Owed | undefined {
     const [oldest] = this.#underWay.keys();
     if (messageId !== oldest) {
@@ -99,14 +102,14 @@ export class Session {
     this.#write(encoded({ cmd: 'pingreq' }));
   }
 
-  /** Ends it, with or without a DISCONNECT. */
+  /** Closes it, with or without a DISCONNECT. */
   end(disconnects: boolean): void {
     if (this.broken) return;
     if (disconnects) this.#write(encoded({ cmd: 'disconnect' }));
     this.connection.end();
   }
 
-  /** Sends what breaks the protocol. */
+  /** Sends a protocol violation. */
   violate(how: Violation, random: Random): void {
     this.connection.misbehaves(how === 'halfPacket' ? 'later' : 'at once');
     this.#write(how === 'secondConnect' ? this.connect : violations[how](random));

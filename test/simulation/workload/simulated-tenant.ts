@@ -15,7 +15,7 @@ const LOCKS = 2;
 
 export type ConfirmBy = 'requester' | 'another_principal';
 
-/** The tenant of a run: its people, its devices, and what they were told. */
+/** The tenant of a run: its users, its devices, and the responses they received. */
 export class SimulatedTenant {
   readonly world: World;
   readonly cluster: Cluster;
@@ -28,11 +28,11 @@ export class SimulatedTenant {
   readonly operator: Person;
   readonly devices: Device[] = [];
   tenantId = '';
-  /** While it lasts the parts of the workload begin new things, and faults happen. */
+  /** True during the fault phase: the workload starts new work, and faults are injected. */
   storm = true;
-  /** Virtual time since when no fault happens. */
+  /** Virtual time since which no fault is injected. */
   calmSince = Number.POSITIVE_INFINITY;
-  /** What of a device is being changed at this moment, so that what it may do is not known. */
+  /** Devices with a change of keys or revocation in progress, whose permitted behaviour is unknown. */
   readonly changing = new Set<string>();
   suspended: 'no' | 'maybe' | 'yes' = 'no';
 
@@ -55,7 +55,7 @@ export class SimulatedTenant {
     return this.devices.filter(({ kind }) => kind === 'lock');
   }
 
-  /** Registers everything, in fair weather. */
+  /** Registers users and devices, without faults. */
   async moveIn(): Promise<void> {
     const tenant = await this.must(this.owner, registerTenant, { tenant_name: 'House' });
     this.tenantId = tenant.tenant_id;
@@ -75,7 +75,7 @@ export class SimulatedTenant {
     return this.callers.ask(person, operation, input);
   }
 
-  /** For what can be refused for a while only. */
+  /** For a request that can only be refused temporarily. */
   async must(person: Person, operation: Parameters<Callers['ask']>[1], input: object): Promise<Body> {
     const said = await this.callers.ask(person, operation, input, true);
     if (said.code !== null) throw new Error(`${operation.name} was refused: ${said.code}`);
@@ -86,7 +86,7 @@ export class SimulatedTenant {
     return this.world.scheduler.sleep(this.random.float(longest));
   }
 
-  /** Repeats `body`, with pauses, as long as the storm lasts. */
+  /** Repeats `body`, with pauses, until the fault phase ends. */
   async repeat(longest: number, body: () => Promise<void>): Promise<void> {
     while (this.storm) {
       await this.pause(longest);

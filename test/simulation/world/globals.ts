@@ -3,7 +3,7 @@ import { createRequire, syncBuiltinESMExports } from 'node:module';
 import type { Random } from './random.ts';
 import { cancel, currentOwner, type Scheduler, type Task } from './scheduler.ts';
 
-/** What programs take from their surroundings, replaced while a run is active. */
+/** Globals that depend on the environment, replaced while a run is active. */
 export interface Surroundings {
   scheduler: Scheduler;
   /** For `Math.random`, random bytes and UUIDs. */
@@ -13,7 +13,7 @@ export interface Surroundings {
 type Callback = (...args: unknown[]) => void;
 let active: Surroundings | null = null;
 
-/** A timer as Node's: clearable, and with the methods that programs call on it. */
+/** A timer with the interface of Node's: clearable, and with the methods that programs call on it. */
 class Timer {
   task: Task;
   constructor(task: Task) {
@@ -85,7 +85,10 @@ function randomUuid(): string {
 
 const atLeastOne = (ms: number | undefined): number => Math.max(1, Number.isFinite(ms) ? (ms as number) : 1);
 
-/** Replaces timers, clocks and randomness of this isolate by those of the active run. For good: nothing else may run here. */
+/**
+ * Replaces timers, clocks and randomness of this isolate with those of the active run, permanently: nothing else may
+ * run here.
+ */
 export function installGlobals(): void {
   const realNow = Date.now;
   const realPerformance = performance.now.bind(performance);

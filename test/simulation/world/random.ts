@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Seeded random numbers (xoshiro128**). Each concern draws from a stream of its own, so that what one of them draws does not
- * change what the others see: a run with one part of the workload switched off stays close to the run with it.
+ * Seeded random numbers (xoshiro128**). Each concern has an independent stream, so that the draws of one do not change
+ * those of the others: a run with one part of the workload disabled stays close to the full run.
  */
 export class Random {
   readonly #seed: string;
@@ -60,7 +60,7 @@ export class Random {
     return all[this.int(all.length)] as T;
   }
 
-  /** A copy in another order (Fisher–Yates). */
+  /** A shuffled copy (Fisher–Yates). */
   shuffled<T>(all: readonly T[]): T[] {
     const copy = [...all];
     for (let last = copy.length - 1; last > 0; last--) {

@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** A simulated process. What it scheduled runs while it runs, waits while it is paused and is dropped once it is dead. */
+/** A simulated process. Its tasks run while it runs, wait while it is paused, and are dropped when it has ended. */
 export interface Owner {
   readonly name: string;
   state: 'running' | 'paused' | 'dead';
   readonly machine: Machine;
 }
 
-/** What all processes of one host share. */
+/** State shared by all processes of one host. */
 export interface Machine {
   /** The host's wall clock minus the true time, in milliseconds; the monotonic clock is always right. */
   clockOffsetMs: number;
@@ -17,12 +17,12 @@ export interface Task {
   at: number;
   readonly seq: number;
   run: () => void;
-  /** Null: part of the world, which neither pauses nor dies. */
+  /** Null: part of the environment, which neither pauses nor ends. */
   readonly owner: Owner | null;
   cancelled: boolean;
 }
 
-/** It will not run, and what it would have run is let go. */
+/** Cancels the task and releases its callback. */
 export function cancel(task: Task): void {
   task.cancelled = true;
   task.run = nothing;
@@ -35,11 +35,11 @@ const realImmediate = globalThis.setImmediate;
 /** Runs everything that is ready without time passing: `nextTick` callbacks and promise reactions. */
 export const drained = (): Promise<void> => new Promise((resolve) => realImmediate(resolve));
 
-/** Steps in one pass of the real event loop, whose system calls cost more than a step. */
+/** Steps per pass of the real event loop, whose system calls cost more than a step. */
 const STEPS_A_PASS = 64;
 
 /**
- * Calls `step` until it returns false. `nextTick` callbacks and promise reactions all run between two calls, as Node runs them
+ * Calls `step` until it returns false. All `nextTick` callbacks and promise reactions run between two calls, as in Node
  * between two immediates of one pass.
  */
 function eachDrained(step: () => boolean): Promise<void> {
@@ -64,13 +64,13 @@ function eachDrained(step: () => boolean): Promise<void> {
   });
 }
 
-/** The process whose code is running, or null for the world's own. */
+/** The process whose code is running, or null for the environment. */
 export const currentOwner = (): Owner | null => owners.getStore() ?? null;
 
-/** Runs `body` as part of a process: what it schedules and awaits belongs to it. */
+/** Runs `body` as part of a process, which owns everything it schedules and awaits. */
 export const runAs = <T>(owner: Owner | null, body: () => T): T => owners.run(owner, body);
 
-/** One virtual clock and one queue, ordered by due time and then by when the task was scheduled. */
+/** One virtual clock and one queue, ordered by due time and then by time of scheduling. */
 export class Scheduler {
   /** Epoch milliseconds, with fractions. */
   now: number;
@@ -78,7 +78,7 @@ export class Scheduler {
   readonly #start: number;
   readonly #onStep: (task: Task) => void;
   readonly #heap: Task[] = [];
-  /** Tasks that came due while their process was paused, in that order. */
+  /** Tasks that became due while their process was paused, in that order. */
   readonly #held = new Map<Owner, Task[]>();
   #seq = 0;
 
@@ -93,7 +93,7 @@ export class Scheduler {
     return this.now - this.#start;
   }
 
-  /** Runs `run` after `ms`, as part of `owner`: by default the process whose code asks. */
+  /** Runs `run` after `ms`, as part of `owner`: by default the running process. */
   at(ms: number, run: () => void, owner: Owner | null = currentOwner()): Task {
     const task: Task = { at: this.now + Math.max(0, ms), seq: this.#seq++, run, owner, cancelled: false };
     this.#push(task);
@@ -104,7 +104,7 @@ export class Scheduler {
     return new Promise((resolve) => void this.at(ms, resolve));
   }
 
-  /** Lets a paused process run what came due meanwhile, in the order of its due times. */
+  /** Resumes a paused process: its overdue tasks run in the order of their due times. */
   resume(owner: Owner): void {
     if (owner.state === 'paused') owner.state = 'running';
     const held = this.#held.get(owner) ?? [];
@@ -143,7 +143,7 @@ export class Scheduler {
     runAs(owner, task.run);
   }
 
-  /** Time passes while nothing runs. What was due meanwhile runs afterwards. */
+  /** Advances time without running anything. Tasks that became due run afterwards. */
   skip(ms: number): void {
     this.now += ms;
   }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 const CHUNK = 4_096;
 const KEPT_LINES = 60;
 
-/** Everything that happens in a run, hashed in its order: two runs with one hash did the same. */
+/** Hash of everything that happens in a run, in order: two runs with the same hash behaved identically. */
 export class Trace {
   readonly #hash = createHash('sha256');
   readonly #elapsed: () => number;
@@ -17,12 +17,12 @@ export class Trace {
     this.#print = print;
   }
 
-  /** A task was run; too many to print. */
+  /** Records a task that ran; there are too many to print. */
   step(at: number, owner: string): void {
     this.#add(`${at} ${owner}`);
   }
 
-  /** Something that a reader of the trace wants to see. */
+  /** Records an event for readers of the trace. */
   note(who: string, what: string): void {
     const line = `${(this.#elapsed() / 1_000).toFixed(4).padStart(11)} ${who.padEnd(10)} ${what}`;
     this.#add(line);

@@ -2,7 +2,7 @@ import { Random } from './random.ts';
 import { Scheduler } from './scheduler.ts';
 import { Trace } from './trace.ts';
 
-/** A promise of the service that did not hold. Ends the run. */
+/** A violated invariant. Ends the run. */
 export class Violation extends Error {
   override name = 'Violation';
   /** The invariant's name, as in `docs/testing.md`. */
@@ -21,7 +21,7 @@ export class World {
   readonly random: Random;
   readonly scheduler: Scheduler;
   readonly trace: Trace;
-  /** How often what happened, for the summary and to see that a run did anything at all. */
+  /** Counts of events, for the summary and to check that a run had an effect. */
   readonly counts = new Map<string, number>();
   readonly violations: Violation[] = [];
 
