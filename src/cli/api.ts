@@ -38,7 +38,10 @@ const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 const MAX_ATTEMPTS = 20;
 const MAX_RETRY_AFTER_S = 60;
 
-/** Creates a client. Paths start with `/v1/` or another root. Throws `RefusedError`, `UnreachableError` and `UsageError`. */
+/**
+ * Creates a client. Paths start with `/v1/` or another root. Throws `RefusedError`, `UnreachableError` and
+ * `UsageError`.
+ */
 export function makeApi(url: string, token: string | null): Api {
   const root = baseUrlOf(url);
 

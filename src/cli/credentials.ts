@@ -15,7 +15,10 @@ export interface Credential {
 /** Keyed by the URL of the service, without a trailing slash. */
 export type Credentials = Record<string, Credential>;
 
-/** Reads the credentials; empty if the file does not exist. Throws `UsageError` if other users can read it or it is invalid. */
+/**
+ * Reads the credentials; empty if the file does not exist. Throws `UsageError` if other users can read it or it is
+ * invalid.
+ */
 export function readCredentials(path: string): Credentials {
   let text: string;
   try {

@@ -23,7 +23,10 @@ const ROUTINE = 'turn off the lights; then lock the front door';
 /** Final statuses of a plan. */
 const FINAL_STATUSES = ['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled'];
 
-/** The sidecar plans for a goal: with the door open a step fails and the plan is rolled back, with the door shut it succeeds. */
+/**
+ * The sidecar plans for a goal: with the door open a step fails and the plan is rolled back, with the door shut it
+ * succeeds.
+ */
 export async function runGoodNightGoal(reporter: StepReporter, context: GoodNightContext): Promise<void> {
   const { api } = context;
   reporter.heading('“Good night” while the front door is held open');

@@ -30,12 +30,13 @@ interface DemoContext extends Omit<DemoEnvironment, 'light' | 'lock'> {
 const TICK_MS = 2_000;
 
 /**
- * Runs the main features end to end: devices come online, a light is dimmed, a door is unlocked after a confirmation, and
- * the plan for a goal is rolled back once and succeeds the second time.
+ * Runs the main features end to end: devices come online, a light is dimmed, a door is unlocked after a confirmation,
+ * and the plan for a goal is rolled back once and succeeds the second time.
  */
 export async function runDemoScenario(reporter: StepReporter, context: DemoContext): Promise<DemoEnvironment> {
   const { api, running, url, mqttUrl, token } = context;
-  // Without random manual use of switches and doors until the end, so that each step only shows the effect of its request.
+  // Without random manual use of switches and doors until the end, so that each step only shows the effect of its
+  // request.
   let finished = false;
   const world = realEnvironment(() => (finished ? Math.random() : 0.5));
   const homeId = await reporter.step('tenant', () => registerTenantAndHome(api));

@@ -5,7 +5,10 @@ import { type LiveUpdate, openStateStream, type StateStreamOptions, type UpdateS
 /** How to start an operation that ends by itself, such as a command or a plan, and how to recognise its end. */
 export interface OutcomeWatch<Record> {
   updates: StateStreamOptions;
-  /** Starts or looks up the operation once the stream is open. Null if there is nothing to follow; `ended`: it already has. */
+  /**
+   * Starts or looks up the operation once the stream is open. Null if there is nothing to follow; `ended`: it already
+   * has.
+   */
   start(): Promise<{ id: string; ended?: boolean } | null>;
   /** Reads the record over REST: at the end, and after each interruption of the stream. */
   read(id: string): Promise<Record>;
@@ -28,10 +31,10 @@ const POLL_INTERVALS_S = [2, 4, 8, 15];
 const CLOSE_TRY_AGAIN_LATER = 1013;
 
 /**
- * Starts an operation and waits for its end on `/ws/state`, which does not count against the tenant's rate limit. Returns
- * the final record, or null if nothing was started. The stream is opened first, so that no update is missed. Without a
- * stream (a key without `read:devices`, a proxy without WebSockets) the record is polled. Throws `RefusedError` and
- * `UnreachableError`.
+ * Starts an operation and waits for its end on `/ws/state`, which does not count against the tenant's rate limit.
+ * Returns the final record, or null if nothing was started. The stream is opened first, so that no update is missed.
+ * Without a stream (a key without `read:devices`, a proxy without WebSockets) the record is polled. Throws
+ * `RefusedError` and `UnreachableError`.
  */
 export async function waitForOutcome<Record>(api: Api, watch: OutcomeWatch<Record>): Promise<Record | null> {
   const ended = Promise.withResolvers<void>();

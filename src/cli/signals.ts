@@ -3,7 +3,9 @@ const DUPLICATE_SIGNAL_MS = 1_000;
 /** Exit code of a command that was interrupted: 128 + SIGINT. */
 export const INTERRUPTED_EXIT_CODE = 130;
 
-/** Calls `listener` on the first SIGINT or SIGTERM; a second one exits at once. Returns a function that unsubscribes. */
+/**
+ * Calls `listener` on the first SIGINT or SIGTERM; a second one exits at once. Returns a function that unsubscribes.
+ */
 export function onInterrupt(listener: (signal: NodeJS.Signals) => void): () => void {
   let firstAt: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {

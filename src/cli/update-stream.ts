@@ -62,7 +62,10 @@ export function openStateStream(
   return openStream(api, '/ws/state', query, onUpdate);
 }
 
-/** Opens a WebSocket with a one-time ticket, so that no token is in the URL. Resolves when the service has accepted the ticket. */
+/**
+ * Opens a WebSocket with a one-time ticket, so that no token is in the URL. Resolves when the service has accepted the
+ * ticket.
+ */
 export async function openStream(
   api: Api,
   path: string,

@@ -28,7 +28,10 @@ export type CommandHandler = (
 const MAX_REMEMBERED = 32;
 const MAX_ERROR_LENGTH = 500;
 
-/** Truncates the text and replaces what a message must not contain: lone surrogates, which truncation can leave, and NUL. */
+/**
+ * Truncates the text and replaces what a message must not contain: lone surrogates, which truncation can leave, and
+ * NUL.
+ */
 const toErrorText = (text: string) => text.slice(0, MAX_ERROR_LENGTH).toWellFormed().replaceAll('\0', '\ufffd');
 
 const isFinal = (status: AckStatus) => status === 'succeeded' || status === 'failed';
@@ -42,7 +45,9 @@ export class CommandRunner {
   #commands: RememberedCommand[];
   readonly #running = new Set<string>();
 
-  /** `ack` merges the acknowledgement's state and sends it; `saved` resolves when the device's memory has been stored. */
+  /**
+   * `ack` merges the acknowledgement's state and sends it; `saved` resolves when the device's memory has been stored.
+   */
   constructor(options: {
     handlers: Readonly<Record<string, CommandHandler>>;
     commands: readonly RememberedCommand[];

@@ -328,7 +328,9 @@ export class Device extends EventEmitter<DeviceEvents> {
     this.#publish(this.#session, 0, { type: 'heartbeat', payload, sequence: this.#outbox.takeSequence() });
   }
 
-  /** If `heartbeat` throws, the heartbeat is sent without its fields: failing sensors must not take the device offline. */
+  /**
+   * If `heartbeat` throws, the heartbeat is sent without its fields: failing sensors must not take the device offline.
+   */
   #heartbeatPayload(): JsonObject {
     try {
       return toSendablePayload({ ...this.#options.heartbeat?.() });

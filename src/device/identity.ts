@@ -61,7 +61,10 @@ export class Identity {
     this.#updateCloudKeys();
   }
 
-  /** Replaces the service's public keys with those it announced in a verified message. Ignores a list without a valid key. */
+  /**
+   * Replaces the service's public keys with those it announced in a verified message. Ignores a list without a valid
+   * key.
+   */
   setCloudKeys(announced: readonly string[]): void {
     const usable = announced.filter(isPublicKey);
     if (usable.length === 0) return;

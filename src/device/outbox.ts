@@ -15,8 +15,8 @@ export interface OutboxEntry extends WaitingMessage {
 const MAX_IN_FLIGHT = 16;
 
 /**
- * Outbound queue: messages that the service has not acknowledged, in order, at most `limit`. A message gets its sequence
- * number when it is first sent, and is resent with the same number and id.
+ * Outbound queue: messages that the service has not acknowledged, in order, at most `limit`. A message gets its
+ * sequence number when it is first sent, and is resent with the same number and id.
  */
 export class Outbox {
   readonly #limit: number;
@@ -74,7 +74,9 @@ export class Outbox {
     return this.#enqueue('state', { state: this.#fullState(), full: true }, callbacks);
   }
 
-  /** Marks the messages that can be sent now as sent, numbers them, and returns them in order. The caller writes them. */
+  /**
+   * Marks the messages that can be sent now as sent, numbers them, and returns them in order. The caller writes them.
+   */
   takeSendable(): OutboxEntry[] {
     const ready = this.#entries.slice(0, MAX_IN_FLIGHT).filter((entry) => !entry.sent);
     for (const entry of ready) {

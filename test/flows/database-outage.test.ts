@@ -8,7 +8,9 @@ import { type ApiClient, type ApiResponse, startService, type TestService } from
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 import { Workload } from '../support/workload.ts';
 
-/** Application name of the lock connection, which stays up: without the lock the service would end instead of waiting. */
+/**
+ * Application name of the lock connection, which stays up: without the lock the service would end instead of waiting.
+ */
 const LOCK = 'twinkeep active lock';
 /** Part of the message that runs the prepared statement of a batch. */
 const COMMIT = 'turn_';

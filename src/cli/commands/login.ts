@@ -93,7 +93,10 @@ export function userCode(code: string): string {
   return [27, 22, 17, 12, 7, 2].map((at) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[(bits >>> at) & 31]).join('');
 }
 
-/** Polls until the user has approved the sign-in. Tolerates a service that is briefly unreachable after its first response. */
+/**
+ * Polls until the user has approved the sign-in. Tolerates a service that is briefly unreachable after its first
+ * response.
+ */
 export async function waitForApproval(api: Api, code: string, verifier: string): Promise<HandshakeStatus> {
   const headers = { 'x-handshake-verifier': verifier };
   let deadline = Date.now() + APPROVAL_TIMEOUT_MS;
@@ -130,7 +133,10 @@ async function revoke(url: string, { token, expires_at }: Credential): Promise<v
   }
 }
 
-/** Spawned without a shell, so the link cannot inject a command. A missing browser is ignored: the link is printed anyway. */
+/**
+ * Spawned without a shell, so the link cannot inject a command. A missing browser is ignored: the link is printed
+ * anyway.
+ */
 function openBrowser(link: string): void {
   const [program, args] =
     process.platform === 'darwin'

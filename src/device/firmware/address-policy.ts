@@ -9,7 +9,9 @@ export class AddressRefused extends Error {
   override name = 'AddressRefused';
 }
 
-/** Always blocked: unspecified, link-local (cloud metadata services), multicast, reserved, and NAT64 (`64:ff9b::/96`). */
+/**
+ * Always blocked: unspecified, link-local (cloud metadata services), multicast, reserved, and NAT64 (`64:ff9b::/96`).
+ */
 const blockedAddresses = new BlockList();
 blockedAddresses.addSubnet('0.0.0.0', 8, 'ipv4');
 blockedAddresses.addSubnet('169.254.0.0', 16, 'ipv4');
@@ -36,7 +38,10 @@ export function isAllowedAddress(address: string, trusted: boolean): boolean {
   return !blockedAddresses.check(address, family) && (trusted || !privateAddresses.check(address, family));
 }
 
-/** A DNS lookup that returns only allowed addresses. The socket connects to a checked address, so DNS rebinding has no effect. */
+/**
+ * A DNS lookup that returns only allowed addresses. The socket connects to a checked address, so DNS rebinding has no
+ * effect.
+ */
 export const guardedLookup =
   (trusted: boolean): LookupFunction =>
   (hostname, options, callback) => {

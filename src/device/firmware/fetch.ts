@@ -31,7 +31,10 @@ export interface FirmwareWanted {
   trustedHosts?: readonly string[];
   /** CA certificates to trust instead of the default ones. */
   ca?: string | Buffer;
-  /** Consecutive attempts without a received byte before giving up. An attempt that received data resets the count. Default 5. */
+  /**
+   * Consecutive attempts without a received byte before giving up. An attempt that received data resets the count.
+   * Default 5.
+   */
   tries?: number;
   /** A connection that receives no byte for this long has failed. Default 15 s. */
   silenceMs?: Milliseconds;

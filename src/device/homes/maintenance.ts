@@ -12,7 +12,7 @@ export function maintenanceCommands(
 ): Record<string, CommandHandler> {
   const factoryState = structuredClone(device.state);
   const rebootSoon = (signal: AbortSignal) => {
-    world.pause(RESTART_MS, signal).then(reboot, () => {}); // after the acknowledgement was sent; cancelled if the device is closed
+    world.pause(RESTART_MS, signal).then(reboot, () => {}); // after the acknowledgement; cancelled on close
   };
   return {
     identify: async (_params, { signal }) => {

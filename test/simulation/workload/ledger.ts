@@ -2,7 +2,9 @@ import { commandDevice } from '../../../src/operations/commands/commands.ts';
 import type { Operation } from '../../../src/operations/operation.ts';
 import type { Flag } from '../../../src/services/flags.ts';
 
-/** Records the responses and messages of the service and the actions of its clients, as a reference for the invariants. */
+/**
+ * Records the responses and messages of the service and the actions of its clients, as a reference for the invariants.
+ */
 export class Ledger {
   /** By `Idempotency-Key`. */
   readonly requests = new Map<string, Requested>();
