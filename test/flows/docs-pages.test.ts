@@ -102,7 +102,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
   it('links to the other reference, reachable by keyboard', async () => {
     await look('/docs/events', 1_200, 'light', async (page) => {
       await page.keyboard.press('Tab');
-      expect(await page.evaluate('document.activeElement.textContent')).toBe('To the content');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
       await page.keyboard.press('Tab');
       expect(await page.evaluate('document.activeElement.textContent')).toBe('REST API');
       await page.keyboard.press('Enter');

@@ -39,7 +39,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
 
       await page.getByLabel('Query, mutation or subscription').fill('subscription { planChanged { planId status } }');
       await page.getByRole('button', { name: 'Run' }).click();
-      await page.getByText('Listening.').waitFor();
+      await page.getByText('Subscribed.').waitFor();
       const { body } = await owner.post('/v1/device/register', { device_type: 'smart_light', home_id: owner.homeId });
       await expect
         .poll(
@@ -55,10 +55,10 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
 
       // Running another subscription replaces the first one.
       await page.getByRole('button', { name: 'Run' }).click();
-      await page.getByText('Listening.').waitFor();
+      await page.getByText('Subscribed.').waitFor();
       await page.getByLabel('Query, mutation or subscription').fill('subscription { stateChanged { deviceId } }');
       await page.getByRole('button', { name: 'Run' }).click();
-      await page.getByText('Listening.').waitFor();
+      await page.getByText('Subscribed.').waitFor();
       await expect.poll(() => page.getByRole('button', { name: 'Stop' }).isEnabled()).toBe(true);
       await page.getByRole('button', { name: 'Stop' }).click();
       await page.getByText('Stopped.').waitFor();
@@ -68,8 +68,8 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
       await page.getByText('Refused.').waitFor();
       expect(await page.locator('#result').textContent()).toContain('Cannot query field');
 
-      await page.getByRole('button', { name: 'Show the schema' }).click();
-      await page.getByLabel('Find').fill('commandDevice');
+      await page.getByRole('button', { name: 'Show schema' }).click();
+      await page.getByLabel('Search').fill('commandDevice');
       await page.locator('summary', { hasText: /^Mutation$/ }).waitFor();
       expect(await page.locator('#types details:visible').count()).toBeLessThan(8);
     });

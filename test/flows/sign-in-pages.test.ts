@@ -75,10 +75,10 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   const poll = async () =>
     (await at.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier })).body;
   const byToken = async (token: string) => {
-    await page.getByLabel('a token of yours').fill(token);
+    await page.getByLabel('Your token').fill(token);
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
   };
-  const typed = () => page.getByLabel('The 6 characters that your terminal shows');
+  const typed = () => page.getByLabel('The 6-character code in your terminal');
   const allow = () => page.getByRole('button', { name: 'Allow' }).click();
   const says = (words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
 
@@ -134,8 +134,8 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     await open();
     await byToken(await at.token('ada'));
     await page.getByText('You are signed in as').waitFor();
-    await page.getByRole('button', { name: 'Somebody else?' }).click();
-    await page.getByLabel('a token of yours').waitFor();
+    await page.getByRole('button', { name: 'Not you?' }).click();
+    await page.getByLabel('Your token').waitFor();
     expect((await context.cookies()).map(({ name }) => name)).not.toContain('twinkeep_session');
   });
 
@@ -184,7 +184,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     await page.emulateMedia({ colorScheme });
     await page.setViewportSize({ width: 320, height: 560 });
     await open();
-    await page.getByLabel('a token of yours').waitFor();
+    await page.getByLabel('Your token').waitFor();
     const seen = (await page.evaluate(READABLE)) as { ratios: number[]; wide: boolean };
     expect(seen.wide).toBe(false);
     for (const ratio of seen.ratios) expect(ratio).toBeGreaterThan(4.5);

@@ -3,17 +3,20 @@ import { extname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 
-/** A built file of the console, as it is sent. */
+/** A built file of the console. */
 export interface ConsoleFile {
   type: string;
   body: Buffer;
-  /** Its gzip; null where that is not smaller. */
+  /** The gzipped body; null if that is not smaller. */
   gzipped(): Promise<Buffer | null>;
 }
 
-/** What the build made, held in memory. Only names that are in the folder are known: no request becomes a path. */
+/**
+ * The console's build output, cached in memory. Files are looked up in the list of the folder's names, so a request path is
+ * never used as a file path.
+ */
 export interface ConsoleFiles {
-  /** The page; null where nothing was built. It is looked at on the disk, so that a new build shows without a restart. */
+  /** The HTML page; null before the first build. Checks the file's modification time, so a new build needs no restart. */
   page(): Promise<string | null>;
   asset(name: string): Promise<ConsoleFile | null>;
 }
@@ -27,8 +30,8 @@ const types: Readonly<Record<string, string>> = {
 };
 
 interface Build {
-  /** When its page was written. */
-  at: number;
+  /** Modification time of its page. */
+  modifiedAt: number;
   page: string;
   assets: ReadonlyMap<string, ConsoleFile>;
 }
@@ -37,46 +40,46 @@ const deflate = promisify(gzip);
 
 export function makeConsoleFiles(folder: URL): ConsoleFiles {
   const pageAt = new URL('index.html', folder);
-  let known: Promise<Build> | null = null;
+  let latest: Promise<Build> | null = null;
 
   async function current(): Promise<Build | null> {
-    const at = await stat(pageAt).then(
+    const modifiedAt = await stat(pageAt).then(
       ({ mtimeMs }) => mtimeMs,
       () => null,
     );
-    if (at === null) return null;
-    const before = await known?.catch(() => null);
-    if (before?.at === at) return before;
-    known = load(folder, at);
-    return known;
+    if (modifiedAt === null) return null;
+    const cached = await latest?.catch(() => null);
+    if (cached?.modifiedAt === modifiedAt) return cached;
+    latest = load(folder, modifiedAt);
+    return latest;
   }
 
   return {
     page: async () => (await current())?.page ?? null,
     async asset(name) {
-      const build = known === null ? await current() : await known;
+      const build = latest === null ? await current() : await latest;
       return build?.assets.get(name) ?? null;
     },
   };
 }
 
-async function load(folder: URL, at: number): Promise<Build> {
-  const within = new URL('assets/', folder);
-  const names = (await readdir(within)).filter((name) => Object.hasOwn(types, extname(name)));
+async function load(folder: URL, modifiedAt: number): Promise<Build> {
+  const assetFolder = new URL('assets/', folder);
+  const names = (await readdir(assetFolder)).filter((name) => Object.hasOwn(types, extname(name)));
   const assets = await Promise.all(
-    names.map(async (name) => [name, fileOf(name, await readFile(new URL(name, within)))] as const),
+    names.map(async (name) => [name, fileOf(name, await readFile(new URL(name, assetFolder)))] as const),
   );
-  return { at, page: await readFile(new URL('index.html', folder), 'utf8'), assets: new Map(assets) };
+  return { modifiedAt, page: await readFile(new URL('index.html', folder), 'utf8'), assets: new Map(assets) };
 }
 
 function fileOf(name: string, body: Buffer): ConsoleFile {
-  let zipped: Promise<Buffer | null> | null = null;
+  let compressed: Promise<Buffer | null> | null = null;
   return {
     type: types[extname(name)] as string,
     body,
     gzipped() {
-      zipped ??= deflate(body, { level: 9 }).then((smaller) => (smaller.length < body.length ? smaller : null));
-      return zipped;
+      compressed ??= deflate(body, { level: 9 }).then((smaller) => (smaller.length < body.length ? smaller : null));
+      return compressed;
     },
   };
 }

@@ -13,15 +13,15 @@ export interface ConsoleParts {
   files: ConsoleFiles;
   gate: Pick<RateLimiter, 'chargeAnonymous'>;
   addressOf: AddressOf;
-  /** The path of the service's URL, without a slash at the end. */
+  /** Path of the service's URL, without a trailing slash. */
   prefix(): string;
-  /** Whether people can sign in at an identity provider. */
+  /** Whether an identity provider is configured. */
   provider: boolean;
   newId(): Uuid;
   log: Log;
 }
 
-/** Nothing inline, nothing evaluated, nothing from elsewhere, in nobody's frame. */
+/** Forbids inline and evaluated code, other origins, and framing. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -40,28 +40,31 @@ const IMMUTABLE_CACHE = 'public, max-age=31536000, immutable';
 const NOT_BUILT = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Twinkeep console</title>
 <main><h1>The console is not built</h1>
-<p>In a checkout <code>npm run build:console</code> builds it; <code>npm start</code> and <code>npm run demo</code> do so by themselves.</p>
+<p>In a checkout, run <code>npm run build:console</code>. <code>npm start</code> and <code>npm run demo</code> build it automatically.</p>
 </main></html>
 `;
 
-/** `/console`: files that were built from `console/`, and the same page for all the paths that it draws itself. */
+/** HTTP listener for `/console`: serves the build output of `console/`, and the page for every path that it routes itself. */
 export function makeConsoleListener(parts: ConsoleParts): RequestListener {
   const { gate, addressOf, log, newId } = parts;
   return (request, response) => {
-    const answer: ConsoleExchange = {
+    const exchange: ConsoleExchange = {
       request,
       response,
       requestId: requestIdOf(request.headers, newId),
       rateLimitHeaders: [],
     };
     const { refusal, headers } = gate.chargeAnonymous(addressOf(request));
-    answer.rateLimitHeaders = headers;
-    if (refusal !== null) return refuse(answer, refusal);
+    exchange.rateLimitHeaders = headers;
+    if (refusal !== null) return refuse(exchange, refusal);
     if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return refuse(answer, { code: 'METHOD_NOT_ALLOWED', detail: 'This path takes GET.' }, ['Allow', 'GET, HEAD']);
+      return refuse(exchange, { code: 'METHOD_NOT_ALLOWED', detail: 'This path accepts GET, HEAD.' }, [
+        'Allow',
+        'GET, HEAD',
+      ]);
     }
-    serve(parts, answer).catch((thrown: unknown) => {
-      refuse(answer, refusalOf(thrown, log, { request_id: answer.requestId }));
+    serve(parts, exchange).catch((thrown: unknown) => {
+      refuse(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
     });
   };
 }
@@ -76,30 +79,30 @@ interface ConsoleExchange {
 const pathOf = ({ url = '/' }: IncomingMessage): string =>
   url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '').split('?', 1)[0] as string;
 
-async function serve(parts: ConsoleParts, answer: ConsoleExchange): Promise<void> {
-  const within = pathOf(answer.request).replace(/^\/console\/?/, '');
-  if (within === 'about.json') return about(parts, answer);
-  if (within.startsWith('assets/')) return asset(parts, answer, within.slice('assets/'.length));
+async function serve(parts: ConsoleParts, exchange: ConsoleExchange): Promise<void> {
+  const file = pathOf(exchange.request).replace(/^\/console\/?/, '');
+  if (file === 'about.json') return about(parts, exchange);
+  if (file.startsWith('assets/')) return asset(parts, exchange, file.slice('assets/'.length));
   const page = await parts.files.page();
-  if (page === null) return send(answer, 503, { type: HTML, body: Buffer.from(NOT_BUILT), cache: 'no-store' });
-  // The page is the same wherever it is asked for, so what it loads is named from the root.
+  if (page === null) return send(exchange, 503, { type: HTML, body: Buffer.from(NOT_BUILT), cache: 'no-store' });
+  // The page is served at paths of any depth, so its assets are referenced from the root.
   const body = Buffer.from(page.replaceAll('"./assets/', `"${parts.prefix()}/console/assets/`));
-  send(answer, 200, { type: HTML, body, cache: 'no-cache' });
+  send(exchange, 200, { type: HTML, body, cache: 'no-cache' });
 }
 
-/** What the console cannot know before anybody has signed in. */
-function about({ provider }: ConsoleParts, answer: ConsoleExchange): void {
+/** Facts that the console needs before sign-in. */
+function about({ provider }: ConsoleParts, exchange: ConsoleExchange): void {
   const body = Buffer.from(JSON.stringify({ version: SERVICE_VERSION, identity_provider: provider }));
-  send(answer, 200, { type: 'application/json', body, cache: 'no-store' });
+  send(exchange, 200, { type: 'application/json', body, cache: 'no-store' });
 }
 
-async function asset({ files }: ConsoleParts, answer: ConsoleExchange, name: string): Promise<void> {
+async function asset({ files }: ConsoleParts, exchange: ConsoleExchange, name: string): Promise<void> {
   const file = await files.asset(name);
-  if (file === null) return refuse(answer, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
+  if (file === null) return refuse(exchange, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
   const { type } = file;
-  const zipped = acceptsGzip(answer.request) ? await file.gzipped() : null;
-  const more = ['Vary', 'Accept-Encoding', ...(zipped === null ? [] : ['Content-Encoding', 'gzip'])];
-  send(answer, 200, { type, body: zipped ?? file.body, cache: IMMUTABLE_CACHE }, more);
+  const compressed = acceptsGzip(exchange.request) ? await file.gzipped() : null;
+  const headers = ['Vary', 'Accept-Encoding', ...(compressed === null ? [] : ['Content-Encoding', 'gzip'])];
+  send(exchange, 200, { type, body: compressed ?? file.body, cache: IMMUTABLE_CACHE }, headers);
 }
 
 const HTML = 'text/html; charset=utf-8';
@@ -114,25 +117,25 @@ interface ResponseContent {
 }
 
 function send(
-  answer: ConsoleExchange,
+  exchange: ConsoleExchange,
   status: number,
   { type, body, cache }: ResponseContent,
-  more: readonly string[] = [],
+  headers: readonly string[] = [],
 ): void {
-  const { response, request, requestId, rateLimitHeaders } = answer;
+  const { response, request, requestId, rateLimitHeaders } = exchange;
   if (response.headersSent || response.destroyed) return;
   response.writeHead(status, [
     ...standardHeaders(requestId),
     ...['Content-Security-Policy', POLICY, 'Cross-Origin-Opener-Policy', 'same-origin', 'Cache-Control', cache],
     ...['Content-Type', type, 'Content-Length', `${body.length}`],
     ...rateLimitHeaders,
-    ...more,
+    ...headers,
   ]);
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-function refuse(answer: ConsoleExchange, refusal: Refusal, more: readonly string[] = []): void {
-  const problem = problemOf(refusal, pathOf(answer.request), answer.requestId);
-  const sent = { type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)), cache: 'no-store' };
-  send(answer, problem.status, sent, [...refusalHeaders(refusal, false), ...more]);
+function refuse(exchange: ConsoleExchange, refusal: Refusal, headers: readonly string[] = []): void {
+  const problem = problemOf(refusal, pathOf(exchange.request), exchange.requestId);
+  const content = { type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)), cache: 'no-store' };
+  send(exchange, problem.status, content, [...refusalHeaders(refusal, false), ...headers]);
 }

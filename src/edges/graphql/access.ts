@@ -4,14 +4,14 @@ import { atLeast } from '../../domain/roles.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
 import type { PreparedDocument } from './documents.ts';
 
-/** Why the schema and the explorer are not shown; null where they are. */
+/** Why this caller may not read the schema or open the explorer; null if they may. */
 export function introspectionRefusal({ user, role, platformAdmin }: Caller, production: boolean): Refusal | null {
   if (!production || platformAdmin || atLeast(role, 'admin')) return null;
-  if (user === null) return refuse('UNAUTHENTICATED', 'The schema is shown to administrators.').refusal;
-  return refuse('FORBIDDEN_ROLE', 'The schema is shown to administrators.').refusal;
+  if (user === null) return refuse('UNAUTHENTICATED', 'Only administrators can read the schema.').refusal;
+  return refuse('FORBIDDEN_ROLE', 'Only administrators can read the schema.').refusal;
 }
 
-/** Whether an operation asks for anything that nobody without a user may ask. */
+/** Whether an operation selects a root field that anonymous callers may not use. */
 export function needsAuthentication(schema: GraphQLSchema, { document, operation }: PreparedDocument): boolean {
   const fields = schema.getRootType(operation.operation)?.getFields() ?? {};
   const seen = new Set<string>();
@@ -19,8 +19,8 @@ export function needsAuthentication(schema: GraphQLSchema, { document, operation
     selections.some((selection) => {
       if (selection.kind === Kind.INLINE_FRAGMENT) return needs(selection.selectionSet);
       if (selection.kind === Kind.FIELD) {
-        const asked = fields[selection.name.value]?.extensions.operation as Operation | undefined;
-        return asked !== undefined && asked.role !== null;
+        const selected = fields[selection.name.value]?.extensions.operation as Operation | undefined;
+        return selected !== undefined && selected.role !== null;
       }
       const name = selection.name.value;
       if (seen.has(name)) return false;

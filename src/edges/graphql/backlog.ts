@@ -1,57 +1,59 @@
 import { GraphQLError } from 'graphql';
 
-/** More that waits for one subscription is kept by its subject, the newest of each. */
+/** Above this length a subscription's backlog is conflated: it keeps only the newest item of each subject. */
 const CONFLATE_ABOVE = 256;
-/** Subjects that may wait; beyond it the subscription ends. */
+/** Pending items, after which the subscription ends with an error. */
 const MAX_PENDING = 10_000;
 
 const slowConsumerError = () =>
-  new GraphQLError('Too slow: subscribe again.', { extensions: { code: 'OVERLOADED', status: 503 } });
+  new GraphQLError('The client reads too slowly. Subscribe again.', {
+    extensions: { code: 'OVERLOADED', status: 503 },
+  });
 
-/** What happened and was not taken yet, in order; for who takes it too slowly the newest of each subject. */
+/** Bounded queue between the event source and one subscription: in order, and conflated by subject for a slow consumer. */
 export class Backlog<T> implements AsyncGenerator<T, void> {
-  readonly #waiting = new Map<string, T>();
+  readonly #pending = new Map<string, T>();
   readonly #ended: () => void;
   #count = 0;
-  #over = false;
+  #isOver = false;
   #fault: Error | null = null;
   #wake: (() => void) | null = null;
 
-  /** `ended` is called once nobody takes anything more. */
+  /** `ended` is called once, when the subscription is over. */
   constructor(ended: () => void) {
     this.#ended = ended;
   }
 
   push(subject: string, item: T): void {
-    if (this.#over) return;
-    const key = this.#waiting.size < CONFLATE_ABOVE ? `${this.#count++}` : subject;
-    // A newer one goes to the end: what is told last is what is so.
-    this.#waiting.delete(key);
-    this.#waiting.set(key, item);
-    if (this.#waiting.size > MAX_PENDING) this.#end(slowConsumerError());
+    if (this.#isOver) return;
+    const key = this.#pending.size < CONFLATE_ABOVE ? `${this.#count++}` : subject;
+    // A newer item moves to the end, so that the last one delivered is the current state.
+    this.#pending.delete(key);
+    this.#pending.set(key, item);
+    if (this.#pending.size > MAX_PENDING) this.#end(slowConsumerError());
     this.#wake?.();
   }
 
   #end(fault: Error | null): void {
-    if (this.#over) return;
-    this.#over = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     this.#fault = fault;
-    this.#waiting.clear();
+    this.#pending.clear();
     this.#ended();
     this.#wake?.();
   }
 
   async next(): Promise<IteratorResult<T, void>> {
-    while (this.#waiting.size === 0) {
+    while (this.#pending.size === 0) {
       if (this.#fault !== null) throw this.#fault;
-      if (this.#over) return { done: true, value: undefined };
+      if (this.#isOver) return { done: true, value: undefined };
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
       this.#wake = null;
     }
-    const [[key, value]] = this.#waiting as unknown as [[string, T]];
-    this.#waiting.delete(key);
+    const [[key, value]] = this.#pending as unknown as [[string, T]];
+    this.#pending.delete(key);
     return { done: false, value };
   }
 

@@ -1,12 +1,12 @@
-// How a name of the wire reads in GraphQL: members in camel case, types in Pascal case, values of enums in capitals.
+// Wire names in GraphQL: members in camel case, types in Pascal case, enum values in constant case.
 
 /** `device_id` and `device.control` as `deviceId` and `deviceControl`. */
 export const camel = (name: string): string =>
   name.replace(/(?<=.)[._-]+([a-z0-9])/gi, (_, letter: string) => letter.toUpperCase());
 
 export const pascal = (name: string): string => {
-  const whole = camel(name);
-  return `${whole.charAt(0).toUpperCase()}${whole.slice(1)}`;
+  const camelName = camel(name);
+  return `${camelName.charAt(0).toUpperCase()}${camelName.slice(1)}`;
 };
 
 /** `hmac-sha256` as `HMAC_SHA256`. */

@@ -4,7 +4,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import { refusalExtensions } from './refusal-error.ts';
 
-/** An error as a client may see it: what was thrown by mistake is logged and not described. */
+/** An error as the client sees it. An unexpected error is logged, and answered without its description. */
 export function toClientError(error: Readonly<GraphQLError | Error>, log: Log, requestId: Uuid): GraphQLError {
   const cause = error instanceof GraphQLError ? error.cause : error;
   if (error instanceof GraphQLError && (cause === undefined || cause instanceof GraphQLError)) return error;

@@ -23,18 +23,18 @@ const pageInfo = new GraphQLObjectType<Connection, Context>({
     hasNextPage: { type: new GraphQLNonNull(GraphQLBoolean) },
     hasPreviousPage: {
       type: new GraphQLNonNull(GraphQLBoolean),
-      description: 'Whether the page begins after a cursor; lists are gone through forwards alone',
+      description: 'Whether the page starts after a cursor; lists are paged forwards only',
     },
     startCursor: { type: GraphQLString, resolve: ({ cursors }) => cursors()[0] },
     endCursor: { type: GraphQLString, resolve: ({ nextCursor, cursors }) => nextCursor ?? cursors().at(-1) },
   },
 });
 
-/** The Relay connection of a list, with the members that its body has beside the entries. */
+/** The Relay connection of a list, including the other members of the response body. */
 export function connectionOf(
   outputs: OutputTypes,
   node: GraphQLObjectType,
-  beside: readonly Member[],
+  otherMembers: readonly Member[],
   executed: boolean,
 ): GraphQLObjectType<Connection, Context> {
   const edge = new GraphQLObjectType<Edge, Context>({
@@ -54,8 +54,8 @@ export function connectionOf(
             nodes.map((node, n): Edge => ({ node, cursor: () => cursors()[n] as string })),
         },
         nodes: { type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(node))) },
-        pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (listed) => listed },
-        ...bodyFields(outputs.fields(beside, node.name)),
+        pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (connection) => connection },
+        ...bodyFields(outputs.fields(otherMembers, node.name)),
       };
       return executed ? withLeafNodes(fields) : fields;
     },

@@ -6,19 +6,19 @@ import type { Perform, Performed } from '../../operations/perform.ts';
 import type { LiveEventSource } from './live-event-source.ts';
 import { RefusalError } from './refusal-error.ts';
 
-/** What the fields of one request work with. */
-// The libraries want a record, which an interface is not.
+/** The GraphQL context of one request. */
+// A type, not an interface: the libraries require a record.
 export type Context = {
   caller: Caller;
   perform: Perform;
-  /** What bars every change: a browser's request that may have been made up by another site. */
+  /** Refuses every mutation of the request: a browser's request that failed the CSRF check. */
   changeRefusal: Refusal | null;
-  /** The request's `Idempotency-Key`: each of its changes is carried out once for it. */
+  /** The request's `Idempotency-Key`: each of its mutations runs once per key. */
   idempotencyKey: string | null;
-  /** Changes, and those of them that were answered from what was stored. */
+  /** Mutations of the request, and how many of them were answered with a stored response. */
   changeCounts: { changes: number; replayed: number };
   loaders: Map<string, DataLoader<string, unknown>>;
-  /** For subscriptions; null on a wire that has none. */
+  /** For subscriptions; null over HTTP, which has none. */
   eventSource: LiveEventSource | null;
 };
 
@@ -31,7 +31,7 @@ export const makeContext = (given: Pick<Context, 'caller' | 'perform'> & Partial
   ...given,
 });
 
-/** The body of a read; throws what it is refused with. */
+/** Performs a read; throws a `RefusalError` if it is refused. */
 export async function performRead(
   { perform, caller }: Pick<Context, 'perform' | 'caller'>,
   operation: Operation,
@@ -42,7 +42,7 @@ export async function performRead(
   return outcome.value;
 }
 
-/** `place` tells apart the changes that one request asks for. */
+/** `place`, the mutation's response key, distinguishes the mutations of one request. */
 export function performChange(context: Context, operation: Operation, input: JsonObject, place: string) {
   const { perform, caller, idempotencyKey, changeRefusal, changeCounts } = context;
   changeCounts.changes += 1;

@@ -12,43 +12,43 @@ import {
   type SelectionSetNode,
 } from 'graphql';
 
-/** What one document may be, and what one operation may ask for (contract §6). */
+/** Limits of one document and of one operation (contract §6). */
 export const documentLimits = {
-  /** Lexical tokens: what the parser reads at most. */
+  /** Lexical tokens, after which the parser stops. */
   tokens: 10_000,
-  /** Fields inside fields. */
+  /** Nesting of fields. */
   depth: 12,
-  /** Of all fields of the document. */
+  /** In the whole document. */
   aliases: 30,
-  /** On all that the document has. */
+  /** In the whole document. */
   directives: 20,
-  /** Fields and fragments that are written down, before anything is unfolded. */
+  /** Fields and fragment spreads as written, before fragments are expanded. */
   selections: 500,
   /** Points: see `costOf`. */
   cost: 10_000,
 } as const;
 
-/** Entries on a page where nobody says how many, and at most. */
+/** Entries of a page when `first` is left out, and the maximum. */
 const DEFAULT_PAGE_SIZE = 50;
 const MAX_PAGE_SIZE = 200;
 
-/** Of asking once about the schema, all of which may be the answer. */
+/** Cost of one introspection field, which may answer the whole schema. */
 const INTROSPECTION_COST = 2_000;
 
-/** What a field says of its cost, in its `extensions`. */
+/** Cost hints of a field, in its `extensions`. */
 export interface FieldCosts {
-  /** Of asking for it, whatever it answers. */
+  /** Fixed cost of selecting the field. */
   cost?: number;
-  /** A connection: what is in its entries counts for each of them. */
-  pages?: true;
-  /** A list of so many things, or of as many as that argument says. */
-  entries?: number | string;
+  /** The field is a connection: the cost of an entry counts once per entry of the page. */
+  isConnection?: true;
+  /** Assumed length of a list, or the argument that limits it. */
+  assumedEntries?: number | string;
 }
 
-/** What is wrong with a document as it is written, before any rule looks at how its parts fit together; null: nothing. */
+/** Checks a parsed document against the size limits, before validation. Returns a message, or null if it is within them. */
 export function checkDocumentSize(document: DocumentNode): string | null {
   const counts = { aliases: 0, directives: 0, selections: 0 };
-  const waiting: SelectionSetNode[] = [];
+  const pending: SelectionSetNode[] = [];
   for (const definition of document.definitions) {
     if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION) continue;
     counts.directives += definition.directives?.length ?? 0;
@@ -56,14 +56,14 @@ export function checkDocumentSize(document: DocumentNode): string | null {
       for (const variable of definition.variableDefinitions ?? [])
         counts.directives += variable.directives?.length ?? 0;
     }
-    waiting.push(definition.selectionSet);
+    pending.push(definition.selectionSet);
   }
-  for (let set = waiting.pop(); set !== undefined; set = waiting.pop()) {
+  for (let set = pending.pop(); set !== undefined; set = pending.pop()) {
     for (const selection of set.selections) {
       counts.selections += 1;
       counts.directives += selection.directives?.length ?? 0;
       if (selection.kind === Kind.FIELD && selection.alias !== undefined) counts.aliases += 1;
-      if (selection.kind !== Kind.FRAGMENT_SPREAD && selection.selectionSet) waiting.push(selection.selectionSet);
+      if (selection.kind !== Kind.FRAGMENT_SPREAD && selection.selectionSet) pending.push(selection.selectionSet);
     }
   }
   for (const what of ['aliases', 'directives', 'selections'] as const) {
@@ -75,15 +75,17 @@ export function checkDocumentSize(document: DocumentNode): string | null {
 
 const isIntrospectionField = ({ name }: FieldNode): boolean => name.value === '__schema' || name.value === '__type';
 
-/** Whether any operation of a document asks about the schema itself. */
+/** Whether any operation of the document selects an introspection field. */
 export function hasIntrospection({ definitions }: DocumentNode): boolean {
-  const asks = ({ selections }: SelectionSetNode): boolean =>
+  const introspects = ({ selections }: SelectionSetNode): boolean =>
     selections.some(
       (one) =>
         (one.kind === Kind.FIELD && isIntrospectionField(one)) ||
-        (one.kind !== Kind.FRAGMENT_SPREAD && one.selectionSet !== undefined && asks(one.selectionSet)),
+        (one.kind !== Kind.FRAGMENT_SPREAD && one.selectionSet !== undefined && introspects(one.selectionSet)),
     );
-  return definitions.some((one) => 'selectionSet' in one && one.selectionSet !== undefined && asks(one.selectionSet));
+  return definitions.some(
+    (one) => 'selectionSet' in one && one.selectionSet !== undefined && introspects(one.selectionSet),
+  );
 }
 
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
@@ -91,7 +93,7 @@ export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 export const fragmentsOf = ({ definitions }: DocumentNode): Fragments =>
   new Map(definitions.flatMap((one) => (one.kind === Kind.FRAGMENT_DEFINITION ? [[one.name.value, one]] : [])));
 
-/** How deep the fields of a valid operation go. What asks about the schema itself is bounded by a rule of its own. */
+/** Nesting depth of a valid operation's fields. Introspection is not counted: a validation rule bounds it. */
 export function depthOf(operation: OperationDefinitionNode, fragments: Fragments): number {
   const known = new Map<string, number>();
   const depth = ({ selections }: SelectionSetNode): number =>
@@ -111,8 +113,8 @@ export function depthOf(operation: OperationDefinitionNode, fragments: Fragments
 }
 
 /**
- * What a valid operation asks for, in points: one for each field of each entry that it may answer, 10 for each read and 100
- * for each change beside, and 2,000 for the schema itself. A list that nobody bounds counts as ten entries.
+ * Cost of a valid operation in points: 1 for each field of each entry that it may return, plus 10 for each query field, 100
+ * for each mutation field and 2,000 for each introspection field. A list without a limit counts as 10 entries.
  */
 export function costOf(
   operation: OperationDefinitionNode,
@@ -141,7 +143,7 @@ export function costOf(
     return sum;
   }
 
-  /** A fragment on the entries of a connection counts as often as they do. */
+  /** A fragment on the entries of a connection counts once per entry. */
   function fragmentCost(name: string, each: number): number {
     const key = `${each} ${name}`;
     const fragment = fragments.get(name);
@@ -154,20 +156,20 @@ export function costOf(
     return found;
   }
 
-  /** `each`: how many entries the connection has that this is a field of. */
+  /** `each`: the page size of the connection whose field this is, otherwise 1. */
   function fieldCost(node: FieldNode, field: GraphQLField<unknown, unknown> | undefined, each: number): number {
     if (field === undefined) return isIntrospectionField(node) ? INTROSPECTION_COST : 1;
     const costs = field.extensions as FieldCosts;
     const own = 1 + (costs.cost ?? 0);
     if (node.selectionSet === undefined) return own;
     const type = getNamedType(field.type);
-    if (costs.pages) return own + cost(node.selectionSet, type, pageSizeOf(given(node, 'first')));
+    if (costs.isConnection) return own + cost(node.selectionSet, type, pageSizeOf(given(node, 'first')));
     const inEntries = each > 1 && (field.name === 'edges' || field.name === 'nodes');
     const many = inEntries
       ? each
-      : typeof costs.entries === 'string'
-        ? pageSizeOf(given(node, costs.entries) ?? defaultOf(field, costs.entries))
-        : (costs.entries ?? 1);
+      : typeof costs.assumedEntries === 'string'
+        ? pageSizeOf(given(node, costs.assumedEntries) ?? defaultOf(field, costs.assumedEntries))
+        : (costs.assumedEntries ?? 1);
     return own + many * cost(node.selectionSet, type, 1);
   }
 

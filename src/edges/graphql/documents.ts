@@ -21,30 +21,30 @@ import {
 } from './document-limits.ts';
 import { rewriteDocument } from './leaf-nodes.ts';
 
-/** A document that may be executed. */
+/** A document that passed all checks. */
 export interface PreparedDocument {
   document: DocumentNode;
-  /** What is executed in its place. */
+  /** The rewritten document, and the schema that it is executed against. */
   executed: { schema: GraphQLSchema; document: DocumentNode };
   operation: OperationDefinitionNode;
-  /** It asks about the schema itself. */
+  /** It selects an introspection field. */
   introspects: boolean;
 }
 
-/** Why it is not executed. */
+/** A document that failed a check. */
 export interface InvalidDocument {
   errors: readonly GraphQLError[];
-  /** It is larger than any request may be: 400, whatever is accepted (contract §2). */
+  /** It exceeds a limit: answered 400, whatever media type is accepted (contract §2). */
   excessive: boolean;
 }
 
-export type PrepareDocument = (asked: {
+export type PrepareDocument = (params: {
   query: string;
   operationName: string | null;
   variables: Readonly<Record<string, unknown>>;
 }) => PreparedDocument | InvalidDocument;
 
-/** Reads documents, and remembers those that it read lately. */
+/** Parses and checks documents, with an LRU cache of recent ones. */
 export interface DocumentCache extends SizeReporter {
   prepare: PrepareDocument;
 }
@@ -54,31 +54,30 @@ interface CachedDocument {
   executed: PreparedDocument['executed'];
   fragments: Fragments;
   introspects: boolean;
-  /** Of each operation. */
+  /** By operation. */
   depths: ReadonlyMap<OperationDefinitionNode, number>;
 }
 
-/** Documents lately asked for: what was valid once is. */
+/** The schema is fixed, so a document that was valid once stays valid. */
 const MAX_CACHED_DOCUMENTS = 500;
 const MAX_CACHED_LENGTH = 16 * 1024;
-/** Characters of all of them: a document takes some hundred times as many bytes as its text, and anybody may send one. */
+/** Characters of all cached documents: parsed, a document takes about 100 times its text, and any client can send one. */
 const MAX_CACHED_CHARACTERS = 256 * 1024;
 
-/** Parses and checks documents, each once as long as it is remembered. */
 export function makeDocumentCache(
-  /** The one that is shown and judged by, and the one that is executed. */
-  [schema, running]: readonly [GraphQLSchema, GraphQLSchema],
+  /** The public schema, which documents are validated against, and the executed one. */
+  [schema, executedSchema]: readonly [GraphQLSchema, GraphQLSchema],
   { hideSuggestions }: { hideSuggestions: boolean },
 ): DocumentCache {
-  const remembered = new LRUCache<string, CachedDocument>({
+  const cache = new LRUCache<string, CachedDocument>({
     max: MAX_CACHED_DOCUMENTS,
     maxSize: MAX_CACHED_CHARACTERS,
     sizeCalculation: (_, query) => query.length,
   });
 
-  function know(query: string): CachedDocument | InvalidDocument {
-    const kept = remembered.get(query);
-    if (kept !== undefined) return kept;
+  function parseAndCheck(query: string): CachedDocument | InvalidDocument {
+    const cached = cache.get(query);
+    if (cached !== undefined) return cached;
     const document = parseDocument(query);
     if ('errors' in document) return document;
     const excess = checkDocumentSize(document);
@@ -88,31 +87,33 @@ export function makeDocumentCache(
     const fragments = fragmentsOf(document);
     const operations = document.definitions.filter((one) => one.kind === Kind.OPERATION_DEFINITION);
     const introspects = hasIntrospection(document);
-    const known = {
+    const checked = {
       document,
-      executed: introspects ? { schema, document } : { schema: running, document: rewriteDocument(document, running) },
+      executed: introspects
+        ? { schema, document }
+        : { schema: executedSchema, document: rewriteDocument(document, executedSchema) },
       fragments,
       introspects,
       depths: new Map(operations.map((one) => [one, depthOf(one, fragments)])),
     };
-    if (query.length <= MAX_CACHED_LENGTH) remembered.set(query, known);
-    return known;
+    if (query.length <= MAX_CACHED_LENGTH) cache.set(query, checked);
+    return checked;
   }
 
-  const ready: PrepareDocument = ({ query, operationName, variables }) => {
-    const known = know(query);
-    if ('errors' in known) return known;
-    const operation = findOperation(known, operationName);
-    if (operation === null) return rejectDocument('Name the operation that is meant.');
-    const depth = known.depths.get(operation) ?? 0;
+  const prepare: PrepareDocument = ({ query, operationName, variables }) => {
+    const checked = parseAndCheck(query);
+    if ('errors' in checked) return checked;
+    const operation = findOperation(checked, operationName);
+    if (operation === null) return rejectDocument('operationName must name one of the operations in the document.');
+    const depth = checked.depths.get(operation) ?? 0;
     if (depth > documentLimits.depth)
-      return rejectTooComplex(`An operation goes ${documentLimits.depth} fields deep at most; this one ${depth}.`);
-    const cost = costOf(operation, { schema, fragments: known.fragments, variables });
+      return rejectTooComplex(`An operation can nest fields ${documentLimits.depth} deep; this one has ${depth}.`);
+    const cost = costOf(operation, { schema, fragments: checked.fragments, variables });
     if (cost > documentLimits.cost)
-      return rejectTooComplex(`An operation costs ${documentLimits.cost} points at most; this one ${cost}.`);
-    return { document: known.document, executed: known.executed, operation, introspects: known.introspects };
+      return rejectTooComplex(`An operation can cost ${documentLimits.cost} points; this one costs ${cost}.`);
+    return { document: checked.document, executed: checked.executed, operation, introspects: checked.introspects };
   };
-  return { prepare: ready, sizes: () => ({ graphql_documents: remembered.size }) };
+  return { prepare, sizes: () => ({ graphql_documents: cache.size }) };
 }
 
 function parseDocument(query: string): DocumentNode | InvalidDocument {
@@ -122,7 +123,7 @@ function parseDocument(query: string): DocumentNode | InvalidDocument {
     if (thrown instanceof GraphQLError) {
       return { errors: [thrown], excessive: /tokens\. Parsing aborted/.test(thrown.message) };
     }
-    // So deep in brackets that the parser had no stack left.
+    // The parser is recursive: deeply nested brackets overflow the stack.
     if (thrown instanceof RangeError) return rejectTooComplex('The document is nested too deeply.');
     throw thrown;
   }

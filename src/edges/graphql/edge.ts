@@ -15,22 +15,22 @@ export type GraphqlParts = Omit<HttpParts, BuiltParts | 'newId' | 'log'> & Omit<
 
 export interface GraphqlEdge extends GraphqlSockets {
   listener: RequestListener;
-  /** How many subscriptions hear of this in that tenant. */
+  /** Active subscriptions to this kind of update in a tenant. */
   subscriberCount: SubscriberCount;
 }
 
-/** GraphQL at `/graphql` (contract §6), for HTTP and WebSockets. */
+/** GraphQL edge at `/graphql` (contract §6): HTTP listener and WebSocket server. */
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
   const [schema, executed] = getSchemas();
   const documents = makeDocumentCache([schema, executed], { hideSuggestions: parts.production });
-  const feed = makeLiveEventSource(actors);
-  const both = { ...parts, schema, prepareDocument: documents.prepare };
-  const sockets = makeGraphqlSockets({ ...both, eventSource: feed });
+  const eventSource = makeLiveEventSource(actors);
+  const common = { ...parts, schema, prepareDocument: documents.prepare };
+  const sockets = makeGraphqlSockets({ ...common, eventSource });
   return {
-    listener: makeGraphqlListener({ ...both, newId, log }),
-    subscriberCount: (tenantId, kind) => feed.subscriberCount(kind, tenantId),
+    listener: makeGraphqlListener({ ...common, newId, log }),
+    subscriberCount: (tenantId, kind) => eventSource.subscriberCount(kind, tenantId),
     ...sockets,
-    sizes: () => sumSizes([documents, feed, sockets]),
+    sizes: () => sumSizes([documents, eventSource, sockets]),
   };
 }

@@ -1,7 +1,7 @@
 import { GraphQLEnumType } from 'graphql';
 import { constantCase } from './casing.ts';
 
-/** Names of closed lists of words that stand in several places, by words that only they have all of. */
+/** Names of enums that several schemas share. Each is recognised by values that no other enum has together. */
 const shared: Readonly<Record<string, readonly string[]>> = {
   PlanStepVerdictCode: ['allowed', 'dry_run_required'],
   RefusalCode: ['VALIDATION_FAILED', 'NOT_FOUND'],
@@ -25,21 +25,21 @@ const shared: Readonly<Record<string, readonly string[]>> = {
   PartStatus: ['operational', 'degraded'],
 };
 
-/** One type for each list of words, wherever it stands; one that has no name of its own is named by its first place. */
+/** Enum types, one per list of values. An enum that is not in `shared` is named after the place where it first occurs. */
 export class Enums {
-  private readonly made = new Map<string, GraphQLEnumType>();
+  private readonly types = new Map<string, GraphQLEnumType>();
 
   of(values: readonly string[], place: string): GraphQLEnumType {
     const key = values.join('|');
-    const known = this.made.get(key);
-    if (known !== undefined) return known;
+    const existing = this.types.get(key);
+    if (existing !== undefined) return existing;
     const [name = place] =
       Object.entries(shared).find(([, marks]) => marks.every((mark) => values.includes(mark))) ?? [];
     const type = new GraphQLEnumType({
       name,
       values: Object.fromEntries(values.map((value) => [constantCase(value), { value }])),
     });
-    this.made.set(key, type);
+    this.types.set(key, type);
     return type;
   }
 }

@@ -18,7 +18,7 @@ import type { Enums } from './enum-types.ts';
 import type { Member, NullableShape, Shape } from './operation-shapes.ts';
 import { dateTime, json, jsonObject } from './scalars.ts';
 
-/** From what a field was given to the input of its operation. */
+/** Converts the arguments of a field to the input of its operation. */
 export type ReadInput = (given: unknown) => Json;
 
 interface InputType {
@@ -28,10 +28,10 @@ interface InputType {
 
 const asIs: ReadInput = (given) => given as Json;
 
-/** JSON that was written into a document has objects without a prototype, and numbers beyond all numbers. */
+/** Copies JSON. Literals in a document arrive as objects without a prototype, and may be numbers that overflow to infinity. */
 const copyJson: ReadInput = (given) => {
   if (Array.isArray(given)) return given.map(copyJson);
-  if (typeof given === 'number' && !Number.isFinite(given)) throw new GraphQLError('A number is too large.');
+  if (typeof given === 'number' && !Number.isFinite(given)) throw new GraphQLError('The number is too large.');
   if (!isObject(given)) return given as Json;
   const object: JsonObject = {};
   for (const [key, value] of Object.entries(given)) setOwn(object, key, copyJson(value));
@@ -50,7 +50,7 @@ const scalarTypes = {
   nothing: json,
 } as const;
 
-/** Types of inputs, and the ways back from them. What is missing stays missing: defaults are the operation's. */
+/** Input types with their readers, built from the operations' input schemas. Defaults are left to the operation. */
 export class InputTypes {
   private readonly enums: Enums;
   private readonly objects = new Map<string, InputType>();
@@ -81,8 +81,8 @@ export class InputTypes {
       const input: JsonObject = {};
       for (const [name, value] of Object.entries(given)) {
         const reader = readers.get(name);
-        if (reader === undefined) throw new Error(`${place} knows no ${name}`);
-        // Null says the same as nothing, but where the operation itself knows it.
+        if (reader === undefined) throw new Error(`${place} has no member ${name}`);
+        // Null is the same as leaving the member out, unless the operation's schema accepts null.
         if (value !== null) setOwn(input, reader.wire, reader.read(value));
         else if (reader.nullable) setOwn(input, reader.wire, null);
       }
@@ -107,7 +107,7 @@ export class InputTypes {
       case 'literal':
         return { type: typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString, read: asIs };
       case 'union':
-        throw new Error(`${place} may be several things`);
+        throw new Error(`${place} is a union, which is not supported here`);
       case 'json':
       case 'json object':
         return { type: scalarTypes[shape.kind], read: copyJson };
@@ -121,23 +121,23 @@ export class InputTypes {
     const known = this.objects.get(name);
     if (known !== undefined) return known;
     const { fields, read } = this.fields(shape.members, place);
-    const made = {
+    const input = {
       type: new GraphQLInputObjectType({ name, description: shape.about, fields }),
       read: (given: unknown) => read(given as object),
     };
-    this.objects.set(name, made);
-    return made;
+    this.objects.set(name, input);
+    return input;
   }
 
-  /** The whole input of an operation. */
+  /** The input object of an operation. */
   operationInput(shape: Shape, place: string): { type: GraphQLInputObjectType; read(given: object): JsonObject } {
     if (shape.kind === 'union') return this.oneOf(shape.of, place);
-    if (shape.kind !== 'object') throw new Error(`the input of ${place} is no object`);
+    if (shape.kind !== 'object') throw new Error(`the input of ${place} must be an object`);
     const { fields, read } = this.fields(shape.members, place);
     return { type: new GraphQLInputObjectType({ name: `${place}Input`, fields }), read };
   }
 
-  /** Things that their `type` tells apart, each with a `payload`: one of several fields, by that type. */
+  /** A union discriminated by `type`, each variant with a `payload`, as a OneOf input object with one field per type. */
   private oneOf(
     shapes: readonly Shape[],
     place: string,
@@ -148,7 +148,8 @@ export class InputTypes {
       const members = shape.kind === 'object' ? shape.members : [];
       const type = members.find(({ name }) => name === 'type')?.shape;
       const payload = members.find(({ name }) => name === 'payload');
-      if (type?.kind !== 'literal' || payload === undefined) throw new Error(`${place} is told apart by no type`);
+      if (type?.kind !== 'literal' || payload === undefined)
+        throw new Error(`${place} has a variant without a literal type and a payload`);
       const { type: input, read } = this.input(payload, place + pascal(`${type.value}`));
       fields[camel(`${type.value}`)] = { type: input };
       readers.set(camel(`${type.value}`), { type: `${type.value}`, read });
@@ -158,7 +159,7 @@ export class InputTypes {
       read(given) {
         const [[name, value] = ['', null]] = Object.entries(given);
         const reader = readers.get(name);
-        if (reader === undefined || !isObject(value)) throw new Error(`${place} knows no ${name}`);
+        if (reader === undefined || !isObject(value)) throw new Error(`${place} has no variant ${name}`);
         return { type: reader.type, payload: reader.read(value) };
       },
     };

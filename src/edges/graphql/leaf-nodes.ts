@@ -18,24 +18,24 @@ import type { Connection } from './connection.ts';
 import type { Context } from './context.ts';
 import { json } from './scalars.ts';
 
-// Most lists are asked for plain members of their entries alone. The library resolves each member of each entry by itself, with all
-// that any resolver could want to know; here such a list is written by one function. The document is rewritten for that, once: its
-// `nodes` become a field that only the schema has which is executed, never the one that is shown.
+// Most queries select only leaf members of a list's entries. The library resolves each member of each entry separately, with a
+// full resolver info. Here one function projects the whole list: the document is rewritten once, so that `nodes` becomes a field
+// that exists only in the executed schema, never in the public one.
 
-/** The field in the place of `nodes`. */
+/** The field that replaces `nodes`. */
 const LEAF_NODES = 'plainNodes';
 
-/** What a field says of itself, in its `extensions`, that shows a member of its thing as it is. */
+/** `extensions` of a field that returns a member of its source without a resolver. */
 export interface LeafExtension {
-  /** The member, by the name that the operation gives it. */
-  plain?: string;
+  /** The member's wire name. */
+  leafMember?: string;
 }
 
 interface Column {
   key: string;
   member: string;
   serialize: ((value: unknown) => unknown) | null;
-  /** Of a member that is always there, how it is called. */
+  /** `Type.field` for error messages, if the field is non-null. */
   nonNullField: string | null;
 }
 
@@ -45,7 +45,7 @@ export const leafNodes: GraphQLFieldConfig<Connection, Context> = {
   type: new GraphQLNonNull(json),
   resolve({ nodes }, _, __, { fieldNodes: [node] }) {
     const columns = node === undefined ? undefined : columnsByNode.get(node);
-    if (columns === undefined) throw new Error('nobody said which members are wanted');
+    if (columns === undefined) throw new Error(`${LEAF_NODES} has no columns`);
     return nodes.map((entry) => projectRow(entry as Readonly<Record<string, unknown>>, columns));
   },
 };
@@ -54,7 +54,7 @@ function projectRow(entry: Readonly<Record<string, unknown>>, columns: readonly 
   const row: Record<string, unknown> = {};
   for (const { key, member, serialize, nonNullField } of columns) {
     const value = entry[member] ?? null;
-    if (value === null && nonNullField !== null) throw new Error(`there is no ${nonNullField}`);
+    if (value === null && nonNullField !== null) throw new Error(`non-null field ${nonNullField} is null`);
     row[key] = value === null || serialize === null ? value : serialize(value);
   }
   return row;
@@ -66,7 +66,7 @@ export const withLeafNodes = (fields: Readonly<Record<string, GraphQLFieldConfig
   [LEAF_NODES]: leafNodes,
 });
 
-/** A valid document as it is executed. One with fragments, or that names something twice, stays as it is. */
+/** Rewrites a valid document for execution. A document with fragments or repeated response keys is returned unchanged. */
 export function rewriteDocument(document: DocumentNode, schema: GraphQLSchema): DocumentNode {
   const definitions = document.definitions.map((definition) => {
     if (definition.kind !== Kind.OPERATION_DEFINITION || !isRewritable(definition.selectionSet)) return null;
@@ -81,7 +81,7 @@ const responseKey = ({ alias, name }: FieldNode): string => (alias ?? name).valu
 function isRewritable({ selections }: SelectionSetNode): boolean {
   const keys = new Set<string>();
   return selections.every((selection) => {
-    // An object's prototype is no member of it.
+    // Assigning `__proto__` would set the row's prototype.
     if (selection.kind !== Kind.FIELD || keys.has(responseKey(selection)) || responseKey(selection) === '__proto__')
       return false;
     keys.add(responseKey(selection));
@@ -100,31 +100,31 @@ function rewriteSelections(set: SelectionSetNode, type: GraphQLObjectType): Sele
       selection.name.value === 'nodes' && LEAF_NODES in fields ? leafColumns(selection.selectionSet, inside) : null;
     if (columns === null) return { ...selection, selectionSet: rewriteSelections(selection.selectionSet, inside) };
     const { selectionSet: _, ...rest } = selection;
-    const plain: FieldNode = {
+    const leafNode: FieldNode = {
       ...rest,
       alias: { kind: Kind.NAME, value: responseKey(selection) },
       name: { kind: Kind.NAME, value: LEAF_NODES },
     };
-    columnsByNode.set(plain, columns);
-    return plain;
+    columnsByNode.set(leafNode, columns);
+    return leafNode;
   });
   return { ...set, selections };
 }
 
-/** Null where something is asked for that is no plain member. */
+/** Null if the selection contains anything else than leaf members. */
 function leafColumns({ selections }: SelectionSetNode, type: GraphQLObjectType): Column[] | null {
   const columns: Column[] = [];
   for (const selection of selections) {
     if (selection.kind !== Kind.FIELD || (selection.directives?.length ?? 0) > 0) return null;
     const field = type.getFields()[selection.name.value];
-    const { plain } = (field?.extensions ?? {}) as LeafExtension;
-    if (field === undefined || plain === undefined) return null;
+    const { leafMember } = (field?.extensions ?? {}) as LeafExtension;
+    if (field === undefined || leafMember === undefined) return null;
     const leaf = getNullableType(field.type);
     if (!isLeafType(leaf)) return null;
     const asIs = !isEnumType(leaf) && ['String', 'Boolean', 'DateTime', 'JSON', 'JSONObject'].includes(leaf.name);
     columns.push({
       key: responseKey(selection),
-      member: plain,
+      member: leafMember,
       serialize: asIs ? null : (value) => leaf.coerceOutputValue(value),
       nonNullField: isNonNullType(field.type) ? `${type.name}.${field.name}` : null,
     });

@@ -6,8 +6,8 @@ import { load } from './loaders.ts';
 import type { Fields, ObjectShape, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
 
-// Where one thing leads to another. What it leads to is loaded for all of an answer at once, and needs the role and the
-// scope that it needs anywhere else.
+// Fields that link one type to another. The targets are loaded in one batch per answer, with the same role and scope checks
+// as everywhere else.
 
 type Source = Readonly<Record<string, unknown>>;
 
@@ -17,24 +17,27 @@ const first = (defaultValue: number) => ({
   default: { value: defaultValue },
   description: `At most ${MAX_LINKED_ITEMS}`,
 });
-const clampFirst = (asked: number): number => Math.min(MAX_LINKED_ITEMS, Math.max(1, asked));
+const clampFirst = (requested: number): number => Math.min(MAX_LINKED_ITEMS, Math.max(1, requested));
 
 function idsAfter(ids: readonly string[], after: unknown, { caller }: Context): readonly string[] {
   if (typeof after !== 'string') return ids;
   const place = ids.indexOf(after.toLowerCase());
   if (place >= 0) return ids.slice(place + 1);
-  throw new RefusalError(refuse('VALIDATION_FAILED', 'after: names no device of the group').refusal, caller.requestId);
+  throw new RefusalError(
+    refuse('VALIDATION_FAILED', 'after: must be the ID of a device in the group').refusal,
+    caller.requestId,
+  );
 }
 
 const deviceLink = (outputs: OutputTypes, member = 'device_id'): Fields => ({
   device: {
     type: outputs.typeNamed('Device'),
-    description: 'Null where it is deleted',
+    description: 'Null if it was deleted',
     resolve: (source, _, context) => load.device(context, `${source[member]}`),
   },
 });
 
-/** By the name of the type. */
+/** By type name. */
 export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> = {
   Device: (outputs) => ({
     home: {
@@ -47,16 +50,16 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
     },
     manifest: {
       type: outputs.typeNamed('Manifest'),
-      description: 'What it can do; null where it has no manifest',
+      description: 'Its capabilities; null if it has no manifest',
       resolve: ({ id }, _, context) => load.manifest(context, `${id}`),
     },
   }),
   Home: (outputs) => ({
     rooms: {
       type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.typeNamed('Room')))),
-      description: 'The newest first; `rooms(homeId:)` has pages of them',
+      description: 'Newest first; use `rooms(homeId:)` for paging',
       args: { first: first(20) },
-      extensions: { entries: 'first' },
+      extensions: { assumedEntries: 'first' },
       resolve: ({ id }, args, context) => load.roomsOf(context, `${id}`, clampFirst(args.first as number)),
     },
   }),
@@ -69,9 +72,9 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
   Group: (outputs) => ({
     devices: {
       type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.typeNamed('Device')))),
-      description: 'In the order of `deviceIds`, from the first or after another one; deleted ones are left out',
+      description: 'In the order of `deviceIds`, from the start or after a device; deleted devices are left out',
       args: { first: first(20), after: { type: GraphQLID, description: 'A device of the group' } },
-      extensions: { entries: 'first' },
+      extensions: { assumedEntries: 'first' },
       resolve: async ({ device_ids }, args, context) => {
         const ids = idsAfter(device_ids as string[], args.after, context).slice(0, clampFirst(args.first as number));
         const found = await Promise.all(ids.map((id) => load.device(context, id)));
@@ -89,25 +92,25 @@ export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> =
 };
 
 /**
- * What only the whole record of a thing has, where a list shows some of it: the rest is loaded when it is asked for, for the
- * whole list at once.
+ * Fields that only the full record has, for types that also appear as a shorter list entry. They are loaded when selected,
+ * in one batch for the full list.
  */
 export function lazyDetailFields(
-  whole: ObjectShape,
+  full: ObjectShape,
   part: ObjectShape,
   outputs: OutputTypes,
-  loadWhole: (context: Context, source: Source) => Promise<Source | null>,
+  loadFull: (context: Context, source: Source) => Promise<Source | null>,
 ): Fields {
   const known = new Set(part.members.map(({ name }) => name));
-  const rest = whole.members.filter(({ name }) => !known.has(name));
-  const fields = outputs.fields(rest, whole.name ?? '');
+  const rest = full.members.filter(({ name }) => !known.has(name));
+  const fields = outputs.fields(rest, full.name ?? '');
   for (const { name } of rest) {
     const field = fields[camel(name)];
     if (field === undefined) continue;
-    // Not always a member of what it is asked of.
+    // Not a leaf member: the list entry may lack it.
     field.extensions = {};
     field.resolve = (source, _, context) =>
-      name in source ? source[name] : loadWhole(context, source).then((found) => found?.[name]);
+      name in source ? source[name] : loadFull(context, source).then((found) => found?.[name]);
   }
   return fields;
 }

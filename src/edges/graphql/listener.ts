@@ -32,11 +32,11 @@ export interface HttpParts {
   perform: Perform;
   newId(): Uuid;
   log: Log;
-  /** There the schema and the explorer are for administrators alone. */
+  /** In production only administrators can read the schema and open the explorer. */
   production: boolean;
-  /** From SIGTERM on: new work is refused. */
+  /** True from SIGTERM on: new requests are refused. */
   draining(): boolean;
-  /** Told of each answer. */
+  /** Called for each response. */
   observe(route: string, method: string, status: number, milliseconds: number): void;
 }
 
@@ -45,14 +45,14 @@ const ALLOW = 'GET, HEAD, POST, OPTIONS';
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
-/** Queries and mutations (GraphQL over HTTP), and the explorer's page. */
+/** HTTP listener for queries and mutations (GraphQL over HTTP) and for the explorer's page. */
 export function makeGraphqlListener(parts: HttpParts): RequestListener {
   const { log } = parts;
-  const answer = makeExchangeHandler(parts);
+  const handleExchange = makeExchangeHandler(parts);
   return (request, response) => {
     const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     observeResponse(parts, exchange);
-    route(parts, exchange, answer).catch((thrown: unknown) => {
+    route(parts, exchange, handleExchange).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
       if (thrown instanceof TooSlow) return sendRequestTimeout(request, parts.newId);
       sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
@@ -66,13 +66,13 @@ function observeResponse({ observe, log }: HttpParts, { request, response, metho
     const ms = performance.now() - started;
     observe(PATH, method, response.statusCode, ms);
     if (!request.complete) discardRest(request);
-    log.debug({ request_id: requestId, method, path, status: response.statusCode, ms }, 'answered');
+    log.debug({ request_id: requestId, method, path, status: response.statusCode, ms }, 'http: request completed');
   });
 }
 
 type ExchangeHandler = (exchange: Exchange, caller: Caller) => Promise<void>;
 
-async function route(parts: HttpParts, exchange: Exchange, answer: ExchangeHandler): Promise<void> {
+async function route(parts: HttpParts, exchange: Exchange, handleExchange: ExchangeHandler): Promise<void> {
   const { method, path } = exchange;
   if (parts.draining()) return sendRefusal(exchange, DRAINING);
   const reads = method === 'GET' || method === 'HEAD';
@@ -87,23 +87,23 @@ async function route(parts: HttpParts, exchange: Exchange, answer: ExchangeHandl
     if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
     const allow = file === null ? ALLOW : 'GET, HEAD, OPTIONS';
     if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', allow]);
-    const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` };
+    const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${allow}.` };
     return sendRefusal(exchange, refusal, ['Allow', allow]);
   }
   const caller = await admitRequest(exchange, parts, 'graphql');
   if (caller === null) return;
   const page = file ?? (reads && wantsExplorer(exchange) ? explorerFile('') : null);
-  if (page === null) return answer(exchange, caller);
-  const barred = introspectionRefusal(caller, parts.production);
-  if (barred === null) send(exchange, 200, page);
-  else sendRefusal(exchange, barred);
+  if (page === null) return handleExchange(exchange, caller);
+  const refusal = introspectionRefusal(caller, parts.production);
+  if (refusal === null) send(exchange, 200, page);
+  else sendRefusal(exchange, refusal);
 }
 
-/** A browser that goes to the path, and asks nothing. */
+/** A browser that opens the path without a query. */
 const wantsExplorer = ({ query, request }: Exchange): boolean =>
   query === '' && /\btext\/html\b/.test(request.headers.accept ?? '');
 
-/** What the handler of the library is given beside the request. */
+/** Input of the GraphQL handler. */
 interface HandlerInput {
   params: RequestParams;
   prepared: PreparedDocument | InvalidDocument;
@@ -112,7 +112,7 @@ interface HandlerInput {
 }
 
 function makeExchangeHandler({ schema, prepareDocument, door, perform, production, log }: HttpParts): ExchangeHandler {
-  // One for each request, since its errors carry the request's id.
+  // One handler per request, because its errors carry the request's ID.
   const handle = ({ params, prepared, context, exchange }: HandlerInput): Promise<Response> => {
     const { requestId, method, request } = exchange;
     const accept = negotiateMediaType(request.headers.accept);
@@ -135,7 +135,7 @@ function makeExchangeHandler({ schema, prepareDocument, door, perform, productio
         return args;
       },
       execute,
-      // The library writes with a function that looks at each member for errors, which costs more than all the rest.
+      // The library's own serialiser searches each member for errors, which costs more than the rest of the request.
       onOperation: (_request, _args, result) =>
         result.errors === undefined ? jsonResponse(JSON.stringify(result), 200, accept) : undefined,
       formatError: (error) => toClientError(error, log, requestId),
@@ -146,48 +146,47 @@ function makeExchangeHandler({ schema, prepareDocument, door, perform, productio
   return async (exchange, caller) => {
     const read = await readRequestParams(exchange);
     if (!read.ok) return sendRefusal(exchange, read.refusal);
-    const asked = read.value;
-    const text = checkJson(asked.query);
+    const params = read.value;
+    const text = checkJson(params.query);
     if (!text.ok) return sendRefusal(exchange, refuse('VALIDATION_FAILED', `query: ${text.reason}`).refusal);
-    const found = prepareDocument(asked);
-    const isChange = 'operation' in found && found.operation.operation === OperationTypeNode.MUTATION;
-    if ('operation' in found) {
-      const barred = barsDocument(found, caller, exchange);
-      if (barred !== null) return sendRefusal(exchange, barred.refusal, barred.headers);
+    const prepared = prepareDocument(params);
+    const isChange = 'operation' in prepared && prepared.operation.operation === OperationTypeNode.MUTATION;
+    if ('operation' in prepared) {
+      const refused = documentRefusal(prepared, caller, exchange);
+      if (refused !== null) return sendRefusal(exchange, refused.refusal, refused.headers);
     }
     const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
     if (!key.ok) return sendRefusal(exchange, key.refusal);
-    const forged = isChange ? await door.csrfRefusal(exchange.request.headers, caller) : null;
-    const context = makeContext({ caller, perform, changeRefusal: forged?.refusal ?? null, idempotencyKey: key.value });
-    const [body, { status, headers }] = await handle({ params: asked, prepared: found, context, exchange });
+    const csrf = isChange ? await door.csrfRefusal(exchange.request.headers, caller) : null;
+    const context = makeContext({ caller, perform, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value });
+    const [body, { status, headers }] = await handle({ params, prepared, context, exchange });
     if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
     const { changes, replayed } = context.changeCounts;
     const more = changes > 0 && replayed === changes ? ['Idempotent-Replayed', 'true'] : [];
     send(exchange, status, { type: headers?.['content-type'] ?? JSON_TYPE, body }, more);
   };
 
-  function barsDocument(
-    found: PreparedDocument,
+  function documentRefusal(
+    prepared: PreparedDocument,
     caller: Caller,
     { method }: Exchange,
   ): { refusal: Refusal; headers: string[] } | null {
-    if (found.operation.operation === OperationTypeNode.MUTATION && method !== 'POST') {
+    if (prepared.operation.operation === OperationTypeNode.MUTATION && method !== 'POST') {
       return {
-        refusal: { code: 'METHOD_NOT_ALLOWED', detail: 'A mutation is sent by POST.' },
+        refusal: { code: 'METHOD_NOT_ALLOWED', detail: 'Send mutations by POST.' },
         headers: ['Allow', 'POST'],
       };
     }
-    if (caller.user === null && needsAuthentication(schema, found)) {
-      const refusal: Refusal = { code: 'UNAUTHENTICATED', detail: 'A valid bearer token or API key is needed.' };
+    if (caller.user === null && needsAuthentication(schema, prepared)) {
+      const refusal: Refusal = { code: 'UNAUTHENTICATED', detail: 'A valid bearer token or API key is required.' };
       return { refusal, headers: [] };
     }
-    const barred = found.introspects ? introspectionRefusal(caller, production) : null;
-    return barred === null ? null : { refusal: barred, headers: [] };
+    const refusal = prepared.introspects ? introspectionRefusal(caller, production) : null;
+    return refusal === null ? null : { refusal, headers: [] };
   }
 }
 
-const SUBSCRIPTION_NEEDS_WEBSOCKET =
-  'A subscription is asked for by a WebSocket on the same path (graphql-transport-ws).';
+const SUBSCRIPTION_NEEDS_WEBSOCKET = 'Subscriptions need a WebSocket on the same path (graphql-transport-ws).';
 const NO_KEY = done(null);
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -198,7 +197,7 @@ const jsonResponse = (body: string, status: 200 | 400, type: ResponseMediaType):
 
 type ResponseMediaType = 'application/json' | 'application/graphql-response+json';
 
-/** The first of the two that the client accepts; who accepts neither gets JSON, as everywhere else. */
+/** The first of the two media types that the client accepts; plain JSON if it accepts neither. */
 function negotiateMediaType(accept: string | undefined): ResponseMediaType {
   for (const range of accept?.split(',') ?? []) {
     const [type = ''] = range.trim().toLowerCase().split(';', 1);
@@ -208,4 +207,4 @@ function negotiateMediaType(accept: string | undefined): ResponseMediaType {
   return 'application/json';
 }
 
-const NOT_ACCEPTED: Refusal = { code: 'UNSUPPORTED_MEDIA_TYPE', detail: 'Answers are JSON in UTF-8.' };
+const NOT_ACCEPTED: Refusal = { code: 'UNSUPPORTED_MEDIA_TYPE', detail: 'Responses are JSON in UTF-8.' };

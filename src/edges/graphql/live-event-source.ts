@@ -6,47 +6,47 @@ import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts
 
 type UpdateListener = (update: Update) => void;
 
-/** What happens in the tenants that somebody listens to. */
+/** Fans updates out to the subscriptions of a tenant. */
 export interface LiveEventSource {
-  /** Answers how to end it. */
-  subscribe(kind: UpdateKindName, tenantId: Uuid, ear: UpdateListener): () => void;
-  /** How many hear of this in that tenant. */
+  /** Returns the function that unsubscribes. */
+  subscribe(kind: UpdateKindName, tenantId: Uuid, listener: UpdateListener): () => void;
+  /** Active subscriptions to this kind of update in a tenant. */
   subscriberCount(kind: UpdateKindName, tenantId: Uuid): number;
 }
 
 export function makeLiveEventSource(actors: Pick<Actors, 'subscribe'>): LiveEventSource & SizeReporter {
-  const heard = new Map<UpdateKindName, { stop(): void; byTenant: Map<Uuid, Set<UpdateListener>> }>();
+  const channels = new Map<UpdateKindName, { stop(): void; byTenant: Map<Uuid, Set<UpdateListener>> }>();
 
-  /** Nothing of a kind is listened for while nobody hears it. */
+  /** Subscribes to a kind of update only while it has listeners. */
   function channel(kind: UpdateKindName) {
-    const known = heard.get(kind);
-    if (known !== undefined) return known;
+    const existing = channels.get(kind);
+    if (existing !== undefined) return existing;
     const byTenant = new Map<Uuid, Set<UpdateListener>>();
     const stop = updateKinds[kind].subscribe(actors, (update) => {
-      for (const ear of byTenant.get(update.tenantId) ?? []) ear(update);
+      for (const listener of byTenant.get(update.tenantId) ?? []) listener(update);
     });
     const opened = { stop, byTenant };
-    heard.set(kind, opened);
+    channels.set(kind, opened);
     return opened;
   }
 
   return {
     sizes() {
-      const tenants = [...heard.values()].flatMap(({ byTenant }) => [...byTenant.values()]);
-      return { graphql_subscriptions: tenants.reduce((sum, ears) => sum + ears.size, 0) };
+      const tenants = [...channels.values()].flatMap(({ byTenant }) => [...byTenant.values()]);
+      return { graphql_subscriptions: tenants.reduce((sum, listeners) => sum + listeners.size, 0) };
     },
-    subscriberCount: (kind, tenantId) => heard.get(kind)?.byTenant.get(tenantId)?.size ?? 0,
-    subscribe(kind, tenantId, ear) {
+    subscriberCount: (kind, tenantId) => channels.get(kind)?.byTenant.get(tenantId)?.size ?? 0,
+    subscribe(kind, tenantId, listener) {
       const { stop, byTenant } = channel(kind);
-      const ears = byTenant.get(tenantId) ?? new Set();
-      byTenant.set(tenantId, ears.add(ear));
+      const listeners = byTenant.get(tenantId) ?? new Set();
+      byTenant.set(tenantId, listeners.add(listener));
       return () => {
-        // Ended twice, it would end those who listen by then.
-        if (!ears.delete(ear)) return;
-        if (ears.size === 0) byTenant.delete(tenantId);
+        // A second call must not stop the channel of a newer subscription.
+        if (!listeners.delete(listener)) return;
+        if (listeners.size === 0) byTenant.delete(tenantId);
         if (byTenant.size > 0) return;
         stop();
-        heard.delete(kind);
+        channels.delete(kind);
       };
     },
   };

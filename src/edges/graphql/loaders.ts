@@ -9,8 +9,8 @@ import {
 } from '../../operations/devices/bulk-lookups.ts';
 import { type Context, performRead } from './context.ts';
 
-// What the fields of one request ask for at the same time is asked of the operations at once. Nothing is remembered: a
-// request that changes something sees what it changed.
+// Batches the lookups that the fields of one request make in the same tick. Results are not cached, so that a request sees its
+// own changes.
 
 type Entity = Readonly<Record<string, unknown>>;
 
@@ -19,21 +19,21 @@ function loader<T>(
   name: string,
   load: (keys: readonly string[]) => Promise<(key: string) => T>,
 ): DataLoader<string, T> {
-  const known = loaders.get(name);
-  if (known !== undefined) return known as DataLoader<string, T>;
-  const made = new DataLoader<string, T>(
+  const existing = loaders.get(name);
+  if (existing !== undefined) return existing as DataLoader<string, T>;
+  const created = new DataLoader<string, T>(
     async (keys) => {
       const found = await load([...new Set(keys)]);
       return keys.map(found);
     },
     { cache: false },
   );
-  loaders.set(name, made as DataLoader<string, unknown>);
-  return made;
+  loaders.set(name, created as DataLoader<string, unknown>);
+  return created;
 }
 
-const byId = <T extends Entity>(things: readonly T[], id: keyof T): ((key: string) => T | null) => {
-  const found = new Map<unknown, T>(things.map((thing) => [thing[id], thing]));
+const byId = <T extends Entity>(entities: readonly T[], id: keyof T): ((key: string) => T | null) => {
+  const found = new Map<unknown, T>(entities.map((entity) => [entity[id], entity]));
   return (key) => found.get(key) ?? null;
 };
 

@@ -19,10 +19,10 @@ import { refusalExtensions } from './refusal-error.ts';
 import type { MutationField } from './root-fields.ts';
 import { unionOf, variantOf } from './union-types.ts';
 
-/** What asking for a change costs (limits.ts). */
+/** Cost of a mutation field, in points (document-limits.ts). */
 const CHANGE_COST = 100;
 
-/** What a change is answered with that is not carried out. */
+/** Result of a mutation that was refused. */
 class Refused {
   readonly code: Refusal['code'];
   readonly detail: string;
@@ -37,7 +37,7 @@ class Refused {
 const fieldError = new GraphQLObjectType({
   name: 'FieldError',
   fields: {
-    path: { type: new GraphQLNonNull(GraphQLString), description: 'The member of the input, by its name in REST' },
+    path: { type: new GraphQLNonNull(GraphQLString), description: 'Path of the input field, with its REST name' },
     message: { type: new GraphQLNonNull(GraphQLString) },
   },
 });
@@ -45,15 +45,18 @@ const fieldError = new GraphQLObjectType({
 export const refusedType = (enums: Enums): GraphQLObjectType<Refused, Context> =>
   new GraphQLObjectType<Refused, Context>({
     name: 'Refused',
-    description: 'A change that was not carried out, and why',
+    description: 'The mutation was refused: nothing was changed',
     isTypeOf: (value) => value instanceof Refused,
     fields: {
-      code: { type: new GraphQLNonNull(enums.of(Object.keys(refusals), 'RefusalCode')), description: 'Stable' },
-      detail: { type: new GraphQLNonNull(GraphQLString), description: 'A sentence' },
-      status: { type: new GraphQLNonNull(GraphQLInt), description: 'Of the same refusal in REST' },
+      code: {
+        type: new GraphQLNonNull(enums.of(Object.keys(refusals), 'RefusalCode')),
+        description: 'Stable error code',
+      },
+      detail: { type: new GraphQLNonNull(GraphQLString), description: 'One sentence for people' },
+      status: { type: new GraphQLNonNull(GraphQLInt), description: 'HTTP status of the same refusal in REST' },
       requestId: { type: new GraphQLNonNull(GraphQLID) },
-      retryAfterS: { type: GraphQLInt, description: 'Seconds, where waiting helps' },
-      errors: { type: new GraphQLList(new GraphQLNonNull(fieldError)), description: 'What is wrong with the input' },
+      retryAfterS: { type: GraphQLInt, description: 'Seconds to wait before retrying, if retrying can help' },
+      errors: { type: new GraphQLList(new GraphQLNonNull(fieldError)), description: 'Errors in the input' },
     },
   });
 
@@ -67,10 +70,9 @@ export function mutationField(
   { operation, typeNames = [] }: MutationField,
 ): GraphQLFieldConfig<unknown, Context> {
   const place = pascal(name);
-  const given = shapeOf(operation.input, 'input').shape;
-  const input = inputs.operationInput(given, place);
-  const answered = shapeOf(operation.output, 'output').shape;
-  const variants = (answered.kind === 'union' ? answered.of : [answered]).map((shape, n) =>
+  const input = inputs.operationInput(shapeOf(operation.input, 'input').shape, place);
+  const output = shapeOf(operation.output, 'output').shape;
+  const variants = (output.kind === 'union' ? output.of : [output]).map((shape, n) =>
     variantOf(outputs, shape, typeNames[n] ?? `${place}Result`),
   );
   const payload = unionOf(`${place}Payload`, variants, [{ type: refused, is: (value) => value instanceof Refused }]);
@@ -79,8 +81,8 @@ export function mutationField(
     description: describeOperation(operation),
     args: { input: { type: new GraphQLNonNull(input.type) } },
     extensions: { cost: CHANGE_COST, operation },
-    resolve: async (_, { input: asked }, context, { path }) => {
-      const outcome = await performChange(context, operation, input.read(asked), `${path.key}`);
+    resolve: async (_, { input: given }, context, { path }) => {
+      const outcome = await performChange(context, operation, input.read(given), `${path.key}`);
       return outcome.ok ? (outcome.value.body ?? { done: true }) : new Refused(outcome.refusal, context);
     },
   };

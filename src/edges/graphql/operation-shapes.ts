@@ -2,9 +2,9 @@ import { type ZodType, z } from 'zod';
 import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
-// The schemas of operations, as far as a type system needs them: what bounds a value stays with the operation.
+// The operations' Zod schemas, reduced to what a type system needs. Value constraints are left to the operation.
 
-/** A schema without references. `title` names what has a name of its own (`meta({ id })`). */
+/** A schema with its references resolved. `name` is that of a schema declared with `meta({ id })`. */
 export type Shape =
   | { kind: 'object'; name: string | null; about: string | null; members: readonly Member[] }
   | { kind: 'list'; of: NullableShape }
@@ -37,7 +37,7 @@ function toNullableShape(given: Json | undefined, defs: JsonObject, name: string
   if (!isObject(given)) return { shape: { kind: 'json' }, nullable: false };
   if (typeof given.$ref === 'string') {
     const id = given.$ref.replace('#/$defs/', '');
-    // What zod calls a recursive schema without a name: only "any JSON" is one.
+    // Zod's name for a recursive schema without an ID: only "any JSON" is one.
     return /__schema\d+$/.test(id) ? { shape: { kind: 'json' }, nullable: false } : toNullableShape(defs[id], defs, id);
   }
   const several = given.anyOf ?? given.oneOf;
@@ -87,7 +87,7 @@ function textKind({ format, noun }: JsonObject): 'id' | 'time' | 'text' {
   return format === 'uuid' || noun !== undefined ? 'id' : 'text';
 }
 
-/** An id that is not looked at as one, so that a list of them can have one that names nothing. */
+/** Types a member as an ID by its name where the schema accepts any text: lists of IDs may contain unknown ones. */
 function withIdKind(name: string, given: NullableShape): NullableShape {
   const { shape } = given;
   if (!/(^id|_ids?|[a-z]Ids?)$/.test(name)) return given;
@@ -97,7 +97,7 @@ function withIdKind(name: string, given: NullableShape): NullableShape {
 
 function object(schema: JsonObject, defs: JsonObject, name: string | null): Shape {
   const { propertyNames, additionalProperties } = schema;
-  // A record of known names is an object with these members, all of them there.
+  // A record with an enum of keys is an object in which all these members are required.
   const known = isObject(propertyNames) && Array.isArray(propertyNames.enum) ? propertyNames.enum.map(String) : null;
   const properties: JsonObject =
     known === null

@@ -34,15 +34,15 @@ const scalarTypes = {
   nothing: json,
 } as const;
 
-/** What a list of something with so many entries as nobody says counts as (limits.ts). */
+/** Length that the cost calculation assumes for a list without a limit (document-limits.ts). */
 export const ASSUMED_ENTRIES = 10;
 
-/** Types of what operations answer. A type that has a name is made once, whichever operation shows it first. */
+/** Output types, built from the operations' output schemas. A named type is built once, when an operation first uses it. */
 export class OutputTypes {
   private readonly enums: Enums;
-  /** Fields that lead from a named type to other things. */
+  /** Fields that link a named type to other types. */
   private readonly links: Readonly<Record<string, (outputs: OutputTypes) => Fields>>;
-  /** Names of what is the same under several names, or has none of its own. */
+  /** Names for types that are equal under several names, or that have no name in the schema. */
   private readonly renamed: readonly (readonly [alike: RegExp, name: string])[];
   private readonly objects = new Map<string, GraphQLObjectType<Source, Context>>();
 
@@ -56,16 +56,16 @@ export class OutputTypes {
     this.renamed = parts.renamed;
   }
 
-  /** What an operation answers that has nothing to say. */
+  /** Result of an operation without a response body. */
   readonly done = new GraphQLObjectType<Source, Context>({
     name: 'Done',
     fields: { done: { type: new GraphQLNonNull(GraphQLBoolean), description: 'True' } },
   });
 
-  /** The type of that name, once something was made that shows it. */
+  /** A type that was built before, by its name. */
   typeNamed(name: string): GraphQLObjectType<Source, Context> {
     const type = this.objects.get(name);
-    if (type === undefined) throw new Error(`nothing shows a ${name}`);
+    if (type === undefined) throw new Error(`no operation outputs a ${name}`);
     return type;
   }
 
@@ -85,7 +85,7 @@ export class OutputTypes {
       case 'literal':
         return typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString;
       case 'union':
-        throw new Error(`${place} may be several things`);
+        throw new Error(`${place} is a union, which is not supported here`);
       default:
         return scalarTypes[shape.kind];
     }
@@ -105,7 +105,7 @@ export class OutputTypes {
     return type;
   }
 
-  /** A type that no operation answers. */
+  /** The type of a subscription's events, which no operation outputs. */
   eventType(name: string, fields: () => Fields): GraphQLObjectType<Source, Context> {
     return new GraphQLObjectType<Source, Context>({
       name,
@@ -126,7 +126,7 @@ export class OutputTypes {
       fields[name] = {
         type: this.type({ shape: member.shape, nullable }, place + pascal(member.name)),
         description: member.about,
-        // What is named alike is looked up by the library itself, at less cost.
+        // Members with the same name use the library's default resolver, which costs less.
         ...(name !== member.name && { resolve: (source) => source[member.name] }),
         extensions: { ...extensionsOf(member) },
       };
@@ -136,9 +136,9 @@ export class OutputTypes {
 }
 
 const extensionsOf = ({ name, shape }: Member): FieldCosts & LeafExtension =>
-  shape.kind === 'list' ? { entries: ASSUMED_ENTRIES } : shape.kind === 'object' ? {} : { plain: name };
+  shape.kind === 'list' ? { assumedEntries: ASSUMED_ENTRIES } : shape.kind === 'object' ? {} : { leafMember: name };
 
-/** A time as records of tenants have it (contract §2); here it is like every other one. */
+/** A timestamp object, as tenant records have it (contract §2); in GraphQL it is a `DateTime` like any other time. */
 const isTimestamp = ({ shape }: Member): boolean =>
   shape.kind === 'object' && shape.members.some(({ name }) => name === '_seconds');
 

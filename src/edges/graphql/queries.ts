@@ -17,7 +17,7 @@ import { ASSUMED_ENTRIES, type OutputTypes } from './output-types.ts';
 import type { QueryField } from './root-fields.ts';
 import { unionOf, variantOf } from './union-types.ts';
 
-/** What asking costs beside what is answered (limits.ts). */
+/** Fixed cost of a query field, in points (document-limits.ts). */
 const READ_COST = 10;
 
 type Field = GraphQLFieldConfig<unknown, Context>;
@@ -25,22 +25,22 @@ type Body = Readonly<Record<string, unknown>>;
 interface TypeBuilders {
   inputs: InputTypes;
   outputs: OutputTypes;
-  /** For the schema that is executed, not for the one that is shown. */
+  /** Builds the executed schema, not the public one. */
   executed: boolean;
 }
 
-export function queryField(makers: TypeBuilders, name: string, row: QueryField): Field {
-  if (row.connectionMember !== undefined) return connectionField(makers, name, row, row.connectionMember);
+export function queryField(builders: TypeBuilders, name: string, row: QueryField): Field {
+  if (row.connectionMember !== undefined) return connectionField(builders, name, row, row.connectionMember);
   const { operation, resultMember } = row;
   const members = membersOf(shapeOf(operation.input, 'input').shape);
-  const { fields: args, read: readInput } = makers.inputs.fields(members, pascal(name));
+  const { fields: args, read: readInput } = builders.inputs.fields(members, pascal(name));
   const body = shapeOf(operation.output, 'output').shape;
-  const shown = resultMember === undefined ? body : memberOf(body, resultMember);
+  const result = resultMember === undefined ? body : memberOf(body, resultMember);
   return {
-    type: resultType(makers.outputs, shown, row, pascal(name)),
+    type: resultType(builders.outputs, result, row, pascal(name)),
     description: describeOperation(operation),
     args,
-    extensions: { cost: READ_COST, operation, ...(shown.kind === 'list' && { entries: ASSUMED_ENTRIES }) },
+    extensions: { cost: READ_COST, operation, ...(result.kind === 'list' && { assumedEntries: ASSUMED_ENTRIES }) },
     resolve: async (_, given, context) => {
       const { body } = await performRead(context, operation, readInput(given));
       return resultMember === undefined ? body : (body as Body)[resultMember];
@@ -48,7 +48,7 @@ export function queryField(makers: TypeBuilders, name: string, row: QueryField):
   };
 }
 
-/** Nullable: a field that is refused leaves the others their answers. */
+/** Nullable, so that the refusal of one field leaves the results of the others. */
 function resultType(outputs: OutputTypes, shape: Shape, row: QueryField, place: string): GraphQLNullableOutputType {
   const name = row.typeName ?? place;
   if (shape.kind === 'union') {
@@ -68,42 +68,42 @@ function connectionField(
   { inputs, outputs, executed }: TypeBuilders,
   name: string,
   { operation }: QueryField,
-  pages: string,
+  connectionMember: string,
 ): Field {
   const body = shapeOf(operation.output, 'output').shape;
-  const member = body.kind === 'list' ? null : pages;
+  const member = body.kind === 'list' ? null : connectionMember;
   const list = member === null ? body : memberOf(body, member);
-  if (list.kind !== 'list' || list.of.shape.kind !== 'object') throw new Error(`${name} is no list of things`);
+  if (list.kind !== 'list' || list.of.shape.kind !== 'object') throw new Error(`${name} must be a list of objects`);
   const node = outputs.object(list.of.shape, pascal(name));
-  const beside = membersOf(body).filter((one) => one.name !== member && one.name !== 'next_cursor');
+  const otherMembers = membersOf(body).filter((one) => one.name !== member && one.name !== 'next_cursor');
   const members = membersOf(shapeOf(operation.input, 'input').shape);
   const { fields: args, read: readInput } = inputs.fields(members, pascal(name), PAGING);
-  Object.assign(args.first ?? {}, { description: 'At most so many entries: 1 to 200, 50 where it is left out' });
-  Object.assign(args.after ?? {}, { description: 'A cursor: what comes after it' });
+  Object.assign(args.first ?? {}, { description: 'Maximum number of entries, 1 to 200; the default is 50' });
+  Object.assign(args.after ?? {}, { description: 'Cursor; the page starts after it' });
   return {
-    type: connectionOf(outputs, node, beside, executed),
+    type: connectionOf(outputs, node, otherMembers, executed),
     description: describeOperation(operation),
     args,
-    extensions: { cost: READ_COST, operation, pages: true },
+    extensions: { cost: READ_COST, operation, isConnection: true },
     resolve: async (_, given, context) =>
       toConnection(await performRead(context, operation, readInput(given)), member, typeof given.after === 'string'),
   };
 }
 
 function toConnection({ body, next, cursors }: Performed, member: string | null, hasPreviousPage: boolean): Connection {
-  const whole = (member === null ? {} : body) as Body;
-  const nodes = (member === null ? body : whole[member]) as readonly object[];
-  const following = member === null ? next : whole.next_cursor;
-  let made: readonly string[] | undefined;
+  const object = (member === null ? {} : body) as Body;
+  const nodes = (member === null ? body : object[member]) as readonly object[];
+  const nextCursor = member === null ? next : object.next_cursor;
+  let computed: readonly string[] | undefined;
   return {
     nodes,
-    body: whole,
-    hasNextPage: typeof following === 'string',
+    body: object,
+    hasNextPage: typeof nextCursor === 'string',
     hasPreviousPage,
-    nextCursor: typeof following === 'string' ? following : null,
+    nextCursor: typeof nextCursor === 'string' ? nextCursor : null,
     cursors() {
-      made ??= cursors?.() ?? [];
-      return made;
+      computed ??= cursors?.() ?? [];
+      return computed;
     },
   };
 }

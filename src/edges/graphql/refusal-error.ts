@@ -2,7 +2,7 @@ import { GraphQLError } from 'graphql';
 import { type Refusal, refusals } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 
-/** A refusal where a field has nothing else to answer: an error with the members of a problem document. */
+/** A refusal as a GraphQL error, with the members of a problem document in `extensions`. */
 export class RefusalError extends GraphQLError {
   readonly refusal: Refusal;
 

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import { readBody } from '../shared/body.ts';
 import type { Exchange } from '../shared/exchange.ts';
 
-/** What a client asks, on either wire. */
+/** Parameters of a GraphQL request, over HTTP or WebSocket. */
 export interface RequestParams {
   query: string;
   operationName: string | null;
@@ -14,29 +14,29 @@ export interface RequestParams {
 
 const MEMBERS = ['query', 'operationName', 'variables', 'extensions'];
 
-/** From a GET's query or a POST's body. May throw what `readBody` throws. */
+/** Reads the parameters from the query of a GET or the body of a POST. Throws what `readBody` throws. */
 export async function readRequestParams(exchange: Exchange): Promise<Outcome<RequestParams>> {
   if (exchange.method !== 'POST') {
     const given = parseQueryString(exchange.query);
     return given.ok ? parseRequestParams(given.value) : given;
   }
   const inQuery = exchange.query.split('&').find((part) => part !== '');
-  if (inQuery !== undefined) return invalidParam(inQuery.split('=', 1)[0] ?? '', 'is not known here');
+  if (inQuery !== undefined) return invalidParam(inQuery.split('=', 1)[0] ?? '', 'unknown query parameter');
   const { headers } = exchange.request;
   if (headers['content-type'] === undefined)
-    return refuse('UNSUPPORTED_MEDIA_TYPE', 'A body is sent as application/json.');
+    return refuse('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   const body = await readBody(exchange.request);
   return body.ok ? parseRequestParams(body.value) : body;
 }
 
-/** From the members of a body, or of a message's payload. */
+/** Reads the parameters from a body, or from the payload of a WebSocket message. */
 export function parseRequestParams(given: JsonObject): Outcome<RequestParams> {
-  const stray = Object.keys(given).find((name) => !MEMBERS.includes(name));
-  if (stray !== undefined) return invalidParam(stray, 'is not known here');
+  const unknown = Object.keys(given).find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined) return invalidParam(unknown, 'unknown field');
   const { query, operationName = null, variables = null, extensions = null } = given;
-  if (typeof query !== 'string') return invalidParam('query', 'must be a text');
+  if (typeof query !== 'string') return invalidParam('query', 'must be a string');
   if (operationName !== null && typeof operationName !== 'string')
-    return invalidParam('operationName', 'must be a text');
+    return invalidParam('operationName', 'must be a string');
   if (variables !== null && !isObject(variables)) return invalidParam('variables', 'must be an object');
   if (extensions !== null && !isObject(extensions)) return invalidParam('extensions', 'must be an object');
   return done({ query, operationName, variables: variables ?? {} });

@@ -64,25 +64,25 @@ import {
 } from '../../operations/platform/administration.ts';
 import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
 
-/** A read. What it answers has the name of its schema, else the one that is given. */
+/** A query field. Its result type is named by the output schema, otherwise by `typeName`. */
 export interface QueryField {
   operation: Operation;
-  /** A member of the body that is the answer; without it the whole body is. */
+  /** The member of the body that is the result; without it the whole body is. */
   resultMember?: string;
-  /** The member of the body that is a list in pages, or the body itself: a connection. */
+  /** The member of the body that is a paged list, or the body itself: the field is a connection. */
   connectionMember?: string | 'the body';
   typeName?: string;
-  /** Where the body may be several things. */
+  /** Names of the variants, if the body is a union. */
   typeNames?: readonly string[];
 }
 
-/** A change. What it answers beside `Refused` has the name of its schema, else of the operation, else the one that is given. */
+/** A mutation field. Its result types are named by the output schema, otherwise by `typeNames` or the operation. */
 export interface MutationField {
   operation: Operation;
   typeNames?: readonly (string | null)[];
 }
 
-/** Every read of REST but what belongs to a browser's sign-in, to a probe or to a file. */
+/** Every read operation of REST, except those for browser sign-in, probes and files. */
 export const queries: Readonly<Record<string, QueryField>> = {
   status: { operation: getStatus, typeName: 'ServiceStatus' },
   version: { operation: getVersion, typeName: 'ServiceVersion' },

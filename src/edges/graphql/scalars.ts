@@ -1,7 +1,7 @@
 import { GraphQLError, GraphQLScalarType } from 'graphql';
 import { isObject } from '../../domain/json/value.ts';
 
-/** A time as every answer over HTTP shows it. What a caller gives is for the operation to judge. */
+/** A time in the format of every HTTP response. Input is validated by the operation. */
 export const dateTime = new GraphQLScalarType<string>({
   name: 'DateTime',
   description: 'ISO 8601 in UTC, as `2026-03-01T12:00:00.000Z`',
@@ -9,7 +9,7 @@ export const dateTime = new GraphQLScalarType<string>({
   coerceOutputValue: (value) => (typeof value === 'number' ? new Date(value).toISOString() : `${value}`),
   coerceInputValue(value) {
     if (typeof value === 'string') return value;
-    throw new GraphQLError('A DateTime is a string.');
+    throw new GraphQLError('A DateTime must be a string.');
   },
 });
 
@@ -26,6 +26,6 @@ export const jsonObject = new GraphQLScalarType<unknown>({
   coerceOutputValue: (value) => value,
   coerceInputValue(value) {
     if (isObject(value)) return value;
-    throw new GraphQLError('A JSONObject is an object.');
+    throw new GraphQLError('A JSONObject must be an object.');
   },
 });

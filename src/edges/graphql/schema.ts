@@ -15,22 +15,22 @@ import { subscriptionFields } from './subscriptions.ts';
 
 let built: readonly [GraphQLSchema, GraphQLSchema] | undefined;
 
-/** The schema that is shown, and the one that is executed; built once per process, as both depend on the operations alone. */
+/** The public schema and the executed one. Built once per process: both depend only on the operations. */
 export const getSchemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
   (built ??= [makeSchema(), makeSchema({ executed: true })]);
 
-/** The whole schema, from the operations' own; `executed`: with what documents are rewritten to (plain.ts). */
+/** Builds the schema from the operations. `executed` adds the fields that documents are rewritten to (leaf-nodes.ts). */
 export function makeSchema({ executed = false } = {}): GraphQLSchema {
   const enums = new Enums();
   const inputs = new InputTypes(enums);
-  const whole = objectIn(memberOf(shapeOf(getDevice.output, 'output').shape, 'device'));
+  const full = objectIn(memberOf(shapeOf(getDevice.output, 'output').shape, 'device'));
   const part = objectIn(memberOf(shapeOf(listDevices.output, 'output').shape, 'devices'));
   const outputs = new OutputTypes({
     enums,
     links: {
       ...links,
       Device: (outputs) => ({
-        ...lazyDetailFields(whole, part, outputs, (context, { id }) => load.device(context, `${id}`)),
+        ...lazyDetailFields(full, part, outputs, (context, { id }) => load.device(context, `${id}`)),
         ...links.Device?.(outputs),
       }),
     },
@@ -41,13 +41,13 @@ export function makeSchema({ executed = false } = {}): GraphQLSchema {
       [/^HealthyServices./, 'HealthPart'],
     ],
   });
-  // The whole of it goes before its part.
-  outputs.object(whole, 'Device');
-  const makers = { inputs, outputs, refused: refusedType(enums), executed };
+  // The full record is built first: it and the list entry share one type.
+  outputs.object(full, 'Device');
+  const builders = { inputs, outputs, refused: refusedType(enums), executed };
   return new GraphQLSchema({
-    description: 'All that REST does, over the same operations: the same roles, scopes, refusals and audit.',
-    query: root('Query', queries, (name, row) => queryField(makers, name, row)),
-    mutation: root('Mutation', mutations, (name, row) => mutationField(makers, name, row)),
+    description: 'The same operations as REST, with the same roles, scopes, refusals and audit entries.',
+    query: root('Query', queries, (name, row) => queryField(builders, name, row)),
+    mutation: root('Mutation', mutations, (name, row) => mutationField(builders, name, row)),
     subscription: new GraphQLObjectType({ name: 'Subscription', fields: subscriptionFields(outputs, enums) }),
   });
 }
@@ -64,6 +64,6 @@ function root<Row>(
 
 function objectIn(shape: Shape): ObjectShape {
   if (shape.kind === 'list') return objectIn(shape.of.shape);
-  if (shape.kind !== 'object') throw new Error('that is no object');
+  if (shape.kind !== 'object') throw new Error(`expected an object shape, got ${shape.kind}`);
   return shape;
 }

@@ -47,21 +47,21 @@ export interface SocketParts {
   limits?: Partial<SocketLimits>;
 }
 
-/** What one client may cost. */
+/** Limits of one connection. */
 export interface SocketLimits {
   /** Bytes of a message. */
   maxPayload: number;
-  /** Messages of a client between two looks. */
+  /** Messages per `credentialCheckMs`. */
   maxMessages: number;
-  /** That run at the same time on one connection. */
+  /** Concurrent operations. */
   maxOperations: number;
-  /** Answers that wait to be read, more than all operations can have: of whoever asks and asks, and reads nothing. */
+  /** Unsent responses: more than all operations can have, so only a client that sends requests without reading reaches it. */
   maxPendingSends: number;
-  /** From the handshake to `connection_init`. */
+  /** Time from the handshake to `connection_init`. */
   initMs: Milliseconds;
-  /** How often credentials are looked at: their end closes within a second (contract §6). */
+  /** Interval of credential checks: an expired credential closes the connection within a second (contract §6). */
   credentialCheckMs: Milliseconds;
-  /** A client that does not answer two of these is dead. */
+  /** Ping interval; a client that misses two pings is terminated. */
   pingMs: Milliseconds;
 }
 
@@ -76,14 +76,14 @@ const defaultLimits: SocketLimits = {
 };
 
 export interface GraphqlSockets extends SizeReporter {
-  /** For the HTTP server's `upgrade` at this edge's path. */
+  /** Handles the HTTP server's `upgrade` event for this edge's path. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   connections(): number;
-  /** Says goodbye to everybody; resolves when they are gone. */
+  /** Closes all connections; resolves when they are closed. */
   close(): Promise<void>;
 }
 
-/** One thing that is listened for, as long as it is. */
+/** A running subscription of one connection. */
 interface ActiveSubscription {
   kind: UpdateKindName;
   unsubscribe(): void;
@@ -95,15 +95,15 @@ interface Client {
   address: string;
   caller: Caller | null;
   subscription: Subscription;
-  /** What its subscriptions listen for, each once. */
+  /** One entry per running subscription. */
   activeSubscriptions: Set<ActiveSubscription>;
   messages: number;
-  /** Answers that are not written yet. */
+  /** Responses that are not written yet. */
   pendingSends: number;
   missedPings: number;
 }
 
-/** Subscriptions, and queries and mutations on the same connection (graphql-transport-ws). */
+/** WebSocket server for subscriptions, queries and mutations (graphql-transport-ws). */
 export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
   const { services, prepareDocument, eventSource, gate, perform, production } = parts;
   const { clock, log, newId } = services;
@@ -111,69 +111,72 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
   const signIn = makeWebSocketAuthenticator(services, parts.identity, gate);
   const handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
   const clients = new Set<Client>();
-  const guests = guardConnections(services, () => clients, end);
+  const guard = guardConnections(services, () => clients, end);
   let closing: (() => void) | null = null;
-  const tooMany: Refusal = { code: 'OVERLOADED', detail: `At most ${limits.maxOperations} operations run at a time.` };
+  const tooMany: Refusal = {
+    code: 'OVERLOADED',
+    detail: `At most ${limits.maxOperations} operations can run at a time.`,
+  };
 
   function end({ ws }: Client, refusal: Refusal): void {
     const { code, reason } = closeFrameOf(refusal);
     shut(ws, code, reason);
   }
 
-  /** Nothing is missed between the look at who they are and what is looked at from then on. */
+  /** Checks access again after setting the caller: a revocation in between would otherwise be missed. */
   async function admit(client: Client, given: unknown): Promise<Refusal | null> {
     const { requestId, address } = client;
-    const who = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
-    if (!who.ok) return who.refusal;
-    const barred = checkAccess(who.value, NO_SUBSCRIPTION) ?? checkExpiry(who.value, referenceOf(clock));
-    if (barred !== null) return barred;
-    client.caller = who.value;
-    return checkCurrentAccess(services, who.value, NO_SUBSCRIPTION);
+    const signedIn = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
+    if (!signedIn.ok) return signedIn.refusal;
+    const caller = signedIn.value;
+    const refusal = checkAccess(caller, NO_SUBSCRIPTION) ?? checkExpiry(caller, referenceOf(clock));
+    if (refusal !== null) return refusal;
+    client.caller = caller;
+    return checkCurrentAccess(services, caller, NO_SUBSCRIPTION);
   }
 
   async function contextFor(client: Client): Promise<Context> {
-    if (client.caller === null) throw new Error('nobody asked');
+    if (client.caller === null) throw new Error('operation on an unauthenticated connection');
     const now = await refreshCaller(services, client.caller);
     if (!now.ok) throw new RefusalError(now.refusal, client.requestId);
-    // Each operation is a request of its own.
+    // Each operation has its own request ID.
     const requestId = newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
-    return makeContext({ caller, perform, eventSource: feedOf(client, caller) });
+    return makeContext({ caller, perform, eventSource: eventSourceFor(client, caller) });
   }
 
   /**
-   * The feed, as far as one connection hears it. What its standing is looked at for is what it really listens for, and all of
-   * that ends with the connection: an id tells neither, since a client may use one again while its first operation runs on.
+   * The event source as one connection uses it. Tracks the subscriptions that really run, because access is checked for these
+   * and all of them end with the connection. Operation IDs cannot be used instead: a client may reuse one while it is still running.
    */
-  function feedOf(client: Client, { requestId }: Caller): LiveEventSource {
+  function eventSourceFor(client: Client, { requestId }: Caller): LiveEventSource {
     return {
       subscriberCount: eventSource.subscriberCount,
-      subscribe(kind, tenantId, ear) {
+      subscribe(kind, tenantId, listener) {
         if (!clients.has(client) || client.activeSubscriptions.size >= limits.maxOperations)
           throw new RefusalError(tooMany, requestId);
-        const hearing: ActiveSubscription = { kind, unsubscribe: eventSource.subscribe(kind, tenantId, ear) };
-        client.activeSubscriptions.add(hearing);
+        const subscription: ActiveSubscription = { kind, unsubscribe: eventSource.subscribe(kind, tenantId, listener) };
+        client.activeSubscriptions.add(subscription);
         updateAuthorizedKinds(client);
         return () => {
-          if (!client.activeSubscriptions.delete(hearing)) return;
-          hearing.unsubscribe();
+          if (!client.activeSubscriptions.delete(subscription)) return;
+          subscription.unsubscribe();
           updateAuthorizedKinds(client);
         };
       },
     };
   }
 
-  /** Why an operation is not carried out for this caller. */
-  async function barsOperation(client: Client, caller: Caller, found: PreparedDocument): Promise<Refusal | null> {
-    const barred = found.introspects ? introspectionRefusal(caller, production) : null;
-    if (barred !== null) return barred;
-    if (found.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
+  /** Why this caller may not run the operation; null if they may. */
+  async function operationRefusal(client: Client, caller: Caller, prepared: PreparedDocument): Promise<Refusal | null> {
+    const refusal = prepared.introspects ? introspectionRefusal(caller, production) : null;
+    if (refusal !== null) return refusal;
+    if (prepared.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
       return (await gate.chargeCaller(caller, client.address)).refusal;
     }
-    const kind = subscribedKind(found);
+    const kind = subscribedKind(prepared);
     if (kind === null) return null;
-    const interest: Subscription = { ...NO_SUBSCRIPTION, kinds: new Map([[kind, updateKinds[kind]]]) };
-    return checkAccess(caller, interest);
+    return checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: new Map([[kind, updateKinds[kind]]]) });
   }
 
   const server = makeServer<Record<string, unknown>, Client>({
@@ -193,18 +196,19 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       }
       const read = parseRequestParams(payload as never);
       if (!read.ok) return refused(read.refusal);
-      const found = prepareDocument(read.value);
-      if ('errors' in found) {
-        // It was read all the same. Who goes on beyond the rate has to connect again, since a refusal would cost them nothing.
+      const prepared = prepareDocument(read.value);
+      if ('errors' in prepared) {
+        // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
+        // because an error response alone would not slow the client down.
         const { refusal } = await gate.chargeCaller(caller, client.address);
         if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
-        return [...found.errors];
+        return [...prepared.errors];
       }
-      const barred = await barsOperation(client, caller, found);
-      if (barred !== null) return refused(barred);
+      const refusal = await operationRefusal(client, caller, prepared);
+      if (refusal !== null) return refused(refusal);
       const { operationName, variables } = read.value;
       return {
-        ...found.executed,
+        ...prepared.executed,
         operationName,
         variableValues: variables,
         contextValue: context,
@@ -212,11 +216,11 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       };
     },
     onNext: ({ extra: client }, _id, _payload, _args, result) =>
-      result.errors === undefined ? undefined : ({ ...result, errors: shown(client, result.errors) } as never),
-    onError: ({ extra: client }, _id, _payload, errors) => shown(client, errors),
+      result.errors === undefined ? undefined : ({ ...result, errors: clientErrors(client, result.errors) } as never),
+    onError: ({ extra: client }, _id, _payload, errors) => clientErrors(client, errors),
   });
 
-  const shown = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
+  const clientErrors = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
     errors.map((error) => toClientError(error, log, requestId).toJSON());
 
   function serve(ws: WebSocket, requestId: Uuid, address: string): void {
@@ -226,7 +230,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       pendingSends: 0,
       missedPings: 0,
     };
-    // What a client sends wrongly is answered with a close frame by the library.
+    // The library answers a client's protocol error with a close frame.
     ws.on('error', () => {});
     if (closing !== null) {
       goAway(ws);
@@ -238,7 +242,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
         protocol: ws.protocol,
         send: (data) =>
           new Promise((resolve, reject) => {
-            if (client.pendingSends >= limits.maxPendingSends) shut(ws, 1013, 'too slow: connect again');
+            if (client.pendingSends >= limits.maxPendingSends) shut(ws, 1013, 'client reads too slowly; reconnect');
             if (ws.readyState !== ws.OPEN) return resolve();
             client.pendingSends += 1;
             ws.send(data, (fault) => {
@@ -248,14 +252,14 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
             });
           }),
         close: (code, reason) => shut(ws, code ?? 1000, reason ?? ''),
-        onMessage(take) {
+        onMessage(receive) {
           ws.on('message', (data, binary) => {
             client.messages += 1;
             client.missedPings = 0;
             const text = String(data);
-            // What no JSON reader should take is refused on every wire.
-            if (binary || !parseJson(text).ok) return shut(ws, 4400, 'VALIDATION_FAILED: this is no valid message');
-            take(text).catch((thrown: unknown) => end(client, faultOf(thrown, requestId)));
+            // JSON that parsers read differently is refused on every edge.
+            if (binary || !parseJson(text).ok) return shut(ws, 4400, 'VALIDATION_FAILED: the message is not valid');
+            receive(text).catch((thrown: unknown) => end(client, faultOf(thrown, requestId)));
           });
         },
       },
@@ -278,8 +282,8 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       : refusalOf(thrown, log, { request_id: requestId, operation: 'graphql' });
 
   let pingAt = performance.now() + limits.pingMs;
-  const looking = setInterval(() => {
-    guests.endExpired();
+  const checkTimer = setInterval(() => {
+    guard.endExpired();
     const now = performance.now();
     const pinging = now >= pingAt;
     if (pinging) pingAt = now + limits.pingMs;
@@ -292,7 +296,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
     }
   }, limits.credentialCheckMs);
-  looking.unref();
+  checkTimer.unref();
 
   return {
     upgrade(request, socket, head) {
@@ -303,18 +307,18 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     connections: () => clients.size,
     sizes: () => ({ graphql_connections: clients.size }),
     async close() {
-      clearInterval(looking);
-      guests.close();
-      const gone = new Promise<void>((resolve) => {
+      clearInterval(checkTimer);
+      guard.close();
+      const allClosed = new Promise<void>((resolve) => {
         closing = resolve;
       });
       for (const { ws } of clients) goAway(ws);
-      if (clients.size > 0) await gone;
+      if (clients.size > 0) await allClosed;
     },
   };
 }
 
-/** What the client hears now needs the role and scope that its standing is looked at for. */
+/** Access checks cover the roles and scopes of the kinds that the connection is subscribed to now. */
 function updateAuthorizedKinds(client: Client): void {
   client.subscription = {
     ...NO_SUBSCRIPTION,
@@ -324,7 +328,7 @@ function updateAuthorizedKinds(client: Client): void {
 
 function subscribedKind({ operation, document }: PreparedDocument): UpdateKindName | null {
   let [selection] = operation.selectionSet.selections;
-  // One root field alone, which may stand in fragments: that is a rule of the language.
+  // A subscription has exactly one root field (GraphQL specification), which may be inside fragments.
   while (selection !== undefined && selection.kind !== Kind.FIELD) {
     const fragment = selection;
     const inside =
@@ -341,14 +345,14 @@ function subscribedKind({ operation, document }: PreparedDocument): UpdateKindNa
   return selection === undefined ? null : updateKindOf(selection.name.value);
 }
 
-/** `{"Authorization": "Bearer …"}`, whatever the case of its name. */
+/** From `{"Authorization": "Bearer …"}`; the name is case-insensitive. */
 function credentialOf(given: unknown): string | null {
   if (!isObject(given)) return null;
   const [, value] = Object.entries(given).find(([name]) => name.toLowerCase() === 'authorization') ?? [];
   return typeof value === 'string' ? credentialIn({ authorization: value }) : null;
 }
 
-/** How long a peer may take to answer a close frame. */
+/** Time that a peer has to answer a close frame. */
 const CLOSE_MS = 2_000;
 
 function shut(ws: WebSocket, code: CloseCode | number, reason: string): void {

@@ -20,7 +20,7 @@ import type { Fields, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
 import { dateTime, jsonObject } from './scalars.ts';
 
-/** What a subscription may be narrowed to, by the member of what is told. */
+/** A filter argument of a subscription, matched against a member of the update. */
 interface SubscriptionFilter {
   argument: string;
   member: string;
@@ -39,7 +39,7 @@ const enumOf = (enums: Enums, values: readonly string[], place: string) => new G
 const resolveMember = (member: string) => ({ resolve: (source: Readonly<Record<string, unknown>>) => source[member] });
 const timestampField: Fields = { timestamp: { type: required.time } };
 const deviceFields: Fields = { deviceId: { type: required.id, ...resolveMember('device_id') }, ...timestampField };
-const deviceFilter: SubscriptionFilter = { argument: 'deviceIds', member: 'device_id', about: 'Only of these devices' };
+const deviceFilter: SubscriptionFilter = { argument: 'deviceIds', member: 'device_id', about: 'Only these devices' };
 const commandFilter: SubscriptionFilter = {
   argument: 'commandIds',
   member: 'command_id',
@@ -53,7 +53,7 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
     filters: [deviceFilter],
     fields: () => ({
       ...deviceFields,
-      state: { type: new GraphQLNonNull(jsonObject), description: 'The whole reported state' },
+      state: { type: new GraphQLNonNull(jsonObject), description: 'The complete reported state' },
     }),
   },
   presenceChanged: {
@@ -92,13 +92,17 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
       planId: { type: required.id, ...resolveMember('plan_id') },
       ...timestampField,
       status: { type: enumOf(enums, planStatuses, 'PlanStatus') },
-      stepId: { type: GraphQLString, description: 'Where one of its steps went on', ...resolveMember('step_id') },
+      stepId: {
+        type: GraphQLString,
+        description: 'Present if the status of one of its steps changed',
+        ...resolveMember('step_id'),
+      },
       stepStatus: { type: enums.of(stepStatuses, 'PlanStepStatus'), ...resolveMember('step_status') },
     }),
   },
 };
 
-/** The kind of update that a root field of subscriptions tells. */
+/** The kind of update that a subscription's root field delivers. */
 export const updateKindOf = (field: string): UpdateKindName | null =>
   Object.hasOwn(subscriptionTable, field) ? (subscriptionTable[field]?.kind ?? null) : null;
 
@@ -118,7 +122,7 @@ function field(outputs: OutputTypes, enums: Enums, row: SubscriptionField): Grap
       ]),
     ),
     subscribe: (_, given, context) => createSourceStream(row, given as FilterArguments, context),
-    resolve: (told) => told,
+    resolve: (update) => update,
   };
 }
 
@@ -137,11 +141,11 @@ function createSourceStream(
     const ids = given[argument];
     return ids ? [{ member, ids: new Set(ids.map((id) => id.toLowerCase())) }] : [];
   });
-  const ear = (update: Update) => {
+  const listener = (update: Update) => {
     const message = update.message();
     if (wanted.every(({ member, ids }) => ids.has(`${message[member]}`))) backlog.push(update.subject, message);
   };
-  const stop = eventSource.subscribe(kind, caller.tenantId, ear);
-  const backlog = new Backlog<JsonObject>(stop);
+  const unsubscribe = eventSource.subscribe(kind, caller.tenantId, listener);
+  const backlog = new Backlog<JsonObject>(unsubscribe);
   return backlog;
 }

@@ -3,15 +3,15 @@ import type { StoredFile } from '../../operations/operation.ts';
 import { API_POLICY, type Exchange, send, sendRefusal } from '../shared/exchange.ts';
 import { standardHeaders } from '../shared/http.ts';
 
-/** Without a byte taken for so long the connection is cut: whoever reads goes on with a range. */
+/** A client that reads nothing for this long is disconnected; it can resume with a range request. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** It has a way with files, and takes part in no other answer: its way through a request costs more than ours. */
+/** Express is used only for `sendFile` (ranges, conditionals); all other routing bypasses it for speed. */
 const app = express();
 app.disable('x-powered-by');
 app.set('etag', false);
 
-/** Streams a file; answers ranges and conditions (RFC 9110 §13, §14), which Express knows how to. */
+/** Streams a file, with conditional and range requests (RFC 9110 §13, §14) handled by Express. */
 export function sendFile(exchange: Exchange, type: string | undefined, file: StoredFile): Promise<void> {
   const response = exchange.response as Response;
   const headers = standardHeaders(exchange.requestId);
@@ -24,7 +24,7 @@ export function sendFile(exchange: Exchange, type: string | undefined, file: Sto
   response.setHeader('ETag', file.etag);
   if (exchange.isLast()) response.shouldKeepAlive = false;
   response.setTimeout(IDLE_TIMEOUT_MS, () => response.destroy());
-  // It may be changed by nobody, so there is no time of its change to tell; and it may lie in a hidden folder.
+  // Files are immutable, so they have no Last-Modified; DATA_DIR may be below a dot folder.
   const options = { etag: false, lastModified: false, cacheControl: false, dotfiles: 'allow' } as const;
   return new Promise((resolve) => {
     const stream = () =>
@@ -43,7 +43,7 @@ function sendFileError(exchange: Exchange, status: number | undefined): void {
     return;
   }
   for (const name of ['Content-Type', 'Content-Disposition', 'ETag', 'Cache-Control']) response.removeHeader(name);
-  // The length that there is stands in Content-Range.
+  // On 416 Content-Range states the actual length.
   if (status === 412 || status === 416) send(exchange, status, null);
-  else sendRefusal(exchange, { code: 'GONE', detail: 'There is nothing here any more.' });
+  else sendRefusal(exchange, { code: 'GONE', detail: 'The file no longer exists.' });
 }

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import { readBody } from '../shared/body.ts';
 import type { Route } from './route.ts';
 
-/** Builds the operation's one input object from the places where HTTP carries its members. */
+/** Builds the operation's input object from the path, query, headers and body of a request. */
 export type InputReader = (
   request: IncomingMessage,
   values: readonly string[],
@@ -31,18 +31,19 @@ export function makeInputReader(route: Route): InputReader {
 
   function complete(input: JsonObject, values: readonly string[], request: IncomingMessage): Outcome<JsonObject> {
     for (const [header, member] of headers) {
-      const sent = request.headers[header];
-      if (typeof sent !== 'string') continue;
-      const value = typed(sent.replace(/^"(.*)"$/, '$1'), kinds.get(member));
-      // A condition is never left out of account: `*`, a weak tag and what the body contradicts name no such version.
+      const text = request.headers[header];
+      if (typeof text !== 'string') continue;
+      const value = typed(text.replace(/^"(.*)"$/, '$1'), kinds.get(member));
+      // A condition is never ignored: `*`, weak tags and a value that contradicts the body fail.
       const holds = typeof value === 'number' && (!Object.hasOwn(input, member) || input[member] === value);
-      if (!holds) return refuse('CONFLICT', `${header} does not name the ${member} that is meant.`);
+      if (!holds)
+        return refuse('CONFLICT', `${header} must be the ${member} as a number, and must not contradict the body.`);
       setOwn(input, member, value);
     }
     for (const [header, member] of secrets) {
       if (Object.hasOwn(input, member)) return unknownField(member);
-      const sent = request.headers[header];
-      if (typeof sent === 'string') setOwn(input, member, sent);
+      const text = request.headers[header];
+      if (typeof text === 'string') setOwn(input, member, text);
     }
     for (let n = 0; n < names.length; n++) {
       const name = names[n] as string;
@@ -53,24 +54,25 @@ export function makeInputReader(route: Route): InputReader {
   }
 
   return (request, values, query) => {
-    const asked = query === '' ? done<JsonObject>({}) : readQuery(query, kinds);
-    if (!asked.ok) return asked;
-    if (inQuery) return complete(asked.value, values, request);
-    const stray = Object.keys(asked.value).find((name) => !inUrl.includes(name));
-    if (stray !== undefined) return unknownField(stray);
+    const params = query === '' ? done<JsonObject>({}) : readQuery(query, kinds);
+    if (!params.ok) return params;
+    if (inQuery) return complete(params.value, values, request);
+    const unknown = Object.keys(params.value).find((name) => !inUrl.includes(name));
+    if (unknown !== undefined) return unknownField(unknown);
     return readBody(request).then((body) => {
       if (!body.ok) return body;
-      const twice = inUrl.find((name) => Object.hasOwn(body.value, name));
-      return twice === undefined ? complete({ ...body.value, ...asked.value }, values, request) : unknownField(twice);
+      const misplaced = inUrl.find((name) => Object.hasOwn(body.value, name));
+      if (misplaced !== undefined) return unknownField(misplaced);
+      return complete({ ...body.value, ...params.value }, values, request);
     });
   };
 }
 
-/** The members that stand in the path. */
+/** Names of the input members that the path carries. */
 export const pathParameters = (path: string): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
 
-/** How each member is written in a query, from the operation's own schema. */
+/** The type of each query parameter, from the operation's input schema. */
 function paramKinds({ operation }: Route): Map<string, ParamKind> {
   const schema = z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
   const members = Object.entries(schema.properties ?? {});
@@ -96,7 +98,7 @@ function readQuery(query: string, kinds: Map<string, ParamKind>): Outcome<JsonOb
   return done(input);
 }
 
-/** A text that is not of its kind stays a text, and the schema refuses it. */
+/** Converts a text to the member's type. A text that does not fit is left as it is, and the schema refuses it. */
 function typed(text: string, kind: ParamKind = 'text'): Json {
   if (kind === 'text' || !paramPatterns[kind].test(text)) return text;
   return kind === 'boolean' ? text === 'true' : Number(text);
@@ -110,7 +112,7 @@ function decoded(text: string): string | null {
   }
 }
 
-const unknownField = (name: string) => invalidInput(name, `${name}: is not known here`, 'is not known here');
+const unknownField = (name: string) => invalidInput(name, `${name}: unknown field`, 'unknown field');
 
 const invalidInput = (path: string, detail: string, message = detail) =>
   refuse('VALIDATION_FAILED', detail, { errors: [{ path, message }] });

@@ -15,7 +15,7 @@ import type { PublicResource } from './public-resource.ts';
 import { BASE_PATHS, type Route } from './route.ts';
 import { makeRouter, type RouteMatch } from './router.ts';
 
-/** Runs a request's answering where its trace can follow it; `route` is null where there is none. */
+/** Runs the handling of a request inside a trace span; `route` is null for an unknown path. */
 export type TraceRequest = (
   about: {
     route: string | null;
@@ -33,16 +33,16 @@ export interface RestParts {
   door: HttpAuthenticator;
   perform: Perform;
   gate: RateLimiter;
-  /** How clients reach this server, without a slash at the end; empty: links are relative. */
+  /** Base URL for clients, without a trailing slash; if empty, links are relative. */
   publicUrl?(): string;
   newId(): Uuid;
   log: Log;
-  /** Addresses or ranges whose `X-Forwarded-*` counts. */
+  /** Addresses or ranges of proxies whose `X-Forwarded-*` headers are trusted. */
   trustedProxies: readonly string[];
-  /** Told of each answer: the route's pattern, never the path. */
+  /** Called for each response, with the route's pattern, never the path. */
   observe(route: string, method: string, status: number, milliseconds: number): void;
   trace?: TraceRequest;
-  /** True from SIGTERM on: new work is refused, health goes on. */
+  /** True from SIGTERM on: new requests are refused, except health checks. */
   draining(): boolean;
   /** Other edges by their first path segment: `graphql`, `mcp`, `console`. */
   mounts?: Readonly<Record<string, RequestListener>>;
@@ -52,29 +52,29 @@ interface RouteEntry {
   method: string;
   path: string;
   root: string;
-  /** The pattern without its root, for metrics. */
+  /** The pattern without its base path, for metrics. */
   label: string;
-  /** The path itself is not to be logged. */
+  /** The path contains a secret and must not be logged. */
   secret?: boolean;
   answer: ExchangeHandler;
 }
 
-/** The request listener of the HTTP server: the routes are a table that is looked up, not a chain that is tried. */
+/** Request listener of the HTTP server. Dispatches mounted edges by the first path segment and all other paths by the router. */
 export function makeRestListener(given: RestParts): RequestListener {
   const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
   const router = makeRouter([
     ...parts.routes.flatMap((route) => routeEntries(parts, route)),
-    ...parts.resources.flatMap((page) => resourceEntries(parts, page)),
+    ...parts.resources.flatMap((resource) => resourceEntries(parts, resource)),
   ]);
   const mounts = new Map(Object.entries(parts.mounts ?? {}));
-  const ends = { newId: parts.newId, isLast: parts.draining };
+  const exchangeParts = { newId: parts.newId, isLast: parts.draining };
   return (request, response) => {
-    const exchange = exchangeOf(request, response, ends);
+    const exchange = exchangeOf(request, response, exchangeParts);
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
     const found = mount === undefined ? router.find(exchange.method, exchange.path) : null;
-    // The other edges find the same id as the trace.
+    // Mounted edges take the request ID from the header, so that it matches the trace.
     if (mount !== undefined) request.headers['x-request-id'] = exchange.requestId;
-    const answer = () => {
+    const handle = () => {
       try {
         if (mount === undefined) serve(parts, exchange, found);
         else mount(request, response);
@@ -82,8 +82,8 @@ export function makeRestListener(given: RestParts): RequestListener {
         refuseThrown(parts, exchange, thrown);
       }
     };
-    if (parts.trace === undefined) answer();
-    else parts.trace(aboutRequest(exchange, found), answer);
+    if (parts.trace === undefined) handle();
+    else parts.trace(aboutRequest(exchange, found), handle);
   };
 }
 
@@ -102,11 +102,14 @@ function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>):
   const entry = found !== null && 'entry' in found ? found.entry : null;
   exchange.response.on('finish', () => {
     const { method, path, requestId, response } = exchange;
-    const took = performance.now() - started;
-    parts.observe(entry?.label ?? 'none', method, response.statusCode, took);
-    const shown = entry?.secret ? entry.label : path;
+    const ms = performance.now() - started;
+    parts.observe(entry?.label ?? 'none', method, response.statusCode, ms);
+    const loggedPath = entry?.secret ? entry.label : path;
     if (!exchange.request.complete) discardRest(exchange.request);
-    parts.log.debug({ request_id: requestId, method, path: shown, status: response.statusCode, ms: took }, 'answered');
+    parts.log.debug(
+      { request_id: requestId, method, path: loggedPath, status: response.statusCode, ms },
+      'http: request completed',
+    );
   });
   if (found === null || !('entry' in found)) {
     if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
@@ -132,7 +135,7 @@ const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at thi
 function refuseMethod(exchange: Exchange, allow: string): void {
   const headers = ['Allow', allow];
   if (exchange.method === 'OPTIONS') send(exchange, 204, null, headers);
-  else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` }, headers);
+  else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${allow}.` }, headers);
 }
 
 function routeEntries(parts: Parts, route: Route): RouteEntry[] {
@@ -146,15 +149,15 @@ function routeEntries(parts: Parts, route: Route): RouteEntry[] {
 const basePathsOf = ({ atRoot }: Route): readonly string[] =>
   atRoot === 'only' ? [''] : atRoot ? [...BASE_PATHS, ''] : BASE_PATHS;
 
-function resourceEntries({ gate, addressOf }: Parts, page: PublicResource): RouteEntry[] {
+function resourceEntries({ gate, addressOf }: Parts, resource: PublicResource): RouteEntry[] {
   const answer: ExchangeHandler = async (exchange, values) => {
-    if (!page.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(addressOf(exchange.request)))) return;
+    if (!resource.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(addressOf(exchange.request)))) return;
     const { path, query, requestId } = exchange;
-    const content = await page.respond(values, { headers: exchange.request.headers, path, query, requestId });
+    const content = await resource.respond(values, { headers: exchange.request.headers, path, query, requestId });
     if (content === null) sendRefusal(exchange, NOT_FOUND);
     else if ('refusal' in content) sendRefusal(exchange, content.refusal);
     else send(exchange, content.status ?? 200, content, [...(content.headers ?? [])]);
   };
-  const roots = page.atRootAndVersioned ? [...BASE_PATHS, ''] : page.versionedOnly ? BASE_PATHS : [''];
-  return roots.map((root) => ({ method: 'GET', path: root + page.path, root, label: page.path, answer }));
+  const roots = resource.atRootAndVersioned ? [...BASE_PATHS, ''] : resource.versionedOnly ? BASE_PATHS : [''];
+  return roots.map((root) => ({ method: 'GET', path: root + resource.path, root, label: resource.path, answer }));
 }

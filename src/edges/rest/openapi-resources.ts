@@ -1,30 +1,30 @@
 import type { Json, JsonObject } from '../../domain/values.ts';
 
-// Pages, no operations: a browser or a scraper reads them. The tables of the specification and of signing in have them.
+// Resources that are not operations: pages for browsers and metrics for scrapers.
 
 const SIGN_IN = 'Identity and tenants';
 const noAuthentication: JsonObject = { 'x-role': null, 'x-scope': null, security: [] };
 const problem: JsonObject = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
 const html: JsonObject = { 'text/html': { schema: { type: 'string' } } };
 
-/** A page for people where they ask for one, else a problem document. */
+/** An HTML page if the client accepts HTML, otherwise a problem document. */
 const problemResponse = (description: string): JsonObject => ({ description, content: { ...problem, ...html } });
 const redirect = (description: string): JsonObject => ({
   description,
   headers: { Location: { required: true, schema: { type: 'string' } } },
 });
-/** With what every answer within the rate has. */
+/** Adds the headers and responses of every rate-limited resource. */
 const rateLimitedResponses = (headers: JsonObject, responses: Record<number, JsonObject>): JsonObject => {
   const all = {
     ...responses,
     429: problemResponse('`RATE_LIMIT_EXCEEDED`: Too many requests'),
     503: problemResponse('`OVERLOADED`: The identity provider does not answer, or this process is shutting down'),
   };
-  const told = Object.entries(all).map(([status, response]) => [
+  const withHeaders = Object.entries(all).map(([status, response]) => [
     status,
     { ...response, headers: { ...headers, ...(response.headers as JsonObject | undefined) } },
   ]);
-  return Object.fromEntries(told);
+  return Object.fromEntries(withHeaders);
 };
 const inQuery = (name: string, description: string, required = true): Json => ({
   ...{ name, in: 'query', required, description },
@@ -32,7 +32,7 @@ const inQuery = (name: string, description: string, required = true): Json => ({
 });
 const NO_PROVIDER = problemResponse('`NOT_FOUND`: No identity provider is configured');
 
-/** By path, with the headers of every answer; the three of signing in stand under the roots alone. */
+/** By path, with the headers of every response. The three sign-in paths exist only below the base paths. */
 export const documentedResources = (headers: JsonObject, atRootToo: JsonObject): Record<string, JsonObject> => ({
   '/auth/cli': {
     get: {
@@ -43,11 +43,11 @@ export const documentedResources = (headers: JsonObject, atRootToo: JsonObject):
       parameters: [
         inQuery('code', '32 random bytes, base64url'),
         inQuery('challenge', 'The SHA-256 of the verifier, base64url'),
-        inQuery('host', 'What the computer of the command line calls itself', false),
+        inQuery('host', 'Host name of the computer that runs the command line', false),
       ],
       responses: rateLimitedResponses(headers, {
         200: { description: 'The page', content: html },
-        400: problemResponse('`VALIDATION_FAILED`: This is not a link that the command line made'),
+        400: problemResponse('`VALIDATION_FAILED`: The link was not created by the command line'),
         410: problemResponse('`GONE`: The sign-in is over'),
       }),
     },
@@ -58,7 +58,7 @@ export const documentedResources = (headers: JsonObject, atRootToo: JsonObject):
       summary: 'Sign in at the identity provider, by authorization code with PKCE',
       tags: [SIGN_IN],
       ...noAuthentication,
-      parameters: [inQuery('return_to', 'A path of this service, to come back to', false)],
+      parameters: [inQuery('return_to', 'Path of this service to return to', false)],
       responses: rateLimitedResponses(headers, {
         303: redirect('To the identity provider'),
         400: problemResponse('`VALIDATION_FAILED`: Not a path of this service'),
@@ -69,18 +69,18 @@ export const documentedResources = (headers: JsonObject, atRootToo: JsonObject):
   '/auth/callback': {
     get: {
       operationId: 'endSignIn',
-      summary: 'Where the identity provider sends a person back to; opens a cookie session',
+      summary: 'Redirect target of the identity provider; opens a cookie session',
       tags: [SIGN_IN],
       ...noAuthentication,
       parameters: [
-        inQuery('code', 'Of the identity provider', false),
-        inQuery('state', 'As it was sent there', false),
-        inQuery('iss', 'The identity provider', false),
-        inQuery('error', 'Why it did not sign the person in', false),
+        inQuery('code', 'Authorization code of the identity provider', false),
+        inQuery('state', 'As sent to the identity provider', false),
+        inQuery('iss', 'Issuer identifier of the identity provider', false),
+        inQuery('error', 'Error code of the identity provider', false),
       ],
       responses: rateLimitedResponses(headers, {
-        303: redirect('Back to where the person came from'),
-        403: problemResponse('`FORBIDDEN`: This is not the end of a sign-in that this browser began'),
+        303: redirect('To `return_to`'),
+        403: problemResponse('`FORBIDDEN`: This browser did not start this sign-in'),
         404: NO_PROVIDER,
       }),
     },
@@ -89,7 +89,7 @@ export const documentedResources = (headers: JsonObject, atRootToo: JsonObject):
     ...atRootToo,
     get: {
       operationId: 'getMetrics',
-      summary: "Counters and gauges in Prometheus' text form",
+      summary: 'Metrics in the Prometheus text format',
       tags: ['System'],
       ...noAuthentication,
       responses: { 200: { description: 'Done', content: { 'text/plain': { schema: { type: 'string' } } } } },

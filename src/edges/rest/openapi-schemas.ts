@@ -2,7 +2,7 @@ import { type ZodType, z } from 'zod';
 import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
-/** Turns zod's schemas into those of a document; named ones (`meta({ id })`) become shared components. */
+/** Converts Zod schemas to OpenAPI schemas; named ones (`meta({ id })`) become shared components. */
 export class SchemaComponents {
   readonly components: JsonObject = {};
 
@@ -10,18 +10,18 @@ export class SchemaComponents {
     return this.convert(schema, 'input');
   }
 
-  /** Left open: an answer may gain members, and a client must not mind. */
+  /** Allows additional properties: responses may gain members without breaking clients. */
   output(schema: ZodType): JsonObject {
     return this.convert(schema, 'output');
   }
 
   private convert(schema: ZodType, io: 'input' | 'output'): JsonObject {
-    const made = z.toJSONSchema(schema, {
+    const converted = z.toJSONSchema(schema, {
       io,
       unrepresentable: 'any',
       override: ({ jsonSchema }) => {
-        delete jsonSchema.noun; // ours, for refusals
-        // The format says it; zod's own expressions are pages long.
+        delete jsonSchema.noun; // custom keyword, for refusal texts
+        // `format` is enough; Zod's regular expressions are pages long.
         if (jsonSchema.format === 'uuid' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
         if (io === 'output' && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
         nameMembers(jsonSchema);
@@ -29,7 +29,7 @@ export class SchemaComponents {
         if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
       },
     });
-    const { $schema: _, $defs, ...rest } = JSON.parse(JSON.stringify(made)) as JsonObject;
+    const { $schema: _, $defs, ...rest } = JSON.parse(JSON.stringify(converted)) as JsonObject;
     for (const [id, definition] of Object.entries(isObject($defs) ? $defs : {})) {
       if (!UNNAMED.test(id)) this.components[id] = withComponentRefs(definition as Json);
     }
@@ -37,7 +37,7 @@ export class SchemaComponents {
   }
 }
 
-/** A record of known names, as an object with these members: that is what readers of schemas know. */
+/** Turns a record with an enum of keys into an object with these properties, which more tools support. */
 function nameMembers(schema: z.core.JSONSchema.BaseSchema): void {
   const { propertyNames, additionalProperties } = schema;
   if (typeof propertyNames !== 'object' || propertyNames.enum === undefined || !additionalProperties) return;
@@ -46,7 +46,7 @@ function nameMembers(schema: z.core.JSONSchema.BaseSchema): void {
   delete schema.additionalProperties;
 }
 
-/** What zod calls a recursive schema without a name. Only "any JSON" is one here, and `{}` says that. */
+/** Zod's name for a recursive schema without an ID. The only one is "any JSON", which is `{}`. */
 const UNNAMED = /__schema\d+$/;
 
 function withComponentRefs(schema: Json): Json {

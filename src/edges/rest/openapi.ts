@@ -24,20 +24,20 @@ const problem = z
   })
   .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });
 
-/** A part of the API reference. */
+/** A section of the API reference. */
 export interface RouteGroup {
   title: string;
   about: string;
   routes: readonly Route[];
 }
 
-/** OpenAPI 3.1, from the same rows and schemas that serve the requests. */
-export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
+/** Builds the OpenAPI 3.1 document from the routes and schemas that serve the requests. */
+export function buildOpenApi(groups: readonly RouteGroup[]): JsonObject {
   const schemas = new SchemaComponents();
-  schemas.output(z.object({ problem })); // makes the component
+  schemas.output(z.object({ problem })); // registers the component
   const responses: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
-  for (const { title, routes } of chapters) {
+  for (const { title, routes } of groups) {
     for (const route of routes) {
       const path: JsonObject = paths[route.path] ?? serversOf(route);
       path[route.method.toLowerCase()] = operationOf(route, title, schemas, responses);
@@ -53,7 +53,7 @@ export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: ROOT_SERVERS,
-    tags: chapters.map(({ title, about }) => ({ name: title, description: about })),
+    tags: groups.map(({ title, about }) => ({ name: title, description: about })),
     paths: { ...paths, ...documentedResources({ ...COMMON_HEADERS, ...RATE_HEADERS }, serversOf({ atRoot: true })) },
     components: {
       schemas: schemas.components,
@@ -61,7 +61,7 @@ export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
       securitySchemes,
       headers: {
         RequestId: {
-          description: "The request's `X-Request-ID` when that was a UUID, else a new one",
+          description: "The request's `X-Request-ID` if it was a UUID, otherwise a new one",
           schema: { type: 'string', format: 'uuid' },
         },
         ApiVersion: { schema: { type: 'string', const: '1' } },
@@ -73,17 +73,19 @@ export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
         RetryAfter: { description: 'Seconds', schema: { type: 'integer' } },
         RateLimitPolicy: {
           description:
-            'What limits this caller (draft-ietf-httpapi-ratelimit-headers): `q` requests in `w` seconds. `tenant`: all of a ' +
-            'tenant together, by its tier; `session`: a cookie session, per user; `user`: who has no tenant; `address`: without ' +
-            'authentication, per client address; `sign-in`: failed sign-ins, per client address. Absent where nothing limits.',
+            'Rate limit of the caller (draft-ietf-httpapi-ratelimit-headers): `q` requests in `w` seconds. `tenant`: all ' +
+            'requests of a tenant, by its tier; `session`: a cookie session, per user; `user`: a user without a tenant; ' +
+            '`address`: requests without authentication, per client address; `sign-in`: failed sign-ins, per client address. ' +
+            'Absent without a limit.',
           schema: { type: 'string', examples: ['"tenant";q=60;w=60'] },
         },
         RateLimit: {
-          description: 'What is left of it: `r` requests in the next `t` seconds; then all of `q` again',
+          description:
+            'Remaining quota: `r` requests within the next `t` seconds, after which the full quota is available again',
           schema: { type: 'string', examples: ['"tenant";r=59;t=60'] },
         },
         Replayed: {
-          description: '`true` on the stored answer of an earlier request with the same `Idempotency-Key`',
+          description: '`true` if this is the stored response to an earlier request with the same `Idempotency-Key`',
           schema: { type: 'string', const: 'true' },
         },
       },
@@ -93,7 +95,7 @@ export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
 
 const ROOT_SERVERS: Json[] = BASE_PATHS.map((url) => ({ url }));
 
-/** Where a path stands, if not under the roots alone. */
+/** Servers of a path that is not only below the base paths. */
 function serversOf({ atRoot }: Pick<Route, 'atRoot'>): JsonObject {
   if (atRoot === undefined) return {};
   return { servers: atRoot === 'only' ? [{ url: '/' }] : [...ROOT_SERVERS, { url: '/' }] };
@@ -121,8 +123,8 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
   const required = Array.isArray(input.required) ? input.required : [];
   const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
   const secrets = Object.entries(route.secretHeaders ?? {});
-  const elsewhere = [...inPath, ...secrets.map(([, member]) => member)];
-  const rest = Object.keys(members).filter((name) => !elsewhere.includes(name));
+  const inPathOrHeader = [...inPath, ...secrets.map(([, member]) => member)];
+  const rest = Object.keys(members).filter((name) => !inPathOrHeader.includes(name));
   const inQuery = rest.filter((name) => method === 'GET' || method === 'DELETE' || route.query?.includes(name));
   const inBody = rest.filter((name) => !inQuery.includes(name));
   const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? bodySchema(input, inPath, inBody) : null;
@@ -134,7 +136,7 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
     })),
     ...Object.entries(route.conditionHeaders ?? {}).map(([name, member]) => ({
       ...{ name, in: 'header', required: false, schema: { type: 'string' } },
-      description: `May carry \`${member}\` instead of the body`,
+      description: `\`${member}\`, instead of the body member`,
     })),
     ...secrets.map(([name, member]) => ({
       ...{ name, in: 'header', required: required.includes(member), schema: members[member] ?? {} },
@@ -166,13 +168,13 @@ const IDEMPOTENCY_KEY: JsonObject = {
   in: 'header',
   required: false,
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
-  description: 'The same request with the same key is carried out once; its answer is kept for 24 hours.',
+  description: 'A request with the same key runs once; its response is stored for 24 hours.',
 };
 
 const describedAs = (schema: Json | undefined): JsonObject =>
   isObject(schema) && typeof schema.description === 'string' ? { description: schema.description } : {};
 
-/** The members of the input that come in the body. */
+/** Schema of the input members that the body carries. */
 function bodySchema(input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
   const members = input.properties as JsonObject;
   const required = (Array.isArray(input.required) ? input.required : []).filter((name) => !inPath.includes(`${name}`));
@@ -207,7 +209,7 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
   if (operation.download !== undefined) return fileAnswers(operation.download, headers);
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.responses ?? { [success]: { when: 'Done', body: operation.output } };
-  const shown = examplesOf(operation);
+  const examples = examplesOf(operation);
   return Object.fromEntries(
     Object.entries(answers).map(([status, { when, body }]) => [
       status,
@@ -217,7 +219,7 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
         content: {
           'application/json': {
             schema: schemas.output(body),
-            ...(status === `${success}` && shown),
+            ...(status === `${success}` && examples),
           },
         },
       },
@@ -227,31 +229,31 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
 
 function examplesOf({ example, examples }: Operation): JsonObject {
   if (examples !== undefined) {
-    const shown = Object.entries(examples).map(([name, { summary, output }]) => [
+    const entries = Object.entries(examples).map(([name, { summary, output }]) => [
       name,
       { summary, value: output as Json },
     ]);
-    return { examples: Object.fromEntries(shown) };
+    return { examples: Object.fromEntries(entries) };
   }
   const output = (example as { output?: JsonObject } | undefined)?.output;
   return output === undefined ? {} : { example: output };
 }
 
-/** A file, whole or in part (RFC 9110 §14). */
+/** Responses of a download, complete or partial (RFC 9110 §14). */
 function fileAnswers(type: string, headers: JsonObject): JsonObject {
   const content = { [type]: { schema: { type: 'string', contentMediaType: type } } };
   const text = { schema: { type: 'string' } };
   const tagged = { ...headers, ETag: text };
   return {
     200: { description: 'The file', headers: { ...tagged, 'Accept-Ranges': text }, content },
-    206: { description: 'The range that was asked for', headers: { ...tagged, 'Content-Range': text }, content },
-    304: { description: 'It is the one that `If-None-Match` names', headers: tagged },
-    412: { description: 'Not the file that `If-Match` names', headers },
-    416: { description: 'No such range', headers: { ...headers, 'Content-Range': text } },
+    206: { description: 'The requested range', headers: { ...tagged, 'Content-Range': text }, content },
+    304: { description: 'The file matches `If-None-Match`', headers: tagged },
+    412: { description: 'The file does not match `If-Match`', headers },
+    416: { description: 'The range is not satisfiable', headers: { ...headers, 'Content-Range': text } },
   };
 }
 
-/** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */
+/** Responses for every refusal of the operation, one per status. Operations with the same codes share a component. */
 function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; shared: JsonObject }): JsonObject {
   const byStatus = new Map<number, RefusalCode[]>();
   for (const code of new Set(refusalCodesOf(route))) {
@@ -264,7 +266,7 @@ function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; sh
       const answer = answers[status];
       const response = () => problemResponse(status, codes, headersOf(route));
       if (isObject(answer)) return [status, mergeResponses(answer, response())];
-      // The shared ones tell of the rate.
+      // The shared responses include the rate limit headers.
       if (route.rateLimitExempt) return [status, response()];
       shared[name] ??= response();
       return [status, { $ref: `#/components/responses/${name}` }];
@@ -272,7 +274,7 @@ function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; sh
   );
 }
 
-/** A status that is an answer's and a refusal's: the media type tells which. */
+/** Merges a success and a refusal response that have the same status; the media type distinguishes them. */
 const mergeResponses = (answer: JsonObject, problem: JsonObject): JsonObject => ({
   description: `${answer.description}. ${problem.description}`,
   headers: { ...(problem.headers as JsonObject), ...(answer.headers as JsonObject) },
@@ -320,7 +322,7 @@ function refusalCodesOf(route: Route): RefusalCode[] {
     ...(platformOnly || personOnly ? (['FORBIDDEN'] as const) : []),
     ...(named && changes ? (['CSRF_FAILED'] as const) : []),
     ...(ids ? (['NOT_FOUND'] as const) : []),
-    // A body is looked at also where none is of use.
+    // The body is checked even if the operation takes none.
     ...(route.method !== 'GET' && route.method !== 'DELETE'
       ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const)
       : []),

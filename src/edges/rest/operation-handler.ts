@@ -11,10 +11,10 @@ import { makeInputReader, pathParameters } from './input-reader.ts';
 import { acceptsIdempotencyKey, type Route } from './route.ts';
 import { openUpload } from './upload.ts';
 
-/** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
+/** Handles an exchange. `values` are the texts of the path's `{…}` segments. */
 export type ExchangeHandler = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
 
-/** From a request to the operation of its route and back. May throw what `refusalOf` knows. */
+/** Handler of a route: authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
 export function makeOperationHandler(
   parts: { door: HttpAuthenticator; perform: Perform; gate: RateLimiter; addressOf: AddressOf; publicUrl?(): string },
   route: Route,
@@ -23,37 +23,38 @@ export function makeOperationHandler(
   const { operation, method, success } = route;
   const read = makeInputReader(route);
   const names = pathParameters(route.path);
-  const looksAtCaller = operation.role !== null || operation.optionalAuth === true;
+  const authenticates = operation.role !== null || operation.optionalAuth === true;
   const keyable = acceptsIdempotencyKey(route);
 
   return async (exchange, values, root) => {
     const { request, requestId } = exchange;
     const address = addressOf(request);
-    const asking = { via: 'rest', requestId, address };
-    const isStranger = operation.role === null || !door.hasCredential(request.headers);
-    if (isStranger && !route.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
+    const origin = { via: 'rest', requestId, address };
+    const isAnonymous = operation.role === null || !door.hasCredential(request.headers);
+    if (isAnonymous && !route.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
 
-    let who = looksAtCaller ? door.authenticate(request.headers, asking) : door.anonymous(request.headers, asking);
-    if (who instanceof Promise) who = await who;
-    // Where nobody is needed a bad credential does no harm.
-    if (!who.ok && operation.role === null) who = await door.anonymous(request.headers, asking);
-    if (!who.ok) {
+    let auth = authenticates ? door.authenticate(request.headers, origin) : door.anonymous(request.headers, origin);
+    if (auth instanceof Promise) auth = await auth;
+    // An invalid credential is ignored if the operation needs no authentication.
+    if (!auth.ok && operation.role === null) auth = await door.anonymous(request.headers, origin);
+    if (!auth.ok) {
       exchange.rateLimitHeaders = gate.signInRateHeaders(address);
-      sendRefusal(exchange, who.refusal);
+      sendRefusal(exchange, auth.refusal);
       return;
     }
-    if (!isStranger) {
-      let charge = gate.chargeCaller(who.value, address);
+    const caller = auth.value;
+    if (!isAnonymous) {
+      let charge = gate.chargeCaller(caller, address);
       if (charge instanceof Promise) charge = await charge;
       if (!applyCharge(exchange, charge)) return;
     }
-    // Before anything is read of what nobody asked this caller for.
-    const forged = operation.changes && who.value.cookie ? await door.csrfRefusal(request.headers, who.value) : null;
-    const barred = forged ?? callerRefusal(operation, who.value);
-    if (barred !== null) {
+    // Before the body is read. The refused attempt is passed to `perform` for the audit.
+    const csrf = operation.changes && caller.cookie ? await door.csrfRefusal(request.headers, caller) : null;
+    const refused = csrf ?? callerRefusal(operation, caller);
+    if (refused !== null) {
       const input = Object.fromEntries(names.map((name, n) => [name, values[n]]));
-      await perform(operation, { input, caller: who.value, keyed: null, barred: barred.refusal });
-      sendRefusal(exchange, barred.refusal);
+      await perform(operation, { input, caller, keyed: null, barred: refused.refusal });
+      sendRefusal(exchange, refused.refusal);
       return;
     }
 
@@ -63,22 +64,22 @@ export function makeOperationHandler(
       sendRefusal(exchange, input.refusal);
       return;
     }
-    const sent = keyable ? idempotencyKeyIn(request.headers) : NO_KEY;
-    if (!sent.ok) {
-      sendRefusal(exchange, sent.refusal);
+    const key = keyable ? idempotencyKeyIn(request.headers) : NO_KEY;
+    if (!key.ok) {
+      sendRefusal(exchange, key.refusal);
       return;
     }
     const path = trimmed(exchange.path.slice(root.length));
-    const keyed = sent.value === null ? null : { key: sent.value, method, path, body: input.value };
+    const keyed = key.value === null ? null : { key: key.value, method, path, body: input.value };
     const upload = operation.upload === undefined ? NO_UPLOAD : openUpload(request, operation.upload);
     const outcome = upload.ok
-      ? await perform(operation, { input: input.value, caller: who.value, keyed, upload: upload.value })
+      ? await perform(operation, { input: input.value, caller, keyed, upload: upload.value })
       : upload;
     if (outcome.ok && outcome.value.file !== undefined)
       await sendFile(exchange, operation.download, outcome.value.file);
-    else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
+    else if (outcome.ok) sendResult(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else {
-      // The operation looked at a credential in the body.
+      // The operation verified a credential in the body, which counts as a sign-in attempt.
       if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED') exchange.rateLimitHeaders = gate.signInRateHeaders(address);
       sendRefusal(exchange, outcome.refusal);
     }
@@ -90,28 +91,28 @@ const NO_KEY = done(null);
 
 const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 
-function sendAnswer(
+function sendResult(
   exchange: Exchange,
   success: number,
-  answer: Performed,
+  result: Performed,
   { door, publicUrl }: { door: HttpAuthenticator; publicUrl: string },
 ): void {
-  const status = answer.status ?? success;
-  const headers = answer.replayed ? ['Idempotent-Replayed', 'true'] : [];
-  if (answer.next) headers.push('Link', `<${nextPage(publicUrl, exchange, answer.next)}>; rel="next"`);
-  for (const change of answer.cookies ?? []) headers.push(...door.cookies.set(change));
+  const status = result.status ?? success;
+  const headers = result.replayed ? ['Idempotent-Replayed', 'true'] : [];
+  if (result.next) headers.push('Link', `<${nextPage(publicUrl, exchange, result.next)}>; rel="next"`);
+  for (const change of result.cookies ?? []) headers.push(...door.cookies.set(change));
   if (status === 204) {
     send(exchange, status, null, headers);
-  } else if (status === 409 && isObject(answer.body)) {
-    // The one conflict that is an answer: a critical action's dry run (contract §2).
+  } else if (status === 409 && isObject(result.body)) {
+    // The only 409 with a result: the dry run of a critical action (contract §2).
     const { requestId: request_id } = exchange;
-    sendJson(exchange, status, { ...answer.body, code: 'DRY_RUN_REQUIRED', request_id }, headers);
+    sendJson(exchange, status, { ...result.body, code: 'DRY_RUN_REQUIRED', request_id }, headers);
   } else {
-    sendJson(exchange, status, answer.body, headers);
+    sendJson(exchange, status, result.body, headers);
   }
 }
 
-/** The same request with another cursor. */
+/** URL of the same request with another cursor. */
 function nextPage(publicUrl: string, { path, query }: Exchange, cursor: string): string {
   const kept = query.split('&').filter((part) => part !== '' && !part.startsWith('cursor='));
   return `${publicUrl}${path}?${[...kept, `cursor=${encodeURIComponent(cursor)}`].join('&')}`;

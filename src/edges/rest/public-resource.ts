@@ -3,27 +3,27 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Content } from '../shared/exchange.ts';
 
-/** A request for a page. */
+/** A request for a public resource. */
 export interface ResourceRequest {
   headers: IncomingHttpHeaders;
   path: string;
-  /** Without its `?`. */
+  /** Without the `?`. */
   query: string;
   requestId: Uuid;
 }
 
-/** Null where there is no such file. */
+/** Null if the resource does not exist. */
 export type ResourceResponse = Content | { refusal: Refusal } | null;
 
-/** Something served as it is, without a caller: metrics, the API reference and its files, public keys, signing in. */
+/** A resource without an operation or a caller: metrics, the API reference and its files, public keys, sign-in pages. */
 export interface PublicResource {
   path: `/${string}`;
-  /** Stands under `/v1` and `/api/v1` too. */
+  /** Also available below `/v1` and `/api/v1`. */
   atRootAndVersioned?: true;
-  /** Stands there alone. */
+  /** Available only below `/v1` and `/api/v1`. */
   versionedOnly?: true;
-  /** Stands outside the request rate (contract §2). */
+  /** Not counted by the rate limit (contract §2). */
   rateLimitExempt?: true;
   /** `values` are the texts of the path's `{…}` segments. */
-  respond(values: readonly string[], asked: ResourceRequest): ResourceResponse | Promise<ResourceResponse>;
+  respond(values: readonly string[], request: ResourceRequest): ResourceResponse | Promise<ResourceResponse>;
 }

@@ -33,7 +33,7 @@ export function publicResources(parts: {
       rateLimitExempt: true,
       respond: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
     },
-    // RFC 9728 puts the path of the resource behind; clients ask there first.
+    // RFC 9728 appends the path of the resource; clients try that URL first.
     ...[METADATA_PATH, `${METADATA_PATH}/mcp` as const].map(
       (path): PublicResource => ({
         path: path as `/${string}`,

@@ -1,4 +1,4 @@
-/** What a path leads to: an entry with the texts of its `{…}` segments, or the methods it has instead, or nothing. */
+/** Match of a path: the entry with the texts of its `{…}` segments, the allowed methods, or null for an unknown path. */
 export type RouteMatch<T> = { entry: T; values: readonly string[] } | { allow: string } | null;
 
 export interface Router<T> {
@@ -14,15 +14,15 @@ interface Node<T> {
 const newNode = <T>(): Node<T> => ({ literal: new Map(), parameter: null, entries: new Map() });
 
 /**
- * A lookup of our own, because express tries its routes one by one and knows no 405. A literal segment goes before a
- * `{…}` one, and one slash at the end does not matter.
+ * Router: a trie of path segments. Express would try its routes one by one, and does not answer 405. A literal segment takes
+ * precedence over a `{…}` segment; one trailing slash is ignored.
  */
 export function makeRouter<T extends { method: string; path: string }>(entries: readonly T[]): Router<T> {
   const root = newNode<T>();
   for (const entry of entries) {
     let node = root;
     for (const segment of entry.path.split('/').slice(1)) node = child(node, segment);
-    if (node.entries.has(entry.method)) throw new Error(`two routes for ${entry.method} ${entry.path}`);
+    if (node.entries.has(entry.method)) throw new Error(`duplicate route ${entry.method} ${entry.path}`);
     node.entries.set(entry.method, entry);
   }
 
@@ -67,7 +67,7 @@ function allowOf<T>({ entries }: Node<T>): string {
   return [...methods, 'OPTIONS'].join(', ');
 }
 
-/** What does not decode stays as it came, and names nothing. */
+/** Percent-decodes a segment. An invalid one is returned unchanged, and matches no resource. */
 function decoded(segment: string): string {
   if (!segment.includes('%')) return segment;
   try {

@@ -15,27 +15,35 @@ import { planRoutes } from './routes/plans.ts';
 import { safetyRoutes } from './routes/safety.ts';
 import { systemRoutes } from './routes/system.ts';
 
-/** In the order of the specification's tables. */
+/** In the order of the specification's endpoint tables. */
 export const routeGroups: readonly RouteGroup[] = [
-  { title: 'Identity and tenants', about: 'Who calls, and for which tenant', routes: identityRoutes },
-  { title: 'System', about: 'What the service is and how it is; no authentication', routes: systemRoutes },
+  { title: 'Identity and tenants', about: 'Users, tenants, members, sessions and API keys', routes: identityRoutes },
+  { title: 'System', about: 'Health, version and status of the service; no authentication', routes: systemRoutes },
   { title: 'Devices', about: 'Registration, keys and records of devices', routes: deviceRoutes },
-  { title: 'Commands', about: 'Through the safety gateway to a device, and what became of it', routes: commandRoutes },
-  { title: 'Safety', about: 'Who may confirm critical commands, and what waits for it', routes: safetyRoutes },
-  { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
-  { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
+  {
+    title: 'Commands',
+    about: 'Commands to devices through the safety gateway, and their outcome',
+    routes: commandRoutes,
+  },
+  { title: 'Safety', about: 'The confirmation policy and pending confirmations', routes: safetyRoutes },
+  { title: 'Homes and rooms', about: 'Locations of devices', routes: homeRoutes },
+  { title: 'Manifests', about: 'Capabilities of devices', routes: manifestRoutes },
   {
     title: 'Intents and cognition',
-    about: 'What is to be done, in terms of the home; what the sidecar makes of it, and proposes',
+    about: 'Goals in terms of the home, and the plans and proposals of the sidecar',
     routes: cognitionRoutes,
   },
-  { title: 'Memory', about: 'What agents remember: observations, preferences and routines', routes: memoryRoutes },
-  { title: 'Plans', about: 'Several steps as one, undone where one of them fails', routes: planRoutes },
-  { title: 'Firmware', about: 'Releases, and what devices fetch of them', routes: firmwareRoutes },
-  { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
-  { title: 'Actors and audit', about: 'What runs, how it got there, and who did what', routes: actorRoutes },
+  { title: 'Memory', about: 'Observations, preferences and routines that agents store', routes: memoryRoutes },
+  {
+    title: 'Plans',
+    about: 'Commands with dependencies that run as one, with rollback if a step fails',
+    routes: planRoutes,
+  },
+  { title: 'Firmware', about: 'Firmware releases and their artifacts', routes: firmwareRoutes },
+  { title: 'Groups', about: 'Sets of devices that receive commands together', routes: groupRoutes },
+  { title: 'Actors and audit', about: 'Running statecharts, their journals, and the audit log', routes: actorRoutes },
   { title: 'Administration', about: 'For platform operators: tenants and system flags', routes: administrationRoutes },
 ];
 
-/** Every REST route: what is served, and what the API reference shows. */
-export const routes: readonly Route[] = routeGroups.flatMap((chapter) => chapter.routes);
+/** Every REST route, for the router and the API reference. */
+export const routes: readonly Route[] = routeGroups.flatMap((group) => group.routes);

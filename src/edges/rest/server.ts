@@ -5,19 +5,19 @@ import type { Uuid } from '../../domain/values.ts';
 import { problemOf } from '../shared/http.ts';
 import { endConnection, formatProblemResponse, REQUEST_TIMEOUT_TITLE } from '../shared/upgrade.ts';
 
-/** How long and how large a request may be before it is a request; for HTTP and HTTPS alike. */
+/** Timeouts and size limits of the HTTP and HTTPS servers. */
 export const serverLimits = {
   headersTimeout: 10_000,
-  // An upload may take its time; any other body has less of it (body.ts).
+  // Long enough for uploads; other bodies have a shorter timeout (body.ts).
   requestTimeout: 15 * 60_000,
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 16 * 1024,
-  // Who offers another protocol, as many clients offer HTTP/2, gets an ordinary answer.
+  // Other upgrade offers, such as HTTP/2, are ignored and get a normal response.
   shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
 } satisfies ServerOptions;
 
-/** Gives what is no HTTP, or never becomes a whole request, the same answers as everything else. */
+/** Answers invalid and incomplete HTTP requests with problem documents, like every other error. */
 export function handleProtocolErrors(server: Server, newId: () => Uuid): void {
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) {
@@ -31,12 +31,12 @@ export function handleProtocolErrors(server: Server, newId: () => Uuid): void {
       formatProblemResponse({ ...problemOf(refusal, '', newId()), title: statusDetails[status], status }),
     );
   });
-  // An expectation that nobody knows is no reason to refuse.
+  // An unknown `Expect` header is ignored.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }
 
 const statusDetails = {
-  400: 'This is no valid HTTP request.',
+  400: 'The request is not valid HTTP.',
   408: REQUEST_TIMEOUT_TITLE,
   431: 'The headers are too large.',
 } as const;

@@ -4,18 +4,18 @@ import type { Uuid } from '../../domain/values.ts';
 import { exchangeOf, sendJson, sendRefusal } from '../shared/exchange.ts';
 import { BASE_PATHS } from './route.ts';
 
-/** What everything but health answers meanwhile. */
+/** Answer of every path except the health checks. */
 export const STANDBY_REFUSAL: Refusal = {
   code: 'STANDBY',
-  detail: 'Another process serves; this one waits.',
+  detail: 'Another process is active; this one is on standby.',
   retryAfterS: 5,
 };
 
-/** What answers while another process is the active one of the database (contract §1). */
+/** HTTP listener while another process holds the database's active lock (contract §1). */
 export function makeStandbyListener(parts: {
   newId(): Uuid;
   uptimeS(): number;
-  /** The host's clock minus the database's, where it is too far off to become active; else null. */
+  /** Host clock minus database clock if that prevents this process from becoming active; otherwise null. */
   clockOffsetMs(): number | null;
 }): RequestListener {
   return (request, response) => {

@@ -27,7 +27,7 @@ describe('an operation', () => {
   it('goes 12 fields deep, and no deeper', async () => {
     expect((await ask(deep(12))).status).toBe(200);
     const { status, body } = await ask(deep(13));
-    expect([status, body.errors[0].message]).toEqual([400, 'An operation goes 12 fields deep at most; this one 13.']);
+    expect([status, body.errors[0].message]).toEqual([400, 'An operation can nest fields 12 deep; this one has 13.']);
   });
 
   it('goes no deeper by fragments, which are unfolded once each', async () => {
@@ -39,7 +39,7 @@ describe('an operation', () => {
     const { status, body } = await ask(
       `{ rooms(homeId: "${mine.homeId}") { nodes { ...F0 } } } ${fragments.join(' ')}`,
     );
-    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/fields deep/)]);
+    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/can nest fields 12 deep/)]);
   });
 
   it.each([
@@ -68,7 +68,7 @@ describe('an operation', () => {
     const costly = `query ($n: Int = 200) { devices(first: $n) { nodes { ${fields} } } }`;
     const { status, body } = await ask(costly);
     expect([status, body.errors[0].extensions.code]).toEqual([400, 'VALIDATION_FAILED']);
-    expect(body.errors[0].message).toMatch(/costs 10000 points at most; this one \d{4,}/);
+    expect(body.errors[0].message).toMatch(/can cost 10000 points; this one costs \d{4,}/);
     const fewer = await queryGraphql(house, costly, { token: mine.tokens.owner, variables: { n: 10 } });
     expect(fewer.status).toBe(200);
   });
@@ -97,7 +97,7 @@ describe('an operation', () => {
     expect((await ask(literal)).body.data.createHome.code).toBe('VALIDATION_FAILED');
     const { device_id: id } = await mine.register();
     const odd = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {__proto__: {a: 1}, b: 1e999}}) { ... on Refused { code } } }`;
-    expect((await ask(odd)).body.errors[0].message).toBe('A number is too large.');
+    expect((await ask(odd)).body.errors[0].message).toBe('The number is too large.');
     const nested = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {a: ${'['.repeat(40)}${']'.repeat(40)}}}) { ... on Refused { code } } }`;
     expect((await ask(nested)).body.data.commandDevice.code).toMatch(/VALIDATION_FAILED|PARAMS_INVALID/);
   });
@@ -120,7 +120,7 @@ describe('the schema', () => {
       ask(`{ ${Array.from({ length: n }, (_, i) => `a${i}: __schema { types { name } }`).join(' ')} }`);
     expect((await times(4)).status).toBe(200);
     const { status, body } = await times(6);
-    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/points at most/)]);
+    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/can cost 10000 points/)]);
   });
 
   it('is not meant by a text that has its name', async () => {

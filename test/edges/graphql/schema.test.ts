@@ -74,6 +74,6 @@ describe('the schema', () => {
 
   it('says what everything needs', () => {
     const fields = schema.getMutationType()?.getFields() ?? {};
-    expect(fields.updatePolicy?.description).toMatch(/role `admin` and the scope `write:tenant`\. For a person/);
+    expect(fields.updatePolicy?.description).toMatch(/role `admin` and the scope `write:tenant`\. For people only/);
   });
 });

@@ -13,6 +13,6 @@ const files: Readonly<Record<string, Content>> = {
   '/explorer.css': { type: 'text/css; charset=utf-8', body: STYLE },
 };
 
-/** The explorer's page, or a file of it, by its path below the endpoint; null where there is none. */
+/** The explorer's page or one of its files, by the path below the endpoint; null for an unknown path. */
 export const explorerFile = (path: string): Content | null =>
   Object.hasOwn(files, path) ? (files[path] ?? null) : null;

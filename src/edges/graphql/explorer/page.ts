@@ -1,4 +1,4 @@
-/** Nothing inline: the policy forbids it. */
+/** Without inline scripts and styles: the Content-Security-Policy forbids them. */
 export const PAGE = `<!doctype html>
 <html lang="en">
 <head>
@@ -11,10 +11,10 @@ export const PAGE = `<!doctype html>
 <body>
 <header class="bar"><strong>Twinkeep GraphQL</strong> <a href="/docs">REST API</a> <a href="/docs/events">Events</a></header>
 <main>
-<section aria-labelledby="ask">
-<h1 id="ask">Ask</h1>
-<form id="asking">
-<label for="credential">Token or API key <span class="quiet">(without one the browser's session is used; it is not kept)</span></label>
+<section aria-labelledby="request">
+<h1 id="request">Request</h1>
+<form id="request-form">
+<label for="credential">Token or API key <span class="quiet">(not stored; if empty, the browser's session is used)</span></label>
 <input id="credential" type="password" autocomplete="off" spellcheck="false">
 <label for="query">Query, mutation or subscription</label>
 <textarea id="query" rows="16" spellcheck="false">query {
@@ -31,18 +31,18 @@ export const PAGE = `<!doctype html>
 <label for="variables">Variables <span class="quiet">(JSON)</span></label>
 <textarea id="variables" rows="4" spellcheck="false">{}</textarea>
 <p class="actions"><button type="submit" id="run">Run</button> <button type="button" id="stop" disabled>Stop</button>
-<span class="quiet">Ctrl+Enter runs it</span></p>
+<span class="quiet">Ctrl+Enter to run</span></p>
 </form>
 </section>
-<section aria-labelledby="answer">
-<h2 id="answer">Answer</h2>
-<p id="status" role="status" class="quiet">Nothing was asked yet.</p>
-<pre id="result" tabindex="0" aria-label="Answer"></pre>
+<section aria-labelledby="response">
+<h2 id="response">Response</h2>
+<p id="status" role="status" class="quiet">No request sent yet.</p>
+<pre id="result" tabindex="0" aria-label="Response"></pre>
 </section>
 <section aria-labelledby="schema">
 <h2 id="schema">Schema</h2>
-<p><button type="button" id="load">Show the schema</button></p>
-<label for="find">Find</label>
+<p><button type="button" id="load">Show schema</button></p>
+<label for="find">Search</label>
 <input id="find" type="search" autocomplete="off" spellcheck="false" placeholder="Device, commandDevice, …">
 <div id="types"></div>
 </section>

@@ -1,9 +1,9 @@
-/** Runs in the explorer's page. All that comes from outside is set as text. */
+/** Script of the explorer's page. Data from the service is inserted as text, never as HTML. */
 export const SCRIPT = `const part = (id) => document.getElementById(id);
 const endpoint = '/graphql';
 let socket = null;
 
-function say(text, wrong = false) {
+function setStatus(text, wrong = false) {
   part('status').className = wrong ? 'wrong' : 'quiet';
   part('status').textContent = text;
 }
@@ -12,7 +12,7 @@ const show = (value) => {
   part('result').textContent = JSON.stringify(value, null, 2);
 };
 
-/** A session's change needs its CSRF token; a credential of one's own needs none. */
+/** With the browser's session a mutation needs the CSRF token; with a token or API key it does not. */
 async function headersFor(credential) {
   const headers = { accept: 'application/json', 'content-type': 'application/json' };
   if (credential !== '') return { ...headers, authorization: 'Bearer ' + credential };
@@ -20,14 +20,14 @@ async function headersFor(credential) {
   return response.ok ? { ...headers, 'x-csrf-token': (await response.json()).csrf_token } : headers;
 }
 
-async function ask(query, variables, credential) {
+async function sendRequest(query, variables, credential) {
   const headers = await headersFor(credential);
   const body = JSON.stringify({ query, variables });
   const response = await fetch(endpoint, { method: 'POST', headers, body, credentials: 'same-origin' });
   return { status: response.status, body: await response.json() };
 }
 
-/** A session's cookie opens no WebSocket: a ticket stands for it. */
+/** The session cookie is not accepted for WebSockets: the page exchanges it for a ticket. */
 async function credentialForSocket(credential) {
   if (credential !== '') return credential;
   const headers = await headersFor('');
@@ -39,43 +39,43 @@ async function credentialForSocket(credential) {
 
 async function subscribe(query, variables, credential) {
   const authorization = 'Bearer ' + (await credentialForSocket(credential));
-  const told = [];
+  const updates = [];
   const opened = new WebSocket(location.origin.replace(/^http/, 'ws') + endpoint, 'graphql-transport-ws');
   const send = (message) => opened.send(JSON.stringify(message));
   socket = opened;
   part('stop').disabled = false;
   opened.onopen = () => send({ type: 'connection_init', payload: { Authorization: authorization } });
   opened.onclose = ({ code, reason }) => {
-    // Another one may be listened to by now.
+    // A newer subscription may have replaced this one.
     if (socket !== opened) return;
     socket = null;
     part('stop').disabled = true;
-    say('The connection is closed: ' + code + ' ' + reason, code !== 1000);
+    setStatus('Connection closed: ' + code + ' ' + reason, code !== 1000);
   };
   opened.onmessage = ({ data }) => {
     if (socket !== opened) return;
     const message = JSON.parse(data);
     if (message.type === 'connection_ack') {
-      say('Listening.');
+      setStatus('Subscribed.');
       send({ id: '1', type: 'subscribe', payload: { query, variables } });
     } else if (message.type === 'ping') {
       send({ type: 'pong' });
     } else if (message.type === 'next') {
-      told.unshift(message.payload);
-      told.length = Math.min(told.length, 50);
-      show(told);
+      updates.unshift(message.payload);
+      updates.length = Math.min(updates.length, 50);
+      show(updates);
     } else if (message.type === 'error') {
       stop();
       show({ errors: message.payload });
-      say('Refused.', true);
+      setStatus('Refused.', true);
     } else if (message.type === 'complete') {
       stop();
-      say('It is complete.');
+      setStatus('Completed.');
     }
   };
 }
 
-/** What is listened to tells nothing more, however long its connection takes to close. */
+/** Updates are ignored from here on, even if the connection takes a while to close. */
 function stop() {
   socket?.close(1000);
   socket = null;
@@ -89,19 +89,19 @@ async function run() {
   try {
     variables = JSON.parse(part('variables').value || '{}');
   } catch {
-    return say('The variables are no JSON.', true);
+    return setStatus('The variables are not valid JSON.', true);
   }
   part('run').disabled = true;
   stop();
-  say('Asking …');
+  setStatus('Running …');
   try {
     if (/^\\s*subscription\\b/m.test(query)) return await subscribe(query, variables, credential);
     const started = performance.now();
-    const { status, body } = await ask(query, variables, credential);
+    const { status, body } = await sendRequest(query, variables, credential);
     show(body);
-    say(status + ' after ' + Math.round(performance.now() - started) + ' ms', status >= 400 || 'errors' in body);
+    setStatus(status + ' after ' + Math.round(performance.now() - started) + ' ms', status >= 400 || 'errors' in body);
   } catch (fault) {
-    say(String(fault.message), true);
+    setStatus(String(fault.message), true);
   } finally {
     part('run').disabled = false;
   }
@@ -119,15 +119,15 @@ const typeText = ({ kind, name, ofType }) =>
   kind === 'NON_NULL' ? typeText(ofType) + '!' : kind === 'LIST' ? '[' + typeText(ofType) + ']' : name;
 
 const element = (tag, text, ...inside) => {
-  const made = document.createElement(tag);
-  if (text !== '') made.textContent = text;
-  made.append(...inside);
-  return made;
+  const node = document.createElement(tag);
+  if (text !== '') node.textContent = text;
+  node.append(...inside);
+  return node;
 };
 
 function fieldText({ name, args = [], type }) {
-  const given = args.map((one) => one.name + ': ' + typeText(one.type)).join(', ');
-  return name + (given === '' ? '' : '(' + given + ')') + ': ' + typeText(type);
+  const argList = args.map((one) => one.name + ': ' + typeText(one.type)).join(', ');
+  return name + (argList === '' ? '' : '(' + argList + ')') + ': ' + typeText(type);
 }
 
 function typeCard(type) {
@@ -136,18 +136,18 @@ function typeCard(type) {
   for (const field of fields) {
     list.append(element('dt', '', element('code', fieldText(field))), element('dd', field.description ?? ''));
   }
-  const words = [...(type.enumValues ?? []), ...(type.possibleTypes ?? [])].map(({ name }) => name).join(' | ');
+  const values = [...(type.enumValues ?? []), ...(type.possibleTypes ?? [])].map(({ name }) => name).join(' | ');
   const card = element('details', '', element('summary', '', element('code', type.name)));
   if (type.description) card.append(element('p', type.description));
-  if (words !== '') card.append(element('p', '', element('code', words)));
+  if (values !== '') card.append(element('p', '', element('code', values)));
   card.append(list);
-  card.dataset.words = [type.name, ...fields.map(({ name }) => name)].join(' ').toLowerCase();
+  card.dataset.search = [type.name, ...fields.map(({ name }) => name)].join(' ').toLowerCase();
   return card;
 }
 
 async function loadSchema() {
-  const { body } = await ask(INTROSPECTION, {}, part('credential').value.trim());
-  if (body.data === undefined) return say(body.detail ?? body.errors?.[0]?.message ?? 'There is no schema.', true);
+  const { body } = await sendRequest(INTROSPECTION, {}, part('credential').value.trim());
+  if (body.data === undefined) return setStatus(body.detail ?? body.errors?.[0]?.message ?? 'The schema is not available.', true);
   const types = body.data.__schema.types.filter(({ name }) => !name.startsWith('__'));
   part('types').replaceChildren(...types.map(typeCard));
   find();
@@ -155,20 +155,20 @@ async function loadSchema() {
 
 function find() {
   const wanted = part('find').value.trim().toLowerCase();
-  for (const card of part('types').children) card.hidden = !card.dataset.words.includes(wanted);
+  for (const card of part('types').children) card.hidden = !card.dataset.search.includes(wanted);
 }
 
-part('asking').addEventListener('submit', (event) => {
+part('request-form').addEventListener('submit', (event) => {
   event.preventDefault();
   run();
 });
-part('asking').addEventListener('keydown', (event) => {
+part('request-form').addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) run();
 });
 part('stop').addEventListener('click', () => {
   stop();
-  say('Stopped.');
+  setStatus('Stopped.');
 });
-part('load').addEventListener('click', () => loadSchema().catch((fault) => say(String(fault.message), true)));
+part('load').addEventListener('click', () => loadSchema().catch((fault) => setStatus(String(fault.message), true)));
 part('find').addEventListener('input', find);
 `;

@@ -9,16 +9,16 @@ import { renderPage } from './frame.ts';
 import { html } from './markup.ts';
 import { STYLE } from './style.ts';
 
-/** The two machine-readable references, and the pages that show them. `events` answers one object while it is the same. */
+/** The OpenAPI and AsyncAPI documents and their pages. `events` returns the same object until the document changes. */
 export function docsResources({ openApi, events }: { openApi: JsonObject; events(): JsonObject }): PublicResource[] {
   const rest = JSON.stringify(openApi);
-  let shown: { document: JsonObject; json: string; page: string } | null = null;
+  let rendered: { document: JsonObject; json: string; page: string } | null = null;
   const current = () => {
     const document = events();
-    if (shown?.document !== document) {
-      shown = { document, json: JSON.stringify(document), page: eventsPage(document) };
+    if (rendered?.document !== document) {
+      rendered = { document, json: JSON.stringify(document), page: eventsPage(document) };
     }
-    return shown;
+    return rendered;
   };
   return [
     { path: '/openapi.json', respond: () => ({ type: 'application/json', body: rest }) },
@@ -35,7 +35,7 @@ export function docsResources({ openApi, events }: { openApi: JsonObject; events
 const COMMON_POLICY =
   "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const EVENTS_POLICY = `${COMMON_POLICY}; img-src 'self'`;
-// No inline script; swagger-ui sets styles on elements, which is not inline, and draws its arrows from data URLs.
+// No inline script is needed. Swagger UI sets styles through the DOM, which the policy allows, and loads icons from data URLs.
 const REFERENCE_POLICY = `${COMMON_POLICY}; script-src 'self'; img-src 'self' data:; connect-src 'self'`;
 
 const reference: Content = {

@@ -4,7 +4,7 @@ import { renderPage } from './frame.ts';
 import { html, inline, type Markup, prose } from './markup.ts';
 import { fieldsOf, refName, schemaCard } from './schema.ts';
 
-/** The AsyncAPI document as a page that needs no script. */
+/** Renders the AsyncAPI document as a page without scripts. */
 export function eventsPage(document: JsonObject): string {
   const info = at(document, 'info');
   const tags = Object.values(at(document, 'components', 'tags')) as JsonObject[];
@@ -14,11 +14,11 @@ export function eventsPage(document: JsonObject): string {
 <h1>${textOf(info.title)}</h1>
 ${prose(textOf(info.description))}
 <nav aria-label="On this page"><ul class="contents">
-<li><a href="#servers">Where and how to sign in</a></li>
+<li><a href="#servers">Servers and authentication</a></li>
 ${channels.map(([name, { title }]) => html`<li><a href="#channel-${name}">${textOf(title)}</a></li>\n`)}
 <li><a href="#schemas">Schemas</a></li>
 </ul></nav>
-<h2 id="servers">Where and how to sign in</h2>
+<h2 id="servers">Servers and authentication</h2>
 ${Object.entries(at(document, 'servers')).map(([name, server]) => serverCard(document, name, server as JsonObject))}
 ${tags.map(
   (tag) => html`<h2>${textOf(tag.name)}</h2>
@@ -37,7 +37,7 @@ function serverCard(document: JsonObject, name: string, server: JsonObject): Mar
   return html`<section class="card" aria-labelledby="server-${name}">
 <h3 id="server-${name}"><code>${url}</code></h3>
 ${prose(textOf(server.description))}
-${security.map((scheme) => html`<details><summary>Signing in: ${scheme}</summary>${prose(textOf(at(document, 'components', 'securitySchemes', scheme).description))}</details>`)}
+${security.map((scheme) => html`<details><summary>Authentication: ${scheme}</summary>${prose(textOf(at(document, 'components', 'securitySchemes', scheme).description))}</details>`)}
 </section>`;
 }
 
@@ -74,10 +74,10 @@ function directionOf(operations: readonly JsonObject[], message: string): Direct
 const namesIn = (messages: Json | undefined): string[] => (Array.isArray(messages) ? messages.map(refName) : []);
 
 function operationLine({ action, title, summary, reply }: JsonObject): Markup {
-  const answered = isObject(reply) ? namesIn(reply.messages) : [];
+  const replies = isObject(reply) ? namesIn(reply.messages) : [];
   return html`<li><span class="way ${action === 'send' ? 'out' : 'in'}">${action === 'send' ? 'service sends' : 'service receives'}</span>
 <strong>${textOf(title)}</strong>: ${inline(textOf(summary))}
-${answered.length > 0 && html`<span class="quiet">Answered by ${answered.join(' or ')}.</span>`}</li>`;
+${replies.length > 0 && html`<span class="quiet">Reply: ${replies.join(' or ')}.</span>`}</li>`;
 }
 
 function messagePart(document: JsonObject, name: string, operations: readonly JsonObject[]): Markup {
@@ -99,13 +99,13 @@ ${typeof summary === 'string' && html`<p class="quiet">${inline(summary)}</p>`}
 <pre tabindex="0" aria-label="Example of ${name}">${text}</pre></details>`;
 }
 
-/** The message's own fields; what all share is told once, under its name. */
+/** The message's specific fields, with a link to the envelope that all messages share. */
 function payloadOf(document: JsonObject, payload: Json | undefined): Markup {
   if (!isObject(payload)) return html``;
   if (Array.isArray(payload.allOf)) return html`${payload.allOf.map((part) => payloadOf(document, part))}`;
   const name = refName(payload);
   if (name === 'Envelope')
-    return html`<p class="quiet">In the signed <a href="#schema-Envelope">Envelope</a>, with</p>`;
+    return html`<p class="quiet">In the signed <a href="#schema-Envelope">Envelope</a>, with the payload:</p>`;
   if (name !== '') return fieldsOf(at(document, 'components', 'schemas', name));
   if ('const' in payload) return html``;
   return fieldsOf(payload, at(document, 'components', 'schemas'));
@@ -116,7 +116,7 @@ const isTagged = ({ tags }: JsonObject, name: Json | undefined): boolean =>
 
 const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '');
 
-/** The object at a path of names; an empty one where there is none. */
+/** The object at a path of names; empty if there is none. */
 function at(from: JsonObject, ...names: readonly string[]): JsonObject {
   let found: Json | undefined = from;
   for (const name of names) found = isObject(found) && Object.hasOwn(found, name) ? found[name] : undefined;

@@ -8,7 +8,7 @@ const navigation = [
   { path: '/asyncapi.json', name: 'asyncapi.json' },
 ] as const;
 
-/** A page under the bar that leads from one reference to the other. Nothing inline: the policy forbids it. */
+/** A documentation page with the navigation bar. No inline scripts or styles: the Content-Security-Policy forbids them. */
 export function renderPage(page: {
   path: string;
   title: string;
@@ -16,7 +16,7 @@ export function renderPage(page: {
   scripts?: readonly string[];
   body: Markup;
 }): string {
-  const whole = html`<!doctype html>
+  const markup = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -25,12 +25,12 @@ export function renderPage(page: {
 <link rel="icon" href="/docs/favicon-32x32.png">
 ${page.styles.map((file) => html`<link rel="stylesheet" href="/docs/${file}">\n`)}</head>
 <body>
-<a class="skip" href="#content">To the content</a>
+<a class="skip" href="#content">Skip to content</a>
 <nav class="bar" aria-label="API reference"><strong>Twinkeep</strong>
 ${navigation.map(({ path, name }) => html`<a href="${path}"${path === page.path && html` aria-current="page"`}>${name}</a>\n`)}</nav>
 ${page.body}
 ${(page.scripts ?? []).map((file) => html`<script src="/docs/${file}"></script>\n`)}</body>
 </html>
 `;
-  return whole.html;
+  return markup.html;
 }

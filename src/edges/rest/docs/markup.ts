@@ -1,4 +1,4 @@
-/** A text that is HTML already. */
+/** A text that is already HTML. */
 export interface Markup {
   html: string;
 }
@@ -15,9 +15,9 @@ export const escaped = (text: string): string => text.replace(/[&<>"']/g, (chara
 
 export type Part = Markup | string | number | false | null | undefined | readonly Part[];
 
-/** HTML from a template: what is filled in is escaped, unless it is `Markup`. */
+/** Template tag for HTML: escapes every value that is not `Markup`. */
 export const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Markup => ({
-  html: strings.reduce((whole, text, index) => whole + textOf(parts[index - 1]) + text),
+  html: strings.reduce((before, text, index) => before + textOf(parts[index - 1]) + text),
 });
 
 function textOf(part: Part): string {
@@ -26,7 +26,7 @@ function textOf(part: Part): string {
   return 'html' in part ? part.html : part.map(textOf).join('');
 }
 
-/** The few marks that our descriptions use: paragraphs, `- ` lists, `code` and *stress*. */
+/** Renders the Markdown subset of the descriptions: paragraphs, `- ` lists, `code` and *emphasis*. */
 export function prose(text: string): Markup {
   const blocks = text.split(/\n\n+/).map((block) => {
     const lines = block.split('\n');

@@ -2,7 +2,7 @@ import { isObject } from '../../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../../domain/values.ts';
 import { html, inline, type Markup, prose } from './markup.ts';
 
-/** The last part of a reference; empty for what is none. */
+/** The last segment of a `$ref`; empty for any other value. */
 export const refName = (value: Json | undefined): string =>
   isObject(value) && typeof value.$ref === 'string' ? (value.$ref.split('/').at(-1) ?? '') : '';
 
@@ -14,7 +14,7 @@ ${fieldsOf(schema)}
 </section>`;
 }
 
-/** The members of an object's schema, one under the other: that reads on a narrow screen too. `known` are unfolded in place. */
+/** The members of an object schema as a list, which also fits narrow screens. References to `known` schemas are expanded. */
 export function fieldsOf(schema: JsonObject, known: JsonObject = {}): Markup {
   const members = isObject(schema.properties) ? Object.entries(schema.properties) : [];
   const required = Array.isArray(schema.required) ? schema.required : [];
@@ -25,7 +25,7 @@ export function fieldsOf(schema: JsonObject, known: JsonObject = {}): Markup {
 function fieldOf(name: string, member: Json, { required, known }: { required: boolean; known: JsonObject }): Markup {
   const schema = isObject(member) ? member : {};
   const inside = known[refName(schema)];
-  return html`<dt><code>${name}</code> <span class="quiet">${typeOf(schema)}${required ? ', always' : ''}</span></dt>
+  return html`<dt><code>${name}</code> <span class="quiet">${typeOf(schema)}${required ? ', required' : ''}</span></dt>
 ${typeof schema.description === 'string' && html`<dd>${inline(schema.description)}</dd>`}
 ${isObject(inside) && isObject(inside.properties) && html`<dd>${fieldsOf(inside)}</dd>`}
 `;
@@ -42,13 +42,13 @@ function typeOf(schema: JsonObject): Markup {
   return html`${typeof schema.format === 'string' ? schema.format : kind}${limitsOf(schema)}`;
 }
 
-function limitsOf({ minimum, maximum, exclusiveMinimum, maxLength, default: usual }: JsonObject): string {
-  const said = [
+function limitsOf({ minimum, maximum, exclusiveMinimum, maxLength, default: defaultValue }: JsonObject): string {
+  const limits = [
     ...(typeof minimum === 'number' ? [`from ${minimum}`] : []),
     ...(typeof exclusiveMinimum === 'number' ? [`over ${exclusiveMinimum}`] : []),
     ...(typeof maximum === 'number' && maximum < Number.MAX_SAFE_INTEGER ? [`to ${maximum}`] : []),
     ...(typeof maxLength === 'number' ? [`at most ${maxLength} characters`] : []),
-    ...(usual === undefined ? [] : [`usually ${usual}`]),
+    ...(defaultValue === undefined ? [] : [`default ${defaultValue}`]),
   ];
-  return said.map((one) => `, ${one}`).join('');
+  return limits.map((one) => `, ${one}`).join('');
 }

@@ -1,8 +1,9 @@
 /**
- * A path of our own to go back to, as it will be sent; null for anything that a browser could take for another place.
+ * Parses a path of this service to return to, in normalised form; null for anything that a browser could resolve to another
+ * origin.
  */
 export function parseReturnPath(text: string): string | null {
-  // A backslash is a slash to a browser, and it leaves tabs and line ends out.
+  // Browsers treat a backslash as a slash, and ignore tabs and line breaks.
   if (!/^\/(?!\/)[\x21-\x7e]*$/.test(text) || text.includes('\\') || text.length > 2_048) return null;
   const url = URL.parse(text, 'http://own.invalid');
   if (url === null || url.host !== 'own.invalid' || url.pathname.startsWith('//')) return null;

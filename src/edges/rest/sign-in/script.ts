@@ -1,13 +1,13 @@
-/** Runs in the page that approves a command line. It asks the REST API, as the person's cookie session. */
+/** Script of the page that approves a command line. It calls the REST API with the person's cookie session. */
 export const SCRIPT = `const part = (id) => document.getElementById(id);
 const status = part('status');
 
-function say(text, kind = '') {
+function setStatus(text, kind = '') {
   status.className = kind;
   status.textContent = text;
 }
 
-async function ask(method, path, body, headers = {}) {
+async function sendRequest(method, path, body, headers = {}) {
   const init = { method, headers: { accept: 'application/json', ...headers }, credentials: 'same-origin' };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
@@ -19,17 +19,17 @@ async function ask(method, path, body, headers = {}) {
 }
 
 async function change(path, body) {
-  const { body: answer } = await ask('GET', 'csrf');
-  return ask('POST', path, body, { 'x-csrf-token': answer.csrf_token });
+  const { body: response } = await sendRequest('GET', 'csrf');
+  return sendRequest('POST', path, body, { 'x-csrf-token': response.csrf_token });
 }
 
-/** Only one of the page's sections is there at a time. */
+/** Shows one section of the page and hides the others. */
 function show(id) {
   for (const section of document.querySelectorAll('main > section')) section.hidden = section.id !== id;
 }
 
-async function lookWhoIsThere() {
-  const { ok, status: code, body } = await ask('GET', 'me');
+async function refreshIdentity() {
+  const { ok, status: code, body } = await sendRequest('GET', 'me');
   if (!ok && code !== 401) throw new Error(body.detail);
   show(ok ? 'approve' : 'sign-in');
   if (!ok) return;
@@ -37,18 +37,18 @@ async function lookWhoIsThere() {
   part('user-code').focus();
 }
 
-/** What a form does; meanwhile it cannot be sent again. */
+/** Runs the action when the form is submitted; the button is disabled until it is done. */
 function onSubmit(id, work) {
   const form = part(id);
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
     const button = form.querySelector('button');
     button.disabled = true;
-    say('');
+    setStatus('');
     try {
       await work();
     } catch (error) {
-      say(error.message || 'The service does not answer. Try again.', 'bad');
+      setStatus(error.message || 'The service does not respond. Try again.', 'bad');
     } finally {
       button.disabled = false;
     }
@@ -57,32 +57,32 @@ function onSubmit(id, work) {
 
 onSubmit('token-form', async () => {
   const field = part('token');
-  const { ok, body } = await ask('POST', 'session', { token: field.value.trim() });
+  const { ok, body } = await sendRequest('POST', 'session', { token: field.value.trim() });
   field.value = '';
-  if (ok) return lookWhoIsThere();
-  say(body.code === 'UNAUTHENTICATED' ? 'This token is not valid, or no longer.' : body.detail, 'bad');
+  if (ok) return refreshIdentity();
+  setStatus(body.code === 'UNAUTHENTICATED' ? 'The token is invalid or expired.' : body.detail, 'bad');
   field.focus();
 });
 
 onSubmit('approve-form', async () => {
   const field = part('user-code');
   const code = new URLSearchParams(location.search).get('code');
-  const { ok, status: answered, body } = await change('cli/approve', { code, user_code: field.value });
+  const { ok, status: httpStatus, body } = await change('cli/approve', { code, user_code: field.value });
   if (ok) {
     show('');
-    say('Done. The command line is signed in; you can close this page.', 'good');
+    setStatus('The command line is signed in. You can close this page.', 'good');
     return;
   }
-  if (answered === 401) await lookWhoIsThere();
+  if (httpStatus === 401) await refreshIdentity();
   if (body.code === 'GONE' || body.code === 'NOT_FOUND') show('');
-  say(body.detail, 'bad');
+  setStatus(body.detail, 'bad');
   field.select();
 });
 
 onSubmit('sign-out-form', async () => {
   await change('logout');
-  await lookWhoIsThere();
+  await refreshIdentity();
 });
 
-lookWhoIsThere().catch((error) => say(error.message || 'The service does not answer. Load this page again.', 'bad'));
+refreshIdentity().catch((error) => setStatus(error.message || 'The service does not respond. Reload the page.', 'bad'));
 `;

@@ -18,37 +18,37 @@ export interface SignInParts {
     'handshakes' | 'users' | 'cookieSessions' | 'csrf' | 'audit' | 'settings' | 'clock' | 'newId'
   >;
   cookies: Cookies;
-  /** Null where no identity provider is configured. */
+  /** Null if no identity provider is configured. */
   provider: BrowserSignIn | null;
-  /** Where a person lands who did not say. */
+  /** Target after sign-in if the request has no `return_to`. */
   defaultReturnTo: '/console';
   log: Log;
 }
 
-/** What people see of signing in: the page of the CLI handshake, and the way to the identity provider and back. */
+/** Browser resources of the sign-in: the page of the CLI handshake, and the redirects to and from the identity provider. */
 export function signInResources(parts: SignInParts): PublicResource[] {
   const { services, cookies, provider, log } = parts;
   const { handshakes, settings, users, audit, newId, clock } = services;
-  /** Of the service's URL, which may have a path; without a slash at the end. */
+  /** Path of the service's URL, without a trailing slash. */
   const prefix = (): string => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, '');
 
-  const forPeople = (
+  const pageResource = (
     path: `/${string}`,
-    work: (asked: ResourceRequest) => Promise<Outcome<Content>>,
+    work: (request: ResourceRequest) => Promise<Outcome<Content>>,
   ): PublicResource => ({
     path,
     versionedOnly: true,
-    async respond(_values, asked) {
-      const answer = await work(asked).catch((thrown: unknown) => ({
+    async respond(_values, request) {
+      const outcome = await work(request).catch((thrown: unknown) => ({
         ok: false as const,
-        refusal: refusalOf(thrown, log, { request_id: asked.requestId }),
+        refusal: refusalOf(thrown, log, { request_id: request.requestId }),
       }));
-      return answer.ok ? answer.value : refusalResponse(answer.refusal, asked);
+      return outcome.ok ? outcome.value : refusalResponse(outcome.refusal, request);
     },
   });
 
   return [
-    forPeople('/auth/cli', async ({ query, path }) => {
+    pageResource('/auth/cli', async ({ query, path }) => {
       const given = new URLSearchParams(query);
       const opened = await handshakes.open(given.get('code') ?? '', given.get('challenge') ?? '');
       if (!opened.ok) return opened;
@@ -62,16 +62,16 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       return { ok: true, value: content };
     }),
 
-    forPeople('/auth/login', async ({ query }) => {
+    pageResource('/auth/login', async ({ query }) => {
       if (provider === null) return NO_PROVIDER;
-      const asked = new URLSearchParams(query).get('return_to');
-      const returnTo = asked === null ? `${prefix()}${parts.defaultReturnTo}` : parseReturnPath(asked);
+      const given = new URLSearchParams(query).get('return_to');
+      const returnTo = given === null ? `${prefix()}${parts.defaultReturnTo}` : parseReturnPath(given);
       if (returnTo === null) return refuse('VALIDATION_FAILED', 'return_to must be a path of this service.');
       const { url, cookie, until } = await provider.begin(returnTo);
       return redirect(url, cookies.set({ name: 'login', value: cookie, until }));
     }),
 
-    forPeople('/auth/callback', async ({ query, headers, requestId }) => {
+    pageResource('/auth/callback', async ({ query, headers, requestId }) => {
       if (provider === null) return NO_PROVIDER;
       const finished = await provider.finish(query, cookies.read(headers, 'login'));
       if (!finished.ok) return finished;
@@ -80,8 +80,8 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       const user = await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() });
       const holder = { userId: user.id, scopes, platformAdmin, token };
       const changes = await startCookieSession(services, holder, cookies.readBrowserCookies(headers));
-      const deed = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
-      await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...deed });
+      const action = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
+      await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...action });
       const set = [...changes, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
       return redirect(returnTo, set);
     }),
@@ -94,7 +94,7 @@ export function signInResources(parts: SignInParts): PublicResource[] {
   ];
 }
 
-const NO_PROVIDER = refuse('NOT_FOUND', 'No identity provider is configured: sign in with a token.');
+const NO_PROVIDER = refuse('NOT_FOUND', 'No identity provider is configured. Sign in with a token.');
 
 const assets: Readonly<Record<string, Content>> = {
   'sign-in.css': { type: 'text/css; charset=utf-8', body: STYLE, cache: 'public, max-age=3600' },
@@ -102,15 +102,15 @@ const assets: Readonly<Record<string, Content>> = {
 };
 
 /**
- * After a chain of redirects that began at another site a browser leaves a SameSite=Strict cookie out, also the one it was
- * just given: whatever page a person lands on must ask who they are by itself, as that of the handshake does.
+ * After a redirect chain that started on another site, a browser does not send SameSite=Strict cookies, not even one that was
+ * just set. The page at the end must therefore request the identity itself, as the handshake page does.
  */
 const redirect = (to: string, headers: readonly string[]): Outcome<Content> => ({
   ok: true,
   value: { type: 'text/plain; charset=utf-8', body: '', status: 303, headers: ['Location', to, ...headers] },
 });
 
-/** A sentence for a person, a problem document for a program. */
+/** An HTML page if the client accepts HTML, otherwise a problem document. */
 function refusalResponse(refusal: Refusal, { headers }: ResourceRequest): ResourceResponse {
   if (!headers.accept?.includes('text/html')) return { refusal };
   const { title, status } = refusals[refusal.code];
@@ -118,6 +118,6 @@ function refusalResponse(refusal: Refusal, { headers }: ResourceRequest): Resour
   return refusal.retryAfterS === undefined ? page : { ...page, headers: ['Retry-After', `${refusal.retryAfterS}`] };
 }
 
-/** What a command line calls its computer: a host name or nothing. */
+/** Host name that the command line sent; null if it is not a valid one. */
 const hostNameIn = (text: string | null): string | null =>
   text !== null && /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text) ? text : null;

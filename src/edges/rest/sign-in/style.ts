@@ -1,4 +1,4 @@
-/** Of the pages of signing in. */
+/** Style sheet of the sign-in pages. */
 export const STYLE = `:root {
   color-scheme: light dark;
   --ground: #f3f5f8;

@@ -1,63 +1,63 @@
 import type { Content } from '../../shared/exchange.ts';
 import { html, type Markup } from '../docs/markup.ts';
 
-// Nothing inline, nothing from elsewhere, in nobody's frame.
+// Forbids inline code, other origins, and framing.
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; " +
   "base-uri 'none'; frame-ancestors 'none'";
 
 export interface ApprovalPageData {
-  /** Of the service, as the person sees it in the address bar. */
+  /** Host of the service, as shown in the address bar. */
   service: string;
-  /** What the command line says about where it runs; nobody vouches for it. */
+  /** Host name that the command line sent; not verified. */
   computer: string | null;
   openedAt: number;
   until: number;
-  /** Where signing in at the identity provider begins, or null without one. */
+  /** URL that starts the sign-in at the identity provider; null without one. */
   provider: string | null;
 }
 
-/** The page that a command line opens: sign in, then type what the terminal shows. */
+/** The page that a command line opens: sign in, then enter the code that the terminal shows. */
 export const approvalPage = ({ service, computer, openedAt, until, provider }: ApprovalPageData): Content =>
   page(
     'Sign in a command line',
-    html`<p>A command line${computer !== null && html` on a computer that calls itself <strong>${computer}</strong>`} asks to act
-as you at <strong>${service}</strong>.</p>
-<p class="quiet">Asked at ${clockTime(openedAt)}. This page is good until ${clockTime(until)}.</p>
+    html`<p>A command line${computer !== null && html` on the computer <strong>${computer}</strong> (not verified)`} requests access
+to <strong>${service}</strong> with your account.</p>
+<p class="quiet">Requested at ${clockTime(openedAt)}. This page is valid until ${clockTime(until)}.</p>
 <p id="status" role="status" aria-live="polite"></p>
 <noscript><p>This page needs JavaScript.</p></noscript>
 <section id="sign-in" aria-labelledby="sign-in-title" hidden>
-<h2 id="sign-in-title">First, who are you?</h2>
+<h2 id="sign-in-title">Sign in first</h2>
 ${provider !== null && html`<p><a class="button" href="${provider}">Sign in with your identity provider</a></p>`}
 <form id="token-form">
-<label for="token">${provider === null ? 'A token of yours' : 'Or a token of yours'}</label>
+<label for="token">${provider === null ? 'Your token' : 'Or your token'}</label>
 <input id="token" type="password" autocomplete="off" spellcheck="false" required maxlength="8192" aria-describedby="token-help">
-<p id="token-help" class="quiet">Such as <code>twinkeep token --sub me</code> prints. It is turned into a session of this browser and kept nowhere.</p>
+<p id="token-help" class="quiet">For example from <code>twinkeep token --sub me</code>. It is exchanged for a browser session and not stored.</p>
 <button>Sign in</button>
 </form>
 </section>
 <section id="approve" aria-labelledby="approve-title" hidden>
 <h2 id="approve-title">Is it you at the terminal?</h2>
-<form id="sign-out-form"><p>You are signed in as <strong id="who"></strong>. <button class="plain">Somebody else?</button></p></form>
+<form id="sign-out-form"><p>You are signed in as <strong id="who"></strong>. <button class="plain">Not you?</button></p></form>
 <form id="approve-form">
-<label for="user-code">The 6 characters that your terminal shows</label>
+<label for="user-code">The 6-character code in your terminal</label>
 <input id="user-code" autocomplete="off" autocapitalize="characters" spellcheck="false" required maxlength="9" aria-describedby="user-code-help">
-<p id="user-code-help" class="quiet">If you did not just start this in a terminal of your own, close this page: whoever sent you here
-would act as you for an hour.</p>
+<p id="user-code-help" class="quiet">If you did not just start this in your own terminal, close this page. Otherwise another person could
+use your account for an hour.</p>
 <button>Allow</button>
 </form>
 </section>`,
     { script: true },
   );
 
-/** For people, where a program would get a problem document. */
+/** A refusal as an HTML page. */
 export const refusalPage = (title: string, detail: string, status: number): Content => ({
   ...page(title, html`<p id="status" class="bad" role="alert">${detail}</p>`),
   status,
 });
 
 function page(title: string, body: Markup, { script = false } = {}): Content {
-  const whole = html`<!doctype html>
+  const markup = html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -74,7 +74,7 @@ ${body}
 </body>
 </html>
 `;
-  return { type: 'text/html; charset=utf-8', body: whole.html, policy: POLICY };
+  return { type: 'text/html; charset=utf-8', body: markup.html, policy: POLICY };
 }
 
 function clockTime(at: number): Markup {
