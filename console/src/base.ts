@@ -1,5 +1,5 @@
-/** The console's own path, as `/console`, and the service's before it: both as this file was loaded from. */
-const own = import.meta.env.DEV ? '/console/' : new URL(/* @vite-ignore */ '..', import.meta.url).pathname;
+/** The console's path, usually `/console`, and the service's path before it, from the URL of this file. */
+const base = import.meta.env.DEV ? '/console/' : new URL(/* @vite-ignore */ '..', import.meta.url).pathname;
 
-export const CONSOLE_PATH = own.replace(/\/$/, '');
+export const CONSOLE_PATH = base.replace(/\/$/, '');
 export const SERVICE_PATH = CONSOLE_PATH.replace(/\/console$/, '');

@@ -2,24 +2,24 @@ import type { ComponentType } from 'react';
 import type { Role } from '../../src/domain/roles.ts';
 import type { IconName } from './ui/icons.tsx';
 
-/** A page of the console. Its code is loaded when it is first gone to. */
+/** A page of the console. Its code is loaded on the first visit. */
 export interface PageEntry {
-  /** In the console, with wouter's `:parameters`, which the component is given. */
+  /** Path in the console, with wouter's `:parameters`, which are passed to the component. */
   path: string;
-  /** As the menu calls it; a page without a label is reached from others. */
+  /** Menu label; a page without a label is reached by links. */
   label?: string;
   icon?: IconName;
   group?: 'Operate' | 'Govern' | 'Platform';
-  /** The least role; who has less does not see it. */
+  /** Lowest role that can open the page. */
   role: Role;
-  /** For platform operators alone. */
+  /** Only for platform operators. */
   platform?: true;
-  /** Platform operators see it of any tenant, whatever their role in their own. */
+  /** Platform operators can open it for any tenant, regardless of their role in their own. */
   anyTenant?: true;
   load(): Promise<ComponentType<{ params: Readonly<Record<string, string>> }>>;
 }
 
-/** In the order of the menu. */
+/** In menu order. */
 export const pageEntries: readonly PageEntry[] = [
   {
     ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer', anyTenant: true },

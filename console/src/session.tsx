@@ -12,7 +12,7 @@ export interface Session {
   me: Me;
   role: Role;
   platform: boolean;
-  /** Whether the role reaches so far. What it does not reach is never asked for: the attempt would be audited. */
+  /** Whether the user has at least this role. Requests beyond it are not sent, because the attempts would be audited. */
   may(role: Role): boolean;
   signOut(): Promise<void>;
 }
@@ -21,16 +21,16 @@ const SessionContext = createContext<Session | null>(null);
 
 export function useSession(): Session {
   const session = useContext(SessionContext);
-  if (session === null) throw new Error('nobody is signed in');
+  if (session === null) throw new Error('useSession requires a signed-in user');
   return session;
 }
 
-/** Whoever is not signed in, or has no tenant, is led there first; everything below has a session. */
+/** Shows the sign-in or welcome page until the user is signed in and has a tenant, and then provides the session. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [isOver, setOver] = useState(false);
-  const asking = useGet<Me>(ME_PATH, isOver ? {} : { refetchIntervalMs: 60_000 });
-  const { data: me, error, isPending, dataUpdatedAt, refetch } = asking;
+  const query = useGet<Me>(ME_PATH, isOver ? {} : { refetchIntervalMs: 60_000 });
+  const { data: me, error, isPending, dataUpdatedAt, refetch } = query;
   useEffect(() => subscribeToSignOut(() => setOver(true)), []);
   // A later response with a user: a sign-in here or in another tab.
   useEffect(() => {
@@ -43,12 +43,12 @@ export function SessionGate({ children }: { children: ReactNode }) {
     if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME_PATH });
   }, [isOver, queries]);
 
-  const enter = async (): Promise<void> => {
+  const reloadSession = async (): Promise<void> => {
     forgetCsrf();
     queries.clear();
     await refetch();
   };
-  if (isOver) return <SignIn entered={enter} />;
+  if (isOver) return <SignIn onSignedIn={reloadSession} />;
   if (isPending) return <Loading what="Signing in" />;
   if (me === undefined) return <LoadError problem={error} retry={refetch} />;
   const { role } = me.user;
@@ -58,12 +58,12 @@ export function SessionGate({ children }: { children: ReactNode }) {
     may: (needed) => atLeast(role, needed),
     async signOut() {
       await requestJson('POST', '/v1/auth/logout', { body: {} }).catch(() => {});
-      await enter();
+      await reloadSession();
     },
   };
   return (
     <SessionContext value={session}>
-      {me.has_tenant || platform ? children : <Welcome me={me} entered={enter} />}
+      {me.has_tenant || platform ? children : <Welcome me={me} onJoined={reloadSession} />}
     </SessionContext>
   );
 }

@@ -120,17 +120,17 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     });
     await open(`/actors/command/${command_id}`);
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
-    const slider = page.getByRole('slider', { name: 'Step of its history' });
+    const slider = page.getByRole('slider', { name: 'Step in the history' });
     await slider.focus();
     await page.keyboard.press('Home');
     await page.getByText('In the past').waitFor();
     await page.getByRole('img', { name: /lifecycle: now dispatched/ }).waitFor();
     expect(await page.locator('.label.took').first().textContent()).toContain('has session');
-    await page.getByRole('button', { name: 'A step on' }).click();
+    await page.getByRole('button', { name: 'Next step' }).click();
     await page.getByRole('img', { name: /lifecycle: now acknowledged/ }).waitFor();
     await saveScreenshot(page, 'replay');
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Play it again' }).click();
+    await page.getByRole('button', { name: 'Replay' }).click();
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
     await page.getByText('In the past').waitFor({ state: 'detached' });
     expect(browserErrors()).toEqual([]);
@@ -145,7 +145,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     await home.unplug(sensor);
     await page.getByRole('img', { name: 'link: now offline' }).waitFor();
-    await page.getByText('presence.lost brought it here').waitFor();
+    await page.getByText('Caused by presence.lost').waitFor();
     await close();
   });
 
@@ -157,7 +157,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await open('/actors?held=true');
     await page.getByRole('link', { name: 'Front door' }).click();
     await page.getByText('it failed three times').waitFor();
-    await page.getByRole('button', { name: 'Release it' }).click();
+    await page.getByRole('button', { name: 'Release' }).click();
     await page.getByText('it failed three times').waitFor({ state: 'detached' });
     await close();
   });
@@ -177,8 +177,8 @@ describe.runIf(hasChromium())('the actors in the console', () => {
       .getByRole('row', { name: /set_brightness/ })
       .first()
       .waitFor();
-    await page.getByLabel('Find by name or id').fill('no such thing');
-    await page.getByText('No actor fits.').waitFor();
+    await page.getByLabel('Search by name or ID').fill('no such thing');
+    await page.getByText('No matching actors.').waitFor();
     await page.getByRole('link', { name: 'Show all' }).click();
     await page.getByRole('row', { name: /Ceiling light/ }).waitFor();
     await close();
@@ -218,14 +218,14 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await open(`/actors/device/${light}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     line.cut();
-    await page.getByText(/The connection was lost/).waitFor();
+    await page.getByText(/Connection lost/).waitFor();
     await page.getByText('Reconnecting').waitFor();
     await saveScreenshot(page, 'reconnecting');
     await home.unplug(light);
     line.restore();
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     await page.getByRole('img', { name: 'link: now offline' }).waitFor();
-    await page.getByText(/The connection was lost/).waitFor({ state: 'detached' });
+    await page.getByText(/Connection lost/).waitFor({ state: 'detached' });
     await close();
     await line.close();
   });

@@ -43,7 +43,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   it('say what to expect where nothing waits', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/confirmations');
-    await page.getByText('Nothing waits for you.').waitFor();
+    await page.getByText('No pending confirmations.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);
     await close();
@@ -57,7 +57,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     const id = await ask('unlock');
 
     const mine = first.page.getByRole('article', { name: /^Unlock/ });
-    await mine.getByText('You asked for it: the policy wants somebody else').waitFor();
+    await mine.getByText('The policy requires approval by another person.').waitFor();
     expect(await mine.getByRole('button', { name: 'Approve …' }).isDisabled()).toBe(true);
 
     const { page } = second;
@@ -73,13 +73,13 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
 
     const way = page.getByRole('region', { name: 'Approved: Unlock' });
     await way.getByText('Verified, done').waitFor();
-    await way.getByText('The device reports what was expected.').waitFor();
-    await page.getByText('Nothing waits for you.').waitFor();
+    await way.getByText('The device reports the expected state.').waitFor();
+    await page.getByText('No pending confirmations.').waitFor();
     await saveScreenshot(page, 'approved');
     expect(await accessibility(page)).toEqual([]);
     const { command } = (await owner.get(`/v1/commands/${id}`)).body;
     expect(command).toMatchObject({ status: 'succeeded', confirmed_by: grace.userId });
-    await first.page.getByText('Nothing waits for you.').waitFor();
+    await first.page.getByText('No pending confirmations.').waitFor();
     expect([...first.browserErrors(), ...second.browserErrors()]).toEqual([]);
     await Promise.all([first.close(), second.close()]);
   });
@@ -96,9 +96,9 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Refuse …');
     await page.keyboard.press('Enter');
-    await page.getByLabel(/^Why/).fill('Nobody is at home.');
+    await page.getByLabel(/^Reason/).fill('Nobody is at home.');
     await page.keyboard.press('Enter');
-    await page.getByText('Nothing waits for you.').waitFor();
+    await page.getByText('No pending confirmations.').waitFor();
     expect(await statusOf(id)).toBe('cancelled');
     const { timeline } = (await owner.get(`/v1/commands/${id}`)).body.command;
     expect(timeline.at(-1)).toMatchObject({ status: 'cancelled', by: grace.userId, reason: 'Nobody is at home.' });
@@ -114,7 +114,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await page.getByRole('button', { name: 'Approve …' }).click();
     const dialog = page.getByRole('dialog');
     await owner.post(`/v1/commands/${id}/cancel`, {});
-    await dialog.getByText('It waits no more').waitFor();
+    await dialog.getByText('The confirmation is no longer pending').waitFor();
     expect(await dialog.getByRole('button', { name: 'Approve: unlock' }).isDisabled()).toBe(true);
     expect(await accessibility(page)).toEqual([]);
     await dialog.getByRole('button', { name: 'Close' }).click();
@@ -130,10 +130,10 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await page.clock.install();
     await open('/confirmations');
     await page.getByRole('button', { name: 'Refuse …' }).click();
-    await page.getByLabel(/^Why/).fill('Nobody is at home.');
+    await page.getByLabel(/^Reason/).fill('Nobody is at home.');
     await page.clock.fastForward(301_000);
-    await page.getByRole('dialog').getByText('It expired before it was answered').waitFor();
-    expect(await page.getByRole('button', { name: 'Refuse it' }).isDisabled()).toBe(true);
+    await page.getByRole('dialog').getByText('The confirmation expired and the command was not sent.').waitFor();
+    expect(await page.getByRole('button', { name: 'Refuse command' }).isDisabled()).toBe(true);
     await close();
     await owner.post(`/v1/commands/${id}/cancel`, {});
   });
@@ -169,7 +169,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await eventually(async () => (await statusOf(id)) === 'succeeded');
     await open(`/commands/${id}`);
-    await page.getByRole('heading', { name: 'What the device shows' }).waitFor();
+    await page.getByRole('heading', { name: 'Result' }).waitFor();
     expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
     expect(browserErrors()).toEqual([]);

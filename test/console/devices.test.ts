@@ -50,7 +50,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await saveScreenshot(page, 'devices');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('link', { name: 'Cabin' }).click();
-    await page.getByText('No device fits.').waitFor();
+    await page.getByText('No matching devices.').waitFor();
     expect(page.url()).toContain(`home=${cabin}`);
     await page.getByRole('link', { name: 'Show all' }).click();
 
@@ -155,7 +155,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByRole('button', { name: 'Preview' }).click();
     const dialog = page.getByRole('dialog');
     expect(await dialog.getByRole('row', { name: /^brightness/ }).textContent()).toContain('→100');
-    await dialog.getByRole('button', { name: 'Cancel it' }).click();
+    await dialog.getByRole('button', { name: 'Cancel command' }).click();
     await dialog.waitFor({ state: 'detached' });
     const { body } = await owner.get(`/v1/device/${light}/commands`);
     expect(body.commands[0]).toMatchObject({ action: 'set_brightness', status: 'cancelled' });
@@ -238,7 +238,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     });
     expect(await page.locator('tr').count()).toBeLessThan(200);
     expect(await page.getByRole('table', { name: 'Devices' }).getAttribute('aria-rowcount')).toBe('1001');
-    await page.getByLabel('Find by name, type or id').fill('Lamp 77');
+    await page.getByLabel('Search by name, type or ID').fill('Lamp 77');
     await page.getByText('1,000 devices, 11 shown').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();

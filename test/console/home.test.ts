@@ -38,11 +38,11 @@ describe.runIf(hasChromium())('the start of the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('');
     await page.getByText('5 of 5').waitFor();
-    await page.getByText('Nothing needs you now.').waitFor();
+    await page.getByText('Nothing needs attention.').waitFor();
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 40 });
     await page.getByText(/^1 succeeded$/).waitFor();
     await command(home.idOf('unlock'), 'unlock');
-    await page.getByRole('link', { name: 'Unlock waits for a confirmation' }).waitFor();
+    await page.getByRole('link', { name: 'Waiting for confirmation: unlock' }).waitFor();
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 70 });
     await command(home.idOf('set_brightness'), 'turn_off');
     await page.getByText(/^3 succeeded$/).waitFor();
@@ -81,7 +81,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
     await open('');
     await page.getByText(/ of 5/).waitFor();
-    await page.getByText('Refreshed at times').waitFor();
+    await page.getByText('Updates periodically').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
   });

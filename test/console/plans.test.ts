@@ -98,7 +98,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     });
     await open('/plans');
     await page.getByRole('link', { name: 'Guests arrive' }).click();
-    await page.getByText('A critical step waits for a confirmation').first().waitFor();
+    await page.getByText('A critical step is waiting for confirmation').first().waitFor();
     await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
     await page.locator('[data-step=warm].succeeded').waitFor();
     await page.locator('[data-step=welcome].pending').waitFor();
@@ -106,7 +106,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     const { confirmations } = (await owner.get('/v1/confirmations')).body;
     await owner.post(`/v1/confirmations/${confirmations[0].command_id}/approve`);
-    await page.getByRole('status').getByText('Every step succeeded.').waitFor();
+    await page.getByRole('status').getByText('All steps succeeded.').waitFor();
     await page.locator('[data-step=welcome].succeeded').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
@@ -146,13 +146,13 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await page.locator('[data-step=lock].skipped').waitFor();
     await page
       .getByRole('status')
-      .getByText(/the last first\. 1 undone so far/)
+      .getByText(/in reverse order; 1 done/)
       .waitFor();
     await page.getByText('The device reported a failure.').waitFor();
     await saveScreenshot(page, 'rollback');
     expect(await accessibility(page)).toEqual([]);
     slow.goOn();
-    await page.getByRole('status').getByText('What was done is undone: 2 steps.').waitFor();
+    await page.getByRole('status').getByText('Rolled back: 2 completed steps.').waitFor();
     await page.locator('[data-step=dim].compensated').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
@@ -172,15 +172,15 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/plans/${id}`);
     await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
-    await page.getByRole('button', { name: 'Cancel it …' }).click();
+    await page.getByRole('button', { name: 'Cancel plan …' }).click();
     const dialog = page.getByRole('dialog', { name: 'Cancel: Open house?' });
     await dialog.getByText('Set brightness · Ceiling light').waitFor();
     expect(await accessibility(page)).toEqual([]);
-    await dialog.getByLabel(/^Why/).fill('The guests have left.');
+    await dialog.getByLabel(/^Reason/).fill('The guests have left.');
     await dialog.getByRole('button', { name: 'Cancel the plan' }).click();
-    await page.getByText('It was cancelled, and what was done is undone.').first().waitFor();
+    await page.getByText('The plan was cancelled and completed steps were rolled back.').first().waitFor();
     await eventually(async () => (await statusOf(id)) === 'cancelled');
-    expect(await page.getByRole('button', { name: 'Cancel it …' }).count()).toBe(0);
+    expect(await page.getByRole('button', { name: 'Cancel plan …' }).count()).toBe(0);
     expect(browserErrors()).toEqual([]);
     await close();
   });
@@ -202,10 +202,10 @@ describe.runIf(hasChromium())('the plans in the console', () => {
         expect(await accessibility(page)).toEqual([]);
       }
       await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
-      expect(await page.getByRole('button', { name: 'Cancel it …' }).count()).toBe(0);
+      expect(await page.getByRole('button', { name: 'Cancel plan …' }).count()).toBe(0);
       expect(await page.getByRole('link', { name: 'Unlock' }).count()).toBe(0);
       await owner.post(`/v1/plans/${id}/cancel`);
-      await page.getByText('It was cancelled.').first().waitFor();
+      await page.getByText('The plan was cancelled.').first().waitFor();
       expect(browserErrors()).toEqual([]);
       await close();
     },

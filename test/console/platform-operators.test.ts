@@ -37,10 +37,10 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
     await page.getByText('Devices online').waitFor();
     await page.getByText('of 1', { exact: true }).waitFor();
-    await page.getByText('Nothing needs you now.').waitFor();
+    await page.getByText('Nothing needs attention.').waitFor();
 
     await open('/actors');
-    await page.getByText('You belong to no tenant.').waitFor();
+    await page.getByText('You are not a member of a tenant.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
     await page.getByText('2 actors', { exact: true }).waitFor();

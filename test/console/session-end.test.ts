@@ -24,7 +24,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
   });
   afterAll(() => browser?.close());
 
-  const field = (page: Page) => page.getByLabel('a token of yours');
+  const field = (page: Page) => page.getByLabel('Your token');
   const signIn = async (page: Page, token: string) => {
     await field(page).fill(token);
     await page.keyboard.press('Enter');

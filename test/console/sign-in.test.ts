@@ -40,13 +40,13 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     const owner = await at.owner();
     const { page, open, browserErrors, close } = await openConsolePage(browser, at);
     await open('');
-    await page.getByLabel('a token of yours').fill(owner.token);
+    await page.getByLabel('Your token').fill(owner.token);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', home).waitFor();
     const kept = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])');
     expect(kept).not.toContain(owner.token.slice(-20));
     await page.getByRole('button', { name: 'Sign out' }).click();
-    await page.getByLabel('a token of yours').waitFor();
+    await page.getByLabel('Your token').waitFor();
     expect((await at.api(owner.token).get('/v1/auth/me')).status).toBe(401);
     expect(browserErrors()).toEqual([]);
     await close();
@@ -55,9 +55,9 @@ describe.runIf(hasChromium())('signing in to the console', () => {
   it('says in words that a token is none', async () => {
     const { page, open, close } = await openConsolePage(browser, at);
     await open('');
-    await page.getByLabel('a token of yours').fill('nonsense');
+    await page.getByLabel('Your token').fill('nonsense');
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
-    await page.getByRole('alert').getByText('This token is not valid, or no longer.').waitFor();
+    await page.getByRole('alert').getByText('The token is invalid or expired.').waitFor();
     await close();
   });
 
@@ -86,7 +86,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     expect(first.browserErrors()).toEqual([]);
     const second = await openConsolePage(browser, at);
     await second.page.goto(body.url);
-    await second.page.getByText('This link was used already').waitFor();
+    await second.page.getByText('The link was already used').waitFor();
     await Promise.all([first.close(), second.close()]);
   });
 
@@ -125,8 +125,8 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     const noah = await openConsolePage(browser, at, { token: await at.token('noah') });
     await noah.open('');
     expect(await accessibility(noah.page)).toEqual([]);
-    await noah.page.getByLabel('Name of your tenant').fill('Ark');
-    await noah.page.getByRole('button', { name: 'Create it' }).click();
+    await noah.page.getByLabel('Name of the new tenant').fill('Ark');
+    await noah.page.getByRole('button', { name: 'Create tenant' }).click();
     await noah.page.getByRole('heading', home).waitFor();
     await Promise.all([ines.close(), noah.close()]);
   });
@@ -137,7 +137,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await open('');
     await owner.post('/v1/auth/logout');
     await page.reload();
-    await page.getByLabel('a token of yours').waitFor();
+    await page.getByLabel('Your token').waitFor();
     await close();
   });
 

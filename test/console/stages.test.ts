@@ -36,7 +36,7 @@ describe("a command's way", () => {
     [
       ['submitted', 'awaiting_confirmation'],
       'pending',
-      'Submitted done, Waits for confirmation now, Dispatched ahead, Acknowledged ahead, Succeeded ahead, Verified ahead',
+      'Submitted done, Waiting for confirmation now, Dispatched ahead, Acknowledged ahead, Succeeded ahead, Verified ahead',
     ],
     [
       ['submitted', 'awaiting_confirmation', 'dispatched', 'in_progress'],

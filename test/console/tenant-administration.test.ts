@@ -39,28 +39,28 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await open('/keys');
     await page.getByText('No keys yet.').waitFor();
     await page.getByRole('button', { name: 'New key …' }).click();
-    await page.getByLabel('Its name').fill('Night shift');
+    await page.getByLabel('Name', { exact: true }).fill('Night shift');
     await page.getByLabel('read:devices').check();
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Make it' }).click();
-    const shown = page.getByRole('dialog', { name: 'The key Night shift' });
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const shown = page.getByRole('dialog', { name: 'Key Night shift' });
     const key = `${await shown.locator('code').textContent()}`;
     expect(key).toMatch(/^tk_[a-z0-9]{8}_/);
     const devices = (credential: string) => at.api(credential).get('/v1/devices');
     expect((await devices(key)).status).toBe(200);
-    await shown.getByRole('button', { name: 'I have it' }).click();
+    await shown.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('row', { name: /^Night shift/ }).waitFor();
     expect(await page.content()).not.toContain(key);
     await saveScreenshot(page, 'keys');
     expect(await accessibility(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Rotate … Night shift' }).click();
-    await page.getByRole('button', { name: 'Rotate it' }).click();
+    await page.getByRole('button', { name: 'Rotate key' }).click();
     const rotated = `${await shown.locator('code').textContent()}`;
     expect([(await devices(key)).status, (await devices(rotated)).status]).toEqual([401, 200]);
-    await shown.getByRole('button', { name: 'I have it' }).click();
+    await shown.getByRole('button', { name: 'Done' }).click();
     await page.getByRole('button', { name: 'Revoke … Night shift' }).click();
-    await page.getByRole('button', { name: 'Revoke it' }).click();
+    await page.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByRole('button', { name: 'Revoke … Night shift' }).waitFor({ state: 'detached' });
     expect((await devices(rotated)).status).toBe(401);
     expect(browserErrors()).toEqual([]);
@@ -71,8 +71,8 @@ describe.runIf(hasChromium())('governing in the console', () => {
     const uma = await inviteMember(at, owner, 'user', 'uma');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/members');
-    await page.getByRole('button', { name: 'Invite somebody …' }).click();
-    await page.getByLabel('Address').fill('ines@example.com');
+    await page.getByRole('button', { name: 'Invite member …' }).click();
+    await page.getByLabel('Email').fill('ines@example.com');
     await page.getByLabel('Role', { exact: true }).selectOption('viewer');
     expect(await page.getByLabel('Role', { exact: true }).getByText('owner').count()).toBe(0);
     expect(await accessibility(page)).toEqual([]);
@@ -88,7 +88,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     // Above one's own role there is nothing to change.
     expect(await page.getByLabel('Role of ada@example.com').count()).toBe(0);
     await page.getByRole('button', { name: 'Remove … uma@example.com' }).click();
-    await page.getByRole('button', { name: 'Remove them' }).click();
+    await page.getByRole('button', { name: 'Remove member' }).click();
     await page.getByRole('row', { name: /^uma@example.com/ }).waitFor({ state: 'detached' });
     expect((await uma.get('/v1/auth/me')).body.has_tenant).toBe(false);
     expect(browserErrors()).toEqual([]);
@@ -98,27 +98,27 @@ describe.runIf(hasChromium())('governing in the console', () => {
   it('drafts firmware, uploads it, releases it to a part of the devices, and withdraws it', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/firmware');
-    await page.getByRole('button', { name: 'Draft a release …' }).click();
-    await page.getByLabel('Type of device').fill('smart_light');
+    await page.getByRole('button', { name: 'New release …' }).click();
+    await page.getByLabel('Device type').fill('smart_light');
     await page.getByLabel('Version').fill('1.5.0');
-    await page.getByLabel('What is new').fill('Smoother dimming');
-    await page.getByRole('button', { name: 'Draft it' }).click();
+    await page.getByLabel('Release notes').fill('Smoother dimming');
+    await page.getByRole('button', { name: 'Create draft' }).click();
     const row = page.getByRole('row', { name: /^1\.5\.0/ });
     await row.getByText('none yet').waitFor();
     await row.locator('input[type=file]').setInputFiles({
       ...{ name: 'light.bin', mimeType: 'application/octet-stream', buffer: Buffer.from('firmware') },
     });
     await row.getByRole('button', { name: 'Release … 1.5.0' }).click();
-    await page.getByLabel('Part of the devices that are offered it').fill('25');
+    await page.getByLabel('Share of devices').fill('25');
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Offer it to 25 %' }).click();
+    await page.getByRole('button', { name: 'Release to 25 %' }).click();
     await row.getByRole('cell', { name: '25 %', exact: true }).waitFor();
     await saveScreenshot(page, 'firmware');
     expect(await accessibility(page)).toEqual([]);
     const { releases } = (await owner.get('/v1/firmware')).body;
     expect(releases[0]).toMatchObject({ version: '1.5.0', status: 'released', rollout_percent: 25 });
     await row.getByRole('button', { name: 'Withdraw … 1.5.0' }).click();
-    await page.getByRole('button', { name: 'Withdraw it' }).click();
+    await page.getByRole('button', { name: 'Withdraw release' }).click();
     await row.getByText('withdrawn').waitFor();
     expect(browserErrors()).toEqual([]);
     await close();
@@ -127,12 +127,12 @@ describe.runIf(hasChromium())('governing in the console', () => {
   it('changes who confirms critical commands', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/policy');
-    await page.getByLabel('Somebody other than who asked').check();
-    await page.getByLabel('Within how many seconds').fill('600');
+    await page.getByLabel('Anyone other than the requester').check();
+    await page.getByLabel('Confirmation deadline (seconds)').fill('600');
     await saveScreenshot(page, 'policy');
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Keep it so' }).click();
-    await page.getByText('Kept.').waitFor();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved.').waitFor();
     expect((await owner.get('/v1/tenant/policy')).body.policy).toEqual({
       confirm_by: 'another_principal',
       confirm_ttl_s: 600,
@@ -150,8 +150,8 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await page.getByRole('row').filter({ hasText: 'vera@example.com' }).getByText('forbidden role').first().waitFor();
     await saveScreenshot(page, 'audit');
     expect(await accessibility(page)).toEqual([]);
-    await page.getByLabel('Who').selectOption({ label: 'ada@example.com' });
-    await page.getByLabel('Of', { exact: true }).fill(`device:${lamp.device_id}`);
+    await page.getByLabel('User', { exact: true }).selectOption({ label: 'ada@example.com' });
+    await page.getByLabel('Target', { exact: true }).fill(`device:${lamp.device_id}`);
     await page.getByRole('row').filter({ hasText: 'Register device' }).waitFor();
     expect(await page.getByRole('row').filter({ hasText: 'vera@example.com' }).count()).toBe(0);
     expect(page.url()).toContain('subject=device');
@@ -168,7 +168,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'API keys', 'Firmware']);
     for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
       await page.goto(`${at.url}/console${path}`);
-      await page.getByText('There is no such page, or it is not for your role.').waitFor();
+      await page.getByText('This page does not exist, or your role cannot open it.').waitFor();
     }
     expect(browserErrors()).toEqual([]);
     await close();
@@ -179,30 +179,30 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await open('/platform/tenants');
     const row = page.getByRole('row', { name: /^Tenant of ada/ });
     await row.getByRole('button', { name: /^Suspend/ }).click();
-    await page.getByLabel(/^Why/).fill('Unpaid since March');
+    await page.getByLabel(/^Reason/).fill('Unpaid since March');
     expect(await accessibility(page)).toEqual([]);
-    await page.getByRole('button', { name: 'Suspend it' }).click();
+    await page.getByRole('button', { name: 'Suspend tenant' }).click();
     await row.getByText('suspended').waitFor();
     await saveScreenshot(page, 'tenants');
     expect(await accessibility(page)).toEqual([]);
     expect((await owner.get('/v1/homes')).body.code).toBe('TENANT_SUSPENDED');
     await row.getByRole('button', { name: /^Resume/ }).click();
-    await page.getByRole('button', { name: 'Resume it' }).click();
+    await page.getByRole('button', { name: 'Resume tenant' }).click();
     await row.getByText('active').waitFor();
     await row.getByRole('button', { name: /^Tier/ }).click();
     await page.getByLabel('Tier', { exact: true }).fill('pro');
-    await page.getByRole('button', { name: 'Set it' }).click();
+    await page.getByRole('button', { name: 'Set tier' }).click();
     await row.getByText('pro').waitFor();
 
     await open('/platform/flags');
     await page.getByRole('button', { name: 'Set … commands disabled' }).click();
-    await page.getByRole('button', { name: 'Set it' }).click();
+    await page.getByRole('button', { name: 'Set flag' }).click();
     await page.getByRole('button', { name: 'Clear … commands disabled' }).waitFor();
     await saveScreenshot(page, 'flags');
     expect(await accessibility(page)).toEqual([]);
     expect(at.services.flags().commands_disabled).toBe(true);
     await page.getByRole('button', { name: 'Clear … commands disabled' }).click();
-    await page.getByRole('button', { name: 'Clear it' }).click();
+    await page.getByRole('button', { name: 'Clear flag' }).click();
     await page.getByRole('button', { name: 'Set … commands disabled' }).waitFor();
     await open('/platform/audit');
     await page.getByRole('row').filter({ hasText: 'Set flag' }).first().waitFor();

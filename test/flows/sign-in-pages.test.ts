@@ -114,7 +114,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   it('explains a wrong code, and ends after the fifth one', async () => {
     await open();
     await byToken('nonsense');
-    await says('This token is not valid, or no longer.');
+    await says('The token is invalid or expired.');
     await byToken(await at.token('ada'));
     for (let n = 0; n < 4; n++) {
       await typed().fill('AAAAAA');

@@ -2,7 +2,7 @@ import type { ActorKind } from '../api/answer-types.ts';
 import type { IconName } from '../ui/icons.tsx';
 import type { Tone } from '../ui/tone.ts';
 
-// A machine's own names, for people.
+// Display names, icons and colours of actors and their states.
 
 export const kinds: readonly ActorKind[] = ['device', 'command', 'plan', 'tenant'];
 export const plural: Readonly<Record<ActorKind, string>> = {
@@ -13,12 +13,12 @@ export const plural: Readonly<Record<ActorKind, string>> = {
 };
 export const iconOf = (kind: ActorKind): IconName => kind;
 
-/** `a.b,c.d` → its paths. */
+/** Splits `a.b,c.d` into its paths. */
 export const pathsIn = (state: string): string[] => (state === '' ? [] : state.split(','));
 
 export const leafOf = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
 
-/** Whether a path, or something inside it, is among the entered ones. */
+/** Whether a state, or a state inside it, is entered. */
 export const isEntered = (path: string, entered: readonly string[]): boolean =>
   path === '' || entered.some((one) => one === path || one.startsWith(`${path}.`));
 
@@ -39,7 +39,7 @@ const tones: Readonly<Record<Tone, readonly string[]>> = {
   quiet: [],
 };
 
-/** How a state reads at a glance; what is not known here is neither good nor bad. */
+/** Tone of a state; unknown states are neutral. */
 export function toneOf(path: string): Tone {
   const leaf = leafOf(path);
   return (Object.keys(tones) as Tone[]).find((tone) => tones[tone].includes(leaf)) ?? 'quiet';

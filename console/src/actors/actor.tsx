@@ -21,23 +21,23 @@ import { StateTable } from './state-table.tsx';
 import { stepsOf } from './steps.ts';
 import './actor.css';
 
-/** What devices report all the time is told by no stream of actors. */
-const EVERY_MS = 5_000;
+/** The stream of actors does not include state reports of devices, so the actor is also polled. */
+const REFRESH_MS = 5_000;
 const JOURNAL_PAGE = 100;
 
-/** One actor: what it is doing and why, its machine, its history, what it remembers. */
+/** Page of one actor: current state, statechart, history and context. */
 export function Actor({ params }: { params: Readonly<Record<string, string>> }) {
   const kind = params.kind as ActorKind;
   const id = params.id ?? '';
   const path = `/v1/actors/${kind}/${encodeURIComponent(id)}`;
   const tenant = useChosenTenant();
-  const actor = useGet<{ actor: ActorRecord }>(withTenant(path, tenant), { refetchIntervalMs: EVERY_MS });
+  const actor = useGet<{ actor: ActorRecord }>(withTenant(path, tenant), { refetchIntervalMs: REFRESH_MS });
   const machine = useGet<{ machine: Machine }>(`/v1/machines/${kind}`);
   const failed = actor.error ?? machine.error;
   if (actor.data === undefined || machine.data === undefined) {
     if (failed !== null && !actor.isFetching)
       return <ActorUnavailable kind={kind} id={id} tenant={tenant} problem={failed} retry={actor.refetch} />;
-    return <Loading what="Looking at it" />;
+    return <Loading what="Loading actor" />;
   }
   return (
     <ActorDetails
@@ -84,7 +84,7 @@ interface ActorDetailsProps {
 function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsProps) {
   const { kind, id } = actor;
   const journal = useJournal(path, tenant, actor.version);
-  const [heard, setHeard] = useState<readonly ActorTransition[]>([]);
+  const [transitions, setTransitions] = useState<readonly ActorTransition[]>([]);
   const reload = useCallback(() => Promise.all([refetch(), journal.reload()]), [refetch, journal.reload]);
   useStream({
     path: '/ws/actors',
@@ -92,26 +92,26 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
     onMessage(message) {
       const transition = message as ActorTransition;
       if (transition.id !== id) return;
-      setHeard((before) => [...before, transition]);
+      setTransitions((before) => [...before, transition]);
       void reload();
     },
     onOpen: () => void reload(),
   });
-  // Counted from the end, so that a step stays the one that is looked at while earlier ones are loaded.
+  // Counted from the end, so that the selected step does not change when earlier steps are loaded.
   const [back, setBack] = useState<number | null>(null);
   const { newestFirst } = journal;
-  const steps = useMemo(() => stepsOf(newestFirst, heard, actor), [newestFirst, heard, actor]);
+  const steps = useMemo(() => stepsOf(newestFirst, transitions, actor), [newestFirst, transitions, actor]);
   const at = back === null ? null : Math.max(0, steps.length - 1 - back);
   const setAt = useCallback((to: number | null) => setBack(to === null ? null : steps.length - 1 - to), [steps.length]);
   const step = steps[at ?? steps.length - 1];
   const moment = useMemo(() => {
-    const takes = at === null ? actor.next_events : [];
-    if (step !== undefined && (at !== null || step.to === actor.state)) return momentAfter(machine, step, takes);
+    const accepted = at === null ? actor.next_events : [];
+    if (step !== undefined && (at !== null || step.to === actor.state)) return momentAfter(machine, step, accepted);
     return {
       entered: pathsIn(actor.state || initialPaths(machine).join()),
       before: null,
       event: null,
-      takes: new Set(takes),
+      acceptedEvents: new Set(accepted),
     };
   }, [machine, step, at, actor.state, actor.next_events]);
 
@@ -122,19 +122,19 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
       <Insight actor={actor} machine={machine} steps={steps} />
       <section className="card machine" aria-labelledby="machine">
         <header>
-          <h2 id="machine">Its machine</h2>
+          <h2 id="machine">Statechart</h2>
           <Legend />
         </header>
         {actor.machine_version !== machine.version && (
           <Note tone="warn">
-            It still follows version {actor.machine_version} of this machine; drawn is version {machine.version}.
+            This actor runs version {actor.machine_version} of its machine; the chart shows version {machine.version}.
           </Note>
         )}
         <Replay entries={steps} at={at} onSeek={setAt} loadEarlier={journal.older} actor={actor} />
         <Chart machine={machine} moment={moment} />
         {step?.data && (
           <details>
-            <summary>What the journal keeps of this step</summary>
+            <summary>Journal data of this step</summary>
             <ActorContext context={step.data} />
           </details>
         )}
@@ -142,7 +142,7 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
       </section>
       <section className="card" aria-labelledby="context">
         <header>
-          <h2 id="context">What it remembers</h2>
+          <h2 id="context">Context</h2>
           <span className="quiet small">without secrets</span>
         </header>
         <ActorContext context={actor.context} />
@@ -166,8 +166,8 @@ function Head({ actor, tenant }: { actor: ActorRecord; tenant: string | null }) 
         <p className="mono quiet small">{id}</p>
       </div>
       <dl className="facts">
-        <Fact name="In memory">{live ? <Pill tone="good">live</Pill> : <Pill tone="quiet">passivated</Pill>}</Fact>
-        <Fact name="Mailbox">{mailbox === 0 ? 'empty' : `${mailbox} waiting`}</Fact>
+        <Fact name="Memory">{live ? <Pill tone="good">active</Pill> : <Pill tone="quiet">passivated</Pill>}</Fact>
+        <Fact name="Mailbox">{mailbox === 0 ? 'empty' : `${mailbox} queued`}</Fact>
         <Fact name="Version">
           {version} <span className="quiet small">of machine {machine_version}</span>
         </Fact>
@@ -186,7 +186,7 @@ const Fact = ({ name, children }: { name: string; children: ReactNode }) => (
   </div>
 );
 
-/** Only of an actor that is held back. */
+/** Shown only for a quarantined actor. */
 function QuarantineNotice({
   actor,
   path,
@@ -198,7 +198,7 @@ function QuarantineNotice({
   return (
     <Note tone="bad">
       <p>
-        <strong>It is held back.</strong> It takes nothing until somebody releases it: {actor.quarantine_reason}
+        <strong>Quarantined.</strong> The actor processes no events until it is released. {actor.quarantine_reason}
       </p>
       <button
         type="button"
@@ -211,7 +211,7 @@ function QuarantineNotice({
           )
         }
       >
-        Release it
+        Release
       </button>
       <ChangeError error={release.error} />
     </Note>
@@ -220,13 +220,13 @@ function QuarantineNotice({
 
 const Legend = () => (
   <ul className="legend small quiet">
-    <li className="is-lit">where it is</li>
-    <li className="is-took">the last step</li>
-    <li className="is-can">what it can do now</li>
+    <li className="is-lit">current state</li>
+    <li className="is-took">last transition</li>
+    <li className="is-can">possible transition</li>
   </ul>
 );
 
-/** The newest pages of its journal, and what is below them where somebody asks. */
+/** The newest page of the actor's journal, and older pages on demand. */
 function useJournal(path: string, tenant: string | null, version: number) {
   const query = useInfiniteQuery<JournalPage, Problem, { pages: JournalPage[] }, string[], string | null>({
     queryKey: [withTenant(`${path}/journal`, tenant)],
@@ -239,10 +239,10 @@ function useJournal(path: string, tenant: string | null, version: number) {
     getNextPageParam: ({ next_cursor }) => next_cursor,
   });
   const { data, refetch, fetchNextPage, hasNextPage } = query;
-  const known = useRef(version);
+  const loadedVersion = useRef(version);
   useEffect(() => {
-    if (known.current === version) return;
-    known.current = version;
+    if (loadedVersion.current === version) return;
+    loadedVersion.current = version;
     void refetch();
   }, [version, refetch]);
   const newestFirst = useMemo(() => data?.pages.flatMap(({ entries }) => entries) ?? [], [data]);
@@ -250,7 +250,7 @@ function useJournal(path: string, tenant: string | null, version: number) {
   return {
     newestFirst,
     reload,
-    /** Null where nothing is below. */
+    /** Loads an older page; null if there is none. */
     older: hasNextPage ? () => void fetchNextPage() : null,
   };
 }

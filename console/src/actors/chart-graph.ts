@@ -4,7 +4,7 @@ import { type Point, textWidth } from '../graph/path.ts';
 import { humanize } from '../ui/text-format.ts';
 import { leafOf } from './actor-display.ts';
 
-// A machine's chart as a graph that can be laid out, and what came of it as something that can be drawn.
+// Converts a machine's statechart to a graph for the layout library, and the laid-out graph to a drawing.
 
 export type MachineTransition = Machine['transitions'][number];
 
@@ -23,7 +23,7 @@ export interface DrawnArrow {
   id: string;
   from: string;
   to: string;
-  /** All that lead this way. */
+  /** All transitions from one state to another share an arrow. */
   transitions: readonly MachineTransition[];
   points: readonly Point[];
   label: { lines: readonly string[]; x: number; y: number; width: number; height: number } | null;
@@ -32,7 +32,7 @@ export interface DrawnArrow {
 export interface Drawing {
   width: number;
   height: number;
-  /** Outer ones first. */
+  /** Outer states first. */
   states: readonly DrawnState[];
   arrows: readonly DrawnArrow[];
 }
@@ -42,14 +42,14 @@ const LABEL_FONT = '650 12px system-ui, sans-serif';
 const LABEL_LINE = 16;
 const MAX_LABEL_LINES = 3;
 
-/** The parts of a machine that stand side by side: its regions, or the machine itself. Each is drawn by itself. */
+/** The parallel regions of a machine, or the machine itself. Each is a separate drawing. */
 export const regionsOf = ({ type, states }: Machine): string[] =>
   type === 'parallel' ? states.map(({ state }) => state).filter((path) => !path.includes('.')) : [''];
 
 const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('.')));
 const isIn = (path: string, region: string): boolean => region === '' || path.startsWith(`${region}.`);
 
-/** Ends of arrows that are no states: where a group begins, and any state within it. */
+/** Pseudo-states at the ends of arrows: the initial state of a group, and any state inside it. */
 const START = '#start';
 const ANY = '#any';
 
@@ -61,24 +61,24 @@ interface Arrow {
 }
 
 /**
- * Arrows of one region. What a group of states does from anywhere in it to one of its own begins at a sign that says so: an
- * arrow from the group's border inwards would read as one that enters it.
+ * Arrows of one region. A transition from a group to a state inside it starts at an "any" pseudo-state: an arrow from the
+ * group's border inwards would look like one that enters the group.
  */
 function arrowsIn({ transitions }: Machine, region: string): Arrow[] {
   const arrows = new Map<string, Arrow>();
   for (const transition of transitions) {
     const { from, to } = transition;
     if (to === null || !isIn(to, region) || !(from === region || isIn(from, region))) continue;
-    const begins = from === region || to.startsWith(`${from}.`) ? from + ANY : from;
-    const id = `${begins}→${to}`;
-    const arrow = arrows.get(id) ?? { id, from: begins, to, transitions: [] };
+    const start = from === region || to.startsWith(`${from}.`) ? from + ANY : from;
+    const id = `${start}→${to}`;
+    const arrow = arrows.get(id) ?? { id, from: start, to, transitions: [] };
     arrow.transitions.push(transition);
     arrows.set(id, arrow);
   }
   return [...arrows.values()];
 }
 
-/** `ack.received [says succeeded]`; what a machine raises for itself is told by its condition alone. */
+/** `ack.received [says succeeded]`; an event that the machine raises itself is labelled only by its condition. */
 export function labelOf({ event, when }: MachineTransition): string {
   const condition = when === null ? '' : `[${humanize(when)}]`;
   return event.startsWith('self.') ? condition || humanize(event.slice(5)) : `${event} ${condition}`.trim();
@@ -86,7 +86,7 @@ export function labelOf({ event, when }: MachineTransition): string {
 
 function linesOf(transitions: readonly MachineTransition[]): string[] {
   const lines = [...new Set(transitions.map(labelOf))];
-  // A drawing is as wide as its labels let it be.
+  // Labels determine the width of the drawing.
   if (lines.length === 1) return lines.flatMap((line) => line.split(/ (?=\[)/));
   return lines.length <= MAX_LABEL_LINES
     ? lines
@@ -156,18 +156,18 @@ export function graphOf(
     const drawn: DrawnState[] = [];
     const walk = (nodes: readonly ElkNode[]): void => {
       for (const { id, x = 0, y = 0, width = 0, height = 0, children = [] } of nodes) {
-        const known = states.find(({ state }) => state === id);
+        const state = states.find(({ state }) => state === id);
         const kind = id.endsWith(START)
           ? 'start'
           : id.endsWith(ANY)
             ? 'any'
-            : known?.final
+            : state?.final
               ? 'final'
               : children.length > 0
                 ? 'group'
                 : 'state';
         const title = kind === 'any' ? 'any' : kind === 'start' ? '' : humanize(leafOf(id));
-        drawn.push({ path: id, title, description: known?.description ?? '', kind, x, y, width, height });
+        drawn.push({ path: id, title, description: state?.description ?? '', kind, x, y, width, height });
         walk(children);
       }
     };
@@ -205,5 +205,5 @@ const sizeOf = (lines: readonly string[]) => ({
   height: lines.length * LABEL_LINE + 4,
 });
 
-/** The state that an end of an arrow stands for. */
+/** The state that the end of an arrow refers to. */
 export const stateAt = (end: string): string => end.replace(/#(start|any)$/, '');

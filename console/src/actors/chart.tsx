@@ -8,7 +8,7 @@ import { type Drawing, type DrawnArrow, type DrawnState, graphOf, labelOf, regio
 import { isActive, isEnabled, type Moment, wasExited, wasTaken } from './moment.ts';
 import './chart.css';
 
-/** An actor's machine, drawn of itself: where the actor is, how it got there, and where it can go. */
+/** Statechart of an actor: the current state, the last transition and the possible next ones. */
 export function Chart({ machine, moment }: { machine: Machine; moment: Moment }) {
   const { data, error } = useQuery({
     queryKey: ['chart', machine.kind, machine.version],
@@ -16,8 +16,8 @@ export function Chart({ machine, moment }: { machine: Machine; moment: Moment })
     staleTime: Number.POSITIVE_INFINITY,
     retry: 1,
   });
-  if (error) return <Note tone="warn">The drawing could not be made. The states are told in words below.</Note>;
-  if (data === undefined) return <Loading what="Drawing" />;
+  if (error) return <Note tone="warn">The chart could not be drawn. The states are listed below.</Note>;
+  if (data === undefined) return <Loading what="Drawing chart" />;
   return (
     <div className="charts">
       {data.map(({ region, drawing }) => (
@@ -44,14 +44,14 @@ async function drawingsOf(machine: Machine): Promise<{ region: string; drawing: 
   );
 }
 
-/** What fits on a screen is the better drawing, and what has to be made small for that is worse. */
+/** Cost of a drawing, to choose the layout direction: height on screen, plus penalties for scaling down and overflow. */
 function costOf({ width, height }: Drawing): number {
   const scale = TARGET_WIDTH / width;
   const overhang = Math.max(0, MIN_SCALE - scale) * 10_000;
   return height * Math.min(1, scale) + Math.max(0, 1 - scale) * 1_000 + overhang;
 }
 const TARGET_WIDTH = 880;
-/** Texts are not made smaller than this part of their size: a larger drawing is pushed to and fro. */
+/** Smallest scale at which texts stay readable; a larger drawing scrolls. */
 const MIN_SCALE = 0.8;
 
 function Region({ title, drawing, moment }: { title: string; drawing: Drawing; moment: Moment }) {
@@ -60,20 +60,20 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
   const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isActive(state.path, moment));
   const scroller = useRef<HTMLElement>(null);
   const middle = lit[0] === undefined ? null : (lit[0].x + lit[0].width / 2) / width;
-  // What is larger than the screen begins where the actor is.
+  // A drawing larger than the screen is scrolled to the current state.
   useEffect(() => {
     const { current } = scroller;
     if (current !== null && middle !== null) {
       current.scrollLeft = middle * current.scrollWidth - current.clientWidth / 2;
     }
   }, [middle]);
-  const told = arrows
+  const styledArrows = arrows
     .map((arrow) => ({ arrow, look: arrowStyleOf(arrow, moment) }))
     .sort((a, b) => order[a.look] - order[b.look]);
   return (
     <figure className="chart" style={{ flexBasis: width + 2 }}>
       <figcaption>{humanize(title)}</figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard */}
       <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${humanize(title)}`}>
         <svg
           style={{ width: `clamp(${Math.round(width * MIN_SCALE)}px, 100%, ${width}px)` }}
@@ -105,7 +105,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
             .map((state) => (
               <Box key={state.path} state={state} moment={moment} />
             ))}
-          {told.map(({ arrow, look }) => (
+          {styledArrows.map(({ arrow, look }) => (
             <path
               key={arrow.id}
               className={`arrow ${look}`}
@@ -118,7 +118,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
             .map((state) => (
               <Box key={state.path} state={state} moment={moment} />
             ))}
-          {told.map(({ arrow, look }) => (
+          {styledArrows.map(({ arrow, look }) => (
             <Label key={arrow.id} arrow={arrow} look={look} />
           ))}
         </svg>
@@ -128,7 +128,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
 }
 
 type ArrowStyle = 'idle' | 'can' | 'took';
-/** What matters lies on top. */
+/** Drawing order: highlighted arrows on top. */
 const order: Readonly<Record<ArrowStyle, number>> = { idle: 0, can: 1, took: 2 };
 
 function arrowStyleOf(arrow: DrawnArrow, moment: Moment): ArrowStyle {

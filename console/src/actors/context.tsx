@@ -6,7 +6,7 @@ import { abbreviateId, humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { actorHref, idSuffix } from './actor-display.ts';
 
-/** Members that name another actor. */
+/** Members that are the ID of another actor. */
 const actorReferences: Readonly<Record<string, ActorKind>> = {
   device_id: 'device',
   command_id: 'command',
@@ -17,9 +17,10 @@ const actorReferences: Readonly<Record<string, ActorKind>> = {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
-/** What an actor remembers, without secrets. What is empty says nothing and is left out. */
+/** Context of an actor, without secrets. Empty members are left out. */
 export function ActorContext({ context }: { context: JsonObject | null }) {
-  if (context === null) return <p className="quiet">What is stored of it fits no machine that this service knows.</p>;
+  if (context === null)
+    return <p className="quiet">The stored context does not fit any machine version of this service.</p>;
   return <Members object={context} />;
 }
 
@@ -52,7 +53,7 @@ function Value({ name, value }: { name: string; value: Json }) {
     return (
       <ol>
         {value.map((item, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: a list of values has nothing else
+          // biome-ignore lint/suspicious/noArrayIndexKey: list values have no other key
           <li key={index}>
             <Value name={name} value={item} />
           </li>

@@ -7,14 +7,14 @@ import type { ActorFilter } from './live-actor-list.ts';
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
-/** A filter stands in the address, so that it can be kept and sent. */
+/** Filters are in the URL, so that they can be bookmarked and shared. */
 export function filterFrom(query: URLSearchParams): ActorFilter {
   const kind = kinds.find((known) => known === query.get('kind'));
   const state = query.get('state');
   return {
     ...(kind !== undefined && { kind }),
     ...(kind !== undefined && state !== null && { state }),
-    ...(query.get('held') === 'true' && { held: true }),
+    ...(query.get('held') === 'true' && { quarantined: true }),
   };
 }
 
@@ -27,7 +27,7 @@ export function Filters({
   change: ChangeQuery;
   children: ReactNode;
 }) {
-  const { kind, state = '', held = false } = filterFrom(query);
+  const { kind, state = '', quarantined = false } = filterFrom(query);
   const [stateId, findId] = [useId(), useId()];
   const set = (values: Record<string, string | null>): void =>
     change(
@@ -67,18 +67,18 @@ export function Filters({
           disabled={kind === undefined}
           onChange={({ target }) => set({ state: target.value })}
         >
-          <option value="">{kind === undefined ? 'Any state (choose a kind)' : 'Any state'}</option>
+          <option value="">{kind === undefined ? 'Any state (select a kind)' : 'Any state'}</option>
           {kind !== undefined && <States kind={kind} />}
         </select>
       </div>
       <div>
         <label htmlFor={findId} className="unseen">
-          Find by name or id
+          Search by name or ID
         </label>
         <input
           id={findId}
           type="search"
-          placeholder="Find by name or id"
+          placeholder="Search by name or ID"
           value={query.get('find') ?? ''}
           onChange={({ target }) => set({ find: target.value })}
         />
@@ -86,10 +86,10 @@ export function Filters({
       <label className="check">
         <input
           type="checkbox"
-          checked={held}
+          checked={quarantined}
           onChange={({ target }) => set({ held: target.checked ? 'true' : null })}
         />
-        Held back only
+        Quarantined only
       </label>
       {children}
     </search>

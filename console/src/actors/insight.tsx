@@ -17,16 +17,16 @@ interface Props {
   steps: readonly Step[];
 }
 
-/** In words: what it is doing, why, and what comes next. */
+/** Summary of an actor in text: current state, last transition and possible next events. */
 export const Insight = (props: Props) => (
   <div className="insight">
-    <Part title="What it is doing">
+    <Part title="Current state">
       <CurrentState {...props} />
     </Part>
-    <Part title="Why">
+    <Part title="Last transition">
       <LastTransition {...props} />
     </Part>
-    <Part title="What can happen next">
+    <Part title="Next">
       <Next {...props} />
     </Part>
   </div>
@@ -39,7 +39,7 @@ const Part = ({ title, children }: { title: string; children: ReactNode }) => (
   </section>
 );
 
-/** The entered states of one region, from outside in. */
+/** The entered states of each region, outermost first. */
 function CurrentState({ actor, machine }: Props) {
   return (
     <ul className="doing">
@@ -47,7 +47,9 @@ function CurrentState({ actor, machine }: Props) {
         const names = path.split('.');
         const region = machine.type === 'parallel' ? names[0] : undefined;
         const around = names.map((_, n) => names.slice(0, n + 1).join('.'));
-        const words = machine.states.filter(({ state, description }) => around.includes(state) && description !== '');
+        const described = machine.states.filter(
+          ({ state, description }) => around.includes(state) && description !== '',
+        );
         return (
           <li key={path}>
             <p className="doing-state">
@@ -59,7 +61,7 @@ function CurrentState({ actor, machine }: Props) {
                   .join(' › ')}
               </strong>
             </p>
-            {words.map(({ state, description }) => (
+            {described.map(({ state, description }) => (
               <p key={state} className="quiet small">
                 {description}
               </p>
@@ -71,19 +73,18 @@ function CurrentState({ actor, machine }: Props) {
   );
 }
 
-/** The step that brought it where it is; what happened since without moving it stands beside. */
+/** The step that led to the current state, and the latest one if that did not change it. */
 function LastTransition({ actor, steps }: Props) {
   const latest = steps.at(-1);
   const moved = steps.findLast(({ from, to }) => from !== to);
   if (latest === undefined || moved === undefined) {
-    return <p className="quiet">Its journal is not kept any more: what happened before is over.</p>;
+    return <p className="quiet">The journal is empty: its entries are older than the retention period.</p>;
   }
   return (
     <>
       <p>
-        {moved.from === null ? 'It began with ' : null}
+        {moved.from === null ? 'Created by ' : 'Caused by '}
         <StepCause step={moved} actor={actor} />
-        {moved.from === null ? null : ' brought it here'}
         {moved.at !== null && (
           <>
             , <Time at={moved.at} />
@@ -98,12 +99,12 @@ function LastTransition({ actor, steps }: Props) {
       ))}
       {moved.from !== null && (
         <p className="quiet small">
-          Before, it was <StatePills state={moved.from} />
+          Previous state: <StatePills state={moved.from} />
         </p>
       )}
       {latest !== moved && latest.at !== null && (
         <p className="quiet small">
-          Since then: <StepCause step={latest} actor={actor} />, <Time at={latest.at} />, which left it as it was.
+          Later event without a state change: <StepCause step={latest} actor={actor} />, <Time at={latest.at} />.
         </p>
       )}
     </>
@@ -112,7 +113,7 @@ function LastTransition({ actor, steps }: Props) {
 
 const StepCause = ({ step: { event, by }, actor }: { step: Step; actor: ActorRecord }) => (
   <>
-    {event === null ? 'A message of its own' : <code>{event}</code>}
+    {event === null ? 'an unrecorded message' : <code>{event}</code>}
     {by !== null && (
       <>
         {' '}
@@ -122,7 +123,7 @@ const StepCause = ({ step: { event, by }, actor }: { step: Step; actor: ActorRec
   </>
 );
 
-/** Where actors keep why something is as it is, in words. */
+/** Paths in the context where actors store a reason in text. */
 const reasonPaths: readonly (readonly string[])[] = [
   ['refusal', 'detail'],
   ['confirmation', 'reason'],
@@ -147,12 +148,12 @@ function Next({ actor, machine }: Props) {
   const events = actor.next_events.filter((event) => !isDelayedEvent(event));
   const moving = events.filter((event) => transitionsFor(machine, entered, event).length > 0);
   const staying = events.filter((event) => !moving.includes(event));
-  // What a machine raises for itself follows an event that it takes.
+  // Events that the machine raises itself follow an accepted event.
   const own = machine.transitions.filter(
     ({ event, from, to }) => event.startsWith('self.') && to !== null && isEntered(from, entered),
   );
   const follows = [...new Set(own.map(({ to }) => to as string))];
-  if (timers.length + events.length === 0) return <p className="quiet">Nothing: this is its last state.</p>;
+  if (timers.length + events.length === 0) return <p className="quiet">Nothing: this is a final state.</p>;
   return (
     <>
       {timers.length > 0 && (
@@ -179,10 +180,10 @@ function Next({ actor, machine }: Props) {
       {staying.length > 0 && (
         <p className="quiet small">
           {moving.length + timers.length + follows.length === 0
-            ? `Nothing moves it any more. It still takes ${staying.join(', ')}.`
+            ? `No event changes the state. Accepted events: ${staying.join(', ')}.`
             : follows.length === 0
-              ? `It also takes ${staying.join(', ')}, and stays where it is.`
-              : `It also takes ${staying.join(', ')}; what it finds then may move it to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
+              ? `Accepted without a state change: ${staying.join(', ')}.`
+              : `Also accepted: ${staying.join(', ')}; these can lead to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
         </p>
       )}
     </>
@@ -191,11 +192,11 @@ function Next({ actor, machine }: Props) {
 
 const isDelayedEvent = (event: string): boolean => event.startsWith('after ');
 
-/** The ways out of where it is that an event is. */
+/** The transitions that an event can take from the entered states. */
 const transitionsFor = (machine: Machine, entered: readonly string[], event: string): MachineTransition[] =>
   machine.transitions.filter((one) => one.event === event && one.to !== null && isEntered(one.from, entered));
 
-/** Where an event would lead from here. */
+/** The target states of an event. */
 function TransitionTargets({
   machine,
   entered,

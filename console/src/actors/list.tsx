@@ -15,10 +15,10 @@ import { StatePills } from './state-pills.tsx';
 import './list.css';
 
 const ROW_PX = 46;
-/** Rows that may come and go in one step of a scroll. After a longer one the rows that are there show what is there now. */
+/** Rows replaced in one scroll step. After a longer jump the existing rows are reused for the new actors. */
 const MAX_ROW_SHIFT = 4;
 
-/** Every device, command, plan and the tenant itself, as they are now. */
+/** List of all actors: devices, commands, plans and the tenant. */
 export function Actors() {
   const { may } = useSession();
   const tenant = useChosenTenant();
@@ -28,7 +28,7 @@ export function Actors() {
         <div>
           <h1>Actors</h1>
           <p className="quiet">
-            Every device, command and plan is an actor: it is in a state, and knows what it takes next.
+            Each device, command and plan is an actor with a current state and a set of events that it accepts.
           </p>
         </div>
         <TenantChoice />
@@ -41,13 +41,13 @@ export function Actors() {
 function ActorList({ tenant }: { tenant: string | null }) {
   const [query, setQuery] = useSearchParams();
   const filter = filterFrom(query);
-  const roll = useLiveActorList(filter, tenant);
-  const { entries, isComplete, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
-  const wanted = (query.get('find') ?? '').trim().toLowerCase();
+  const list = useLiveActorList(filter, tenant);
+  const { entries, isComplete, loading, problem } = useSyncExternalStore(list.subscribe, list.view);
+  const search = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
-      wanted === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(wanted)),
-    [entries, wanted],
+      search === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(search)),
+    [entries, search],
   );
   const count = `${entries.length.toLocaleString()}${isComplete ? '' : '+'}`;
   return (
@@ -56,86 +56,93 @@ function ActorList({ tenant }: { tenant: string | null }) {
         <p className="quiet" role="status">
           {entries.length === 0
             ? ''
-            : wanted === ''
+            : search === ''
               ? `${count} ${count === '1' ? 'actor' : 'actors'}`
               : `${shown.length.toLocaleString()} of ${count} loaded`}
         </p>
       </Filters>
       {problem !== null && entries.length === 0 ? (
-        <LoadError problem={problem} retry={roll.invalidate} />
+        <LoadError problem={problem} retry={list.invalidate} />
       ) : entries.length === 0 && loading ? (
-        <Loading what="Loading the actors" />
+        <Loading what="Loading actors" />
       ) : shown.length === 0 ? (
         <NoActors
-          filtered={wanted !== '' || Object.keys(filter).length > 0}
-          all={withTenant('/actors', tenant)}
-          whole={isComplete}
-          more={() => roll.setVisibleRange(entries.length, entries.length)}
+          isFiltered={search !== '' || Object.keys(filter).length > 0}
+          unfilteredHref={withTenant('/actors', tenant)}
+          isComplete={isComplete}
+          loadMore={() => list.setVisibleRange(entries.length, entries.length)}
         />
       ) : (
-        <Rows rows={shown} whole={isComplete} roll={roll} searching={wanted !== ''} tenant={tenant} />
+        <Rows rows={shown} isComplete={isComplete} list={list} isSearch={search !== ''} tenant={tenant} />
       )}
     </>
   );
 }
 
-const NoActors = ({ filtered, all, whole, more }: { filtered: boolean; all: string; whole: boolean; more(): void }) =>
-  filtered ? (
-    <Empty icon="search" title="No actor fits.">
-      {whole ? (
-        <Link href={all}>Show all</Link>
+interface NoActorsProps {
+  isFiltered: boolean;
+  unfilteredHref: string;
+  isComplete: boolean;
+  loadMore(): void;
+}
+
+const NoActors = ({ isFiltered, unfilteredHref, isComplete, loadMore }: NoActorsProps) =>
+  isFiltered ? (
+    <Empty icon="search" title="No matching actors.">
+      {isComplete ? (
+        <Link href={unfilteredHref}>Show all</Link>
       ) : (
-        <button type="button" className="button" onClick={more}>
-          Look through more
+        <button type="button" className="button" onClick={loadMore}>
+          Search more
         </button>
       )}
     </Empty>
   ) : (
-    <Empty icon="device" title="Nothing here yet.">
-      Register a device, or start some: <code>twinkeep simulate --devices 5</code>
+    <Empty icon="device" title="No actors yet.">
+      Register a device, or simulate some: <code>twinkeep simulate --devices 5</code>
     </Empty>
   );
 
-/** One for each filter, told of what happens. Many transitions in one moment are one change of the list. */
-function useLiveActorList({ kind, state, held }: ActorFilter, tenant: string | null): LiveActorList {
-  const roll = useMemo(
+/** One list per filter, updated by the stream. Transitions within 100 ms are applied together. */
+function useLiveActorList({ kind, state, quarantined }: ActorFilter, tenant: string | null): LiveActorList {
+  const list = useMemo(
     () =>
       makeLiveActorList({
         ...(tenant && { tenant }),
         ...(kind && { kind }),
         ...(state && { state }),
-        ...(held && { held }),
+        ...(quarantined && { quarantined }),
       }),
-    [tenant, kind, state, held],
+    [tenant, kind, state, quarantined],
   );
   useEffect(() => {
-    roll.open();
-    return roll.close;
-  }, [roll]);
-  const told = useRef<ActorTransition[]>([]);
+    list.open();
+    return list.close;
+  }, [list]);
+  const pending = useRef<ActorTransition[]>([]);
   useStream({
     path: '/ws/actors',
     query: { ...(kind && { kind }), ...(tenant && { tenant_id: tenant }) },
     onMessage(message) {
-      told.current.push(message as ActorTransition);
-      if (told.current.length === 1) setTimeout(() => roll.applyTransitions(told.current.splice(0)), 100);
+      pending.current.push(message as ActorTransition);
+      if (pending.current.length === 1) setTimeout(() => list.applyTransitions(pending.current.splice(0)), 100);
     },
-    onOpen: () => roll.invalidate(),
+    onOpen: () => list.invalidate(),
   });
-  return roll;
+  return list;
 }
 
 function Rows({
   rows,
-  whole,
-  roll,
-  searching,
+  isComplete,
+  list,
+  isSearch,
   tenant,
 }: {
   rows: readonly ActorEntry[];
-  whole: boolean;
-  roll: LiveActorList;
-  searching: boolean;
+  isComplete: boolean;
+  list: LiveActorList;
+  isSearch: boolean;
   tenant: string | null;
 }) {
   const scroller = useRef<HTMLTableSectionElement>(null);
@@ -148,22 +155,22 @@ function Rows({
   const items = virtual.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
   const keyOf = useRowKeys(first);
-  // Rows that are searched stand elsewhere in the list: nothing is loaded for where they stand.
+  // Search results have other positions than the list, so scrolling them loads nothing.
   useEffect(() => {
-    if (!searching) roll.setVisibleRange(first, last);
-  }, [roll, first, last, searching]);
+    if (!isSearch) list.setVisibleRange(first, last);
+  }, [list, first, last, isSearch]);
   return (
-    <table className="roll card" aria-label="Actors" aria-rowcount={whole ? rows.length + 1 : -1}>
+    <table className="roll card" aria-label="Actors" aria-rowcount={isComplete ? rows.length + 1 : -1}>
       <thead>
         <tr className="roll-row roll-head" aria-rowindex={1}>
-          {['Actor', 'State', 'Since', 'Id', 'Memory'].map((title) => (
+          {['Actor', 'State', 'Since', 'ID', 'Memory'].map((title) => (
             <th key={title} scope="col">
               {title}
             </th>
           ))}
         </tr>
       </thead>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard */}
       <tbody ref={scroller} tabIndex={0} style={{ '--whole': `${virtual.getTotalSize()}px` } as CSSProperties}>
         {items.map(({ index, start }) => {
           const entry = rows[index];
@@ -175,14 +182,14 @@ function Rows({
 }
 
 /**
- * Changing the texts of a row is much cheaper than making another: after a jump each row goes on in its place, with another
- * actor. None ever moves among the others, which would style it anew.
+ * React keys of the rows. Updating the texts of a row is much cheaper than creating one: after a long jump each row element
+ * keeps its position and shows another actor. Rows never change their order, which would restyle them.
  */
 function useRowKeys(first: number): (index: number) => number {
   const place = useRef({ first, base: 0 });
   const { current } = place;
-  const gone = first - current.first;
-  if (Math.abs(gone) > MAX_ROW_SHIFT) current.base += gone;
+  const shift = first - current.first;
+  if (Math.abs(shift) > MAX_ROW_SHIFT) current.base += shift;
   current.first = first;
   return (index) => index - current.base;
 }
@@ -196,10 +203,10 @@ interface RowProps {
 
 const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
   const { kind, id, name, state, since, live, mailbox, quarantined } = entry;
-  const isNews = useRecentStateChange(id, state);
+  const hasChanged = useRecentStateChange(id, state);
   return (
     <tr
-      className={isNews ? 'roll-row news' : 'roll-row'}
+      className={hasChanged ? 'roll-row news' : 'roll-row'}
       aria-rowindex={index + 2}
       style={{ transform: `translateY(${start}px)` }}
     >
@@ -209,7 +216,7 @@ const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
         <span className="quiet small">{kind}</span>
       </td>
       <td>
-        {quarantined && <Pill tone="bad">held back</Pill>} <StatePills state={state} />
+        {quarantined && <Pill tone="bad">quarantined</Pill>} <StatePills state={state} />
       </td>
       <td className="quiet">
         <Time at={since} />
@@ -217,24 +224,24 @@ const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
       <td className="mono quiet" title={id}>
         …{idSuffix(id)}
       </td>
-      <td className="quiet">{mailbox > 0 ? `${mailbox} waiting` : live ? 'live' : 'passivated'}</td>
+      <td className="quiet">{mailbox > 0 ? `${mailbox} queued` : live ? 'active' : 'passivated'}</td>
     </tr>
   );
 });
 
 const HIGHLIGHT_MS = 2_000;
 
-/** Whether the state of this actor changed while somebody looked on. */
+/** Whether the state of the shown actor changed within the last 2 s. */
 function useRecentStateChange(id: string, state: string): boolean {
   const before = useRef({ id, state });
-  const [news, setNews] = useState<string | null>(null);
+  const [changedId, setChangedId] = useState<string | null>(null);
   useEffect(() => {
     const { current } = before;
     before.current = { id, state };
     if (current.id !== id || current.state === state) return;
-    setNews(id);
-    const timer = setTimeout(() => setNews(null), HIGHLIGHT_MS);
+    setChangedId(id);
+    const timer = setTimeout(() => setChangedId(null), HIGHLIGHT_MS);
     return () => clearTimeout(timer);
   }, [id, state]);
-  return news === id;
+  return changedId === id;
 }

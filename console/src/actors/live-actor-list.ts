@@ -2,15 +2,15 @@ import type { ActorEntry, ActorKind, ActorPage } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 
-// A long list that is loaded as somebody scrolls, and stays true while they look: what happens is told by a stream, and the
-// pages in sight are asked for again from time to time.
+// A paged list of actors that is loaded on scrolling and kept up to date: transitions come from a stream, and the visible
+// pages are refetched periodically.
 
 export interface ActorFilter {
-  /** Another than the reader's own. */
+  /** A tenant other than the user's. */
   tenant?: string;
   kind?: ActorKind;
   state?: string;
-  held?: boolean;
+  quarantined?: boolean;
 }
 
 export interface ActorTransition {
@@ -23,7 +23,7 @@ export interface ActorTransition {
 }
 
 interface LoadedPage {
-  /** Where it begins; null for the first. */
+  /** Cursor of the page; null for the first. */
   cursor: string | null;
   entries: ActorEntry[];
   requestedAt: number;
@@ -31,51 +31,51 @@ interface LoadedPage {
 
 export interface ActorListView {
   entries: readonly ActorEntry[];
-  /** There is nothing below. */
+  /** The last page is loaded. */
   isComplete: boolean;
   loading: boolean;
   problem: Problem | null;
 }
 
 const PAGE = 200;
-/** Rows below what is seen that are loaded ahead. */
+/** Rows below the visible ones that are prefetched. */
 const LOAD_AHEAD_ROWS = 150;
 const STALE_MS = 15_000;
-/** Who scrolls by looks at nothing yet. */
+/** Stale pages are refetched only after scrolling has stopped for this long. */
 const SCROLL_SETTLE_MS = 400;
 
 export interface LiveActorList {
   view(): ActorListView;
-  subscribe(hear: () => void): () => void;
-  /** These rows are in sight: loads what is missing, refreshes what is old. */
+  subscribe(listener: () => void): () => void;
+  /** Sets the visible rows: loads missing pages and refetches stale ones. */
   setVisibleRange(from: number, to: number): void;
-  applyTransitions(told: readonly ActorTransition[]): void;
-  /** Everything may have changed. */
+  applyTransitions(transitions: readonly ActorTransition[]): void;
+  /** Marks all pages as stale. */
   invalidate(): void;
-  /** It asks for nothing before, and after `close`. */
+  /** No requests are sent before `open` and after `close`. */
   open(): void;
   close(): void;
 }
 
-export function makeLiveActorList({ tenant, kind, state, held }: ActorFilter): LiveActorList {
+export function makeLiveActorList({ tenant, kind, state, quarantined }: ActorFilter): LiveActorList {
   const listeners = new Set<() => void>();
-  let parts: LoadedPage[] = [];
+  let pages: LoadedPage[] = [];
   let next: string | null = null;
   let view: ActorListView = { entries: [], isComplete: false, loading: true, problem: null };
   let busy = false;
   let closed = true;
-  let inSight: readonly [number, number] = [0, 0];
-  let again: ReturnType<typeof setTimeout> | undefined;
+  let visible: readonly [number, number] = [0, 0];
+  let timer: ReturnType<typeof setTimeout> | undefined;
 
   function show(change: Partial<ActorListView> = {}): void {
     if (closed) return;
     view = {
       ...view,
       ...change,
-      entries: parts.flatMap(({ entries }) => entries),
-      isComplete: parts.length > 0 && next === null,
+      entries: pages.flatMap(({ entries }) => entries),
+      isComplete: pages.length > 0 && next === null,
     };
-    for (const hear of listeners) hear();
+    for (const listener of listeners) listener();
   }
 
   function pathOf(cursor: string | null): string {
@@ -83,108 +83,109 @@ export function makeLiveActorList({ tenant, kind, state, held }: ActorFilter): L
     if (kind !== undefined) query.set('kind', kind);
     if (state !== undefined) query.set('state', state);
     if (tenant !== undefined) query.set('tenant_id', tenant);
-    if (held) query.set('quarantined', 'true');
+    if (quarantined) query.set('quarantined', 'true');
     if (cursor !== null) query.set('cursor', cursor);
     return `/v1/actors?${query}`;
   }
 
   async function load(index: number): Promise<void> {
-    const cursor = parts[index]?.cursor ?? (index === 0 ? null : next);
+    const cursor = pages[index]?.cursor ?? (index === 0 ? null : next);
     busy = true;
-    if (index >= parts.length) show({ loading: true });
+    if (index >= pages.length) show({ loading: true });
     try {
       const { actors, next_cursor } = await requestJson<ActorPage>('GET', pathOf(cursor));
-      const before = parts[index];
-      const fits = before !== undefined && before.entries.at(-1)?.id === actors.at(-1)?.id && index < parts.length - 1;
-      // A page that ends elsewhere than before is followed by others: they are loaded anew where somebody looks.
-      if (!fits) {
-        parts = parts.slice(0, index);
+      const before = pages[index];
+      const isUnchanged =
+        before !== undefined && before.entries.at(-1)?.id === actors.at(-1)?.id && index < pages.length - 1;
+      // If a page ends at another entry than before, the pages after it are outdated and are reloaded on demand.
+      if (!isUnchanged) {
+        pages = pages.slice(0, index);
         next = next_cursor;
       }
-      parts[index] = { cursor, entries: actors, requestedAt: Date.now() };
+      pages[index] = { cursor, entries: actors, requestedAt: Date.now() };
       busy = false;
       show({ loading: false, problem: null });
-      look();
+      loadNext();
     } catch (thrown) {
       busy = false;
       const problem = thrown instanceof Problem ? thrown : null;
       if (problem?.status !== 401) show({ loading: false, problem });
-      const mayWork = problem !== null && (problem.status === 0 || problem.status === 429 || problem.status >= 500);
-      if (mayWork) later((problem.retryAfterS ?? 5) * 1000);
+      const mayRetry = problem !== null && (problem.status === 0 || problem.status === 429 || problem.status >= 500);
+      if (mayRetry) later((problem.retryAfterS ?? 5) * 1000);
     }
   }
 
   function later(ms: number): void {
-    clearTimeout(again);
-    again = setTimeout(look, ms);
+    clearTimeout(timer);
+    timer = setTimeout(loadNext, ms);
   }
 
-  /** Whether rows are missing below what is seen. */
+  /** Whether rows below the visible ones are missing. */
   const isShort = (): boolean =>
-    parts.length === 0 || (next !== null && inSight[1] + LOAD_AHEAD_ROWS >= view.entries.length);
+    pages.length === 0 || (next !== null && visible[1] + LOAD_AHEAD_ROWS >= view.entries.length);
 
-  /** The next thing to ask for, if any. */
-  function look(): void {
+  /** Loads the next missing or stale page, if any. */
+  function loadNext(): void {
     if (busy || closed) return;
-    const [from, to] = inSight;
-    if (isShort()) return void load(parts.length);
+    const [from, to] = visible;
+    if (isShort()) return void load(pages.length);
     let start = 0;
-    const old = parts.findIndex(({ entries, requestedAt }) => {
-      const seen = start <= to && start + Math.max(1, entries.length) > from;
+    const stale = pages.findIndex(({ entries, requestedAt }) => {
+      const isVisible = start <= to && start + Math.max(1, entries.length) > from;
       start += entries.length;
-      return seen && Date.now() - requestedAt > STALE_MS;
+      return isVisible && Date.now() - requestedAt > STALE_MS;
     });
-    if (old >= 0) void load(old);
+    if (stale >= 0) void load(stale);
     else later(STALE_MS / 3);
   }
 
   return {
     open() {
       closed = false;
-      look();
+      loadNext();
     },
     view: () => view,
-    subscribe(hear) {
-      listeners.add(hear);
-      return () => listeners.delete(hear);
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     setVisibleRange(from, to) {
-      inSight = [from, to];
-      if (isShort()) look();
+      visible = [from, to];
+      if (isShort()) loadNext();
       else later(SCROLL_SETTLE_MS);
     },
-    applyTransitions(told) {
-      const latest = new Map(told.map((one) => [one.id, one]));
-      const fresh = new Set(told.filter(({ from }) => from === null).map(({ id }) => id));
+    applyTransitions(transitions) {
+      const latest = new Map(transitions.map((one) => [one.id, one]));
+      const created = new Set(transitions.filter(({ from }) => from === null).map(({ id }) => id));
       let changed = false;
-      parts = parts.map((part) => {
-        if (!part.entries.some(({ id }) => latest.has(id))) return part;
+      pages = pages.map((page) => {
+        if (!page.entries.some(({ id }) => latest.has(id))) return page;
         changed = true;
         return {
-          ...part,
-          entries: part.entries.map((entry) => {
+          ...page,
+          entries: page.entries.map((entry) => {
             const one = latest.get(entry.id);
             if (one === undefined) return entry;
-            fresh.delete(entry.id);
+            created.delete(entry.id);
             return { ...entry, state: one.to, since: new Date(one.at).toISOString(), live: true };
           }),
         };
       });
-      // Who is new stands on top; with a filter of states anybody may have come in anywhere.
-      if (fresh.size > 0 || state !== undefined) {
-        const [first] = parts;
+      // New actors are at the top. With a state filter an actor may have entered the list at any position.
+      if (created.size > 0 || state !== undefined) {
+        const [first] = pages;
         if (first !== undefined) first.requestedAt = 0;
         later(300);
       }
       if (changed) show();
     },
     invalidate() {
-      for (const part of parts) part.requestedAt = 0;
-      look();
+      for (const page of pages) page.requestedAt = 0;
+      loadNext();
     },
     close() {
       closed = true;
-      clearTimeout(again);
+      clearTimeout(timer);
     },
   };
 }

@@ -4,41 +4,41 @@ import type { DrawnArrow, MachineTransition } from './chart-graph.ts';
 import { stateAt } from './chart-graph.ts';
 import type { Step } from './steps.ts';
 
-/** An actor at one moment, now or in its past, as its chart shows it. */
+/** State of an actor at one point of its history, as the chart shows it. */
 export interface Moment {
-  /** Paths that are entered. */
+  /** Paths of the entered states. */
   entered: readonly string[];
-  /** What was entered before the last step; null where there is no step to show. */
+  /** Entered states before the last step; null without a step to show. */
   before: readonly string[] | null;
-  /** The event of the last step; null where nobody knows. */
+  /** The event of the last step; null if unknown. */
   event: string | null;
-  /** What it takes now; nothing of a moment that is past. */
-  takes: ReadonlySet<string>;
+  /** The events that it accepts now; empty for a past moment. */
+  acceptedEvents: ReadonlySet<string>;
 }
 
 export const isActive = (path: string, { entered }: Moment): boolean => isEntered(path, entered);
 
-/** It was left by the last step. */
+/** Whether the last step left this state. */
 export const wasExited = (path: string, { entered, before }: Moment): boolean =>
   before !== null && isEntered(path, before) && !isEntered(path, entered);
 
-/** What a machine raises for itself follows what it takes. */
+/** Events that the machine raises itself follow accepted events. */
 const isRaised = ({ event }: MachineTransition): boolean => event.startsWith('self.');
 
-/** Whether this arrow may be what the actor does next. */
+/** Whether the actor can take this arrow next. */
 export const isEnabled = ({ from, transitions }: DrawnArrow, moment: Moment): boolean =>
-  moment.takes.size > 0 &&
+  moment.acceptedEvents.size > 0 &&
   isEntered(stateAt(from), moment.entered) &&
-  transitions.some((one) => moment.takes.has(one.event) || isRaised(one));
+  transitions.some((one) => moment.acceptedEvents.has(one.event) || isRaised(one));
 
-/** Whether this arrow is the way of the last step. */
+/** Whether the last step took this arrow. */
 export function wasTaken({ from, to, transitions }: DrawnArrow, { entered, before, event }: Moment): boolean {
   if (before === null || !isEntered(to, entered) || !isEntered(stateAt(from), before)) return false;
   const isNew = !isEntered(to, before) || stateAt(from) === to;
   return isNew && transitions.some((one) => event === null || one.event === event || isRaised(one));
 }
 
-/** Where a machine begins: what a first step came from. */
+/** Paths of a machine's initial states: the source of a first step. */
 export function initialPaths({ type, states }: Machine): string[] {
   const within = (group: string): string[] => {
     const inner = states.filter(({ state }) => state.slice(0, Math.max(0, state.lastIndexOf('.'))) === group);
@@ -50,10 +50,10 @@ export function initialPaths({ type, states }: Machine): string[] {
   return within('');
 }
 
-/** The moment after a step of its history. */
-export const momentAfter = (machine: Machine, { from, to, event }: Step, takes: readonly string[] = []): Moment => ({
+/** The moment after a step of the history. */
+export const momentAfter = (machine: Machine, { from, to, event }: Step, accepted: readonly string[] = []): Moment => ({
   entered: pathsIn(to),
   before: from === null ? initialPaths(machine) : pathsIn(from),
   event,
-  takes: new Set(takes),
+  acceptedEvents: new Set(accepted),
 });

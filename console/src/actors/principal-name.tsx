@@ -1,7 +1,7 @@
 import type { ActorRecord } from '../api/answer-types.ts';
 import { useUserNames } from '../people/user-names.ts';
 
-/** Who did something to an actor: a user, the actor itself, its device, or the service. */
+/** Name of the principal of a step: a user, the actor itself, its device, or the service. */
 export function PrincipalName({ id, actor }: { id: string; actor: ActorRecord }) {
   const nameOf = useUserNames();
   if (id === actor.id) return <>itself</>;

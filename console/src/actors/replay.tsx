@@ -12,15 +12,15 @@ const STEP_MS = 1_200;
 export interface ReplayProps {
   /** Oldest first. */
   entries: readonly PastStep[];
-  /** The step that is shown; null is now. */
+  /** The shown step; null for the current state. */
   at: number | null;
   onSeek(at: number | null): void;
-  /** Loads what was before the first; null where there is nothing. */
+  /** Loads earlier steps; null if there are none. */
   loadEarlier: (() => void) | null;
   actor: ActorRecord;
 }
 
-/** A slider through what happened to an actor, step by step. */
+/** A slider through an actor's history, step by step. */
 export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps) {
   const last = entries.length - 1;
   const shown = at ?? last;
@@ -48,18 +48,13 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
   return (
     <div className="replay">
       <div className="replay-bar">
-        <StepButton icon="first" name="To the first step" off={shown === 0} act={() => to(0)} />
-        <StepButton icon="back" name="A step back" off={shown === 0} act={() => to(shown - 1)} />
-        <StepButton
-          icon={playing ? 'pause' : 'play'}
-          name={playing ? 'Pause' : 'Play it again'}
-          off={last < 1}
-          act={play}
-        />
-        <StepButton icon="on" name="A step on" off={shown >= last} act={() => to(shown + 1)} />
-        <StepButton icon="last" name="Back to now" off={at === null} act={() => onSeek(null)} />
+        <StepButton icon="first" name="First step" off={shown === 0} act={() => to(0)} />
+        <StepButton icon="back" name="Previous step" off={shown === 0} act={() => to(shown - 1)} />
+        <StepButton icon={playing ? 'pause' : 'play'} name={playing ? 'Pause' : 'Replay'} off={last < 1} act={play} />
+        <StepButton icon="on" name="Next step" off={shown >= last} act={() => to(shown + 1)} />
+        <StepButton icon="last" name="Back to current state" off={at === null} act={() => onSeek(null)} />
         <label htmlFor={id} className="unseen">
-          Step of its history
+          Step in the history
         </label>
         <input
           id={id}
@@ -68,7 +63,7 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
           max={Math.max(1, last)}
           disabled={last < 1}
           value={shown}
-          aria-valuetext={`Step ${shown + 1} of ${entries.length}: ${entry.event ?? 'its own messages'}`}
+          aria-valuetext={`Step ${shown + 1} of ${entries.length}: ${entry.event ?? 'unrecorded messages'}`}
           onChange={({ target }) => {
             setPlaying(false);
             to(target.valueAsNumber);
@@ -83,7 +78,7 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
         <p>
           {at !== null && <strong className="past-sign">In the past · </strong>}
           {entry.event === null ? (
-            <>Its own messages moved it{entry.at === null && ', some time after the step before'}</>
+            <>Unrecorded messages{entry.at === null && ', at an unknown time after the previous step'}</>
           ) : (
             <code>{entry.event}</code>
           )}
@@ -102,20 +97,20 @@ export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps)
           {entry.at !== null && previous?.at && (
             <span className="quiet">
               {' '}
-              · {elapsedTime(Date.parse(entry.at) - Date.parse(previous.at))} after the step before
+              · {elapsedTime(Date.parse(entry.at) - Date.parse(previous.at))} after the previous step
             </span>
           )}
         </p>
         <p>
           {entry.from === null ? (
-            'It began as'
+            'Initial state:'
           ) : entry.from === entry.to ? (
-            'It stayed'
+            'Unchanged:'
           ) : (
             <StatePills state={entry.from} />
           )}
           {entry.from !== null && entry.from !== entry.to && <span aria-hidden="true"> → </span>}
-          {entry.from !== null && entry.from !== entry.to && <span className="unseen"> became </span>}{' '}
+          {entry.from !== null && entry.from !== entry.to && <span className="unseen"> to </span>}{' '}
           <StatePills state={entry.to} />
         </p>
       </div>

@@ -2,7 +2,7 @@ import { Pill } from '../ui/feedback.tsx';
 import { humanize } from '../ui/text-format.ts';
 import { leafOf, pathsIn, toneOf } from './actor-display.ts';
 
-/** The states that an actor is in, one for each region of its machine. */
+/** The current states of an actor, one per region. */
 export const StatePills = ({ state }: { state: string }) => (
   <span className="pills">
     {pathsIn(state).map((path) => (

@@ -2,10 +2,10 @@ import type { Machine } from '../api/answer-types.ts';
 import { humanize } from '../ui/text-format.ts';
 import { isActive, type Moment } from './moment.ts';
 
-/** The chart in words. */
+/** The statechart as text. */
 export const StateTable = ({ machine, moment }: { machine: Machine; moment: Moment }) => (
   <details className="state-table">
-    <summary>All its states in words</summary>
+    <summary>All states</summary>
     <p className="quiet">{machine.description}</p>
     <ul>
       {machine.states
@@ -13,10 +13,10 @@ export const StateTable = ({ machine, moment }: { machine: Machine; moment: Mome
         .map(({ state, description, events, final }) => (
           <li key={state}>
             <strong>{humanize(state).replaceAll('.', ' › ')}</strong>
-            {isActive(state, moment) && ' (it is here)'}
+            {isActive(state, moment) && ' (current)'}
             {final && ' (final)'}
             {description !== '' && ` – ${description}`}
-            {events.length > 0 && <span className="quiet small"> Takes {events.join(', ')}.</span>}
+            {events.length > 0 && <span className="quiet small"> Events: {events.join(', ')}.</span>}
           </li>
         ))}
     </ul>

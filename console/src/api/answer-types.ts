@@ -5,9 +5,9 @@ import type { getActor, getActorJournal, listActors } from '../../../src/operati
 import type { getMachine } from '../../../src/operations/inspection/machines.ts';
 import type { getOverview } from '../../../src/operations/inspection/overview.ts';
 
-// What the service answers, as its own operations say it: an answer that changes does not compile here.
+// Response types, taken from the service's operations: an incompatible change does not compile here.
 
-/** `Answer<typeof getMe>`: the body of a successful answer. */
+/** `Answer<typeof getMe>`: the body of a successful response. */
 export type Answer<O extends { output: z.ZodType }> = z.infer<O['output']>;
 
 export type Me = Answer<typeof getMe>;

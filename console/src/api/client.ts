@@ -2,11 +2,11 @@ import { SERVICE_PATH } from '../base.ts';
 import { noteServerTime } from '../ui/clock.ts';
 import { Problem, unreachableProblem } from './problem.ts';
 
-// The REST API as the cookie session of this browser. No credential is ever in reach of a script.
+// Client of the REST API. It uses the browser's cookie session, so no credential is accessible to scripts.
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** Says who is signed in. */
+/** The signed-in user. */
 export const ME_PATH = '/v1/auth/me';
 /** Requests that need no session: the identity query and the sign-in flow. */
 const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf', '/v1/auth/session']);
@@ -14,20 +14,20 @@ const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf'
 let csrf: Promise<string> | null = null;
 /** The response that ended the session; null while a session exists or before the first request. */
 let sessionEnd: Problem | null = null;
-/** Whether the session may have ended unseen: the service was away, or closed a stream for want of one. */
+/** Whether the session may have ended unnoticed: the service was unreachable, or closed a stream as unauthenticated. */
 let isSessionUncertain = false;
 let checking: Promise<unknown> | null = null;
 const signedOut = new Set<() => void>();
 
-/** Calls `listener` once for each session that an answer says is over. Answers how to unsubscribe. */
+/** Calls `listener` once for each session that a response shows to be over. Returns the function that unsubscribes. */
 export function subscribeToSignOut(listener: () => void): () => void {
   signedOut.add(listener);
   return () => signedOut.delete(listener);
 }
 
 /**
- * Keeps whether the session is over. The service counts every request without one as a failed sign-in of the address, so
- * the rest of the page must stop asking at the first such answer.
+ * Records whether the session is over. The service counts every request without a session as a failed sign-in of the client
+ * address, so the page must stop sending requests after the first such response.
  */
 function recordSessionOutcome(path: string, problem: Problem | null): void {
   if (problem === null) {
@@ -41,12 +41,12 @@ function recordSessionOutcome(path: string, problem: Problem | null): void {
   }
 }
 
-/** Lets the next request find out first, once for all that wait to be sent, whether there still is a session. */
+/** Makes the next request check first whether the session still exists; concurrent requests share the check. */
 export const markSessionUncertain = (): void => {
   isSessionUncertain = true;
 };
 
-/** Throws where the session is over, or where that cannot be known. */
+/** Throws if the session is over, or if that cannot be determined. */
 async function requireSession(): Promise<void> {
   if (sessionEnd === null && isSessionUncertain) {
     checking ??= sendJson('GET', ME_PATH).finally(() => {
@@ -57,7 +57,7 @@ async function requireSession(): Promise<void> {
   if (sessionEnd !== null) throw sessionEnd;
 }
 
-/** What changes something proves that this page asked for it (contract §3). */
+/** CSRF token, required for every change (contract §3). */
 function csrfToken(): Promise<string> {
   csrf ??= sendJson<{ csrf_token: string }>('GET', '/v1/auth/csrf').then(({ csrf_token }) => csrf_token);
   csrf.catch(() => {
@@ -77,33 +77,33 @@ export interface RequestContent {
   headers?: Record<string, string>;
 }
 
-/** The body of a successful answer; throws a `Problem` otherwise. `path` begins with a slash, as `/v1/devices`. */
-export async function requestJson<T>(method: Method, path: string, sent: RequestContent = {}): Promise<T> {
-  if (method === 'GET') return sendJson<T>(method, path, sent);
+/** Returns the body of a successful response; throws a `Problem` otherwise. `path` starts with a slash: `/v1/devices`. */
+export async function requestJson<T>(method: Method, path: string, content: RequestContent = {}): Promise<T> {
+  if (method === 'GET') return sendJson<T>(method, path, content);
   try {
-    return await requestWithCsrf<T>(method, path, sent);
+    return await requestWithCsrf<T>(method, path, content);
   } catch (thrown) {
-    // The session is another one than the token was for.
+    // The token belongs to a previous session.
     if (!(thrown instanceof Problem) || thrown.code !== 'CSRF_FAILED') throw thrown;
     forgetCsrf();
-    return requestWithCsrf<T>(method, path, sent);
+    return requestWithCsrf<T>(method, path, content);
   }
 }
 
-async function requestWithCsrf<T>(method: Method, path: string, sent: RequestContent): Promise<T> {
-  return sendJson<T>(method, path, { ...sent, headers: { ...sent.headers, 'x-csrf-token': await csrfToken() } });
+async function requestWithCsrf<T>(method: Method, path: string, content: RequestContent): Promise<T> {
+  return sendJson<T>(method, path, { ...content, headers: { ...content.headers, 'x-csrf-token': await csrfToken() } });
 }
 
-/** Of a list that is a bare array, with the path of its next page from the `Link` header. */
+/** Requests a list that is a bare array. The path of the next page is in the `Link` header. */
 export async function requestList<T>(path: string): Promise<{ rows: T[]; next: string | null }> {
   const { answer, response } = await sendRequest('GET', path);
   const [, next = null] = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
-  const at = next === null ? null : new URL(next, location.origin);
-  return { rows: answer as T[], next: at === null ? null : (at.pathname + at.search).slice(SERVICE_PATH.length) };
+  const url = next === null ? null : new URL(next, location.origin);
+  return { rows: answer as T[], next: url === null ? null : (url.pathname + url.search).slice(SERVICE_PATH.length) };
 }
 
-const sendJson = async <T>(method: Method, path: string, sent: RequestContent = {}): Promise<T> =>
-  (await sendRequest(method, path, sent)).answer as T;
+const sendJson = async <T>(method: Method, path: string, content: RequestContent = {}): Promise<T> =>
+  (await sendRequest(method, path, content)).answer as T;
 
 async function sendRequest(
   method: Method,
@@ -139,13 +139,13 @@ async function sendRequest(
 }
 
 function problemOf(response: Response, body: unknown): Problem {
-  const told = typeof body === 'object' && body !== null ? (body as Partial<Problem> & { detail?: string }) : {};
+  const given = typeof body === 'object' && body !== null ? (body as Partial<Problem> & { detail?: string }) : {};
   const retry = Number(response.headers.get('retry-after') ?? Number.NaN);
   return new Problem({
-    code: told.code ?? 'UNREACHABLE',
-    detail: told.detail ?? `The service answered ${response.status}.`,
+    code: given.code ?? 'UNREACHABLE',
+    detail: given.detail ?? `The service responded with status ${response.status}.`,
     status: response.status,
-    errors: told.errors ?? [],
+    errors: given.errors ?? [],
     retryAfterS: Number.isFinite(retry) ? retry : null,
     body,
   });

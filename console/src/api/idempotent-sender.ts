@@ -1,15 +1,15 @@
 import { Problem } from './problem.ts';
 
-/** What is asked for later than this is meant anew. */
+/** The same request after this time is a new one. */
 const REPEAT_WINDOW_MS = 60_000;
 
 interface Attempt {
-  /** What was asked for. */
+  /** Serialised request. */
   text: string;
   file: Blob | undefined;
   key: string;
   at: number;
-  /** Null once it is answered, or lost. */
+  /** Null after a response or a lost connection. */
   running: Promise<unknown> | null;
 }
 
@@ -18,18 +18,18 @@ export interface RequestIdentity {
   file?: Blob | undefined;
 }
 
-/** A person who asks for the same twice, as nothing seemed to come of it, means it once. */
+/** Sends repeated identical requests with the same idempotency key, so that a retry by the user is not carried out twice. */
 export class IdempotentSender {
   private last: Attempt | null = null;
 
-  /** `ask` is given a key by which the service knows a repeat. */
-  async send<T>({ text, file }: RequestIdentity, ask: (key: string) => Promise<T>): Promise<T> {
+  /** `request` gets the idempotency key. */
+  async send<T>({ text, file }: RequestIdentity, request: (key: string) => Promise<T>): Promise<T> {
     const { last } = this;
     const isSame = last !== null && last.text === text && last.file === file && Date.now() - last.at < REPEAT_WINDOW_MS;
     if (isSame && last.running !== null) return last.running as Promise<T>;
     const attempt: Attempt = { text, file, key: isSame ? last.key : newKey(), at: Date.now(), running: null };
     this.last = attempt;
-    const running = ask(attempt.key);
+    const running = request(attempt.key);
     attempt.running = running;
     try {
       const answer = await running;
@@ -47,10 +47,10 @@ export class IdempotentSender {
   }
 }
 
-/** Whether it may have been done although the answer does not say so. */
+/** Whether the request may have been carried out although it failed. */
 const isOutcomeUnknown = (thrown: unknown): boolean =>
   !(thrown instanceof Problem) || thrown.status === 0 || thrown.status >= 500 || thrown.code === 'CONFLICT';
 
-/** `crypto.randomUUID` is not there on a page that came over plain HTTP from another computer. */
+/** `crypto.randomUUID` is not available on pages loaded over plain HTTP from another host. */
 const newKey = (): string =>
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

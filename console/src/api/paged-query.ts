@@ -3,12 +3,12 @@ import { useMemo } from 'react';
 import { requestJson } from './client.ts';
 import type { Problem } from './problem.ts';
 
-// A list that is as long as it is: the next page is asked for where somebody gets to the end of the last.
+// Paged lists with infinite scrolling: the next page is requested at the end of the last one.
 
 export interface PagedQuery<Page, Row> {
   firstPage: Page | null;
   rows: readonly Row[];
-  /** There is nothing below. */
+  /** The last page is loaded. */
   isComplete: boolean;
   problem: Problem | null;
   loadMore(): void;
@@ -17,11 +17,10 @@ export interface PagedQuery<Page, Row> {
 
 const keyOf = (path: string) => [path, 'pages'] as const;
 
-/** `path` with its query, as `/v1/devices?limit=200`. */
+/** `path` includes the query: `/v1/devices?limit=200`. */
 export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   path: string,
   rowsOf: (page: Page) => readonly Row[],
-  { when = true }: { when?: boolean } = {},
 ): PagedQuery<Page, Row> {
   const { data, error, hasNextPage, isFetching, fetchNextPage, refetch } = useInfiniteQuery<
     Page,
@@ -35,12 +34,11 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
       requestJson<Page>('GET', pageParam === null ? path : `${path}&cursor=${encodeURIComponent(pageParam)}`),
     initialPageParam: null,
     getNextPageParam: ({ next_cursor }) => next_cursor,
-    enabled: when,
     staleTime: 30_000,
-    // All the pages that were loaded would be loaded anew.
+    // It would refetch every loaded page.
     refetchOnWindowFocus: false,
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: how rows are found in a page does not change
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `rowsOf` does not change
   const rows = useMemo(() => data?.pages.flatMap((page) => rowsOf(page)) ?? [], [data]);
   return {
     firstPage: data?.pages[0] ?? null,
@@ -52,7 +50,7 @@ export function usePagedQuery<Page extends { next_cursor: string | null }, Row>(
   };
 }
 
-/** Changes pages in place, by what a stream told. */
+/** Updates cached pages in place, from a stream message. */
 export function updatePages<Page>(queries: QueryClient, path: string, change: (page: Page) => Page): void {
   queries.setQueryData<InfiniteData<Page>>(keyOf(path), (data) => data && { ...data, pages: data.pages.map(change) });
 }

@@ -1,14 +1,14 @@
 import type { FieldError, RefusalCode } from '../../../src/domain/refusals.ts';
 
-/** Why a request came to nothing: a refusal of the service, or no answer at all. */
+/** A failed request: a refusal of the service, or no response. */
 export class Problem extends Error {
   override readonly name = 'Problem';
   readonly code: RefusalCode | 'UNREACHABLE';
-  /** 0 where nobody answered. */
+  /** HTTP status; 0 without a response. */
   readonly status: number;
   readonly errors: readonly FieldError[];
   readonly retryAfterS: number | null;
-  /** The whole body: the dry run of a critical command is a refusal, too. */
+  /** The response body. The dry run of a critical command also arrives as a problem. */
   readonly body: unknown;
 
   constructor(from: {
@@ -29,4 +29,4 @@ export class Problem extends Error {
 }
 
 export const unreachableProblem = (): Problem =>
-  new Problem({ code: 'UNREACHABLE', detail: 'The service does not answer.', status: 0 });
+  new Problem({ code: 'UNREACHABLE', detail: 'The service does not respond.', status: 0 });

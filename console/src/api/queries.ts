@@ -11,7 +11,7 @@ import { type Method, requestJson } from './client.ts';
 import { IdempotentSender } from './idempotent-sender.ts';
 import { Problem } from './problem.ts';
 
-/** Tries again what may go better by itself: no answer, a busy service. */
+/** Retries temporary failures: no response, rate limit, server errors. */
 const mayRetry = (failures: number, error: unknown): boolean =>
   failures < 3 && error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
@@ -29,13 +29,13 @@ export const makeQueryClient = (): QueryClient =>
   });
 
 export interface GetOptions {
-  /** Asked again so often, in milliseconds, while the page is looked at. */
+  /** Polling interval in milliseconds, while the page is visible. */
   refetchIntervalMs?: number;
-  /** False: not asked at all. */
+  /** If false, no request is sent. */
   enabled?: boolean;
 }
 
-/** What a GET answers, by its path; the key of what is remembered is the path, too. */
+/** Response of a GET. The path is the cache key. */
 export const useGet = <T>(
   path: string,
   { refetchIntervalMs, enabled = true }: GetOptions = {},
@@ -55,23 +55,23 @@ export interface Change {
   headers?: Record<string, string>;
 }
 
-/** A change; afterwards everything whose path begins with one of `stale` is asked for anew. */
+/** A change. After success, every query whose path starts with one of `stale` is refetched. */
 export function useChange<T = unknown>(stale: readonly string[] = []): UseMutationResult<T, Problem, Change> {
   const queries = useQueryClient();
-  const [once] = useState(() => new IdempotentSender());
+  const [sender] = useState(() => new IdempotentSender());
   return useMutation<T, Problem, Change>({
     mutationFn: ({ method, path, file, body, headers }) =>
-      once.send({ text: JSON.stringify([method, path, body, headers]), file }, (key) =>
+      sender.send({ text: JSON.stringify([method, path, body, headers]), file }, (key) =>
         requestJson<T>(method, path, { body, file, headers: { ...headers, 'idempotency-key': key } }),
       ),
     onSuccess: () => invalidatePaths(queries, stale),
   });
 }
 
-/** Asks anew for everything whose path begins with one of these. */
+/** Refetches every query whose path starts with one of `stale`. */
 export async function invalidatePaths(queries: QueryClient, stale: readonly string[]): Promise<void> {
   if (stale.length === 0) return;
   await queries.invalidateQueries({
-    predicate: ({ queryKey: [path] }) => typeof path === 'string' && stale.some((begin) => path.startsWith(begin)),
+    predicate: ({ queryKey: [path] }) => typeof path === 'string' && stale.some((prefix) => path.startsWith(prefix)),
   });
 }

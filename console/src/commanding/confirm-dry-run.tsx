@@ -19,28 +19,30 @@ interface ConfirmDryRunProps {
   onConfirmed(commandId: string): void;
 }
 
-/** What a command would do, before it does it. */
+/** Dialog with the effect of a dry run, to confirm or cancel the command. */
 export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: ConfirmDryRunProps) {
   const { may } = useSession();
   const policy = useGet<Answer<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
   const stale = [`/v1/device/${device.id}/commands`, `/v1/commands/${dryRun.commandId}`, '/v1/confirmations'];
   const confirm = useChange(stale);
   const cancel = useChange(stale);
-  const forAnother = policy.data?.policy.confirm_by === 'another_principal';
-  const over = Date.parse(dryRun.expiresAt) <= useNow() && confirm.isIdle && cancel.isIdle;
+  const needsAnother = policy.data?.policy.confirm_by === 'another_principal';
+  const isExpired = Date.parse(dryRun.expiresAt) <= useNow() && confirm.isIdle && cancel.isIdle;
   const verb = sentenceCase(dryRun.action);
   return (
     <Dialog title={`${verb}: ${deviceNameOf(device)}?`} onClose={close}>
       <p>{dryRun.reason}</p>
       <CommandEffect of={{ ...dryRun, device_id: device.id }} />
-      {over ? (
-        <Note tone="warn">It expired before it was confirmed, and was not sent. Close this, and ask for it again.</Note>
+      {isExpired ? (
+        <Note tone="warn">
+          The confirmation expired and the command was not sent. Close this dialog and send the command again.
+        </Note>
       ) : (
         <p className="quiet small">
-          {forAnother
-            ? 'The policy wants somebody else to approve it. It waits for them in '
-            : 'Until it is confirmed it waits in '}
-          <Link href="/confirmations">the confirmations</Link>, and expires <Countdown until={dryRun.expiresAt} />.
+          {needsAnother
+            ? 'The policy requires confirmation by another person. Until then the command is listed under '
+            : 'Until it is confirmed the command is listed under '}
+          <Link href="/confirmations">Confirmations</Link>. It expires <Countdown until={dryRun.expiresAt} />.
         </p>
       )}
       <ChangeError error={confirm.error ?? cancel.error} />
@@ -48,7 +50,7 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
         <button
           type="button"
           className="button danger"
-          disabled={over || cancel.isPending}
+          disabled={isExpired || cancel.isPending}
           onClick={() =>
             cancel.mutate(
               { method: 'POST', path: `/v1/commands/${dryRun.commandId}/cancel`, body: {} },
@@ -56,15 +58,15 @@ export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: C
             )
           }
         >
-          Cancel it
+          Cancel command
         </button>
-        <button type="button" className="button" onClick={() => (over ? close() : onConfirmed(dryRun.commandId))}>
-          {over ? 'Close' : 'Let it wait'}
+        <button type="button" className="button" onClick={() => (isExpired ? close() : onConfirmed(dryRun.commandId))}>
+          {isExpired ? 'Close' : 'Decide later'}
         </button>
         <button
           type="button"
           className="button primary"
-          disabled={over || forAnother || confirm.isPending}
+          disabled={isExpired || needsAnother || confirm.isPending}
           onClick={() =>
             confirm.mutate(
               {

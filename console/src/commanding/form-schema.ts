@@ -2,11 +2,11 @@ import type { UiSchema } from '@rjsf/utils';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { sentenceCase } from '../ui/text-format.ts';
 
-// A capability's parameters as a form.
+// Form schema for the parameters of a capability.
 
 export type Releases = readonly { id: string; version: string }[];
 
-/** A slider with more steps than this cannot be set by hand. */
+/** A slider with more steps cannot be set precisely. */
 const MAX_SLIDER_STEPS = 400;
 const MAX_RADIOS = 4;
 
@@ -45,14 +45,14 @@ function widgetFor({ type, minimum, maximum, multipleOf, enum: values }: ParamSc
   if (values !== undefined) return values.length <= MAX_RADIOS ? 'radio' : null;
   const isNumber = type === 'integer' || type === 'number';
   if (!isNumber || minimum === undefined || maximum === undefined) return null;
-  // The slider of a number without steps has whole ones, and would hide the values between them.
+  // Without `multipleOf`, a slider would allow only whole numbers.
   const step = multipleOf ?? (type === 'integer' ? 1 : null);
   return step !== null && (maximum - minimum) / step <= MAX_SLIDER_STEPS ? 'range' : null;
 }
 
 /**
- * What the form begins with: what the device reports now, where the capability says which property a parameter ends up in;
- * else the least that fits, so that what is seen is what would be sent.
+ * Initial values of the form: the reported state, if the capability maps a parameter to a property; otherwise the smallest
+ * valid value of a required parameter, so that the form shows what it would send.
  */
 export function initialParams(
   { paramSchema, expectedState }: { paramSchema: JsonObject; expectedState?: JsonObject | undefined },
@@ -71,7 +71,7 @@ export function initialParams(
   return Object.fromEntries(entries);
 }
 
-/** The parameters that would lead to this state: the template read backwards. */
+/** The parameters that would lead to this state: the inverse of the expected-state template. */
 function paramsFromState(template: JsonObject, state: JsonObject): JsonObject {
   const found: JsonObject = {};
   for (const [name, part] of Object.entries(template)) {

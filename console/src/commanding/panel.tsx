@@ -14,17 +14,17 @@ import { ConfirmDryRun } from './confirm-dry-run.tsx';
 import { useSendCommand } from './use-send-command.ts';
 import './panel.css';
 
-// The form library is loaded where there is something to fill in.
+// The form library is loaded on demand.
 const ParamForm = lazy(async () => ({ default: (await import('./param-form.tsx')).ParamForm }));
 
-/** What can be asked of a device, and what becomes of it. */
+/** Form to send a command to a device, with the progress of the last one. */
 export function CommandPanel({ device }: { device: DeviceRecord }) {
   const { may } = useSession();
   const { data } = useGet<ManifestRecord>(manifestPath(device.id));
   const [action, setAction] = useState<string | null>(null);
   const selectId = useId();
-  const ask = useSendCommand(device.id);
-  // What the protocol does by itself is never asked for.
+  const sender = useSendCommand(device.id);
+  // Restricted actions are internal to the protocol.
   const offered = data?.capabilities.filter(({ safetyClass }) => safetyClass !== 'RESTRICTED') ?? [];
   const chosen = offered.find((one) => one.action === action) ?? offered[0];
   if (chosen === undefined || !may('user')) return null;
@@ -35,7 +35,7 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
         <SafetyPill of={chosen.safetyClass} />
       </header>
       {!device.online && (
-        <Note tone="warn">It is offline: a command waits for it a minute, and then expires unsent.</Note>
+        <Note tone="warn">The device is offline. A command waits for up to a minute and then expires.</Note>
       )}
       <label htmlFor={selectId}>Action</label>
       <select id={selectId} value={chosen.action} onChange={({ target }) => setAction(target.value)}>
@@ -47,20 +47,27 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
         ))}
       </select>
       <p className="quiet small">{chosen.description}.</p>
-      <Suspense fallback={<Loading what="Drawing the form" />}>
+      <Suspense fallback={<Loading what="Loading form" />}>
         <ParamForm
           key={chosen.action}
           capability={chosen}
           device={device}
-          busy={ask.busy}
-          send={(params: JsonObject, preview: boolean) => ask.send(chosen.action, params, preview)}
+          busy={sender.busy}
+          send={(params: JsonObject, preview: boolean) => sender.send(chosen.action, params, preview)}
         />
       </Suspense>
-      <ChangeError error={ask.error} />
-      {ask.dryRun !== null && (
-        <ConfirmDryRun device={device} dryRun={ask.dryRun} onClose={ask.dismissDryRun} onConfirmed={ask.track} />
+      <ChangeError error={sender.error} />
+      {sender.dryRun !== null && (
+        <ConfirmDryRun
+          device={device}
+          dryRun={sender.dryRun}
+          onClose={sender.dismissDryRun}
+          onConfirmed={sender.track}
+        />
       )}
-      {ask.followed !== null && <TrackedCommand key={ask.followed} id={ask.followed} device={device} />}
+      {sender.trackedCommandId !== null && (
+        <TrackedCommand key={sender.trackedCommandId} id={sender.trackedCommandId} device={device} />
+      )}
     </section>
   );
 }
@@ -68,7 +75,7 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
 function TrackedCommand({ id, device }: { id: string; device: DeviceRecord }) {
   const { data, error, refetch } = useCommand(id, device.id);
   if (data === undefined) {
-    return error === null ? <Loading what="Following it" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading command" /> : <LoadError problem={error} retry={refetch} />;
   }
   return (
     <div className="followed">

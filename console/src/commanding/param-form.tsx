@@ -1,4 +1,4 @@
-// By its own file: the package's door asks for a validator that compiles code.
+// Imported by file: the package's entry point loads a validator that compiles code, which the Content-Security-Policy forbids.
 import Form from '@rjsf/core/lib/components/Form.js';
 import type { RJSFSchema } from '@rjsf/utils';
 import { useMemo, useRef, useState } from 'react';
@@ -20,13 +20,13 @@ interface ParamFormProps {
   send(params: JsonObject, preview: boolean): void;
 }
 
-/** A form made of the capability's JSON Schema; the service checks the same rules again. */
+/** Form built from the capability's JSON Schema; the service validates the parameters again. */
 export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
   const releases = useReleases(capability, device);
   const { schema, ui } = useMemo(() => formSchemaOf(capability.paramSchema, releases), [capability, releases]);
-  // It begins with what is so now, and keeps what was put in while new reports come.
+  // Initialised from the reported state; new reports do not overwrite the user's input.
   const [params, setParams] = useState<JsonObject>(() => initialParams(capability, device.state));
-  const asksPreview = useRef(false);
+  const isPreview = useRef(false);
   const needsParams = paramNames(capability).length > 0;
   const verb = sentenceCase(capability.action);
   const buttons = (
@@ -37,7 +37,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
           className="button"
           disabled={busy}
           onClick={() => {
-            asksPreview.current = true;
+            isPreview.current = true;
             if (!needsParams) send({}, true);
           }}
         >
@@ -49,11 +49,11 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
         className="button primary"
         disabled={busy}
         onClick={() => {
-          asksPreview.current = false;
+          isPreview.current = false;
           if (!needsParams) send({}, false);
         }}
       >
-        {busy ? 'Asking …' : capability.safetyClass === 'CRITICAL' ? `${verb} …` : verb}
+        {busy ? 'Sending …' : capability.safetyClass === 'CRITICAL' ? `${verb} …` : verb}
       </button>
     </div>
   );
@@ -61,7 +61,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
   return (
     <>
       {releases !== null && releases.length === 0 && (
-        <Note tone="info">No firmware is released for this type of device.</Note>
+        <Note tone="info">No firmware is released for this device type.</Note>
       )}
       <Form
         className="param-form"
@@ -75,7 +75,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
         focusOnFirstError
         onChange={({ formData }) => setParams(formData as JsonObject)}
         onError={() => {}}
-        onSubmit={({ formData }) => send((formData ?? {}) as JsonObject, asksPreview.current)}
+        onSubmit={({ formData }) => send((formData ?? {}) as JsonObject, isPreview.current)}
       >
         {buttons}
       </Form>
@@ -83,7 +83,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
   );
 }
 
-/** What can be installed, where it is asked for by its id; null for any other action. */
+/** Released firmware for the firmware update action; null for any other action. */
 function useReleases({ action }: Capability, { device_type }: DeviceRecord): Releases | null {
   const isUpdate = action === 'update_firmware';
   const query = new URLSearchParams({ device_type, status: 'released', limit: '200' });

@@ -5,10 +5,10 @@ import type { Answer } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
 import { useChange } from '../api/queries.ts';
 
-type Answered = Answer<typeof commandDevice>;
-type Preview = Extract<Answered, { dry_run_token: string }>['preview'];
+type CommandResult = Answer<typeof commandDevice>;
+type Preview = Extract<CommandResult, { dry_run_token: string }>['preview'];
 
-/** What was asked for and waits to be confirmed. */
+/** A command that is waiting for confirmation. */
 export interface DryRun {
   action: string;
   params: JsonObject;
@@ -23,27 +23,27 @@ export interface CommandSender {
   busy: boolean;
   error: Problem | null;
   dryRun: DryRun | null;
-  /** The id of the command that is on its way. */
-  followed: string | null;
+  /** ID of the command whose progress is shown. */
+  trackedCommandId: string | null;
   send(action: string, params: JsonObject, preview: boolean): void;
   dismissDryRun(): void;
   track(commandId: string): void;
 }
 
-/** Asks for a command; a critical one is answered with what it would do, as a refusal with 409. */
+/** Sends commands. A critical command is answered with 409 and its dry run. */
 export function useSendCommand(deviceId: string): CommandSender {
-  const change = useChange<Answered>([`/v1/device/${deviceId}/commands`, '/v1/confirmations']);
+  const change = useChange<CommandResult>([`/v1/device/${deviceId}/commands`, '/v1/confirmations']);
   const [dryRun, setDryRun] = useState<DryRun | null>(null);
-  const [followed, setFollowed] = useState<string | null>(null);
+  const [trackedCommandId, setTrackedCommandId] = useState<string | null>(null);
   const [error, setError] = useState<Problem | null>(null);
   return {
-    ...{ busy: change.isPending, error, dryRun, followed },
+    ...{ busy: change.isPending, error, dryRun, trackedCommandId },
     send(action, params, preview) {
       setError(null);
-      setFollowed(null);
-      const take = (answer: Answered): void => {
+      setTrackedCommandId(null);
+      const showResult = (answer: CommandResult): void => {
         if ('success' in answer) {
-          setFollowed(answer.command_id);
+          setTrackedCommandId(answer.command_id);
           return;
         }
         const { dry_run_token: token, command_id: commandId, expires_at: expiresAt, reason } = answer;
@@ -56,9 +56,9 @@ export function useSendCommand(deviceId: string): CommandSender {
           body: { action, params, ...(preview && { dry_run: true }) },
         },
         {
-          onSuccess: take,
+          onSuccess: showResult,
           onError(problem) {
-            if (problem.code === 'DRY_RUN_REQUIRED') take(problem.body as Answered);
+            if (problem.code === 'DRY_RUN_REQUIRED') showResult(problem.body as CommandResult);
             else setError(problem);
           },
         },
@@ -67,7 +67,7 @@ export function useSendCommand(deviceId: string): CommandSender {
     dismissDryRun: () => setDryRun(null),
     track(commandId) {
       setDryRun(null);
-      setFollowed(commandId);
+      setTrackedCommandId(commandId);
     },
   };
 }

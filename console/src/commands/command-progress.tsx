@@ -2,7 +2,7 @@ import { useUserNames } from '../people/user-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { Time } from '../ui/time.tsx';
 import { type CommandRecord, type Stage, stagesOf } from './stages.ts';
-import './way.css';
+import './command-progress.css';
 
 const icons: Readonly<Record<Stage['phase'], IconName | null>> = {
   done: 'good',
@@ -12,17 +12,17 @@ const icons: Readonly<Record<Stage['phase'], IconName | null>> = {
 };
 const phaseText: Readonly<Record<Stage['phase'], string>> = {
   done: 'done',
-  now: 'now',
-  ahead: 'to come',
+  now: 'in progress',
+  ahead: 'pending',
   over: 'ended here',
 };
 
-/** How far a command is. It is drawn anew as it goes on. */
+/** Progress of a command as a row of stages, updated live. */
 export function CommandProgress({ command }: { command: CommandRecord }) {
   const nameOf = useUserNames();
   return (
     <div className="way-frame">
-      <ol className="way" aria-label="The command's way">
+      <ol className="way" aria-label="Command progress">
         {stagesOf(command).map(({ id, title, phase, tone, at, by, note }) => (
           <li
             key={id}

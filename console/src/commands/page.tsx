@@ -13,11 +13,11 @@ import { StatusPill } from './status.tsx';
 import { useCommand } from './use-command.ts';
 import './page.css';
 
-/** One command: its way, what it was asked to do, and what the device showed. */
+/** Page of one command: progress, request and result. */
 export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { data, error, refetch } = useCommand(id, null);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the command" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading command" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { command } = data;
   return (
@@ -33,7 +33,7 @@ export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<s
       </header>
       <section className="card" aria-labelledby="way">
         <header>
-          <h2 id="way">Its way</h2>
+          <h2 id="way">Progress</h2>
         </header>
         <CommandProgress command={command} />
         <FailureReason command={command} />
@@ -41,13 +41,13 @@ export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<s
       <div className="halves">
         <section className="card" aria-labelledby="asked">
           <header>
-            <h2 id="asked">What was asked</h2>
+            <h2 id="asked">Request</h2>
           </header>
           <RequestFacts command={command} />
         </section>
         <section className="card" aria-labelledby="shown">
           <header>
-            <h2 id="shown">What the device shows</h2>
+            <h2 id="shown">Result</h2>
           </header>
           <ResultFacts command={command} />
         </section>
@@ -61,7 +61,7 @@ function RequestFacts({ command }: { command: CommandRecord }) {
   const { may } = useSession();
   return (
     <Facts>
-      <Fact name="Asked by">
+      <Fact name="Requested by">
         {nameOf(command.requested_by)}, <Time at={command.timestamp} />
       </Fact>
       {command.confirmed_by !== undefined && <Fact name="Confirmed by">{nameOf(command.confirmed_by)}</Fact>}
@@ -69,11 +69,11 @@ function RequestFacts({ command }: { command: CommandRecord }) {
       <Fact name="Parameters">
         {Object.keys(command.params).length === 0 ? 'none' : <Members of={command.params} />}
       </Fact>
-      <Fact name="Time to be written">{command.ttl_s} s</Fact>
-      <Fact name="Time to answer">{command.timeout_s} s</Fact>
+      <Fact name="Time to live">{command.ttl_s} s</Fact>
+      <Fact name="Timeout">{command.timeout_s} s</Fact>
       {may('admin') && (
         <Fact name="Actor">
-          <Link href={`/actors/command/${command.id}`}>its statechart and journal</Link>
+          <Link href={`/actors/command/${command.id}`}>Statechart and journal</Link>
         </Fact>
       )}
     </Facts>
@@ -96,7 +96,7 @@ function ResultFacts({ command: { verification, result } }: { command: CommandRe
         </Fact>
       )}
       {result !== undefined && (
-        <Fact name="Its answer">
+        <Fact name="Device response">
           <Value of={result} />
         </Fact>
       )}
@@ -104,7 +104,7 @@ function ResultFacts({ command: { verification, result } }: { command: CommandRe
   );
 }
 
-/** Why it did not do what was asked, in words. */
+/** Why the command failed, was refused, or has an unknown outcome. */
 function FailureReason({ command: { refusal, error, status, late } }: { command: CommandRecord }) {
   return (
     <>
@@ -115,13 +115,15 @@ function FailureReason({ command: { refusal, error, status, late } }: { command:
       )}
       {error !== undefined && (
         <p className="why bad">
-          The device says: <Value of={error} />
+          Device error: <Value of={error} />
         </p>
       )}
       {status === 'timed_out' && (
-        <p className="why bad">It was written to the device and no final word came: what became of it is not known.</p>
+        <p className="why bad">
+          The command was sent to the device, but no final acknowledgement arrived. The outcome is unknown.
+        </p>
       )}
-      {late === true && <p className="why warn">The last word came after the time to answer was over.</p>}
+      {late === true && <p className="why warn">The final acknowledgement arrived after the timeout.</p>}
     </>
   );
 }
@@ -138,7 +140,7 @@ function Cancel({ command: { id, status } }: { command: CommandRecord }) {
         disabled={cancel.isPending}
         onClick={() => cancel.mutate({ method: 'POST', path: `/v1/commands/${id}/cancel`, body: {} })}
       >
-        Cancel it
+        Cancel command
       </button>
       <ChangeError error={cancel.error} />
     </div>

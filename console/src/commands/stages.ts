@@ -3,14 +3,14 @@ import type { getCommand } from '../../../src/operations/commands/command-view.t
 import type { Answer } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
 
-// A command's way, from asked for to seen to be done, as a row of stages.
+// Stages of a command, from submission to verification.
 
 export type CommandRecord = Answer<typeof getCommand>['command'];
 
 export interface Stage {
   id: string;
   title: string;
-  /** `now`: it is there, and goes on. `over`: it ended there, and not well. */
+  /** `now`: the current stage of an open command. `over`: the command ended here without success. */
   phase: 'done' | 'now' | 'ahead' | 'over';
   tone: Tone;
   at: string | null;
@@ -21,7 +21,7 @@ export interface Stage {
 export const titles: Readonly<Record<CommandStatus, string>> = {
   submitted: 'Submitted',
   rejected: 'Rejected',
-  awaiting_confirmation: 'Waits for confirmation',
+  awaiting_confirmation: 'Waiting for confirmation',
   dispatched: 'Dispatched',
   acknowledged: 'Acknowledged',
   in_progress: 'In progress',
@@ -49,38 +49,38 @@ export const toneOfStatus: Readonly<Record<CommandStatus, Tone>> = {
 const expectedStatuses: readonly CommandStatus[] = ['dispatched', 'acknowledged', 'succeeded'];
 const unsuccessfulStatuses: readonly CommandStatus[] = ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'];
 
-/** Nothing of it changes any more but by a late word. */
+/** Whether the command is finished; only a late acknowledgement can still change it. */
 export const isFinal = ({ status, verification }: Pick<CommandRecord, 'status' | 'verification'>): boolean =>
   unsuccessfulStatuses.includes(status) || (status === 'succeeded' && verification.status !== 'pending');
 
 export function stagesOf(command: CommandRecord): Stage[] {
   const { timeline, status } = command;
-  const goesOn = !isFinal(command);
-  const been = timeline.map(({ status: reached, at, by, reason }, index): Stage => {
-    const last = index === timeline.length - 1;
-    const is = unsuccessfulStatuses.includes(reached)
+  const isOpen = !isFinal(command);
+  const past = timeline.map(({ status: reached, at, by, reason }, index): Stage => {
+    const isLast = index === timeline.length - 1;
+    const phase = unsuccessfulStatuses.includes(reached)
       ? 'over'
-      : last && goesOn && reached !== 'succeeded'
+      : isLast && isOpen && reached !== 'succeeded'
         ? 'now'
         : 'done';
-    const title = reached === 'awaiting_confirmation' && is === 'done' ? 'Waited for confirmation' : titles[reached];
-    return { id: reached, title, phase: is, tone: toneOfStatus[reached], at, by, note: reason ?? null };
+    const title = reached === 'awaiting_confirmation' && phase === 'done' ? 'Waited for confirmation' : titles[reached];
+    return { id: reached, title, phase, tone: toneOfStatus[reached], at, by, note: reason ?? null };
   });
   if (unsuccessfulStatuses.includes(status)) {
-    // A state that was seen all the same is worth knowing.
-    return command.verification.status === 'verified' ? [...been, verificationStage(command)] : been;
+    // The expected state may have been reported although the command did not succeed.
+    return command.verification.status === 'verified' ? [...past, verificationStage(command)] : past;
   }
   const from = Math.max(
     ...expectedStatuses.map((one, index) => (timeline.some((moment) => moment.status === one) ? index : -1)),
   );
-  // Whoever reports that it is under way has acknowledged it.
+  // `in_progress` implies `acknowledged`.
   const reached = status === 'in_progress' ? 1 : from;
-  const coming = expectedStatuses
+  const ahead = expectedStatuses
     .slice(reached + 1)
     .map(
       (one): Stage => ({ id: one, title: titles[one], phase: 'ahead', tone: 'quiet', at: null, by: null, note: null }),
     );
-  return [...been, ...coming, verificationStage(command)];
+  return [...past, ...ahead, verificationStage(command)];
 }
 
 function verificationStage({ status, verification }: CommandRecord): Stage {
@@ -88,9 +88,21 @@ function verificationStage({ status, verification }: CommandRecord): Stage {
   const base = { id: 'verified', at, by: null };
   switch (found) {
     case 'verified':
-      return { ...base, title: 'Verified', phase: 'done', tone: 'good', note: 'The device reports what was expected.' };
+      return {
+        ...base,
+        title: 'Verified',
+        phase: 'done',
+        tone: 'good',
+        note: 'The device reports the expected state.',
+      };
     case 'mismatched':
-      return { ...base, title: 'Not verified', phase: 'over', tone: 'bad', note: 'The device reports another state.' };
+      return {
+        ...base,
+        title: 'Not verified',
+        phase: 'over',
+        tone: 'bad',
+        note: 'The device reports a different state.',
+      };
     case 'timed_out':
       return {
         ...base,
@@ -105,11 +117,11 @@ function verificationStage({ status, verification }: CommandRecord): Stage {
         title: 'Not verifiable',
         phase: 'done',
         tone: 'quiet',
-        note: 'No state of the device proves it.',
+        note: 'The action has no expected state.',
       };
     case 'pending':
       return status === 'succeeded'
-        ? { ...base, title: 'Verifying', phase: 'now', tone: 'info', note: 'Waits for the state that proves it.' }
+        ? { ...base, title: 'Verifying', phase: 'now', tone: 'info', note: 'Waiting for the expected state.' }
         : { ...base, title: 'Verified', phase: 'ahead', tone: 'quiet', note: null };
   }
 }

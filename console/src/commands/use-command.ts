@@ -6,23 +6,23 @@ import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import { isFinal } from './stages.ts';
 
-/** More often than a stream tells, should it be away. */
-const EVERY_MS = 10_000;
+/** Polling interval, in case the stream is disconnected. */
+const REFRESH_MS = 10_000;
 
-/** A command, told anew with each thing that happens to it. Its device, where it is known, keeps the rest away. */
+/** A command, refetched on each of its updates. If the device is known, the stream is filtered by it. */
 export function useCommand(id: string, deviceId: string | null): UseQueryResult<Answer<typeof getCommand>, Problem> {
   const path = `/v1/commands/${id}`;
   const queries = useQueryClient();
-  const found = useGet<Answer<typeof getCommand>>(path, { refetchIntervalMs: EVERY_MS });
-  const over = found.data !== undefined && isFinal(found.data.command);
+  const found = useGet<Answer<typeof getCommand>>(path, { refetchIntervalMs: REFRESH_MS });
+  const isOver = found.data !== undefined && isFinal(found.data.command);
   const device = deviceId ?? found.data?.command.device_id;
-  const anew = () => void invalidatePaths(queries, [path]);
+  const refresh = () => void invalidatePaths(queries, [path]);
   useStream({
     path: '/ws/state',
     query: { events: 'command', ...(device !== undefined && { device_id: device }) },
-    onMessage: (told) => (told as { command_id: string }).command_id === id && anew(),
-    onOpen: anew,
-    enabled: device !== undefined && !over,
+    onMessage: (update) => (update as { command_id: string }).command_id === id && refresh(),
+    onOpen: refresh,
+    enabled: device !== undefined && !isOver,
   });
   return found;
 }

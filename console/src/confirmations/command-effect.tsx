@@ -6,7 +6,7 @@ import './effect.css';
 
 type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device_id' | 'compensation'>;
 
-/** What the device reports now, and what it will once it is done. */
+/** Expected effect of a command: reported state before and after. */
 export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
   const { changes, current, expected } = preview;
   const parameters = <Members of={params} />;
@@ -14,13 +14,13 @@ export function CommandEffect({ of: { preview, params, compensation, device_id }
     <>
       {changes !== null && Object.keys(changes).length > 0 ? (
         <table className="effect">
-          <caption className="unseen">What it changes</caption>
+          <caption className="unseen">Changes</caption>
           <thead>
             <tr>
               <th scope="col">Property</th>
               <th scope="col">Now</th>
               <th scope="col">
-                <span className="unseen">becomes</span>
+                <span className="unseen">changes to</span>
               </th>
               <th scope="col">After</th>
             </tr>
@@ -43,15 +43,15 @@ export function CommandEffect({ of: { preview, params, compensation, device_id }
       ) : (
         <p className="quiet">
           {expected === null
-            ? 'What it changes cannot be foretold: no state of the device proves it.'
-            : 'The device already reports what it leads to.'}
+            ? 'The effect cannot be predicted: the action has no expected state.'
+            : 'The device already reports the expected state.'}
           {expected === null && Object.keys(current).length === 0 && ' The device has not reported a state yet.'}
         </p>
       )}
       {parameters}
       {compensation !== undefined && (
         <p className="quiet">
-          Approving covers undoing it, too, should its plan fail: {sentenceCase(compensation.action)} on{' '}
+          Approval also covers the rollback if the plan fails: {sentenceCase(compensation.action)} on{' '}
           <DeviceName id={device_id} />
           {Object.keys(compensation.params).length > 0 && (
             <>

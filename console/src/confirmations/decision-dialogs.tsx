@@ -15,33 +15,39 @@ import type { PendingConfirmation } from './pending-confirmation.ts';
 
 const STALE = ['/v1/confirmations', '/v1/commands', '/v1/plans'];
 
-/** Only admins may read the policy; whoever may not learns of it from the answer. */
+/** Whether the policy requires another person. Only admins can read the policy; others get a refusal from the service. */
 function useNeedsAnotherPrincipal({ requested_by }: PendingConfirmation): boolean {
   const { me, may } = useSession();
   const { data } = useGet<Answer<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
   return data?.policy.confirm_by === 'another_principal' && requested_by === me.user.id;
 }
 
-/** The buttons of what waits; what they open stands in front of the page, also when it waits no more. */
-export function DecisionButtons({ of: one, ask }: { of: PendingConfirmation; ask(way: Decision): void }) {
-  const forAnother = useNeedsAnotherPrincipal(one);
+/** Buttons of a pending confirmation. The dialogs that they open stay open when it is no longer pending. */
+export function DecisionButtons({
+  of: one,
+  onDecide,
+}: {
+  of: PendingConfirmation;
+  onDecide(decision: Decision): void;
+}) {
+  const needsAnother = useNeedsAnotherPrincipal(one);
   const noteId = useId();
   return (
     <div className="actions">
-      <button type="button" className="button danger" onClick={() => ask('refuse')}>
+      <button type="button" className="button danger" onClick={() => onDecide('refuse')}>
         Refuse …
       </button>
-      {forAnother && (
+      {needsAnother && (
         <p id={noteId} className="quiet small for-another">
-          You asked for it: the policy wants somebody else to approve it.
+          You requested this command. The policy requires approval by another person.
         </p>
       )}
       <button
         type="button"
         className="button primary"
-        disabled={forAnother}
-        {...(forAnother && { 'aria-describedby': noteId })}
-        onClick={() => ask('approve')}
+        disabled={needsAnother}
+        {...(needsAnother && { 'aria-describedby': noteId })}
+        onClick={() => onDecide('approve')}
       >
         Approve …
       </button>
@@ -50,7 +56,7 @@ export function DecisionButtons({ of: one, ask }: { of: PendingConfirmation; ask
 }
 
 export type Decision = 'approve' | 'refuse';
-/** It may end while somebody thinks about it. */
+/** The confirmation may end while a dialog is open. */
 export type ConfirmationState = 'waiting' | 'expired' | 'answered';
 
 interface DecisionDialogProps {
@@ -59,36 +65,36 @@ interface DecisionDialogProps {
   onClose(): void;
 }
 
-export function Approve({ of: one, state, onClose: close, done }: DecisionDialogProps & { done(): void }) {
+export function Approve({ of: one, state, onClose: close, onApproved }: DecisionDialogProps & { onApproved(): void }) {
   const approve = useChange(STALE);
   const device = useDeviceName(one.device_id);
-  const over = state !== 'waiting' && approve.isIdle;
+  const isOver = state !== 'waiting' && approve.isIdle;
   const send = () =>
     approve.mutate(
       { method: 'POST', path: `/v1/confirmations/${one.command_id}/approve`, body: {} },
       {
         onSuccess() {
           close();
-          done();
+          onApproved();
         },
       },
     );
   return (
     <Dialog title={`${sentenceCase(one.action)}: ${device}?`} onClose={close}>
       <CommandEffect of={one} />
-      {over ? (
-        <NoLongerPending of={one} standing={state} />
+      {isOver ? (
+        <NoLongerPending of={one} state={state} />
       ) : (
         <p className="quiet small">
-          The device gets the command at once. This offer expires <Countdown until={one.expires_at} />.
+          The command is sent to the device immediately. The confirmation expires <Countdown until={one.expires_at} />.
         </p>
       )}
       <ChangeError error={approve.error} />
       <div className="actions">
         <button type="button" className="button" onClick={close}>
-          {over ? 'Close' : 'Not now'}
+          {isOver ? 'Close' : 'Decide later'}
         </button>
-        <button type="button" className="button primary" disabled={over || approve.isPending} onClick={send}>
+        <button type="button" className="button primary" disabled={isOver || approve.isPending} onClick={send}>
           Approve: {sentenceCase(one.action).toLowerCase()}
         </button>
       </div>
@@ -101,34 +107,34 @@ export function Refuse({ of: one, state, onClose: close }: DecisionDialogProps) 
   const device = useDeviceName(one.device_id);
   const reason = useRef<HTMLInputElement>(null);
   const reasonId = useId();
-  const over = state !== 'waiting' && refuse.isIdle;
+  const isOver = state !== 'waiting' && refuse.isIdle;
   const send = (event: FormEvent) => {
     event.preventDefault();
-    const said = reason.current?.value.trim() ?? '';
+    const text = reason.current?.value.trim() ?? '';
     const change: Change = {
       method: 'POST',
       path: `/v1/confirmations/${one.command_id}/refuse`,
-      body: said === '' ? {} : { reason: said },
+      body: text === '' ? {} : { reason: text },
     };
     refuse.mutate(change, { onSuccess: close });
   };
   return (
-    <Dialog title={`Do not ${sentenceCase(one.action).toLowerCase()}: ${device}`} onClose={close}>
-      {over ? (
-        <NoLongerPending of={one} standing={state} />
+    <Dialog title={`Refuse ${sentenceCase(one.action).toLowerCase()}: ${device}?`} onClose={close}>
+      {isOver ? (
+        <NoLongerPending of={one} state={state} />
       ) : (
-        <p>The command is cancelled, and the device never gets it.</p>
+        <p>The command is cancelled and is not sent to the device.</p>
       )}
       <form onSubmit={send}>
-        <label htmlFor={reasonId}>Why (kept in its journal; may be left empty)</label>
-        <input id={reasonId} ref={reason} maxLength={500} autoComplete="off" disabled={over} />
+        <label htmlFor={reasonId}>Reason (optional, stored in the journal)</label>
+        <input id={reasonId} ref={reason} maxLength={500} autoComplete="off" disabled={isOver} />
         <ChangeError error={refuse.error} />
         <div className="actions">
           <button type="button" className="button" onClick={close}>
-            {over ? 'Close' : 'Back'}
+            {isOver ? 'Close' : 'Cancel'}
           </button>
-          <button type="submit" className="button danger" disabled={over || refuse.isPending}>
-            Refuse it
+          <button type="submit" className="button danger" disabled={isOver || refuse.isPending}>
+            Refuse command
           </button>
         </div>
       </form>
@@ -136,17 +142,11 @@ export function Refuse({ of: one, state, onClose: close }: DecisionDialogProps) 
   );
 }
 
-const NoLongerPending = ({
-  of: { command_id },
-  standing,
-}: {
-  of: PendingConfirmation;
-  standing: ConfirmationState;
-}) => (
+const NoLongerPending = ({ of: { command_id }, state }: { of: PendingConfirmation; state: ConfirmationState }) => (
   <Note tone="warn">
-    {standing === 'expired'
-      ? 'It expired before it was answered, and the device never gets it. Whoever still wants it asks again: '
-      : 'It waits no more: somebody answered it, or it was cancelled. See '}
-    <Link href={commandHref(command_id)}>the command</Link>.
+    {state === 'expired'
+      ? 'The confirmation expired and the command was not sent. If it is still needed, send it again. '
+      : 'The confirmation is no longer pending: it was answered, or the command was cancelled. '}
+    <Link href={commandHref(command_id)}>Show command</Link>
   </Note>
 );

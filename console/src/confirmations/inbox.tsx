@@ -21,19 +21,19 @@ import './inbox.css';
 
 const LIST = '/v1/confirmations';
 
-/** What waits until somebody says yes or no to it. */
+/** Inbox of pending confirmations. */
 export function Confirmations() {
   const queries = useQueryClient();
   const { data, error, refetch } = useGet<ConfirmationPage>(`${LIST}?limit=200`, { refetchIntervalMs: 30_000 });
   const [approved, setApproved] = useState<PendingConfirmation[]>([]);
-  const [asked, setAsked] = useState<{ one: PendingConfirmation; way: Decision } | null>(null);
+  const [open, setOpen] = useState<{ one: PendingConfirmation; decision: Decision } | null>(null);
   const now = useNow();
-  const anew = () => void invalidatePaths(queries, [LIST]);
-  useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: anew, onOpen: anew });
-  // What has expired leaves by itself, also where nobody tells it.
+  const refresh = () => void invalidatePaths(queries, [LIST]);
+  useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: refresh, onOpen: refresh });
+  // Expired entries are hidden without waiting for an update from the service.
   const waiting = data?.confirmations.filter(({ expires_at }) => Date.parse(expires_at) > now) ?? [];
-  const putAway = () => setAsked(null);
-  const standingOf = ({ command_id, expires_at }: PendingConfirmation): ConfirmationState =>
+  const closeDialog = () => setOpen(null);
+  const stateOf = ({ command_id, expires_at }: PendingConfirmation): ConfirmationState =>
     Date.parse(expires_at) <= now
       ? 'expired'
       : waiting.some((other) => other.command_id === command_id)
@@ -44,7 +44,7 @@ export function Confirmations() {
       <header className="page-head">
         <div>
           <h1>Confirmations</h1>
-          <p className="quiet">Critical commands wait here until somebody has looked at what they will do.</p>
+          <p className="quiet">Critical commands wait here for confirmation before they are sent.</p>
         </div>
         <p className="quiet" role="status">
           {data === undefined ? '' : `${waiting.length} waiting`}
@@ -59,36 +59,36 @@ export function Confirmations() {
       ))}
       {data === undefined ? (
         error === null ? (
-          <Loading what="Looking into the inbox" />
+          <Loading what="Loading confirmations" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : waiting.length === 0 ? (
-        <Empty icon="confirm" title="Nothing waits for you.">
-          A critical command, such as unlocking a door, appears here as soon as somebody asks for it.
+        <Empty icon="confirm" title="No pending confirmations.">
+          A critical command, such as unlocking a door, appears here when it is requested.
         </Empty>
       ) : (
         <ul className="inbox">
           {waiting.map((one) => (
-            <Entry key={one.command_id} of={one} ask={(way) => setAsked({ one, way })} />
+            <Entry key={one.command_id} of={one} onDecide={(decision) => setOpen({ one, decision })} />
           ))}
         </ul>
       )}
-      {data?.next_cursor != null && <p className="quiet">There are more: they appear as these are answered.</p>}
-      {asked?.way === 'refuse' && <Refuse of={asked.one} state={standingOf(asked.one)} onClose={putAway} />}
-      {asked?.way === 'approve' && (
+      {data?.next_cursor != null && <p className="quiet">More confirmations appear when these are answered.</p>}
+      {open?.decision === 'refuse' && <Refuse of={open.one} state={stateOf(open.one)} onClose={closeDialog} />}
+      {open?.decision === 'approve' && (
         <Approve
-          of={asked.one}
-          state={standingOf(asked.one)}
-          onClose={putAway}
-          done={() => setApproved((before) => [asked.one, ...before])}
+          of={open.one}
+          state={stateOf(open.one)}
+          onClose={closeDialog}
+          onApproved={() => setApproved((before) => [open.one, ...before])}
         />
       )}
     </>
   );
 }
 
-function Entry({ of: one, ask }: { of: PendingConfirmation; ask(way: Decision): void }) {
+function Entry({ of: one, onDecide }: { of: PendingConfirmation; onDecide(decision: Decision): void }) {
   const nameOf = useUserNames();
   const titleId = `asked-${one.command_id}`;
   return (
@@ -103,7 +103,7 @@ function Entry({ of: one, ask }: { of: PendingConfirmation; ask(way: Decision): 
           </p>
         </header>
         <p className="quiet">
-          Asked by {nameOf(one.requested_by)}, <Time at={one.requested_at} />
+          Requested by {nameOf(one.requested_by)}, <Time at={one.requested_at} />
           {one.plan_id !== undefined && (
             <>
               , as a step of <Link href={`/plans/${one.plan_id}`}>a plan</Link>
@@ -112,13 +112,13 @@ function Entry({ of: one, ask }: { of: PendingConfirmation; ask(way: Decision): 
           . {one.reason}
         </p>
         <CommandEffect of={one} />
-        <DecisionButtons of={one} ask={ask} />
+        <DecisionButtons of={one} onDecide={onDecide} />
       </article>
     </li>
   );
 }
 
-/** What becomes of what was approved just now. */
+/** Progress of a command that was just approved. */
 function Approved({ of: one, close }: { of: PendingConfirmation; close(): void }) {
   const { data, error, refetch } = useCommand(one.command_id, one.device_id);
   return (
@@ -129,13 +129,13 @@ function Approved({ of: one, close }: { of: PendingConfirmation; close(): void }
         </h2>
         <button type="button" className="icon-button" onClick={close}>
           <Icon name="close" />
-          <span className="unseen">Put it away</span>
+          <span className="unseen">Dismiss</span>
         </button>
       </header>
       {data !== undefined ? (
         <CommandProgress command={data.command} />
       ) : error === null ? (
-        <Loading what="Following it" />
+        <Loading what="Loading command" />
       ) : (
         <LoadError problem={error} retry={refetch} />
       )}

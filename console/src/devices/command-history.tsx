@@ -9,24 +9,24 @@ import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { formatBrief } from '../ui/values.tsx';
 
-/** The last commands of a device. */
+/** The latest commands of a device. */
 export function CommandHistory({ id }: { id: string }) {
   const { data, error, refetch } = useGet<Answer<typeof listCommands>>(`/v1/device/${id}/commands?limit=10`);
   return (
     <section className="card" aria-labelledby="history">
       <header>
-        <h2 id="history">Last commands</h2>
+        <h2 id="history">Recent commands</h2>
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the commands" />
+          <Loading what="Loading commands" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : data.commands.length === 0 ? (
-        <p className="quiet">Nothing was asked of it yet.</p>
+        <p className="quiet">No commands yet.</p>
       ) : (
-        <Table label="Last commands" columns={['Command', 'Status', 'Asked']}>
+        <Table label="Recent commands" columns={['Command', 'Status', 'Requested']}>
           {data.commands.map(({ id: commandId, action, params, status, timestamp }) => (
             <tr key={commandId}>
               <th scope="row">

@@ -12,7 +12,7 @@ export const deviceHref = (id: string): string => `/devices/${id}`;
 export const deviceNameOf = ({ id, name, device_type }: Pick<DeviceRecord, 'id' | 'name' | 'device_type'>): string =>
   name ?? `${device_type} ${abbreviateId(id)}`;
 
-/** Its name where the reader may see it, else the end of its id. */
+/** The device's name if the user can read devices, otherwise the end of its ID. */
 export function useDeviceName(id: string): string {
   const { may } = useSession();
   const { data } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { enabled: may('user') });

@@ -6,7 +6,7 @@ import { LoadError } from '../ui/feedback.tsx';
 
 const current = (is: boolean) => (is ? { 'aria-current': 'true' as const } : {});
 
-/** Homes, and the rooms of the one that is looked at. */
+/** Navigation by home, with the rooms of the selected home. */
 export function HomesNavigation({ query }: { query: URLSearchParams }) {
   const { data, error, refetch } = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
   const home = query.get('home');
@@ -28,7 +28,7 @@ export function HomesNavigation({ query }: { query: URLSearchParams }) {
           </li>
         ))}
       </ul>
-      {data?.next_cursor != null && <p className="quiet small">The newest 200 homes.</p>}
+      {data?.next_cursor != null && <p className="quiet small">Only the newest 200 homes are shown.</p>}
     </nav>
   );
 }

@@ -7,7 +7,7 @@ import { Time } from '../ui/time.tsx';
 
 const tones = { active: 'good', grace: 'warn', retired: 'quiet', revoked: 'bad' } as const;
 
-/** The lives of its keys. The secrets are shown by nobody. */
+/** Key history of a device, without secrets. */
 export function Keys({ id }: { id: string }) {
   const { data, error, refetch } = useGet<Answer<typeof keyHistory>>(`/v1/device/${id}/key-history`);
   return (
@@ -17,12 +17,12 @@ export function Keys({ id }: { id: string }) {
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the keys" />
+          <Loading what="Loading keys" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : (
-        <Table label="Keys" columns={['Key', 'Status', 'Made', 'Last used']}>
+        <Table label="Keys" columns={['Key', 'Status', 'Created', 'Last used']}>
           {data.keys.map(({ key_version, signing_alg, status, created_at, last_used_at, grace_until }) => (
             <tr key={key_version}>
               <th scope="row">

@@ -8,6 +8,7 @@ import { updatePages, usePagedQuery } from '../api/paged-query.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
+import { counted } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
 import { deviceHref, deviceNameOf } from './device-name.tsx';
@@ -20,53 +21,49 @@ type Device = DeviceListPage['devices'][number];
 const PAGE = 200;
 
 function pathOf(query: URLSearchParams): string {
-  const asked = new URLSearchParams({ limit: `${PAGE}` });
+  const params = new URLSearchParams({ limit: `${PAGE}` });
   for (const [name, filter] of [
     ['home', 'home_id'],
     ['room', 'room_id'],
     ['online', 'online'],
   ] as const) {
     const value = query.get(name);
-    if (value !== null) asked.set(filter, value);
+    if (value !== null) params.set(filter, value);
   }
-  return `/v1/devices?${asked}`;
+  return `/v1/devices?${params}`;
 }
 
-/** All devices, by where they stand. */
+/** List of devices, filtered by home and room. */
 export function Devices() {
   const [query, setQuery] = useSearchParams();
   const path = pathOf(query);
-  const {
-    firstPage,
-    rows,
-    isComplete: whole,
-    problem,
-    loadMore: more,
-    reload,
-  } = usePagedQuery<DeviceListPage, Device>(path, ({ devices }) => devices);
+  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<DeviceListPage, Device>(
+    path,
+    ({ devices }) => devices,
+  );
   useLivePresence(path, reload);
-  const wanted = (query.get('find') ?? '').trim().toLowerCase();
+  const search = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
-      wanted === ''
+      search === ''
         ? rows
         : rows.filter(({ name, id, device_type }) =>
-            `${name ?? ''} ${device_type} ${id}`.toLowerCase().includes(wanted),
+            `${name ?? ''} ${device_type} ${id}`.toLowerCase().includes(search),
           ),
-    [rows, wanted],
+    [rows, search],
   );
-  const isFiltered = wanted !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
+  const isFiltered = search !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
   const columns = useColumns();
   return (
     <div className="devices">
       <header className="page-head">
         <div>
           <h1>Devices</h1>
-          <p className="quiet">Each has a twin here: what it last reported, and what it can do.</p>
+          <p className="quiet">Each device has a twin: its last reported state and its capabilities.</p>
         </div>
         <p className="quiet" role="status">
-          {firstPage === null ? '' : `${firstPage.count.toLocaleString()} devices`}
-          {isFiltered && firstPage !== null && `, ${shown.length.toLocaleString()}${whole ? '' : '+'} shown`}
+          {firstPage === null ? '' : counted(firstPage.count, 'device')}
+          {isFiltered && firstPage !== null && `, ${shown.length.toLocaleString()}${isComplete ? '' : '+'} shown`}
         </p>
       </header>
       <div className="devices-body">
@@ -76,17 +73,17 @@ export function Devices() {
           {problem !== null && rows.length === 0 ? (
             <LoadError problem={problem} retry={reload} />
           ) : firstPage === null ? (
-            <Loading what="Loading the devices" />
+            <Loading what="Loading devices" />
           ) : shown.length === 0 ? (
-            <NoDevices isFiltered={isFiltered} whole={whole} more={more} />
+            <NoDevices isFiltered={isFiltered} isComplete={isComplete} loadMore={loadMore} />
           ) : (
             <VirtualTable
               label="Devices"
               columns={columns}
               rows={shown}
               keyOf={({ id }) => id}
-              isComplete={whole}
-              loadMore={more}
+              isComplete={isComplete}
+              loadMore={loadMore}
             />
           )}
         </div>
@@ -117,15 +114,15 @@ function useColumns(): readonly Column<Device>[] {
             <Pill tone="quiet">offline</Pill>
           ),
       },
-      { title: 'Type', width: 'minmax(7rem, 1fr)', extra: true, cell: ({ device_type }) => device_type },
+      { title: 'Type', width: 'minmax(7rem, 1fr)', hideOnNarrow: true, cell: ({ device_type }) => device_type },
       {
         title: 'Home',
         width: 'minmax(7rem, 1fr)',
-        extra: true,
+        hideOnNarrow: true,
         cell: ({ home_id }) => (home_id === null ? '—' : (homes.get(home_id) ?? '…')),
       },
-      { title: 'Last heard', width: '7.5rem', extra: true, cell: ({ last_seen }) => <Time at={last_seen} /> },
-      { title: 'Firmware', width: '6rem', extra: true, cell: ({ firmware }) => firmware ?? '—' },
+      { title: 'Last seen', width: '7.5rem', hideOnNarrow: true, cell: ({ last_seen }) => <Time at={last_seen} /> },
+      { title: 'Firmware', width: '6rem', hideOnNarrow: true, cell: ({ firmware }) => firmware ?? '—' },
     ];
   }, [data]);
 }
@@ -136,35 +133,37 @@ interface Presence {
   timestamp: number;
 }
 
-/** Many that come and go in one moment are one change of the list. */
-function useLivePresence(path: string, again: () => void): void {
+/** Applies presence updates to the list, batched over 200 ms. */
+function useLivePresence(path: string, reload: () => void): void {
   const queries = useQueryClient();
-  const told = useRef(new Map<string, Presence>());
+  const pending = useRef(new Map<string, Presence>());
   useStream({
     path: '/ws/state',
     query: { events: 'presence' },
     onMessage(message) {
       const presence = message as Presence;
-      told.current.set(presence.device_id, presence);
-      if (told.current.size > 1) return;
+      pending.current.set(presence.device_id, presence);
+      if (pending.current.size > 1) return;
       setTimeout(() => {
-        const news = told.current;
-        told.current = new Map();
+        const updates = pending.current;
+        pending.current = new Map();
         updatePages<DeviceListPage>(queries, path, (page) => {
-          if (!page.devices.some(({ id }) => news.has(id))) return page;
-          return { ...page, devices: page.devices.map((device) => withPresence(device, news.get(device.id))) };
+          if (!page.devices.some(({ id }) => updates.has(id))) return page;
+          return { ...page, devices: page.devices.map((device) => withPresence(device, updates.get(device.id))) };
         });
       }, 200);
     },
     onOpen() {
-      again();
+      reload();
       void invalidatePaths(queries, ['/v1/homes']);
     },
   });
 }
 
-const withPresence = (device: Device, news: Presence | undefined): Device =>
-  news === undefined ? device : { ...device, online: news.online, last_seen: new Date(news.timestamp).toISOString() };
+const withPresence = (device: Device, update: Presence | undefined): Device =>
+  update === undefined
+    ? device
+    : { ...device, online: update.online, last_seen: new Date(update.timestamp).toISOString() };
 
 const presences = [
   [null, 'All'],
@@ -174,7 +173,7 @@ const presences = [
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
-/** A filter stands in the address, so that it can be kept and sent. */
+/** Filters are in the URL, so that they can be bookmarked and shared. */
 function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuery }) {
   const findId = useId();
   const set = (name: string, value: string | null): void =>
@@ -204,12 +203,12 @@ function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuer
         ))}
       </fieldset>
       <label htmlFor={findId} className="unseen">
-        Find by name, type or id
+        Search by name, type or ID
       </label>
       <input
         id={findId}
         type="search"
-        placeholder="Find by name, type or id"
+        placeholder="Search by name, type or ID"
         value={query.get('find') ?? ''}
         onChange={({ target }) => set('find', target.value)}
       />
@@ -217,18 +216,24 @@ function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuer
   );
 }
 
-const NoDevices = ({ isFiltered, whole, more }: { isFiltered: boolean; whole: boolean; more(): void }) =>
+interface NoDevicesProps {
+  isFiltered: boolean;
+  isComplete: boolean;
+  loadMore(): void;
+}
+
+const NoDevices = ({ isFiltered, isComplete, loadMore }: NoDevicesProps) =>
   !isFiltered ? (
     <Empty icon="device" title="No devices yet.">
-      Register one through the API, or start some: <code>twinkeep simulate --devices 5</code>
+      Register a device through the API, or simulate some: <code>twinkeep simulate --devices 5</code>
     </Empty>
   ) : (
-    <Empty icon="search" title="No device fits.">
-      {whole ? (
+    <Empty icon="search" title="No matching devices.">
+      {isComplete ? (
         <Link href="/devices">Show all</Link>
       ) : (
-        <button type="button" className="button" onClick={more}>
-          Look through more
+        <button type="button" className="button" onClick={loadMore}>
+          Search more
         </button>
       )}
     </Empty>

@@ -16,7 +16,7 @@ export const SafetyPill = ({ of }: { of: Capability['safetyClass'] }) => (
   <Pill tone={tones[of]}>{of.toLowerCase()}</Pill>
 );
 
-/** What the device can do. */
+/** Capability manifest of a device. */
 export function Manifest({ id }: { id: string }) {
   const { data, error, refetch } = useGet<ManifestRecord>(manifestPath(id));
   return (
@@ -31,16 +31,16 @@ export function Manifest({ id }: { id: string }) {
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the manifest" />
+          <Loading what="Loading manifest" />
         ) : error.status === 404 ? (
-          <Empty icon="policy" title="It has no manifest, so it takes no commands.">
-            An admin gives it one by <code>POST {manifestPath('…')}</code>.
+          <Empty icon="policy" title="No manifest: the device accepts no commands.">
+            An admin can add one with <code>POST {manifestPath('…')}</code>.
           </Empty>
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : (
-        <Table label="Capabilities" columns={['Action', 'Parameters', 'Safety', 'Proved by']}>
+        <Table label="Capabilities" columns={['Action', 'Parameters', 'Safety class', 'Verified by']}>
           {data.capabilities.map((capability) => (
             <tr key={capability.action}>
               <th scope="row">

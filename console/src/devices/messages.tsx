@@ -1,36 +1,36 @@
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
-import { humanize } from '../ui/text-format.ts';
+import { counted, humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { useDeviceActivity } from './twin.tsx';
 
-/** What it said lately, and what of it was not taken. */
+/** Recent messages of a device, and its rejected ones. */
 export function Messages({ id }: { id: string }) {
   const { data, error, refetch } = useDeviceActivity(id);
   const activity = data?.activity;
   return (
     <section className="card" aria-labelledby="messages">
       <header>
-        <h2 id="messages">Messages and refusals</h2>
+        <h2 id="messages">Messages</h2>
         <p className="quiet small">
           {activity === undefined
             ? ''
             : activity.refused === 0
-              ? 'none was ever refused'
-              : `${activity.refused.toLocaleString()} refused in all`}
+              ? 'no rejections'
+              : counted(activity.refused, 'rejection')}
         </p>
       </header>
       {activity === undefined &&
-        (error === null ? <Loading what="Loading the messages" /> : <LoadError problem={error} retry={refetch} />)}
+        (error === null ? <Loading what="Loading messages" /> : <LoadError problem={error} retry={refetch} />)}
       {activity !== undefined && activity.messages.length === 0 && (
         <p className="quiet">
-          Nothing since the service was started, <Time at={activity.since} />.
+          No messages since the service started, <Time at={activity.since} />.
         </p>
       )}
       {activity !== undefined && activity.messages.length > 0 && (
-        <Table label="Last messages" columns={['When', 'Channel', 'Number', 'Outcome']}>
+        <Table label="Recent messages" columns={['Time', 'Channel', 'Sequence number', 'Outcome']}>
           {activity.messages.map(({ at, channel, sequence_number, outcome, code }, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: two refusals may be alike in everything
+            // biome-ignore lint/suspicious/noArrayIndexKey: two rejections may be identical
             <tr key={`${at} ${sequence_number} ${index}`}>
               <td>
                 <Time at={at} exact />
@@ -39,7 +39,7 @@ export function Messages({ id }: { id: string }) {
               <td>{sequence_number ?? '—'}</td>
               <td>
                 {outcome === 'refused' ? (
-                  <Pill tone="bad">{humanize(code ?? 'refused').toLowerCase()}</Pill>
+                  <Pill tone="bad">{humanize(code ?? 'rejected').toLowerCase()}</Pill>
                 ) : (
                   <span className="quiet">{outcome}</span>
                 )}

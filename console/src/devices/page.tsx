@@ -17,13 +17,13 @@ import { Twin } from './twin.tsx';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
 
-/** One device: what it reports, what it can do, and what was asked of it. */
+/** Page of one device: twin, commands, messages, keys and manifest. */
 export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { refetchIntervalMs: 30_000 });
   useDeviceUpdates(id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the device" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading device" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { device } = data;
   return (
@@ -39,7 +39,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           </p>
         </div>
         <p className="quiet">
-          last heard <Time at={device.last_seen} />
+          last seen <Time at={device.last_seen} />
         </p>
       </header>
       <div className="device-parts">
@@ -50,8 +50,8 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         <div>
           {device.revoked ? (
             <Note tone="bad">
-              It is revoked: its keys are dead, and it takes no commands. An admin may reinstate it with a new key, or
-              delete it.
+              The device is revoked: its keys are invalid and it accepts no commands. An admin can reinstate it with a
+              new key, or delete it.
             </Note>
           ) : (
             <CommandPanel device={device} />
@@ -80,8 +80,8 @@ const Presence = ({ of: { online, revoked } }: { of: DeviceRecord }) =>
 function Place({ of: { home_id, room_id } }: { of: DeviceRecord }) {
   const homes = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
   const rooms = useGet<Answer<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, { enabled: room_id !== null });
-  if (home_id === null) return <span>in no home</span>;
-  const home = homes.data?.homes.find(({ id }) => id === home_id)?.home_name ?? 'its home';
+  if (home_id === null) return <span>no home</span>;
+  const home = homes.data?.homes.find(({ id }) => id === home_id)?.home_name ?? 'home';
   const room = rooms.data?.rooms.find(({ id }) => id === room_id)?.name;
   return (
     <span>
@@ -96,32 +96,32 @@ function Place({ of: { home_id, room_id } }: { of: DeviceRecord }) {
   );
 }
 
-const LOW = 20;
+const LOW_PERCENT = 20;
 
 const Battery = ({ percent }: { percent: number }) => (
   <span className="battery">
-    <meter min={0} max={100} low={LOW} value={percent} aria-label="Battery" />
-    {Math.round(percent)} %{percent <= LOW && ' (low)'}
+    <meter min={0} max={100} low={LOW_PERCENT} value={percent} aria-label="Battery" />
+    {Math.round(percent)} %{percent <= LOW_PERCENT && ' (low)'}
   </span>
 );
 
 function DeviceDetails({ device }: { device: DeviceRecord }) {
   const { may } = useSession();
   return (
-    <section className="card" aria-labelledby="particulars">
+    <section className="card" aria-labelledby="details">
       <header>
-        <h2 id="particulars">Particulars</h2>
+        <h2 id="details">Details</h2>
       </header>
       <Facts>
-        <Fact name="Id">
+        <Fact name="ID">
           <span className="mono small">{device.id}</span>
         </Fact>
-        <Fact name="Firmware">{device.firmware ?? 'not told'}</Fact>
+        <Fact name="Firmware">{device.firmware ?? 'not reported'}</Fact>
         <Fact name="Registered">
           <Time at={device.created_at} />
         </Fact>
-        <Fact name="Signs with">
-          {device.signing_alg}, key {device.key_version}
+        <Fact name="Signing key">
+          {device.signing_alg}, version {device.key_version}
         </Fact>
         {Object.keys(device.metadata).length > 0 && (
           <Fact name="Metadata">
@@ -130,7 +130,7 @@ function DeviceDetails({ device }: { device: DeviceRecord }) {
         )}
         {may('admin') && (
           <Fact name="Actor">
-            <Link href={`/actors/device/${device.id}`}>its statechart and journal</Link>
+            <Link href={`/actors/device/${device.id}`}>Statechart and journal</Link>
           </Fact>
         )}
       </Facts>

@@ -3,7 +3,7 @@ import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
-import { humanize } from '../ui/text-format.ts';
+import { counted, humanize } from '../ui/text-format.ts';
 import { fullTime, Time, zone } from '../ui/time.tsx';
 import { useRecentChange } from '../ui/use-recent-change.ts';
 import { Value } from '../ui/values.tsx';
@@ -14,7 +14,7 @@ export type Activity = Answer<typeof getDeviceActivity>['activity'];
 export const useDeviceActivity = (id: string) =>
   useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { refetchIntervalMs: 15_000 });
 
-/** What the device reported, property by property. */
+/** Reported state of a device, one row per property. */
 export function Twin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
   const activity = useDeviceActivity(id).data?.activity;
   const names = Object.keys(state).sort();
@@ -22,13 +22,11 @@ export function Twin({ device: { id, state, state_version } }: { device: DeviceR
     <section className="card" aria-labelledby="twin">
       <header>
         <h2 id="twin">Twin</h2>
-        <p className="quiet small">
-          {state_version === 1 ? 'one report' : `${state_version.toLocaleString()} reports`}
-        </p>
+        <p className="quiet small">{counted(state_version, 'report')}</p>
       </header>
       {names.length === 0 ? (
-        <Empty icon="device" title="It has not reported a state yet.">
-          What it reports appears here at once.
+        <Empty icon="device" title="No state reported yet.">
+          Reported properties appear here immediately.
         </Empty>
       ) : (
         <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
@@ -42,9 +40,9 @@ export function Twin({ device: { id, state, state_version } }: { device: DeviceR
 }
 
 function Property({ name, value, activity }: { name: string; value: unknown; activity: Activity | undefined }) {
-  const isNews = useRecentChange(JSON.stringify(value));
+  const hasChanged = useRecentChange(JSON.stringify(value));
   return (
-    <tr className={isNews ? 'news' : ''}>
+    <tr className={hasChanged ? 'news' : ''}>
       <th scope="row">{humanize(name)}</th>
       <td>
         <Value of={value} />
@@ -54,11 +52,11 @@ function Property({ name, value, activity }: { name: string; value: unknown; act
   );
 }
 
-/** The service remembers when each was reported since it was started; of the others it knows that it was before. */
+/** Time of the last report. The service keeps it in memory, so older reports are shown as before its last restart. */
 function ReportedAt({ name, activity: { properties, state_at, since } }: { name: string; activity: Activity }) {
   const at = properties[name];
   if (at !== undefined) return <Time at={at} />;
   if (state_at === null) return '—';
   if (state_at < since) return <Time at={state_at} />;
-  return <span title={`The service was started ${fullTime(since)} ${zone}`}>before the last start</span>;
+  return <span title={`Service started ${fullTime(since)} ${zone}`}>before the last restart</span>;
 }

@@ -12,10 +12,10 @@ type DeviceUpdate =
   | { type: 'presence_update'; online: boolean }
   | { type: 'command_update'; command_id: string };
 
-/** What is asked for again after a moment, so that many reports are one question. */
+/** Refetches are batched over this time, so that many reports cause one request. */
 const BATCH_MS = 500;
 
-/** Keeps what the page shows of a device true while somebody looks at it. */
+/** Keeps the cached data of a device up to date while its page is open. */
 export function useDeviceUpdates(id: string): void {
   const queries = useQueryClient();
   const stale = useRef(new Set<string>());
@@ -34,8 +34,8 @@ export function useDeviceUpdates(id: string): void {
       (before) => before && { ...before, device: { ...before.device, ...changes } },
     );
   };
-  /** What changed was reported just then; of the rest the service tells in a moment. */
-  const date = (state: State, at: number): void => {
+  /** Sets the report time of changed properties; the times of unchanged ones follow with the refetch. */
+  const updateReportTimes = (state: State, at: number): void => {
     const before = queries.getQueryData<Answer<typeof getDevice>>([path])?.device.state ?? {};
     const changed = Object.keys(state).filter((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
     const times = Object.fromEntries(changed.map((name) => [name, new Date(at).toISOString()]));
@@ -44,12 +44,12 @@ export function useDeviceUpdates(id: string): void {
       (known) => known && { activity: { ...known.activity, properties: { ...known.activity.properties, ...times } } },
     );
   };
-  const soon = (...paths: string[]): void => {
+  const refetchSoon = (...paths: string[]): void => {
     if (stale.current.size === 0) {
       timer.current = setTimeout(() => {
-        const asked = [...stale.current];
+        const paths = [...stale.current];
         stale.current.clear();
-        void invalidatePaths(queries, asked);
+        void invalidatePaths(queries, paths);
       }, BATCH_MS);
     }
     for (const one of paths) stale.current.add(one);
@@ -58,15 +58,15 @@ export function useDeviceUpdates(id: string): void {
     path: '/ws/state',
     query: { events: 'state,presence,command', device_id: id },
     onMessage(message) {
-      const told = message as DeviceUpdate;
-      if (told.type === 'state_update') {
-        date(told.state, told.timestamp);
-        change({ state: told.state });
-        soon(`${path}/activity`);
-      } else if (told.type === 'presence_update') {
-        change({ online: told.online });
-        soon(path);
-      } else soon(`/v1/device/${id}/commands`, `/v1/commands/${told.command_id}`, `${path}/activity`);
+      const update = message as DeviceUpdate;
+      if (update.type === 'state_update') {
+        updateReportTimes(update.state, update.timestamp);
+        change({ state: update.state });
+        refetchSoon(`${path}/activity`);
+      } else if (update.type === 'presence_update') {
+        change({ online: update.online });
+        refetchSoon(path);
+      } else refetchSoon(`/v1/device/${id}/commands`, `/v1/commands/${update.command_id}`, `${path}/activity`);
     },
     onOpen: () => void invalidatePaths(queries, [path, `/v1/device/${id}`, '/v1/commands/']),
   });

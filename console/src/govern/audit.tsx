@@ -20,37 +20,33 @@ type AuditPage = Answer<typeof listAudit>;
 type Entry = AuditPage['entries'][number];
 
 export const Audit = () => <AuditLog platform={false} />;
-/** What concerns no tenant, such as flags. */
+/** Audit entries that belong to no tenant, such as flag changes. */
 export const PlatformAudit = () => <AuditLog platform />;
 
 const filters = ['by', 'action', 'subject'] as const;
 
-/** Who did what, and what was refused. */
+/** Audit log: actions of users and keys, including refused ones. */
 function AuditLog({ platform }: { platform: boolean }) {
   const [query, setQuery] = useSearchParams();
-  const asked = new URLSearchParams({ limit: '100', ...(platform && { platform: 'true' }) });
+  const params = new URLSearchParams({ limit: '100', ...(platform && { platform: 'true' }) });
   for (const name of filters) {
     const value = query.get(name)?.trim();
-    if (value) asked.set(name, value);
+    if (value) params.set(name, value);
   }
-  const path = `/v1/audit?${asked}`;
-  const {
-    firstPage,
-    rows,
-    isComplete: whole,
-    problem,
-    loadMore: more,
-    reload,
-  } = usePagedQuery<AuditPage, Entry>(path, ({ entries }) => entries);
+  const path = `/v1/audit?${params}`;
+  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<AuditPage, Entry>(
+    path,
+    ({ entries }) => entries,
+  );
   const nameOf = useUserNames();
   const columns: readonly Column<Entry>[] = [
     {
-      title: 'When',
+      title: 'Time',
       width: 'minmax(6rem, 1.2fr)',
       cell: ({ at }) => <time dateTime={at}>{fullTime(at)}</time>,
     },
     {
-      title: 'Who',
+      title: 'User',
       width: 'minmax(7rem, 1.2fr)',
       cell: ({ by, key }) => (
         <>
@@ -59,9 +55,14 @@ function AuditLog({ platform }: { platform: boolean }) {
         </>
       ),
     },
-    { title: 'What', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => sentenceCase(action) },
-    { title: 'Of', width: 'minmax(9rem, 1.4fr)', extra: true, cell: ({ subject }) => <Subject of={subject} /> },
-    { title: 'Through', width: '6rem', extra: true, cell: ({ via }) => via },
+    { title: 'Action', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => sentenceCase(action) },
+    {
+      title: 'Target',
+      width: 'minmax(9rem, 1.4fr)',
+      hideOnNarrow: true,
+      cell: ({ subject }) => <Subject of={subject} />,
+    },
+    { title: 'Via', width: '6rem', hideOnNarrow: true, cell: ({ via }) => via },
     {
       title: 'Outcome',
       width: 'minmax(6rem, 1.1fr)',
@@ -80,22 +81,24 @@ function AuditLog({ platform }: { platform: boolean }) {
         <div>
           <h1>{platform ? 'Service audit' : 'Audit'}</h1>
           <p className="quiet">
-            {platform ? 'What operators did to the whole service.' : 'Who did what, and what was refused.'} Newest
-            first; times in {zone}.
+            {platform
+              ? 'Actions of platform operators on the service.'
+              : 'Actions of users and API keys, including refused ones.'}{' '}
+            Newest first; times in {zone}.
           </p>
         </div>
         <button type="button" className="button" onClick={reload}>
-          Look again
+          Refresh
         </button>
       </header>
       <Filters query={query} change={setQuery} platform={platform} />
       {problem !== null && rows.length === 0 ? (
         <LoadError problem={problem} retry={reload} />
       ) : firstPage === null ? (
-        <Loading what="Reading the audit" />
-      ) : rows.length === 0 && whole ? (
-        <Empty icon="audit" title="Nothing fits.">
-          Nobody did such a thing, or its time to be kept is over.
+        <Loading what="Loading audit log" />
+      ) : rows.length === 0 && isComplete ? (
+        <Empty icon="audit" title="No matching entries.">
+          There are none, or they are older than the retention period.
         </Empty>
       ) : (
         <VirtualTable
@@ -103,8 +106,8 @@ function AuditLog({ platform }: { platform: boolean }) {
           columns={columns}
           rows={rows}
           keyOf={({ at, subject, action, request_id }) => `${at} ${subject} ${action} ${request_id}`}
-          isComplete={whole}
-          loadMore={more}
+          isComplete={isComplete}
+          loadMore={loadMore}
         />
       )}
     </div>
@@ -117,19 +120,19 @@ const subjectLinks: Readonly<Record<string, (id: string) => string>> = {
   plan: planHref,
 };
 
-/** `device:<id>`, as a link where there is a page of it. */
+/** The target of an action, `device:<id>`, as a link if it has a page. */
 function Subject({ of }: { of: string }) {
   const [kind = '', id = ''] = of.split(/:(.*)/s);
-  const place = subjectLinks[kind];
+  const hrefOf = subjectLinks[kind];
   const text = `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`;
-  return place === undefined ? <span title={of}>{text}</span> : <Link href={place(id)}>{text}</Link>;
+  return hrefOf === undefined ? <span title={of}>{text}</span> : <Link href={hrefOf(id)}>{text}</Link>;
 }
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
 function Filters({ query, change, platform }: { query: URLSearchParams; change: ChangeQuery; platform: boolean }) {
   const { may } = useSession();
-  const [whoId, whatId, ofId] = [useId(), useId(), useId()];
+  const [userId, actionId, targetId] = [useId(), useId(), useId()];
   const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', {
     enabled: !platform && may('admin'),
   });
@@ -148,9 +151,9 @@ function Filters({ query, change, platform }: { query: URLSearchParams; change: 
     <search className="fields-row">
       {people.length > 0 && (
         <div>
-          <label htmlFor={whoId}>Who</label>
-          <select id={whoId} value={query.get('by') ?? ''} onChange={({ target }) => set('by', target.value)}>
-            <option value="">Anybody</option>
+          <label htmlFor={userId}>User</label>
+          <select id={userId} value={query.get('by') ?? ''} onChange={({ target }) => set('by', target.value)}>
+            <option value="">Any user</option>
             {people.map(({ id, email }) => (
               <option key={id} value={id}>
                 {email ?? abbreviateId(id)}
@@ -160,19 +163,19 @@ function Filters({ query, change, platform }: { query: URLSearchParams; change: 
         </div>
       )}
       <div>
-        <label htmlFor={whatId}>What</label>
+        <label htmlFor={actionId}>Action</label>
         <input
-          id={whatId}
-          placeholder="As commandDevice"
+          id={actionId}
+          placeholder="e.g. commandDevice"
           value={query.get('action') ?? ''}
           onChange={({ target }) => set('action', target.value.replaceAll(/\s/g, ''))}
         />
       </div>
       <div>
-        <label htmlFor={ofId}>Of</label>
+        <label htmlFor={targetId}>Target</label>
         <input
-          id={ofId}
-          placeholder="As device:<id>"
+          id={targetId}
+          placeholder="e.g. device:<id>"
           value={query.get('subject') ?? ''}
           onChange={({ target }) => set('subject', target.value.replaceAll(/\s/g, ''))}
         />

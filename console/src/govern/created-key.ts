@@ -1,4 +1,4 @@
-/** What a key is worth is seen once, by who made it. */
+/** A new API key with its secret, which is shown only once, to its creator. */
 export interface CreatedKey {
   key: string;
   name: string;

@@ -16,7 +16,7 @@ const FIRMWARE = '/v1/firmware';
 
 const tones = { draft: 'info', released: 'good', withdrawn: 'quiet' } as const;
 
-/** What devices are offered to install. */
+/** Firmware releases and their rollout. */
 export function Firmware() {
   const { may } = useSession();
   const { data, error, refetch } = useGet<Answer<typeof listReleases>>(`${FIRMWARE}?limit=200`);
@@ -26,28 +26,28 @@ export function Firmware() {
         <div>
           <h1>Firmware</h1>
           <p className="quiet">
-            A draft gets its file, is released to some or all devices, and can be withdrawn for good.
+            Upload a file to a draft, release it to some or all devices, and withdraw it if necessary.
           </p>
         </div>
         {may('admin') && <NewRelease />}
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the releases" />
+          <Loading what="Loading releases" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : data.releases.length === 0 ? (
         <Empty icon="firmware" title="No firmware yet.">
           {may('admin')
-            ? 'Draft a release, with the file that devices will fetch.'
-            : 'An admin drafts the first release.'}
+            ? 'Create a draft, then upload the file for the devices.'
+            : 'An admin can create the first release.'}
         </Empty>
       ) : (
         <section className="card" aria-label="Releases">
           <Table
             label="Firmware releases"
-            columns={['Version', 'For', 'Status', 'Offered to', 'File', ...(may('admin') ? ['Change'] : [])]}
+            columns={['Version', 'Device type', 'Status', 'Rollout', 'File', ...(may('admin') ? ['Actions'] : [])]}
           >
             {data.releases.map((release) => (
               <tr key={release.id}>
@@ -80,7 +80,7 @@ export function Firmware() {
               </tr>
             ))}
           </Table>
-          {data.next_cursor !== null && <p className="quiet">The newest 200 releases.</p>}
+          {data.next_cursor !== null && <p className="quiet">Only the newest 200 releases are shown.</p>}
         </section>
       )}
     </>
@@ -98,11 +98,13 @@ function Changes({ of: release }: { of: Release }) {
         label="Withdraw"
         about={version}
         title={`Withdraw ${version}?`}
-        confirmLabel="Withdraw it"
+        confirmLabel="Withdraw release"
         change={{ method: 'POST', path: `${FIRMWARE}/${id}/withdraw`, body: {} }}
         stalePaths={[FIRMWARE]}
       >
-        <p>It is offered and served to no device any more, for good. Devices that have it keep it.</p>
+        <p>
+          Devices can no longer find or download this release. This cannot be undone. Devices that installed it keep it.
+        </p>
       </ConfirmButton>
     </div>
   );
@@ -116,12 +118,12 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
       label={status === 'draft' ? 'Release' : 'Roll out'}
       about={version}
       title={`Release ${version} for ${device_type}`}
-      confirmLabel={`Offer it to ${percent} %`}
+      confirmLabel={`Release to ${percent} %`}
       tone="primary"
       change={{ method: 'POST', path: `${FIRMWARE}/${id}/release`, body: { rollout_percent: percent } }}
       stalePaths={[FIRMWARE]}
     >
-      <label htmlFor={rangeId}>Part of the devices that are offered it</label>
+      <label htmlFor={rangeId}>Share of devices</label>
       <input
         id={rangeId}
         type="range"
@@ -130,7 +132,9 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
         value={percent}
         onChange={({ target }) => setPercent(Number(target.value))}
       />
-      <p className="quiet small">{percent} % of the devices of this type, always the same ones.</p>
+      <p className="quiet small">
+        {percent} % of the devices of this type. A device keeps its place in the rollout order.
+      </p>
     </ConfirmButton>
   );
 }
@@ -141,7 +145,7 @@ function Upload({ of: { id, version, checksum } }: { of: Release }) {
   return (
     <>
       <label htmlFor={fileId} className="button upload">
-        {upload.isPending ? 'Uploading …' : checksum === null ? 'Upload the file' : 'Another file'}
+        {upload.isPending ? 'Uploading …' : checksum === null ? 'Upload file' : 'Replace file'}
         <span className="unseen"> of {version}</span>
         <input
           id={fileId}

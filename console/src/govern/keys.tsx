@@ -18,11 +18,11 @@ type Key = Answer<typeof listApiKeys>['keys'][number];
 
 const KEYS = '/v1/auth/api-keys';
 
-/** Keys for programs: one's own, and as an admin everybody's. */
+/** API keys for programs: the user's own, and for admins the keys of all members. */
 export function ApiKeys() {
   const { may } = useSession();
   const { data, error, refetch } = useGet<Answer<typeof listApiKeys>>(`${KEYS}?limit=200`);
-  const [made, setMade] = useState<CreatedKey | null>(null);
+  const [created, setCreated] = useState<CreatedKey | null>(null);
   const nameOf = useUserNames();
   const now = useNow();
   return (
@@ -31,26 +31,26 @@ export function ApiKeys() {
         <div>
           <h1>API keys</h1>
           <p className="quiet">
-            Programs sign in with a key. It acts as its maker, within its scopes
-            {may('admin') ? '; here are everybody’s.' : '.'}
+            Programs sign in with a key. A key acts as its creator, within its scopes.
+            {may('admin') && ' As an admin you see the keys of all members.'}
           </p>
         </div>
-        <NewKey made={setMade} />
+        <NewKey onCreated={setCreated} />
       </header>
-      {made !== null && <Secret of={made} close={() => setMade(null)} />}
+      {created !== null && <Secret of={created} close={() => setCreated(null)} />}
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the keys" />
+          <Loading what="Loading keys" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : data.keys.length === 0 ? (
         <Empty icon="key" title="No keys yet.">
-          Make one for each program, with no more scopes than it needs.
+          Create one for each program, with only the scopes that it needs.
         </Empty>
       ) : (
         <section className="card" aria-label="Keys">
-          <Table label="API keys" columns={['Key', 'Status', 'Scopes', 'Of', 'Last used', 'Change']}>
+          <Table label="API keys" columns={['Key', 'Status', 'Scopes', 'Created by', 'Last used', 'Actions']}>
             {data.keys.map((key) => {
               const status = statusOf(key, now);
               return (
@@ -66,17 +66,17 @@ export function ApiKeys() {
                       </p>
                     )}
                   </td>
-                  <td>{key.scopes.join(', ') || 'all of its role'}</td>
+                  <td>{key.scopes.join(', ') || 'all of the role'}</td>
                   <td className="quiet">{nameOf(key.created_by)}</td>
                   <td className="quiet">
                     <Time at={key.last_used_at} />
                   </td>
-                  <td>{status === 'active' && <Changes of={key} made={setMade} />}</td>
+                  <td>{status === 'active' && <Changes of={key} onRotated={setCreated} />}</td>
                 </tr>
               );
             })}
           </Table>
-          {data.next_cursor !== null && <p className="quiet">The newest 200 keys.</p>}
+          {data.next_cursor !== null && <p className="quiet">Only the newest 200 keys are shown.</p>}
         </section>
       )}
     </>
@@ -88,29 +88,29 @@ const tones = { active: 'good', expired: 'quiet', revoked: 'bad' } as const;
 const statusOf = ({ revoked_at, expires_at }: Key, now: number): keyof typeof tones =>
   revoked_at !== null ? 'revoked' : expires_at !== null && Date.parse(expires_at) <= now ? 'expired' : 'active';
 
-const Changes = ({ of: { prefix, name }, made }: { of: Key; made(key: CreatedKey): void }) => (
+const Changes = ({ of: { prefix, name }, onRotated }: { of: Key; onRotated(key: CreatedKey): void }) => (
   <div className="row-actions">
     <ConfirmButton
       label="Rotate"
       about={name}
       title={`Rotate ${name}?`}
-      confirmLabel="Rotate it"
+      confirmLabel="Rotate key"
       tone="primary"
       change={{ method: 'POST', path: `${KEYS}/rotate`, body: { prefix } }}
       stalePaths={[KEYS]}
-      onSuccess={(answer) => made(answer as CreatedKey)}
+      onSuccess={(answer) => onRotated(answer as CreatedKey)}
     >
-      <p>A new key takes its place, with the same name, scopes and end. The old one is dead at once.</p>
+      <p>A new key with the same name, scopes and expiry replaces it. The old key stops working immediately.</p>
     </ConfirmButton>
     <ConfirmButton
       label="Revoke"
       about={name}
       title={`Revoke ${name}?`}
-      confirmLabel="Revoke it"
+      confirmLabel="Revoke key"
       change={{ method: 'POST', path: `${KEYS}/revoke`, body: { prefix } }}
       stalePaths={[KEYS]}
     >
-      <p>It is dead at once, with every connection that lives on it. It cannot come back.</p>
+      <p>The key stops working immediately and its connections are closed. This cannot be undone.</p>
     </ConfirmButton>
   </div>
 );
@@ -118,8 +118,8 @@ const Changes = ({ of: { prefix, name }, made }: { of: Key; made(key: CreatedKey
 function Secret({ of: { key, name }, close }: { of: CreatedKey; close(): void }) {
   const [copied, setCopied] = useState(false);
   return (
-    <Dialog title={`The key ${name}`} onClose={close}>
-      <p>Put it where its program reads it: it is shown this once.</p>
+    <Dialog title={`Key ${name}`} onClose={close}>
+      <p>Copy the key now. It is shown only once.</p>
       <code className="secret">{key}</code>
       <p role="status" className="quiet small">
         {copied ? 'Copied.' : ''}
@@ -131,11 +131,11 @@ function Secret({ of: { key, name }, close }: { of: CreatedKey; close(): void })
             className="button"
             onClick={() => void navigator.clipboard.writeText(key).then(() => setCopied(true))}
           >
-            Copy it
+            Copy
           </button>
         )}
         <button type="button" className="button primary" onClick={close}>
-          I have it
+          Done
         </button>
       </div>
     </Dialog>

@@ -17,14 +17,15 @@ type MemberRole = (typeof memberRoles)[number];
 const MEMBERS = '/v1/tenant/members';
 const STALE = [MEMBERS, '/v1/auth/me'];
 
-const about: Readonly<Record<MemberRole, string>> = {
-  viewer: 'reads homes, plans, manifests and firmware',
-  user: 'sees devices and commands them, runs plans, answers confirmations',
-  admin: 'registers devices, releases firmware, sees audit and actors, manages members and policy',
-  owner: 'as an admin, and makes owners',
+const permissions: Readonly<Record<MemberRole, string>> = {
+  viewer: 'Can read homes, plans, manifests and firmware.',
+  user: 'Can also view and control devices, run plans and answer confirmations.',
+  admin:
+    'Can also register devices, release firmware, view the audit log and actors, and manage members and the policy.',
+  owner: 'Can also grant the owner role.',
 };
 
-/** Who belongs to the tenant, and who is invited. */
+/** Members of the tenant and open invitations. */
 export function Members() {
   const { data, error, refetch } = useGet<Answer<typeof listMembers>>(`${MEMBERS}?limit=200`);
   return (
@@ -32,24 +33,24 @@ export function Members() {
       <header className="page-head">
         <div>
           <h1>Members</h1>
-          <p className="quiet">Nobody grants, changes or removes what is above their own role.</p>
+          <p className="quiet">You cannot grant, change or remove a role above your own.</p>
         </div>
         <Invite />
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the members" />
+          <Loading what="Loading members" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <section className="card" aria-label="People">
-          <Table label="Members" columns={['Who', 'Role', 'Status', 'Change']}>
+          <Table label="Members" columns={['Member', 'Role', 'Status', 'Actions']}>
             {data.members.map((member) => (
               <Row key={member.id} of={member} />
             ))}
           </Table>
-          {data.next_cursor !== null && <p className="quiet">The newest 200 members.</p>}
+          {data.next_cursor !== null && <p className="quiet">Only the newest 200 members are shown.</p>}
         </section>
       )}
     </>
@@ -97,17 +98,17 @@ function Row({ of: member }: { of: Member }) {
         <div className="row-actions">
           {(mayChange || self) && (
             <ConfirmButton
-              label={self ? 'Leave' : invited ? 'Take back' : 'Remove'}
+              label={self ? 'Leave' : invited ? 'Withdraw' : 'Remove'}
               about={nameOf(member)}
-              title={self ? 'Leave this tenant?' : invited ? 'Take the invitation back?' : `Remove ${nameOf(member)}?`}
-              confirmLabel={self ? 'Leave it' : invited ? 'Take it back' : 'Remove them'}
+              title={self ? 'Leave this tenant?' : invited ? 'Withdraw the invitation?' : `Remove ${nameOf(member)}?`}
+              confirmLabel={self ? 'Leave tenant' : invited ? 'Withdraw invitation' : 'Remove member'}
               change={{ method: 'DELETE', path: `${MEMBERS}/${member.id}` }}
               stalePaths={STALE}
             >
               <p>
                 {invited
-                  ? 'It can be accepted no more.'
-                  : `${self ? 'You lose' : 'They lose'} access at once, and all of ${self ? 'your' : 'their'} keys are dead.`}
+                  ? 'The invitation can no longer be accepted.'
+                  : `${self ? 'You lose' : 'The member loses'} access immediately, and all of ${self ? 'your' : 'their'} keys stop working.`}
               </p>
             </ConfirmButton>
           )}
@@ -135,13 +136,13 @@ function Invite() {
   return (
     <>
       <button type="button" className="button primary" onClick={() => setOpen(true)}>
-        Invite somebody …
+        Invite member …
       </button>
       {open && (
-        <Dialog title="Invite somebody" onClose={close}>
-          <p>They find it when they sign in with this address. It can be accepted for 14 days.</p>
+        <Dialog title="Invite member" onClose={close}>
+          <p>The invitation appears when the person signs in with this email address. It is valid for 14 days.</p>
           <form onSubmit={send}>
-            <label htmlFor={emailId}>Address</label>
+            <label htmlFor={emailId}>Email</label>
             <input id={emailId} name="email" type="email" required maxLength={254} autoComplete="off" />
             <label htmlFor={roleId}>Role</label>
             <select
@@ -157,12 +158,12 @@ function Invite() {
                 ))}
             </select>
             <p id={`${roleId}-about`} className="quiet small">
-              Such a member {about[role]}.
+              {permissions[role]}
             </p>
             <ChangeError error={invite.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
-                Back
+                Cancel
               </button>
               <button type="submit" className="button primary" disabled={invite.isPending}>
                 Invite

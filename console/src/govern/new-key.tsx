@@ -9,7 +9,7 @@ const KEYS = '/v1/auth/api-keys';
 
 const offered = scopeVerbs.flatMap((verb) => [`${verb}:*`, ...scopeResources.map((resource) => `${verb}:${resource}`)]);
 
-export function NewKey({ made }: { made(key: CreatedKey): void }) {
+export function NewKey({ onCreated }: { onCreated(key: CreatedKey): void }) {
   const [open, setOpen] = useState(false);
   const create = useChange<CreatedKey>([KEYS]);
   const [nameId, endId] = [useId(), useId()];
@@ -28,14 +28,14 @@ export function NewKey({ made }: { made(key: CreatedKey): void }) {
         body: {
           name: given.get('name'),
           scopes: given.getAll('scope'),
-          // To the end of that day, where the reader is.
+          // End of that day in the user's time zone.
           ...(until !== '' && { expires_at: new Date(`${until}T23:59:59`).toISOString() }),
         },
       },
       {
         onSuccess(key) {
           close();
-          made(key);
+          onCreated(key);
         },
       },
     );
@@ -46,14 +46,14 @@ export function NewKey({ made }: { made(key: CreatedKey): void }) {
         New key …
       </button>
       {open && (
-        <Dialog title="A new key" onClose={close}>
+        <Dialog title="New API key" onClose={close}>
           <form onSubmit={send}>
-            <label htmlFor={nameId}>Its name</label>
-            <input id={nameId} name="name" required maxLength={100} autoComplete="off" placeholder="As Night shift" />
-            <label htmlFor={endId}>Last day (may be left empty)</label>
+            <label htmlFor={nameId}>Name</label>
+            <input id={nameId} name="name" required maxLength={100} autoComplete="off" placeholder="e.g. Night shift" />
+            <label htmlFor={endId}>Last valid day (optional)</label>
             <input id={endId} name="until" type="date" />
             <fieldset className="checks">
-              <legend>Scopes (none: all that your role allows)</legend>
+              <legend>Scopes (none selected: everything that your role allows)</legend>
               {offered.map((scope) => (
                 <label key={scope}>
                   <input type="checkbox" name="scope" value={scope} /> <code>{scope}</code>
@@ -63,10 +63,10 @@ export function NewKey({ made }: { made(key: CreatedKey): void }) {
             <ChangeError error={create.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
-                Back
+                Cancel
               </button>
               <button type="submit" className="button primary" disabled={create.isPending}>
-                Make it
+                Create key
               </button>
             </div>
           </form>

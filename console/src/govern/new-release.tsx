@@ -28,31 +28,31 @@ export function NewRelease() {
   return (
     <>
       <button type="button" className="button primary" onClick={() => setOpen(true)}>
-        Draft a release …
+        New release …
       </button>
       {open && (
-        <Dialog title="Draft a release" onClose={close}>
+        <Dialog title="New release" onClose={close}>
           <form onSubmit={send}>
-            <label htmlFor={typeId}>Type of device</label>
+            <label htmlFor={typeId}>Device type</label>
             <input
               id={typeId}
               name="device_type"
               required
               maxLength={64}
               autoComplete="off"
-              placeholder="As smart_light"
+              placeholder="e.g. smart_light"
             />
             <label htmlFor={versionId}>Version</label>
-            <input id={versionId} name="version" required maxLength={64} autoComplete="off" placeholder="As 1.5.0" />
-            <label htmlFor={notesId}>What is new (may be left empty)</label>
+            <input id={versionId} name="version" required maxLength={64} autoComplete="off" placeholder="e.g. 1.5.0" />
+            <label htmlFor={notesId}>Release notes (optional)</label>
             <textarea id={notesId} name="notes" rows={3} maxLength={500} />
             <ChangeError error={create.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
-                Back
+                Cancel
               </button>
               <button type="submit" className="button primary" disabled={create.isPending}>
-                Draft it
+                Create draft
               </button>
             </div>
           </form>

@@ -11,22 +11,22 @@ const POLICY = '/v1/tenant/policy';
 const confirmerOptions: readonly { by: (typeof confirmers)[number]; title: string; about: string }[] = [
   {
     by: 'requester',
-    title: 'Anybody with the role, also who asked',
-    about: 'A key may do it, too. Confirming is then a second look, not a second person.',
+    title: 'Anyone with the required role',
+    about: 'Including the requester and API keys. The confirmation is a second look, not a second person.',
   },
   {
     by: 'another_principal',
-    title: 'Somebody other than who asked',
-    about: 'All tokens and keys of one person are that person.',
+    title: 'Anyone other than the requester',
+    about: 'All tokens and API keys of a user count as that user.',
   },
   {
     by: 'person',
     title: 'A person',
-    about: 'Somebody who signed in, never a key and never what an AI agent presents.',
+    about: 'A signed-in user; API keys and tokens of AI agents are not accepted.',
   },
 ];
 
-/** Who may confirm critical commands, and for how long. */
+/** Safety policy: who can confirm critical commands, and for how long. */
 export function Policy() {
   const { data, error, refetch } = useGet<Answer<typeof getPolicy>>(POLICY);
   return (
@@ -34,12 +34,12 @@ export function Policy() {
       <header className="page-head">
         <div>
           <h1>Safety policy</h1>
-          <p className="quiet">Who may confirm critical commands. A change counts for what waits already, too.</p>
+          <p className="quiet">Rules for confirming critical commands. Changes also apply to pending confirmations.</p>
         </div>
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the policy" />
+          <Loading what="Loading policy" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
@@ -65,7 +65,7 @@ function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
   return (
     <form className="card narrow-card" onSubmit={send}>
       <fieldset className="options">
-        <legend>Who confirms</legend>
+        <legend>Confirmed by</legend>
         {confirmerOptions.map(({ by, title, about }) => (
           <div key={by} className="option">
             <label>
@@ -84,7 +84,7 @@ function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
           </div>
         ))}
       </fieldset>
-      <label htmlFor={ttlId}>Within how many seconds</label>
+      <label htmlFor={ttlId}>Confirmation deadline (seconds)</label>
       <input
         id={ttlId}
         name="confirm_ttl_s"
@@ -97,13 +97,13 @@ function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
         aria-describedby={`${ttlId}-help`}
       />
       <p id={`${ttlId}-help`} className="quiet small">
-        From {MIN_CONFIRM_TTL_S} to {MAX_CONFIRM_TTL_S.toLocaleString()}; what waits already keeps its deadline.
+        From {MIN_CONFIRM_TTL_S} to {MAX_CONFIRM_TTL_S.toLocaleString()}. Pending confirmations keep their deadline.
       </p>
       <ChangeError error={change.error} />
-      {change.isSuccess && <Note tone="good">Kept.</Note>}
+      {change.isSuccess && <Note tone="good">Saved.</Note>}
       <div className="actions">
         <button type="submit" className="button primary" disabled={change.isPending}>
-          Keep it so
+          Save
         </button>
       </div>
     </form>

@@ -1,12 +1,12 @@
 import ELK, { type ElkNode } from 'elkjs/lib/elk-api.js';
 import workerUrl from 'elkjs/lib/elk-worker.min.js?url';
 
-// Loaded where something is drawn, and not before: the layout library is larger than the rest of the console. It works in
-// a thread of its own, so that the page goes on answering.
+// Loaded on demand: the layout library is larger than the rest of the console. It runs in a worker, so that the page stays
+// responsive.
 
 let elk: InstanceType<typeof ELK> | null = null;
 
-/** Every position in the answer is from the corner of the whole drawing. */
+/** All positions are relative to the root, not to the parent. */
 const ABSOLUTE = { 'elk.json.shapeCoords': 'ROOT', 'elk.json.edgeCoords': 'ROOT' };
 
 export async function layout(graph: ElkNode): Promise<ElkNode> {

@@ -5,7 +5,7 @@ export interface Point {
 
 const RADIUS = 7;
 
-/** An SVG path along these points, its corners rounded. */
+/** SVG path through the points, with rounded corners. */
 export function roundedPath(points: readonly Point[]): string {
   const [first, ...rest] = points;
   if (first === undefined) return '';
@@ -29,12 +29,12 @@ const round = (value: number): number => Math.round(value * 10) / 10;
 const distance = (a: Point, b: Point): number => Math.hypot(a.x - b.x, a.y - b.y);
 
 function towards(from: Point, to: Point, length: number): Point {
-  const whole = distance(from, to);
-  const part = whole === 0 ? 0 : length / whole;
+  const total = distance(from, to);
+  const part = total === 0 ? 0 : length / total;
   return { x: from.x + (to.x - from.x) * part, y: from.y + (to.y - from.y) * part };
 }
 
-/** How wide a text will be. */
+/** Rendered width of a text, in pixels. */
 export function textWidth(text: string, font: string): number {
   canvas ??= document.createElement('canvas').getContext('2d');
   if (canvas === null) return text.length * 7;

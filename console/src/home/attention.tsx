@@ -8,55 +8,55 @@ import { withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
 import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
-import { abbreviateId, sentenceCase } from '../ui/text-format.ts';
+import { abbreviateId, counted, sentenceCase } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
 
-const EVERY_MS = 10_000;
+const REFRESH_MS = 10_000;
 
-/** What somebody should look at, most pressing first. */
+/** Open issues, most urgent first. */
 export function Attention({ overview, tenant }: { overview: Overview; tenant: string | null }) {
   const { may } = useSession();
-  const sees = tenant !== null || may('admin');
+  const canInspect = tenant !== null || may('admin');
   const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', {
-    refetchIntervalMs: EVERY_MS,
-    // Those of another tenant are not an operator's to answer.
+    refetchIntervalMs: REFRESH_MS,
+    // Operators cannot answer confirmations of another tenant.
     enabled: may('user') && tenant === null,
   });
-  const held = useGet<ActorPage>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
-    refetchIntervalMs: EVERY_MS,
-    enabled: sees,
+  const quarantinedActors = useGet<ActorPage>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
+    refetchIntervalMs: REFRESH_MS,
+    enabled: canInspect,
   });
   const inspect = (kind: ActorKind, id: string): string | null =>
-    sees ? withTenant(`/actors/${kind}/${id}`, tenant) : null;
-  // Their own pages are of the reader's tenant alone.
+    canInspect ? withTenant(`/actors/${kind}/${id}`, tenant) : null;
+  // The pages of plans and devices show only the user's own tenant.
   const planOf = (id: string): string | null => (tenant === null && may('viewer') ? planHref(id) : inspect('plan', id));
   const deviceOf = (id: string): string | null =>
     tenant === null && may('user') ? deviceHref(id) : inspect('device', id);
-  const failed = waiting.error ?? held.error;
-  if (failed !== null && waiting.data === undefined && held.data === undefined) {
-    return <LoadError problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;
+  const failed = waiting.error ?? quarantinedActors.error;
+  if (failed !== null && waiting.data === undefined && quarantinedActors.data === undefined) {
+    return <LoadError problem={failed} retry={() => Promise.all([waiting.refetch(), quarantinedActors.refetch()])} />;
   }
-  if (waiting.isLoading || held.isLoading) return <Loading what="Looking around" />;
+  if (waiting.isLoading || quarantinedActors.isLoading) return <Loading what="Loading" />;
   const confirmations = waiting.data?.confirmations ?? [];
-  const quarantined = held.data?.actors ?? [];
+  const quarantined = quarantinedActors.data?.actors ?? [];
   const { failing_devices: failing, failed_rollbacks: rollbacks } = overview;
   if (confirmations.length + quarantined.length + failing.length + rollbacks.length === 0) {
     return (
       <p className="all-well">
-        <Icon name="good" /> Nothing needs you now.
+        <Icon name="good" /> Nothing needs attention.
       </p>
     );
   }
   return (
     <ul className="attention">
       {rollbacks.map(({ id, name, since }) => (
-        <Item key={id} icon="plan" tone="bad" href={planOf(id)} title={`${name ?? 'A plan'} could not be undone`}>
-          It failed, and so did a step of its rollback, <Time at={since} />: somebody has to look at the devices.
+        <Item key={id} icon="plan" tone="bad" href={planOf(id)} title={`Rollback failed: ${name ?? 'plan'}`}>
+          The plan failed and could not be rolled back completely, <Time at={since} />. Check the devices.
         </Item>
       ))}
       {quarantined.map(({ kind, id, name, since }) => (
-        <Item key={id} icon="warning" tone="bad" href={inspect(kind, id)} title={`${name ?? `A ${kind}`} is held back`}>
-          It failed again and again; its state is from <Time at={since} />.
+        <Item key={id} icon="warning" tone="bad" href={inspect(kind, id)} title={`Quarantined: ${name ?? kind}`}>
+          The actor failed repeatedly. Last state change: <Time at={since} />.
         </Item>
       ))}
       {confirmations.map(({ command_id, action, expires_at }) => (
@@ -65,9 +65,9 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
           icon="confirm"
           tone="warn"
           href="/confirmations"
-          title={`${sentenceCase(action)} waits for a confirmation`}
+          title={`Waiting for confirmation: ${sentenceCase(action).toLowerCase()}`}
         >
-          It expires <Countdown until={expires_at} />.
+          Expires <Countdown until={expires_at} />.
         </Item>
       ))}
       {failing.map(({ id, name, failures }) => (
@@ -76,9 +76,9 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
           icon="device"
           tone="warn"
           href={deviceOf(id)}
-          title={`${name ?? `Device ${abbreviateId(id)}`} fails`}
+          title={`Failed commands: ${name ?? `device ${abbreviateId(id)}`}`}
         >
-          {failures === 1 ? 'A command' : `${failures} commands`} of the last hour failed or had no answer.
+          {counted(failures, 'command')} failed or timed out in the last hour.
         </Item>
       ))}
     </ul>
@@ -88,7 +88,7 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
 interface ItemProps {
   icon: IconName;
   tone: 'warn' | 'bad';
-  /** Null where the reader may not look further. */
+  /** Null if the user cannot open the page. */
   href: string | null;
   title: string;
   children: ReactNode;

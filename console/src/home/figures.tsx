@@ -8,26 +8,26 @@ import type { Tone } from '../ui/tone.ts';
 import type { Series } from './counters.ts';
 import { currentRates, subscribeRates } from './rates.ts';
 
-// Drawn after the numbers are there.
+// The chart library is loaded after the numbers are shown.
 const LiveLine = lazy(() => import('./sparkline.tsx').then((module) => ({ default: module.Sparkline })));
 
 export function DevicesFigure({ devices: { total, online } }: Pick<Overview, 'devices'>) {
-  const part = total === 0 ? 0 : online / total;
+  const ratio = total === 0 ? 0 : online / total;
   return (
     <Figure title="Devices online">
       <p className="big">
         {online.toLocaleString()} <span className="quiet">of {total.toLocaleString()}</span>
       </p>
       <div className="bar" aria-hidden="true">
-        <span className="good" style={{ flexGrow: part }} />
-        <span style={{ flexGrow: 1 - part }} />
+        <span className="good" style={{ flexGrow: ratio }} />
+        <span style={{ flexGrow: 1 - ratio }} />
       </div>
       <p className="quiet small">
         {total === 0
-          ? 'Register the first one.'
+          ? 'No devices registered.'
           : online === total
-            ? 'All of them are there.'
-            : `${(total - online).toLocaleString()} silent.`}
+            ? 'All devices online.'
+            : `${(total - online).toLocaleString()} offline`}
       </p>
     </Figure>
   );
@@ -35,8 +35,8 @@ export function DevicesFigure({ devices: { total, online } }: Pick<Overview, 'de
 
 const groups: readonly { title: string; tone: Tone; statuses: readonly (keyof Overview['commands'])[] }[] = [
   { title: 'succeeded', tone: 'good', statuses: ['succeeded'] },
-  { title: 'under way', tone: 'info', statuses: ['submitted', 'dispatched', 'acknowledged', 'in_progress'] },
-  { title: 'waiting for somebody', tone: 'warn', statuses: ['awaiting_confirmation'] },
+  { title: 'in progress', tone: 'info', statuses: ['submitted', 'dispatched', 'acknowledged', 'in_progress'] },
+  { title: 'waiting for confirmation', tone: 'warn', statuses: ['awaiting_confirmation'] },
   { title: 'failed', tone: 'bad', statuses: ['failed', 'timed_out'] },
   { title: 'not sent', tone: 'quiet', statuses: ['rejected', 'expired', 'cancelled'] },
 ];
@@ -44,21 +44,21 @@ const groups: readonly { title: string; tone: Tone; statuses: readonly (keyof Ov
 export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
   const { may } = useSession();
   const tenant = useChosenTenant();
-  const counted = groups.map((group) => ({
+  const counts = groups.map((group) => ({
     ...group,
-    number: group.statuses.reduce((all, status) => all + commands[status], 0),
+    number: group.statuses.reduce((sum, status) => sum + commands[status], 0),
   }));
-  const all = counted.reduce((sum, { number }) => sum + number, 0);
+  const total = counts.reduce((sum, { number }) => sum + number, 0);
   return (
     <Figure title="Commands in the last hour">
-      <p className="big">{all.toLocaleString()}</p>
+      <p className="big">{total.toLocaleString()}</p>
       <div className="bar" aria-hidden="true">
-        {counted.map(
+        {counts.map(
           ({ title, tone, number }) => number > 0 && <span key={title} className={tone} style={{ flexGrow: number }} />,
         )}
       </div>
       <ul className="parts">
-        {counted
+        {counts
           .filter(({ number }) => number > 0)
           .map(({ title, tone, number, statuses }) => (
             <li
@@ -70,10 +70,10 @@ export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
             </li>
           ))}
       </ul>
-      {all === 0 && <p className="quiet small">None was asked for.</p>}
-      {(tenant !== null || may('admin')) && all > 0 && (
+      {total === 0 && <p className="quiet small">No commands.</p>}
+      {(tenant !== null || may('admin')) && total > 0 && (
         <p className="small">
-          <Link href={withTenant('/actors?kind=command', tenant)}>Look at them</Link>
+          <Link href={withTenant('/actors?kind=command', tenant)}>Show commands</Link>
         </p>
       )}
     </Figure>
@@ -81,12 +81,12 @@ export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
 }
 
 const lines: readonly { series: Series; title: string; about: string }[] = [
-  { series: 'messages', title: 'Messages a second', about: 'Verified, from devices' },
-  { series: 'turns', title: 'Turns a second', about: 'Commits of actors, many in one' },
-  { series: 'refusals', title: 'Refusals a second', about: 'Messages of devices that were not believed' },
+  { series: 'messages', title: 'Messages per second', about: 'Verified device messages' },
+  { series: 'turns', title: 'Commits per second', about: 'Group commits of actors' },
+  { series: 'refusals', title: 'Rejected messages per second', about: 'Invalid signature, sequence number or payload' },
 ];
 
-/** Of the whole service: its counters know no tenant. */
+/** Rates of the entire service: the metrics have no tenant label. */
 export function RateFigures() {
   const rates = useSyncExternalStore(subscribeRates, currentRates);
   return lines.map(({ series, title, about }) => {
@@ -96,7 +96,7 @@ export function RateFigures() {
       <Figure key={series} title={title}>
         <p className="big">{text}</p>
         <Suspense fallback={<div className="live-line" />}>
-          <LiveLine rates={rates} series={series} label={`${title} in the last minutes; now ${text}`} />
+          <LiveLine rates={rates} series={series} label={`${title} over the last 5 minutes; now ${text}`} />
         </Suspense>
         <p className="quiet small">{about}</p>
       </Figure>

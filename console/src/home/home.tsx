@@ -10,18 +10,18 @@ import { Attention } from './attention.tsx';
 import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
 import './home.css';
 
-const EVERY_MS = 10_000;
-/** However much happens, it is not asked more often what came of it. */
+const REFRESH_MS = 10_000;
+/** Minimum time between refetches caused by stream messages. */
 const REFRESH_DELAY_MS = 1_500;
 
-/** What happens now, and what needs somebody. */
+/** Home page: open issues, devices, commands, and rates of the service. */
 export function Home() {
   const { me, may } = useSession();
   const tenant = useChosenTenant();
-  const known = me.has_tenant || tenant !== null;
+  const hasTenant = me.has_tenant || tenant !== null;
   const overview = useGet<Overview>(withTenant('/v1/overview', tenant), {
-    refetchIntervalMs: EVERY_MS,
-    enabled: known,
+    refetchIntervalMs: REFRESH_MS,
+    enabled: hasTenant,
   });
   useLiveRefresh(may('user') && tenant === null);
   return (
@@ -29,13 +29,13 @@ export function Home() {
       <header className="page-head">
         <div>
           <h1>{(tenant === null ? me.user.tenant_slug : null) ?? 'Twinkeep'}</h1>
-          <p className="quiet">What happens now, and what needs you.</p>
+          <p className="quiet">Current activity and open issues.</p>
         </div>
         <TenantChoice />
       </header>
       {overview.data === undefined ? (
         overview.error === null ? (
-          known && <Loading what="Counting" />
+          hasTenant && <Loading what="Loading" />
         ) : (
           <LoadError problem={overview.error} retry={overview.refetch} />
         )
@@ -51,7 +51,7 @@ export function Home() {
           <CommandsFigure commands={overview.data.commands} />
         </div>
       )}
-      <h2 className="home-part">The whole service</h2>
+      <h2 className="home-part">Entire service</h2>
       <div className="home-grid">
         <RateFigures />
       </div>
@@ -59,23 +59,23 @@ export function Home() {
   );
 }
 
-/** Asks anew a moment after something happened, and once while much does. */
-function useLiveRefresh(when: boolean): void {
+/** Refetches shortly after stream messages, at most once per delay. */
+function useLiveRefresh(enabled: boolean): void {
   const queries = useQueryClient();
-  const waiting = useRef(false);
-  const soon = (): void => {
-    if (waiting.current) return;
-    waiting.current = true;
+  const isScheduled = useRef(false);
+  const refreshSoon = (): void => {
+    if (isScheduled.current) return;
+    isScheduled.current = true;
     setTimeout(() => {
-      waiting.current = false;
+      isScheduled.current = false;
       void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined']);
     }, REFRESH_DELAY_MS);
   };
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation,plan' },
-    onMessage: soon,
-    onOpen: soon,
-    enabled: when,
+    onMessage: refreshSoon,
+    onOpen: refreshSoon,
+    enabled,
   });
 }

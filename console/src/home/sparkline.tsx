@@ -6,7 +6,7 @@ import type { Rates } from './rates.ts';
 
 const HEIGHT = 72;
 
-/** A line that grows to the right. What it says last stands beside it in words. */
+/** Line chart of a rate. The latest value is also shown as text next to it. */
 export function Sparkline({ rates, series, label }: { rates: Rates; series: Series; label: string }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<UPlot>(null);
@@ -37,7 +37,7 @@ export function Sparkline({ rates, series, label }: { rates: Rates; series: Seri
   return <div ref={place} className="live-line" role="img" aria-label={label} />;
 }
 
-/** To 1, 2 or 5 and zeros: numbers that are read at a glance. */
+/** Rounds up to 1, 2 or 5 times a power of ten, for the axis. */
 function roundUp(value: number): number {
   if (!(value > 1)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

@@ -2,19 +2,19 @@ import { markSessionUncertain, requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { SERVICE_PATH } from '../base.ts';
 
-// A WebSocket of the service that comes back by itself. It is opened with a ticket, so that no credential stands in a URL.
+// A WebSocket with automatic reconnection. It is opened with a one-time ticket, so that no credential is in a URL.
 
 export type StreamState =
-  | { is: 'connecting' }
-  | { is: 'live' }
-  /** `next`: when it is tried again, epoch milliseconds. */
-  | { is: 'lost'; since: number; retryAt: number; why: string }
-  /** Nothing would change by trying again. */
-  | { is: 'refused'; why: string };
+  | { status: 'connecting' }
+  | { status: 'live' }
+  /** `retryAt`: time of the next attempt, in epoch milliseconds. */
+  | { status: 'lost'; since: number; retryAt: number; reason: string }
+  /** A retry cannot succeed. */
+  | { status: 'refused'; reason: string };
 
 export interface Stream {
   close(): void;
-  /** Not to wait for the next try. */
+  /** Reconnects now instead of at the next attempt. */
   retry(): void;
 }
 
@@ -24,105 +24,105 @@ const MIN_RETRY_MS = 500;
 const MAX_RETRY_MS = 15_000;
 /** Errors that a retry cannot resolve: an invalid query, an insufficient role (contract §6). */
 const PERMANENT_CLOSE_CODES = new Set([4400, 4403]);
-/** The credential has ended, or the ticket came too late. */
+/** The credential or the ticket has expired. */
 const UNAUTHENTICATED = 4401;
 
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
   query?: Readonly<Record<string, string>>;
   onMessage(message: unknown): void;
-  /** It hears from now on: what happened before has to be asked for. */
+  /** Called when the stream is live; earlier changes have to be fetched. */
   onOpen(): void;
   onStateChange(state: StreamState): void;
 }
 
 export function openStream({ path, query = {}, onMessage, onOpen, onStateChange }: StreamParts): Stream {
   let socket: WebSocket | null = null;
-  let over = false;
+  let isClosed = false;
   let failures = 0;
-  let underway = false;
+  let isConnecting = false;
   let since = Date.now();
-  let waiting: ReturnType<typeof setTimeout> | undefined;
-  let watch: ReturnType<typeof setInterval> | undefined;
-  let heardAt = 0;
+  let retryTimer: ReturnType<typeof setTimeout> | undefined;
+  let pingTimer: ReturnType<typeof setInterval> | undefined;
+  let lastMessageAt = 0;
 
   async function connect(): Promise<void> {
-    if (underway) return;
-    underway = true;
-    clearTimeout(waiting);
-    if (failures === 0) onStateChange({ is: 'connecting' });
+    if (isConnecting) return;
+    isConnecting = true;
+    clearTimeout(retryTimer);
+    if (failures === 0) onStateChange({ status: 'connecting' });
     try {
       const { ticket } = await requestJson<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
-      if (!over) follow(new WebSocket(address(path, { ...query, token: ticket })));
+      if (!isClosed) attach(new WebSocket(address(path, { ...query, token: ticket })));
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
-      const final = problem !== null && [401, 403].includes(problem.status);
-      if (!over) lost(problem?.message ?? 'The service does not answer.', final);
+      const isPermanent = problem !== null && [401, 403].includes(problem.status);
+      if (!isClosed) handleLoss(problem?.message ?? 'The service does not respond.', isPermanent);
     }
   }
 
-  function follow(opening: WebSocket): void {
-    socket = opening;
+  function attach(ws: WebSocket): void {
+    socket = ws;
     let ended = false;
     let isLive = false;
-    const end = (why: string, final = false): void => {
-      if (ended || over) return;
+    const end = (reason: string, isPermanent = false): void => {
+      if (ended || isClosed) return;
       ended = true;
-      clearInterval(watch);
-      opening.close();
-      lost(why, final);
+      clearInterval(pingTimer);
+      ws.close();
+      handleLoss(reason, isPermanent);
     };
-    opening.onopen = () => {
-      heardAt = Date.now();
-      opening.send('ping');
-      watch = setInterval(() => {
-        if (Date.now() - heardAt > PING_MS + PONG_TIMEOUT_MS) end('The service went silent.');
-        else opening.send('ping');
+    ws.onopen = () => {
+      lastMessageAt = Date.now();
+      ws.send('ping');
+      pingTimer = setInterval(() => {
+        if (Date.now() - lastMessageAt > PING_MS + PONG_TIMEOUT_MS) end('The service stopped responding.');
+        else ws.send('ping');
       }, PING_MS);
     };
-    opening.onmessage = ({ data }) => {
-      heardAt = Date.now();
-      // The first answer says that it was let in.
-      if (!isLive) letIn();
+    ws.onmessage = ({ data }) => {
+      lastMessageAt = Date.now();
+      // The first message shows that the ticket was accepted.
+      if (!isLive) goLive();
       if (data !== 'pong') onMessage(JSON.parse(`${data}`));
     };
-    const letIn = (): void => {
+    const goLive = (): void => {
       isLive = true;
       failures = 0;
-      onStateChange({ is: 'live' });
+      onStateChange({ status: 'live' });
       onOpen();
     };
-    opening.onclose = ({ code, reason }) => {
+    ws.onclose = ({ code, reason }) => {
       if (code === UNAUTHENTICATED) markSessionUncertain();
       end(reason || 'The connection was lost.', PERMANENT_CLOSE_CODES.has(code));
     };
-    opening.onerror = () => end('The service does not answer.');
+    ws.onerror = () => end('The service does not respond.');
   }
 
-  function lost(why: string, final: boolean): void {
-    underway = false;
-    if (final) {
-      onStateChange({ is: 'refused', why });
+  function handleLoss(reason: string, isPermanent: boolean): void {
+    isConnecting = false;
+    if (isPermanent) {
+      onStateChange({ status: 'refused', reason });
       return;
     }
     if (failures === 0) since = Date.now();
     const pause = Math.min(MIN_RETRY_MS * 2 ** failures, MAX_RETRY_MS) * (0.75 + Math.random() / 2);
     failures += 1;
-    onStateChange({ is: 'lost', since, retryAt: Date.now() + pause, why });
-    waiting = setTimeout(() => void connect(), pause);
+    onStateChange({ status: 'lost', since, retryAt: Date.now() + pause, reason });
+    retryTimer = setTimeout(() => void connect(), pause);
   }
 
   const retry = (): void => {
-    if (!over && failures > 0) void connect();
+    if (!isClosed && failures > 0) void connect();
   };
   addEventListener('online', retry);
   void connect();
   return {
     retry,
     close() {
-      over = true;
-      clearTimeout(waiting);
-      clearInterval(watch);
+      isClosed = true;
+      clearTimeout(retryTimer);
+      clearInterval(pingTimer);
       removeEventListener('online', retry);
       socket?.close();
     },

@@ -1,29 +1,29 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { openStream, type Stream, type StreamParts, type StreamState } from './stream.ts';
 
-// The streams that are open now, so that the frame of the page can say how they are.
+// Registry of the open streams, for the connection status of the page.
 
 const states = new Map<object, StreamState>();
 const streams = new Map<object, Stream>();
 const listeners = new Set<() => void>();
 let worst: StreamState | null = null;
 
-const rank = ({ is }: StreamState): number => ['live', 'connecting', 'lost', 'refused'].indexOf(is);
+const severity = ({ status }: StreamState): number => ['live', 'connecting', 'lost', 'refused'].indexOf(status);
 
 function notifyListeners(): void {
   worst = [...states.values()].reduce<StreamState | null>(
-    (found, state) => (found === null || rank(state) > rank(found) ? state : found),
+    (found, state) => (found === null || severity(state) > severity(found) ? state : found),
     null,
   );
-  for (const hear of listeners) hear();
+  for (const listener of listeners) listener();
 }
 
-/** How the page hears of changes: null where it has no stream open. */
+/** The worst state of the open streams; null without a stream. */
 export const useConnectionState = (): StreamState | null =>
   useSyncExternalStore(
-    (hear) => {
-      listeners.add(hear);
-      return () => listeners.delete(hear);
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     () => worst,
   );
@@ -33,35 +33,35 @@ export const retryAllStreams = (): void => {
 };
 
 export interface StreamOptions extends Pick<StreamParts, 'path' | 'query' | 'onMessage'> {
-  /** It hears from now on, for the first time or again: what happened before has to be asked for. */
+  /** Called whenever the stream becomes live; earlier changes have to be fetched. */
   onOpen?(): void;
   enabled?: boolean;
 }
 
-/** Keeps a stream open as long as the component is there. Another path or query is another stream. */
+/** Keeps a stream open while the component is mounted. Another path or query opens another stream. */
 export function useStream({ path, query = {}, onMessage, onOpen, enabled = true }: StreamOptions): void {
-  const latest = useRef({ hear: onMessage, missed: onOpen });
-  latest.current = { hear: onMessage, missed: onOpen };
-  const asked = JSON.stringify(query);
+  const latest = useRef({ onMessage, onOpen });
+  latest.current = { onMessage, onOpen };
+  const queryText = JSON.stringify(query);
   useEffect(() => {
     if (!enabled) return;
-    const me = {};
+    const key = {};
     const stream = openStream({
       path,
-      query: JSON.parse(asked),
-      onMessage: (message) => latest.current.hear(message),
-      onOpen: () => latest.current.missed?.(),
+      query: JSON.parse(queryText),
+      onMessage: (message) => latest.current.onMessage(message),
+      onOpen: () => latest.current.onOpen?.(),
       onStateChange(state) {
-        states.set(me, state);
+        states.set(key, state);
         notifyListeners();
       },
     });
-    streams.set(me, stream);
+    streams.set(key, stream);
     return () => {
       stream.close();
-      streams.delete(me);
-      states.delete(me);
+      streams.delete(key);
+      states.delete(key);
       notifyListeners();
     };
-  }, [path, asked, enabled]);
+  }, [path, queryText, enabled]);
 }

@@ -4,7 +4,7 @@ import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 
-/** What to call whoever did something: only admins may see who the other members are. */
+/** Display names of users. Only admins can see the email addresses of other members. */
 export function useUserNames(): (id: string) => string {
   const { me, may } = useSession();
   const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: may('admin') });

@@ -2,7 +2,7 @@ import type { ElkNode } from 'elkjs/lib/elk-api.js';
 import type { Point } from '../graph/path.ts';
 import type { Step } from './plan-display.ts';
 
-// A plan as a graph to be laid out: a box for each step, an arrow for each dependency.
+// Converts a plan to a graph for the layout library: a node for each step, an edge for each dependency.
 
 const WIDTH = 214;
 const HEIGHT = 72;
@@ -32,13 +32,13 @@ export interface PlanDrawing {
 
 export type Direction = 'DOWN' | 'RIGHT';
 
-/** The names of steps are anybody's: they go by their place. */
-const nodeId = (place: number): string => `s${place}`;
+/** Step IDs are user input, so nodes are identified by their index. */
+const nodeId = (index: number): string => `s${index}`;
 
 type Shape = Pick<Step, 'id' | 'depends_on' | 'compensation'>;
 
 export function graphOf(steps: readonly Shape[], direction: Direction): ElkNode {
-  const places = new Map(steps.map(({ id }, place) => [id, place]));
+  const indexes = new Map(steps.map(({ id }, index) => [id, index]));
   return {
     id: 'plan',
     layoutOptions: {
@@ -50,16 +50,16 @@ export function graphOf(steps: readonly Shape[], direction: Direction): ElkNode 
       'elk.layered.spacing.nodeNodeBetweenLayers': '52',
       'elk.layered.considerModelOrder.strategy': 'NODES_AND_EDGES',
     },
-    children: steps.map(({ compensation }, place) => ({
-      id: nodeId(place),
+    children: steps.map(({ compensation }, index) => ({
+      id: nodeId(index),
       width: WIDTH,
       height: compensation === undefined ? HEIGHT : HEIGHT + UNDO_HEIGHT,
     })),
-    edges: steps.flatMap(({ depends_on }, place) =>
+    edges: steps.flatMap(({ depends_on }, index) =>
       depends_on.map((before) => ({
-        id: `${nodeId(places.get(before) as number)} ${nodeId(place)}`,
-        sources: [nodeId(places.get(before) as number)],
-        targets: [nodeId(place)],
+        id: `${nodeId(indexes.get(before) as number)} ${nodeId(index)}`,
+        sources: [nodeId(indexes.get(before) as number)],
+        targets: [nodeId(index)],
       })),
     ),
   };

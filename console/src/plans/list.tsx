@@ -14,7 +14,7 @@ import './list.css';
 
 type PlanPage = Answer<typeof listPlans>;
 
-/** Several steps as one, newest first. */
+/** List of plans, newest first. */
 export function Plans() {
   const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<PlanPage, PlanRecord>(
     '/v1/plans?limit=50',
@@ -28,23 +28,24 @@ export function Plans() {
         <div>
           <h1>Plans</h1>
           <p className="quiet">
-            Several steps as one: each starts when those it depends on are done, and is undone if another fails.
+            A plan runs several commands as one. Each step starts when its dependencies have succeeded; if a step fails,
+            completed steps are rolled back.
           </p>
         </div>
       </header>
       {firstPage === null ? (
         problem === null ? (
-          <Loading what="Loading the plans" />
+          <Loading what="Loading plans" />
         ) : (
           <LoadError problem={problem} retry={reload} />
         )
       ) : rows.length === 0 ? (
         <Empty icon="plan" title="No plans yet.">
-          Make one with <code>twinkeep plans run</code>, by the API, or let an agent propose it.
+          Create one with <code>twinkeep plans run</code>, through the API, or from an agent's proposal.
         </Empty>
       ) : (
         <section className="card" aria-label="Plans">
-          <Table label="Plans, newest first" columns={['Plan', 'Status', 'Steps', 'By', 'Made']}>
+          <Table label="Plans, newest first" columns={['Plan', 'Status', 'Steps', 'Created by', 'Created']}>
             {rows.map((plan) => (
               <tr key={plan.id}>
                 <th scope="row">
@@ -65,7 +66,7 @@ export function Plans() {
           </Table>
           {!isComplete && (
             <button type="button" className="button" onClick={loadMore}>
-              Show older ones
+              Show older plans
             </button>
           )}
         </section>
@@ -74,17 +75,17 @@ export function Plans() {
   );
 }
 
-/** A mark for each step, in its colour; and in words for who does not see them. */
+/** A coloured mark per step, with a text alternative. */
 function Progress({ steps }: { steps: readonly Step[] }) {
   const counts = new Map<string, number>();
   for (const { status } of steps) counts.set(status, (counts.get(status) ?? 0) + 1);
-  const told = [...counts].map(([status, count]) => `${count} ${humanize(status)}`).join(', ');
+  const summary = [...counts].map(([status, count]) => `${count} ${humanize(status)}`).join(', ');
   return (
-    <span className="progress" title={told}>
+    <span className="progress" title={summary}>
       {steps.map(({ id, status }) => (
         <span key={id} className={`${toneOfStep[status]} ${status}`} />
       ))}
-      <span className="unseen">{told}</span>
+      <span className="unseen">{summary}</span>
     </span>
   );
 }

@@ -18,11 +18,11 @@ import { PlanChart } from './plan-chart.tsx';
 import { isFinished, type PlanRecord, planSummary, planTitle, type Step, toneOfPlan } from './plan-display.ts';
 import { usePlanUpdates } from './use-plan-updates.ts';
 
-/** Who hears no stream asks more often. */
+/** Viewers have no stream, so their page polls more often. */
 const REFRESH_MS = 15_000;
 const REFRESH_WITHOUT_STREAM_MS = 3_000;
 
-/** One plan: what depends on what, how far each step is, and its undoing as it runs. */
+/** Page of one plan: dependency chart, progress of each step, and rollback. */
 export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const path = `/v1/plans/${id}`;
@@ -32,7 +32,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
   const nameOf = useUserNames();
   usePlanUpdates(path, id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the plan" /> : <LoadError problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading plan" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { plan } = data;
   return (
@@ -41,16 +41,16 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
         <div>
           <h1>{planTitle(plan)}</h1>
           <p className="quiet">
-            <PlanPill status={plan.status} /> made by {nameOf(plan.created_by)}, <Time at={plan.created_at} />
+            <PlanPill status={plan.status} /> created by {nameOf(plan.created_by)} <Time at={plan.created_at} />
             {plan.finished_at !== null && (
               <>
-                , over <Time at={plan.finished_at} />
+                , finished <Time at={plan.finished_at} />
               </>
             )}
             {may('admin') && (
               <>
                 {' · '}
-                <Link href={`/actors/plan/${plan.id}`}>statechart and journal</Link>
+                <Link href={`/actors/plan/${plan.id}`}>Statechart and journal</Link>
               </>
             )}
           </p>
@@ -63,23 +63,25 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
           {plan.status === 'awaiting_confirmation' && may('user') && (
             <>
               {' '}
-              <Link href="/confirmations">Answer it</Link>
+              <Link href="/confirmations">Open confirmations</Link>
             </>
           )}
         </p>
       </Note>
       <section className="card" aria-labelledby="drawing">
         <header>
-          <h2 id="drawing">Its steps</h2>
+          <h2 id="drawing">Steps</h2>
           <p className="quiet small">
             {plan.on_failure === 'stop'
-              ? 'If one fails, nothing new starts.'
-              : 'If one fails, what was done is undone, the last first.'}
+              ? 'If a step fails, no new steps start.'
+              : 'If a step fails, completed steps are rolled back in reverse order.'}
           </p>
         </header>
         {plan.steps.length === 0 ? (
           <Empty icon="plan" title="No steps.">
-            {isFinished(plan) ? 'It ended before there were any.' : 'They appear here as soon as they are known.'}
+            {isFinished(plan)
+              ? 'The plan ended before steps were added.'
+              : 'Steps appear here as soon as they are planned.'}
           </Empty>
         ) : (
           <>
@@ -95,7 +97,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
 function Steps({ steps }: { steps: readonly Step[] }) {
   const { may } = useSession();
   return (
-    <Table label="Steps" columns={['Step', 'Command', 'Device', 'Status', 'After', 'Undone by']}>
+    <Table label="Steps" columns={['Step', 'Command', 'Device', 'Status', 'Depends on', 'Rollback']}>
       {steps.map(({ id, action, params, device_id, status, depends_on, compensation, command_id, error }) => (
         <tr key={id}>
           <th scope="row">{id}</th>
@@ -146,9 +148,9 @@ function Cancel({ plan }: { plan: PlanRecord }) {
   };
   const send = (event: FormEvent): void => {
     event.preventDefault();
-    const said = reason.current?.value.trim() ?? '';
+    const text = reason.current?.value.trim() ?? '';
     cancel.mutate(
-      { method: 'POST', path: `/v1/plans/${plan.id}/cancel`, body: said === '' ? {} : { reason: said } },
+      { method: 'POST', path: `/v1/plans/${plan.id}/cancel`, body: text === '' ? {} : { reason: text } },
       { onSuccess: close },
     );
   };
@@ -156,14 +158,14 @@ function Cancel({ plan }: { plan: PlanRecord }) {
   return (
     <>
       <button type="button" className="button danger" onClick={() => setOpen(true)}>
-        Cancel it …
+        Cancel plan …
       </button>
       {open && (
         <Dialog title={`Cancel: ${planTitle(plan)}?`} onClose={close}>
-          <p>Nothing new is started. What is under way is waited for.</p>
+          <p>No new steps start. Running steps are completed first.</p>
           {toUndo.length > 0 && (
             <>
-              <p>Then these are undone, the last first:</p>
+              <p>Then these steps are rolled back, in reverse order:</p>
               <ul>
                 {toUndo.map(({ id, device_id, compensation }) => (
                   <li key={id}>
@@ -174,12 +176,12 @@ function Cancel({ plan }: { plan: PlanRecord }) {
             </>
           )}
           <form onSubmit={send}>
-            <label htmlFor={reasonId}>Why (kept in its journal; may be left empty)</label>
+            <label htmlFor={reasonId}>Reason (optional, stored in the journal)</label>
             <input id={reasonId} ref={reason} maxLength={500} autoComplete="off" />
             <ChangeError error={cancel.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
-                Back
+                Keep plan
               </button>
               <button type="submit" className="button danger" disabled={cancel.isPending}>
                 Cancel the plan

@@ -6,24 +6,24 @@ import { Loading, Note } from '../ui/feedback.tsx';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
 import { type Direction, type DrawnStep, drawingOf, graphOf, type PlanDrawing, UNDO_HEIGHT } from './graph.ts';
 import { type PlanRecord, planSummary, type Step, toneOfStep, undoStateOf } from './plan-display.ts';
-import './drawing.css';
+import './plan-chart.css';
 
-/** Texts are not made smaller than this part of their size: a larger drawing is pushed to and fro. */
+/** Smallest scale at which texts stay readable; a larger drawing scrolls. */
 const MIN_SCALE = 0.75;
 const NARROW_PX = 700;
 
-/** A plan's steps and what depends on what, each as it is now. */
+/** Chart of a plan's steps and their dependencies, with current statuses. */
 export function PlanChart({ plan }: { plan: PlanRecord }) {
   const direction: Direction = innerWidth < NARROW_PX ? 'DOWN' : 'RIGHT';
   const { data, error } = useQuery({
-    // An agent's plan gets its steps later.
+    // An agent's plan gains steps while it runs.
     queryKey: ['plan-drawing', plan.id, direction, plan.steps.map(({ id }) => id)],
     queryFn: () => draw(plan.steps, direction),
     staleTime: Number.POSITIVE_INFINITY,
     retry: 1,
   });
-  if (error) return <Note tone="warn">The drawing could not be made. The steps are told in the table below.</Note>;
-  if (data === undefined) return <Loading what="Drawing" />;
+  if (error) return <Note tone="warn">The chart could not be drawn. The steps are listed in the table below.</Note>;
+  if (data === undefined) return <Loading what="Drawing chart" />;
   return <PlanSvg plan={plan} drawing={data} />;
 }
 
@@ -42,9 +42,9 @@ function PlanSvg({
   const id = useId();
   const statuses = new Map(plan.steps.map((step) => [step.id, step.status]));
   return (
-    // biome-ignore lint/a11y/useSemanticElements: it groups no fields, it scrolls
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard
-    <div className="plan-chart" role="group" aria-label="Drawing of the plan" tabIndex={0}>
+    // biome-ignore lint/a11y/useSemanticElements: a scrollable region, not a group of fields
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard
+    <div className="plan-chart" role="group" aria-label="Plan chart" tabIndex={0}>
       <svg
         role="img"
         aria-labelledby={id}
@@ -86,7 +86,7 @@ function PlanSvg({
 const TITLE = '600 14px system-ui, sans-serif';
 const SMALL = '12px system-ui, sans-serif';
 
-/** As much of a text as there is room for. */
+/** Truncates a text to the available width, in pixels. */
 function fitText(text: string, font: string, room: number): string {
   if (textWidth(text, font) <= room) return text;
   let length = text.length - 1;

@@ -1,6 +1,7 @@
 import type { PlanStatus, StepStatus } from '../../../src/domain/plan.ts';
 import type { getPlan } from '../../../src/operations/plans/plan-view.ts';
 import type { Answer } from '../api/answer-types.ts';
+import { counted } from '../ui/text-format.ts';
 import type { Tone } from '../ui/tone.ts';
 
 export type PlanRecord = Answer<typeof getPlan>['plan'];
@@ -35,44 +36,45 @@ export const isFinished = ({ finished_at }: Pick<PlanRecord, 'finished_at'>): bo
 export const planHref = (id: string): string => `/plans/${id}`;
 
 export const planTitle = ({ name, steps }: PlanRecord): string =>
-  name ??
-  (steps.length === 0 ? 'A plan' : steps.length === 1 ? 'A plan of one step' : `A plan of ${steps.length} steps`);
+  name ?? (steps.length === 0 ? 'Plan' : `Plan with ${counted(steps.length, 'step')}`);
 
 const undoStatuses: readonly StepStatus[] = ['compensating', 'compensated', 'compensation_failed'];
 
 export type UndoState = 'none' | 'possible' | 'running' | 'done' | 'failed';
 
-/** How far the undoing of a step is. */
+/** Progress of a step's rollback. */
 export function undoStateOf({ compensation, status }: Pick<Step, 'compensation' | 'status'>): UndoState {
   if (compensation === undefined) return 'none';
   if (!undoStatuses.includes(status)) return 'possible';
   return status === 'compensating' ? 'running' : status === 'compensated' ? 'done' : 'failed';
 }
 
-/** Where a plan stands, in a sentence. */
+/** Status of a plan, in one sentence. */
 export function planSummary({ status, steps, on_failure, finished_at }: PlanRecord): string {
   const count = (...wanted: StepStatus[]): number => steps.filter((step) => wanted.includes(step.status)).length;
   const done = count('succeeded', 'compensating', 'compensated', 'compensation_failed');
-  if (steps.length === 0 && finished_at === null) return 'An agent thinks about its steps.';
+  if (steps.length === 0 && finished_at === null) return 'An agent is planning the steps.';
   switch (status) {
     case 'pending':
     case 'running':
-      return `${done} of ${steps.length} steps are done.`;
+      return `${done} of ${counted(steps.length, 'step')} completed.`;
     case 'awaiting_confirmation':
-      return 'A critical step waits for a confirmation; what does not depend on it goes on.';
+      return 'A critical step is waiting for confirmation. Independent steps continue.';
     case 'succeeded':
-      return steps.length === 0 ? 'There was nothing to do.' : 'Every step succeeded.';
+      return steps.length === 0 ? 'There was nothing to do.' : 'All steps succeeded.';
     case 'failed':
       return on_failure === 'stop'
-        ? 'A step failed. Nothing new was started, and what was done stays.'
-        : 'It could not go on.';
+        ? 'A step failed. No new steps were started; completed steps were kept.'
+        : 'The plan could not continue.';
     case 'rolling_back':
-      return `A step failed, or it was cancelled: what was done is undone, the last first. ${count('compensated')} undone so far.`;
+      return `A step failed or the plan was cancelled. Completed steps are being rolled back in reverse order; ${count('compensated')} done.`;
     case 'rolled_back':
-      return `A step failed. What was done is undone: ${count('compensated') === 1 ? 'one step' : `${count('compensated')} steps`}.`;
+      return `A step failed. Rolled back: ${counted(count('compensated'), 'completed step')}.`;
     case 'rollback_failed':
-      return 'A step failed, and so did the undoing of another: look at the devices yourself.';
+      return 'A step failed and the rollback of another step failed too. Check the devices.';
     case 'cancelled':
-      return count('compensated') > 0 ? 'It was cancelled, and what was done is undone.' : 'It was cancelled.';
+      return count('compensated') > 0
+        ? 'The plan was cancelled and completed steps were rolled back.'
+        : 'The plan was cancelled.';
   }
 }

@@ -4,10 +4,10 @@ import { invalidatePaths } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
 
-/** Many steps in one moment are one question. */
+/** Updates within this time cause one refetch. */
 const BATCH_MS = 150;
 
-/** Asks anew for what begins with `path` as plans go on; with `id` only as that one does. Viewers hear no stream. */
+/** Refetches paths that start with `path` on plan updates, optionally of one plan. Viewers have no stream. */
 export function usePlanUpdates(path: string, id: string | null = null): void {
   const { may } = useSession();
   const queries = useQueryClient();
@@ -19,7 +19,7 @@ export function usePlanUpdates(path: string, id: string | null = null): void {
     },
     [],
   );
-  const anew = (): void => {
+  const refresh = (): void => {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
       void invalidatePaths(queries, [path]);
@@ -28,8 +28,8 @@ export function usePlanUpdates(path: string, id: string | null = null): void {
   useStream({
     path: '/ws/state',
     query: { events: 'plan' },
-    onMessage: (told) => (id === null || (told as { plan_id: string }).plan_id === id) && anew(),
-    onOpen: anew,
+    onMessage: (update) => (id === null || (update as { plan_id: string }).plan_id === id) && refresh(),
+    onOpen: refresh,
     enabled: may('user'),
   });
 }

@@ -11,13 +11,13 @@ type FlagName = keyof Answer<typeof listFlags>['flags'];
 const FLAGS = '/v1/admin/flags';
 
 const about: Readonly<Record<FlagName, string>> = {
-  maintenance_mode: 'Whatever changes something is refused, for everybody. Reading, devices, and cancelling go on.',
+  maintenance_mode: 'Changes are refused for all users. Reading, device messages and cancelling continue.',
   registration_lock: 'No new tenants and no new devices.',
-  commands_disabled: 'No command is sent to any device. Plans wait.',
-  cognition_disabled: 'No goals and observations go to agents.',
+  commands_disabled: 'No commands are sent to devices. Plans wait.',
+  cognition_disabled: 'No goals or observations are sent to agents.',
 };
 
-/** Switches of the whole service. */
+/** System flags of the service. */
 export function Flags() {
   const { data, error, refetch } = useGet<Answer<typeof listFlags>>(FLAGS, { refetchIntervalMs: 15_000 });
   return (
@@ -25,17 +25,17 @@ export function Flags() {
       <header className="page-head">
         <div>
           <h1>Flags</h1>
-          <p className="quiet">Each counts for every tenant, at once.</p>
+          <p className="quiet">Flags apply to all tenants immediately.</p>
         </div>
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the flags" />
+          <Loading what="Loading flags" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : (
-        <section className="card narrow-card" aria-label="Flags of the service">
+        <section className="card narrow-card" aria-label="System flags">
           {(Object.keys(about) as FlagName[]).map((flag) => {
             const set = data.flags[flag] === true;
             return (
@@ -49,12 +49,12 @@ export function Flags() {
                   label={set ? 'Clear' : 'Set'}
                   about={sentenceCase(flag).toLowerCase()}
                   title={`${set ? 'Clear' : 'Set'} ${sentenceCase(flag).toLowerCase()}?`}
-                  confirmLabel={set ? 'Clear it' : 'Set it'}
+                  confirmLabel={set ? 'Clear flag' : 'Set flag'}
                   tone={set ? 'primary' : 'danger'}
                   change={{ method: 'POST', path: `${FLAGS}/${flag}`, body: { state: !set } }}
                   stalePaths={[FLAGS]}
                 >
-                  <p>{set ? 'What it stopped goes on at once, for every tenant.' : about[flag]}</p>
+                  <p>{set ? 'The stopped functions resume immediately for all tenants.' : about[flag]}</p>
                 </ConfirmButton>
               </div>
             );

@@ -6,12 +6,12 @@ import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { Empty } from '../ui/feedback.tsx';
 
-// Platform operators look into any tenant. Which one stands in the address, as the service takes it.
+// Platform operators can view any tenant. Its ID is in the URL, as the query parameter that the API accepts.
 
 const NAME = 'tenant_id';
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The tenant that a platform operator looks into; null for the reader's own. */
+/** The tenant that a platform operator has selected; null for the user's own. */
 export function useChosenTenant(): string | null {
   const { platform } = useSession();
   const [query] = useSearchParams();
@@ -19,11 +19,11 @@ export function useChosenTenant(): string | null {
   return platform && named !== null && UUID.test(named) ? named : null;
 }
 
-/** A path of the service or of the console, in that tenant. */
+/** Adds the tenant to a path of the service or of the console. */
 export const withTenant = (path: string, tenant: string | null): string =>
   tenant === null ? path : `${path}${path.includes('?') ? '&' : '?'}${NAME}=${tenant}`;
 
-/** Nothing for whoever is no platform operator. */
+/** Tenant selector; hidden unless the user is a platform operator. */
 export function TenantChoice() {
   const { me, platform } = useSession();
   const tenant = useChosenTenant();
@@ -42,7 +42,7 @@ export function TenantChoice() {
     <p className="tenant-choice">
       <label htmlFor={id}>Tenant</label>
       <select id={id} value={tenant ?? ''} onChange={({ target }) => choose(target.value)}>
-        <option value="">{me.has_tenant ? 'Your own' : 'Choose one'}</option>
+        <option value="">{me.has_tenant ? 'Your tenant' : 'Select a tenant'}</option>
         {tenant !== null && !data.some((known) => known.id === tenant) && <option value={tenant}>{tenant}</option>}
         {data.map(({ id: known, name }) => (
           <option key={known} value={known}>
@@ -54,9 +54,9 @@ export function TenantChoice() {
   );
 }
 
-/** For an operator of the service who belongs to no tenant and has named none. */
+/** For a platform operator without a tenant who has not selected one. */
 export const NoTenant = () => (
-  <Empty icon="tenant" title="You belong to no tenant.">
-    Choose above whose actors to look at, or find one among <Link href="/platform/tenants">all tenants</Link>.
+  <Empty icon="tenant" title="You are not a member of a tenant.">
+    Select a tenant above, or open the list of <Link href="/platform/tenants">all tenants</Link>.
   </Empty>
 );

@@ -16,7 +16,7 @@ type Tenant = Answer<typeof listTenants>[number];
 
 const TENANTS = '/v1/admin/tenants';
 
-/** All tenants of the service, for its operators. */
+/** List of all tenants, for platform operators. */
 export function Tenants() {
   const { data, error, refetch, hasNextPage, fetchNextPage } = useInfiniteQuery<
     { rows: Tenant[]; next: string | null },
@@ -36,22 +36,22 @@ export function Tenants() {
       <header className="page-head">
         <div>
           <h1>Tenants</h1>
-          <p className="quiet">Suspending parks a tenant: nobody signs in, nothing is dispatched, nothing is lost.</p>
+          <p className="quiet">A suspended tenant cannot sign in or send commands. No data is lost.</p>
         </div>
       </header>
       {data === undefined ? (
         error === null ? (
-          <Loading what="Loading the tenants" />
+          <Loading what="Loading tenants" />
         ) : (
           <LoadError problem={error} retry={refetch} />
         )
       ) : tenants.length === 0 ? (
         <Empty icon="tenant" title="No tenants yet.">
-          Whoever signs in without one can make theirs.
+          Users without a tenant can create one after signing in.
         </Empty>
       ) : (
         <section className="card" aria-label="All tenants">
-          <Table label="Tenants" columns={['Tenant', 'Status', 'Tier', 'Since', 'Change']}>
+          <Table label="Tenants" columns={['Tenant', 'Status', 'Tier', 'Created', 'Actions']}>
             {tenants.map((tenant) => (
               <tr key={tenant.id}>
                 <th scope="row">
@@ -73,7 +73,7 @@ export function Tenants() {
           </Table>
           {hasNextPage && (
             <button type="button" className="button" onClick={() => void fetchNextPage()}>
-              Show older ones
+              Show older tenants
             </button>
           )}
         </section>
@@ -94,7 +94,7 @@ function Changes({ of: tenant }: { of: Tenant }) {
         label={active ? 'Suspend' : 'Resume'}
         about={tenant.name}
         title={`${active ? 'Suspend' : 'Resume'} ${tenant.name}?`}
-        confirmLabel={active ? 'Suspend it' : 'Resume it'}
+        confirmLabel={active ? 'Suspend tenant' : 'Resume tenant'}
         tone={active ? 'danger' : 'primary'}
         change={{ method: 'POST', path: `${TENANTS}/${tenant.id}/${active ? 'suspend' : 'resume'}`, body }}
         stalePaths={[TENANTS]}
@@ -102,10 +102,10 @@ function Changes({ of: tenant }: { of: Tenant }) {
       >
         <p>
           {active
-            ? 'All its sessions end now. Its commands wait, expire or time out; its plans stop.'
-            : 'Its people and devices can sign in again at once.'}
+            ? 'All sessions end immediately. Commands wait, expire or time out; plans stop.'
+            : 'Members and devices can sign in again immediately.'}
         </p>
-        <label htmlFor={reasonId}>Why (kept in its journal; may be left empty)</label>
+        <label htmlFor={reasonId}>Reason (optional, stored in the journal)</label>
         <input
           id={reasonId}
           maxLength={500}
@@ -119,26 +119,26 @@ function Changes({ of: tenant }: { of: Tenant }) {
 }
 
 function Tier({ of: { id, name, tier } }: { of: Tenant }) {
-  const [wanted, setWanted] = useState(tier);
+  const [newTier, setNewTier] = useState(tier);
   const tierId = useId();
   return (
     <ConfirmButton
       label="Tier"
       about={`of ${name}`}
-      title={`The tier of ${name}`}
-      confirmLabel="Set it"
+      title={`Tier of ${name}`}
+      confirmLabel="Set tier"
       tone="primary"
-      change={{ method: 'POST', path: `${TENANTS}/${id}/tier`, body: { tier: wanted.trim() } }}
+      change={{ method: 'POST', path: `${TENANTS}/${id}/tier`, body: { tier: newTier.trim() } }}
       stalePaths={[TENANTS]}
     >
-      <p>It decides how many requests a minute the tenant has.</p>
+      <p>The tier sets the tenant's limit of requests per minute.</p>
       <label htmlFor={tierId}>Tier</label>
       <input
         id={tierId}
         maxLength={64}
         autoComplete="off"
-        value={wanted}
-        onChange={({ target }) => setWanted(target.value)}
+        value={newTier}
+        onChange={({ target }) => setNewTier(target.value)}
       />
     </ConfirmButton>
   );

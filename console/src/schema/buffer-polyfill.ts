@@ -1,4 +1,4 @@
-// What the service's checks need of Node's Buffer, where there is none: how long a text is in UTF-8.
+// The service's validation code needs `Buffer.byteLength`, which browsers do not have: the length of a text in UTF-8.
 if (globalThis.Buffer === undefined) {
   const encoder = new TextEncoder();
   Object.assign(globalThis, { Buffer: { byteLength: (text: string) => encoder.encode(text).length } });

@@ -3,18 +3,18 @@ import { useNow } from '../ui/clock.ts';
 import { Note, Pill } from '../ui/feedback.tsx';
 import { ago } from '../ui/time.tsx';
 
-/** In the menu: how this page hears of what happens. */
+/** Connection status in the menu. */
 export function ConnectionStatus() {
   const connection = useConnectionState();
   return (
     <p className="connection" role="status">
       {connection === null ? (
-        <Pill tone="quiet">Refreshed at times</Pill>
-      ) : connection.is === 'live' ? (
+        <Pill tone="quiet">Updates periodically</Pill>
+      ) : connection.status === 'live' ? (
         <Pill tone="good">Live</Pill>
-      ) : connection.is === 'connecting' ? (
+      ) : connection.status === 'connecting' ? (
         <Pill tone="info">Connecting</Pill>
-      ) : connection.is === 'lost' ? (
+      ) : connection.status === 'lost' ? (
         <Pill tone="warn">Reconnecting</Pill>
       ) : (
         <Pill tone="bad">Not live</Pill>
@@ -23,24 +23,24 @@ export function ConnectionStatus() {
   );
 }
 
-/** Above the page, while what it shows may be old. */
+/** Banner above the page while its data may be outdated. */
 export function ConnectionBanner() {
   const connection = useConnectionState();
   const now = useNow();
-  if (connection === null || connection.is === 'live' || connection.is === 'connecting') return null;
-  if (connection.is === 'refused') {
-    return <Note tone="bad">Nothing is told live: {connection.why} What you see is refreshed when you load it.</Note>;
+  if (connection === null || connection.status === 'live' || connection.status === 'connecting') return null;
+  if (connection.status === 'refused') {
+    return <Note tone="bad">Live updates are off: {connection.reason} Reload the page to see changes.</Note>;
   }
   const left = Math.max(1, Math.ceil((connection.retryAt - Date.now()) / 1000));
   return (
     <Note tone="warn">
       <div className="interruption">
         <p>
-          <strong>The connection was lost {ago(connection.since, now)}.</strong> What you see may be old; it is tried
-          again by itself{connection.retryAt > Date.now() ? ` in ${left} s` : ' now'}.
+          <strong>Connection lost {ago(connection.since, now)}.</strong> The data may be outdated. Reconnecting
+          {connection.retryAt > Date.now() ? ` in ${left} s` : ' now'}.
         </p>
         <button type="button" className="button" onClick={retryAllStreams}>
-          Try now
+          Reconnect now
         </button>
       </div>
     </Note>

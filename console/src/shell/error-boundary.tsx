@@ -1,16 +1,19 @@
 import { Component, type ReactNode } from 'react';
 import { LoadError } from '../ui/feedback.tsx';
 
-/** A page that breaks leaves the menu standing. After a new build the files of an open page may be gone: loading it anew helps. */
-export class ErrorBoundary extends Component<{ children: ReactNode }, { broken: Error | null }> {
-  override state: { broken: Error | null } = { broken: null };
+/**
+ * Error boundary of a page: the menu stays usable if a page throws. After a new build the files of an open page may no longer
+ * exist; reloading fixes that.
+ */
+export class ErrorBoundary extends Component<{ children: ReactNode }, { error: Error | null }> {
+  override state: { error: Error | null } = { error: null };
 
-  static getDerivedStateFromError(broken: Error) {
-    return { broken };
+  static getDerivedStateFromError(error: Error) {
+    return { error };
   }
 
   override render(): ReactNode {
-    return this.state.broken === null ? (
+    return this.state.error === null ? (
       this.props.children
     ) : (
       <LoadError problem={null} retry={() => location.reload()} />

@@ -16,7 +16,7 @@ const bodies = new Map<PageEntry, Body>(
 
 const groups = ['Operate', 'Govern', 'Platform'] as const;
 
-/** The page around the pages: menu, who is signed in, and how the connection is. */
+/** Frame of all pages: menu, signed-in user and connection status. */
 export function Frame() {
   const { me, may, platform, signOut } = useSession();
   const [path] = useLocation();
@@ -26,11 +26,11 @@ export function Frame() {
     page.platform ? platform : may(page.role) || (platform && page.anyTenant === true),
   );
 
-  // A new page begins at its top, for eyes and for screen readers alike.
-  const before = useRef(path);
+  // A new page starts at the top, with the focus on its content for screen readers.
+  const previousPath = useRef(path);
   useEffect(() => {
-    if (before.current === path) return;
-    before.current = path;
+    if (previousPath.current === path) return;
+    previousPath.current = path;
     setOpen(false);
     main.current?.focus({ preventScroll: true });
     scrollTo(0, 0);
@@ -39,7 +39,7 @@ export function Frame() {
   return (
     <div className={open ? 'frame menu-open' : 'frame'}>
       <a className="skip" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <header className="side">
         <div className="brand">
@@ -93,11 +93,11 @@ export function Frame() {
               {shown.map((page) => (
                 <Route key={page.path} path={page.path} component={bodies.get(page) as Body} />
               ))}
-              {/* Who operates the service without a tenant of their own has no home: they begin with the first of their pages. */}
+              {/* Platform operators without a tenant cannot open Home: they start at their first page. */}
               <Route path="/">{shown[0] !== undefined && <Redirect to={shown[0].path} replace />}</Route>
               <Route>
-                <Empty icon="search" title="There is no such page, or it is not for your role.">
-                  <Link href="/">Go to the start</Link>
+                <Empty icon="search" title="This page does not exist, or your role cannot open it.">
+                  <Link href="/">Go to the start page</Link>
                 </Empty>
               </Route>
             </Switch>

@@ -6,7 +6,7 @@ import { Note } from '../ui/feedback.tsx';
 import { Mark } from '../ui/icons.tsx';
 import './sign-in.css';
 
-/** The code of a one-time link, if this page was opened by one; taken out of the address, where it would be kept. */
+/** The code of a one-time link, if the page was opened by one. It is removed from the URL, so that the history does not keep it. */
 function takeCode(): string | null {
   const { hash, pathname, search } = location;
   const code = new URLSearchParams(hash.slice(1)).get('sign-in');
@@ -14,34 +14,31 @@ function takeCode(): string | null {
   return code;
 }
 
-/** Read once, before anything can be drawn twice. */
-const linkCode = takeCode();
-let unused = linkCode;
+/** Read at module load, before React renders anything twice. */
+let linkCode = takeCode();
 
-/** A link is for a browser in which nobody is: whoever is signed in stays so, and no later sign-out ends in its use. */
+/** Called when a session exists: a link must not replace the session, nor be used after a later sign-out. */
 export const discardLink = (): void => {
-  unused = null;
+  linkCode = null;
 };
 
-export function SignIn({ entered }: { entered(): Promise<void> }) {
+export function SignIn({ onSignedIn }: { onSignedIn(): Promise<void> }) {
   const field = useRef<HTMLInputElement>(null);
   const tokenId = useId();
-  const [busy, setBusy] = useState(unused !== null);
-  const [said, setSaid] = useState<string | null>(null);
-  const provider = useProvider();
+  const [busy, setBusy] = useState(linkCode !== null);
+  const [error, setError] = useState<string | null>(null);
+  const hasProvider = useProvider();
 
-  async function open(token: string, wrong: string): Promise<void> {
+  async function signIn(token: string, invalidText: string): Promise<void> {
     setBusy(true);
-    setSaid(null);
+    setError(null);
     try {
       await requestJson('POST', '/v1/auth/session', { body: { token } });
-      await entered();
+      await onSignedIn();
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
-      setSaid(
-        problem?.code === 'UNAUTHENTICATED'
-          ? wrong
-          : (problem?.message ?? 'Something went wrong. Load this page again.'),
+      setError(
+        problem?.code === 'UNAUTHENTICATED' ? invalidText : (problem?.message ?? 'Sign-in failed. Reload the page.'),
       );
       setBusy(false);
       field.current?.focus();
@@ -50,12 +47,12 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: a link is used once
   useEffect(() => {
-    const code = unused;
-    unused = null;
+    const code = linkCode;
+    linkCode = null;
     if (code !== null)
-      void open(
+      void signIn(
         code,
-        'This link was used already, or is older than ten minutes. Ask for another one, or sign in with a token.',
+        'The link was already used or is older than 10 minutes. Create a new one, or sign in with a token.',
       );
   }, []);
 
@@ -63,7 +60,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
     event.preventDefault();
     const token = field.current?.value.trim() ?? '';
     if (field.current) field.current.value = '';
-    if (token !== '') void open(token, 'This token is not valid, or no longer.');
+    if (token !== '') void signIn(token, 'The token is invalid or expired.');
   };
 
   return (
@@ -72,8 +69,8 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
         <Mark />
         <h1>Twinkeep console</h1>
         <p className="quiet">See what every device, command and plan is doing, and why.</p>
-        {said !== null && <Note tone="bad">{said}</Note>}
-        {provider && (
+        {error !== null && <Note tone="bad">{error}</Note>}
+        {hasProvider && (
           <a
             className="button primary wide"
             href={`${SERVICE_PATH}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE_PATH) ? location.pathname + location.search : CONSOLE_PATH)}`}
@@ -82,7 +79,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
           </a>
         )}
         <form onSubmit={submit}>
-          <label htmlFor={tokenId}>{provider ? 'Or with a token of yours' : 'A token of yours'}</label>
+          <label htmlFor={tokenId}>{hasProvider ? 'Or your token' : 'Your token'}</label>
           <input
             id={tokenId}
             ref={field}
@@ -94,10 +91,10 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
             aria-describedby={`${tokenId}-help`}
           />
           <p id={`${tokenId}-help`} className="quiet small">
-            Such as <code>twinkeep token --sub me</code> prints beside the service. It becomes a session of this browser
-            and is kept nowhere.
+            For example from <code>twinkeep token --sub me</code>, run on the server. It is exchanged for a browser
+            session and not stored.
           </p>
-          <button type="submit" className={provider ? 'button wide' : 'button primary wide'} disabled={busy}>
+          <button type="submit" className={hasProvider ? 'button wide' : 'button primary wide'} disabled={busy}>
             {busy ? 'Signing in …' : 'Sign in'}
           </button>
         </form>
@@ -106,14 +103,14 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
   );
 }
 
-/** Whether there is an identity provider; asked outside the API, which needs nobody signed in. */
+/** Whether an identity provider is configured; read from a file outside the API, which needs no session. */
 function useProvider(): boolean {
-  const [provider, setProvider] = useState(false);
+  const [hasProvider, setProvider] = useState(false);
   useEffect(() => {
     fetch(`${CONSOLE_PATH}/about.json`)
       .then((response) => response.json())
       .then((about: { identity_provider: boolean }) => setProvider(about.identity_provider))
       .catch(() => {});
   }, []);
-  return provider;
+  return hasProvider;
 }

@@ -6,7 +6,7 @@ type Theme = (typeof themes)[number];
 
 const KEY = 'twinkeep.theme';
 const icons: Readonly<Record<Theme, IconName>> = { auto: 'auto', light: 'sun', dark: 'moon' };
-const names: Readonly<Record<Theme, string>> = { auto: 'as the system', light: 'light', dark: 'dark' };
+const names: Readonly<Record<Theme, string>> = { auto: 'system', light: 'light', dark: 'dark' };
 
 function storedTheme(): Theme {
   try {
@@ -21,24 +21,24 @@ function applyTheme(theme: Theme): void {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // A browser that keeps nothing shows it this once.
+    // Without storage the theme lasts until the page is closed.
   }
 }
 
 export const applyStoredTheme = (): void => applyTheme(storedTheme());
 
-/** Goes round: as the system, light, dark. */
+/** Cycles through system, light and dark. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(storedTheme);
-  const turn = (): void => {
+  const cycle = (): void => {
     const next = themes[(themes.indexOf(theme) + 1) % themes.length] as Theme;
     applyTheme(next);
     setTheme(next);
   };
   return (
-    <button type="button" className="icon-button" onClick={turn} title={`Colours: ${names[theme]}`}>
+    <button type="button" className="icon-button" onClick={cycle} title={`Theme: ${names[theme]}`}>
       <Icon name={icons[theme]} />
-      <span className="unseen">Colours: {names[theme]}</span>
+      <span className="unseen">Theme: {names[theme]}</span>
     </button>
   );
 }

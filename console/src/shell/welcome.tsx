@@ -5,23 +5,25 @@ import { ChangeError } from '../ui/feedback.tsx';
 import { Mark } from '../ui/icons.tsx';
 import './sign-in.css';
 
-/** For who has no tenant yet: what they are invited to, or one of their own. */
-export function Welcome({ me, entered }: { me: Me; entered(): Promise<void> }) {
+/** Page for users without a tenant: accept an invitation or create a tenant. */
+export function Welcome({ me, onJoined }: { me: Me; onJoined(): Promise<void> }) {
   const name = useRef<HTMLInputElement>(null);
   const nameId = useId();
   const change = useChange();
-  const act = (path: string, body: object): void =>
-    change.mutate({ method: 'POST', path, body }, { onSuccess: () => void entered() });
+  const submitChange = (path: string, body: object): void =>
+    change.mutate({ method: 'POST', path, body }, { onSuccess: () => void onJoined() });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    act('/v1/tenant/register', { tenant_name: name.current?.value ?? '' });
+    submitChange('/v1/tenant/register', { tenant_name: name.current?.value ?? '' });
   };
   return (
     <main className="sign-in">
       <div className="sign-in-panel">
         <Mark />
         <h1>Welcome</h1>
-        <p className="quiet">You are signed in as {me.user.email ?? me.user.ext_id}, and belong to no tenant yet.</p>
+        <p className="quiet">
+          You are signed in as {me.user.email ?? me.user.ext_id} and are not a member of a tenant yet.
+        </p>
         <ChangeError error={change.error} />
         {me.invitations.map(({ id, tenant_name, role }) => (
           <button
@@ -29,18 +31,18 @@ export function Welcome({ me, entered }: { me: Me; entered(): Promise<void> }) {
             type="button"
             className="button primary wide"
             disabled={change.isPending}
-            onClick={() => act(`/v1/auth/invitations/${id}/accept`, {})}
+            onClick={() => submitChange(`/v1/auth/invitations/${id}/accept`, {})}
           >
             Join {tenant_name} as {role}
           </button>
         ))}
         <form onSubmit={submit}>
           <label htmlFor={nameId}>
-            {me.invitations.length > 0 ? 'Or a tenant of your own' : 'Name of your tenant'}
+            {me.invitations.length > 0 ? 'Or name of a new tenant' : 'Name of the new tenant'}
           </label>
           <input id={nameId} ref={name} required maxLength={100} autoComplete="organization" />
           <button type="submit" className="button wide" disabled={change.isPending}>
-            Create it
+            Create tenant
           </button>
         </form>
       </div>

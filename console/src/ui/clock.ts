@@ -1,10 +1,10 @@
 import { useSyncExternalStore } from 'react';
 
-// One clock for the page. Countdowns go by the service's time: a reader's computer may be minutes off.
+// One clock for the page. Countdowns use the service's time, because the clock of the user's computer may be minutes off.
 
 let serverAheadMs = 0;
 
-/** `Date` of an answer, which is whole seconds: a difference within them is none. */
+/** Sets the offset from a `Date` header. It has whole seconds, so smaller differences are ignored. */
 export function noteServerTime(date: string | null): void {
   const at = date === null ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return;
@@ -18,19 +18,19 @@ const listeners = new Set<() => void>();
 let second = Math.floor(serverNow() / 1000) * 1000;
 let ticking: ReturnType<typeof setInterval> | undefined;
 
-function subscribe(hear: () => void): () => void {
-  listeners.add(hear);
+function subscribe(onTick: () => void): () => void {
+  listeners.add(onTick);
   ticking ??= setInterval(() => {
     second = Math.floor(serverNow() / 1000) * 1000;
     for (const listener of listeners) listener();
   }, 1_000);
   return () => {
-    listeners.delete(hear);
+    listeners.delete(onTick);
     if (listeners.size > 0) return;
     clearInterval(ticking);
     ticking = undefined;
   };
 }
 
-/** The service's time, whole seconds, told again each second. */
+/** The service's time in whole seconds, updated every second. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => second);

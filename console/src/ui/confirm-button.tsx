@@ -4,14 +4,14 @@ import { Dialog } from './dialog.tsx';
 import { ChangeError } from './feedback.tsx';
 
 interface ConfirmButtonProps {
-  /** On the button that opens it; ` …` is added. */
+  /** Label of the button that opens the dialog; ` …` is appended. */
   label: string;
-  /** For who hears only the button: `Revoke the key …`. */
+  /** Object of the action, for screen readers: `Revoke … Night shift`. */
   about?: string;
   title: string;
-  /** What it will do. */
+  /** Explanation of the consequences. */
   children: ReactNode;
-  /** On the button that does it. */
+  /** Label of the button that confirms. */
   confirmLabel: string;
   tone?: 'primary' | 'danger';
   change: Change;
@@ -19,7 +19,7 @@ interface ConfirmButtonProps {
   onSuccess?(answer: unknown): void;
 }
 
-/** A button for what is asked back first. */
+/** A button with a confirmation dialog. */
 export function ConfirmButton({
   label,
   about,
@@ -32,10 +32,10 @@ export function ConfirmButton({
   onSuccess,
 }: ConfirmButtonProps) {
   const [open, setOpen] = useState(false);
-  const asked = useChange(stalePaths);
+  const mutation = useChange(stalePaths);
   const close = (): void => {
     setOpen(false);
-    asked.reset();
+    mutation.reset();
   };
   return (
     <>
@@ -50,17 +50,17 @@ export function ConfirmButton({
       {open && (
         <Dialog title={title} onClose={close}>
           {children}
-          <ChangeError error={asked.error} />
+          <ChangeError error={mutation.error} />
           <div className="actions">
             <button type="button" className="button" onClick={close}>
-              Back
+              Cancel
             </button>
             <button
               type="button"
               className={`button ${tone}`}
-              disabled={asked.isPending}
+              disabled={mutation.isPending}
               onClick={() =>
-                asked.mutate(change, {
+                mutation.mutate(change, {
                   onSuccess(answer) {
                     close();
                     onSuccess?.(answer);

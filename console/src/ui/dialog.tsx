@@ -4,11 +4,11 @@ import './dialog.css';
 export interface DialogProps {
   title: string;
   children: ReactNode;
-  /** Also where somebody presses Escape. */
+  /** Also called on Escape. */
   onClose(): void;
 }
 
-/** In front of the page until it is closed; the focus goes in, and back to where it was. */
+/** Modal dialog. The focus moves into it, and back to the previous element on close. */
 export function Dialog({ title, children, onClose }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
@@ -19,7 +19,7 @@ export function Dialog({ title, children, onClose }: DialogProps) {
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
-      // What it was opened with is gone, as an entry that is answered.
+      // The element that opened the dialog was removed, such as an answered confirmation.
       else document.getElementById('content')?.focus({ preventScroll: true });
     };
   }, []);

@@ -1,14 +1,14 @@
 /**
- * The second click of a double click would do a thing again, or press what has just appeared beneath the pointer: a button
- * that changes something takes only the first. Keys are no clicks in this sense.
+ * Ignores the second click of a double click on buttons that change something. It would repeat the action, or press a button
+ * that has just appeared under the pointer. Keyboard activation is not affected.
  */
 export function ignoreSecondClicks(): void {
-  const isOfChange = (target: EventTarget | null): boolean =>
+  const isChangeButton = (target: EventTarget | null): boolean =>
     target instanceof Element && target.closest('button.primary, button.danger') !== null;
   document.addEventListener(
     'click',
     (event) => {
-      if (event.detail < 2 || !isOfChange(event.target)) return;
+      if (event.detail < 2 || !isChangeButton(event.target)) return;
       event.preventDefault();
       event.stopPropagation();
     },

@@ -2,9 +2,9 @@ import type { ReactNode } from 'react';
 import { Problem } from '../api/problem.ts';
 import { Icon, type IconName } from './icons.tsx';
 import type { Tone } from './tone.ts';
-import './states.css';
+import './feedback.css';
 
-// What stands where there is nothing to show (yet), and why something did not work. Each says what to do.
+// Loading, empty and error states. Each one states what the user can do.
 
 export type { Tone };
 
@@ -30,36 +30,36 @@ export const Note = ({ tone, children }: { tone: Tone; children: ReactNode }) =>
 );
 
 const advice: Partial<Record<Problem['code'], string>> = {
-  UNREACHABLE: 'It is tried again by itself. Is the service running, and is this computer online?',
-  FORBIDDEN_ROLE: 'Ask an admin of your tenant for a role that reaches further.',
-  INSUFFICIENT_SCOPE: 'The token you signed in with is not for this: sign in with another one.',
+  UNREACHABLE: 'The request is retried automatically. Check that the service is running and this computer is online.',
+  FORBIDDEN_ROLE: 'An admin of your tenant can give you a higher role.',
+  INSUFFICIENT_SCOPE: 'The token that you signed in with lacks a scope. Sign in with another one.',
   TENANT_SUSPENDED: 'The operators of this service can resume it.',
-  MAINTENANCE: 'Reading works; changes will again once the maintenance is over.',
-  RATE_LIMIT_EXCEEDED: 'It goes on by itself in a moment.',
-  STORE_UNAVAILABLE: 'The database does not answer just now. It is tried again by itself.',
+  MAINTENANCE: 'You can still view data. Changes are possible after the maintenance.',
+  RATE_LIMIT_EXCEEDED: 'The request is retried automatically.',
+  STORE_UNAVAILABLE: 'The database is not responding. The request is retried automatically.',
   NOT_FOUND: 'It may have been deleted, or belongs to another tenant.',
 };
 
-/** Where a change is not tried again by itself, and what somebody entered is still there. */
+/** For changes, which are not retried automatically; the form keeps its input. */
 const adviceOnChange: Partial<Record<Problem['code'], string>> = {
   ...advice,
-  UNREACHABLE: 'Nothing here is lost. Send it again once the service answers.',
-  MAINTENANCE: 'Nothing here is lost. Send it again once the maintenance is over.',
-  STORE_UNAVAILABLE: 'Nothing here is lost. The database does not answer just now: send it again in a moment.',
-  CSRF_FAILED: 'You may have signed in anew in another window: load the page again.',
+  UNREACHABLE: 'Your input is kept. Send it again when the service responds.',
+  MAINTENANCE: 'Your input is kept. Send it again after the maintenance.',
+  STORE_UNAVAILABLE: 'Your input is kept. The database is not responding; send it again in a moment.',
+  CSRF_FAILED: 'You may have signed in again in another window. Reload the page.',
 };
 
 function changeAdvice({ code, retryAfterS }: Problem): string | undefined {
   if (code !== 'RATE_LIMIT_EXCEEDED') return adviceOnChange[code];
-  return `Too much was asked for at once. Send it again in ${Math.max(1, retryAfterS ?? 1)} s.`;
+  return `Too many requests. Send it again in ${Math.max(1, retryAfterS ?? 1)} s.`;
 }
 
-/** In place of what could not be loaded. */
+/** Error state of a failed load. */
 export function LoadError({ problem, retry }: { problem: Problem | null; retry?(): unknown }) {
   return (
     <div className="empty bad" role="alert">
       <Icon name="warning" />
-      <p className="empty-title">{problem?.message ?? 'This could not be loaded.'}</p>
+      <p className="empty-title">{problem?.message ?? 'Loading failed.'}</p>
       <p className="quiet">{problem === null ? null : advice[problem.code]}</p>
       {retry !== undefined && (
         <button type="button" className="button" onClick={() => void retry()}>
@@ -70,7 +70,7 @@ export function LoadError({ problem, retry }: { problem: Problem | null; retry?(
   );
 }
 
-/** After a change that was refused; nothing where there is no error. */
+/** Error of a failed change; renders nothing without an error. */
 export function ChangeError({ error }: { error: Error | null }) {
   if (error === null) return null;
   const problem = error instanceof Problem ? error : null;
@@ -91,7 +91,7 @@ export function ChangeError({ error }: { error: Error | null }) {
   );
 }
 
-/** A state in a word, with a sign that does not need its colour. */
+/** A status label, with a sign so that it does not depend on colour. */
 export const Pill = ({ tone, children, title }: { tone: Tone; children: ReactNode; title?: string }) => (
   <span className={`pill ${tone}`} {...(title !== undefined && { title })}>
     {children}

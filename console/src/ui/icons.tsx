@@ -35,14 +35,14 @@ const paths = {
 } as const;
 export type IconName = keyof typeof paths;
 
-/** Beside a text that says the same: it is not read aloud. */
+/** Decorative icon next to a text; hidden from screen readers. */
 export const Icon = ({ name }: { name: IconName }) => (
   <svg className="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">
     <path d={paths[name]} />
   </svg>
 );
 
-/** The service's own sign: two that are one. */
+/** The Twinkeep logo. */
 export function Mark() {
   const id = useId();
   return (

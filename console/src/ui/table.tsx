@@ -2,17 +2,17 @@ import type { ReactNode } from 'react';
 import './table.css';
 
 interface TableProps {
-  /** What it lists, for who cannot see it. */
+  /** Accessible name. */
   label: string;
   columns: readonly string[];
-  /** Rows of the body. */
+  /** Body rows. */
   children: ReactNode;
 }
 
-/** A table of a few rows; a narrow screen pushes it to and fro within its place. */
+/** A table for few rows; it scrolls horizontally on narrow screens. */
 export const Table = ({ label, columns, children }: TableProps) => (
-  // biome-ignore lint/a11y/useSemanticElements: it groups no fields, it scrolls
-  // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard
+  // biome-ignore lint/a11y/useSemanticElements: a scrollable region, not a group of fields
+  // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard
   <div className="scroll" role="group" aria-label={label} tabIndex={0}>
     <table className="table" aria-label={label}>
       <thead>

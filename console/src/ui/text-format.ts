@@ -4,7 +4,11 @@ export const humanize = (name: string): string =>
 
 export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** As a headline: `set_brightness` → `Set brightness`. */
+/** `1 device`, `2 devices`. */
+export const counted = (count: number, noun: string): string =>
+  `${count.toLocaleString()} ${count === 1 ? noun : `${noun}s`}`;
+
+/** `set_brightness` → `Set brightness`. */
 export const sentenceCase = (name: string): string => capital(humanize(name));
 
 export const abbreviateId = (id: string): string => `…${id.slice(-8)}`;

@@ -1,6 +1,6 @@
 import { useNow } from './clock.ts';
 
-// Times in the reader's zone and language.
+// Times in the user's time zone and language.
 
 const dateTimeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
@@ -17,14 +17,14 @@ const units: readonly [Intl.RelativeTimeFormatUnit, number][] = [
 ];
 
 export function ago(at: number, now: number): string {
-  const apart = at - now;
+  const difference = at - now;
   for (const [unit, length] of units) {
-    if (Math.abs(apart) >= length) return relative.format(Math.trunc(apart / length), unit);
+    if (Math.abs(difference) >= length) return relative.format(Math.trunc(difference / length), unit);
   }
-  return Math.abs(apart) < 5_000 ? 'just now' : relative.format(Math.trunc(apart / 1000), 'second');
+  return Math.abs(difference) < 5_000 ? 'just now' : relative.format(Math.trunc(difference / 1000), 'second');
 }
 
-/** `3 min ago`, with the time itself for who points at it; `exact` shows the time of day. */
+/** `3 min ago`, with the full time as tooltip; `exact` shows the time of day. */
 export function Time({ at, exact = false }: { at: string | number | null; exact?: boolean }) {
   const now = useNow();
   if (at === null) return <span className="quiet">never</span>;
@@ -36,7 +36,7 @@ export function Time({ at, exact = false }: { at: string | number | null; exact?
   );
 }
 
-const two = (value: number): string => `${value}`.padStart(2, '0');
+const twoDigits = (value: number): string => `${value}`.padStart(2, '0');
 
 export function duration(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
@@ -46,17 +46,17 @@ export function duration(milliseconds: number): string {
     Math.floor(seconds / 60) % 60,
   ];
   if (days > 0) return `${days} d ${hours} h`;
-  if (hours > 0) return `${hours} h ${two(minutes)} min`;
-  return `${minutes}:${two(seconds % 60)}`;
+  if (hours > 0) return `${hours} h ${twoDigits(minutes)} min`;
+  return `${minutes}:${twoDigits(seconds % 60)}`;
 }
 
-/** How long something took: `40 ms`, `3.2 s`, `2:05`. */
+/** A duration: `40 ms`, `3.2 s`, `2:05`. */
 export function elapsedTime(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.max(0, Math.round(milliseconds))} ms`;
   return milliseconds < 60_000 ? `${(milliseconds / 1000).toFixed(1)} s` : duration(milliseconds);
 }
 
-/** How long until then: `0:27`. */
+/** Remaining time: `in 0:27`. */
 export function Countdown({ until }: { until: string }) {
   const left = Date.parse(until) - useNow();
   return (

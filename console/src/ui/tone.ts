@@ -1,2 +1,2 @@
-/** How something reads at a glance; never by its colour alone. */
+/** Meaning of a colour; texts or signs always state it too. */
 export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'quiet';

@@ -2,16 +2,16 @@ import { useEffect, useRef, useState } from 'react';
 
 const HIGHLIGHT_MS = 2_000;
 
-/** Whether it changed while somebody looked on, a moment ago. */
+/** Whether the value changed within the last 2 s, after the first render. */
 export function useRecentChange(value: string): boolean {
   const before = useRef(value);
-  const [isNews, setNews] = useState(false);
+  const [isRecent, setRecent] = useState(false);
   useEffect(() => {
     if (before.current === value) return;
     before.current = value;
-    setNews(true);
-    const timer = setTimeout(() => setNews(false), HIGHLIGHT_MS);
+    setRecent(true);
+    const timer = setTimeout(() => setRecent(false), HIGHLIGHT_MS);
     return () => clearTimeout(timer);
   }, [value]);
-  return isNews;
+  return isRecent;
 }

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { humanize } from './text-format.ts';
 import './values.css';
 
-/** A value as people read it; what is nested deeper than once stays JSON. */
+/** A value as text; objects with nested objects are shown as JSON. */
 export function formatValue(value: unknown): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -18,7 +18,7 @@ export function formatValue(value: unknown): string {
 const LONG = 400;
 const BEGINNING = 200;
 
-/** What is long is opened by whoever wants to read it: a device may say thousands of characters. */
+/** A value; long ones are collapsed, as a device may report thousands of characters. */
 export function Value({ of }: { of: unknown }) {
   const text = formatValue(of);
   if (text.length <= LONG) return <span className="value">{text}</span>;
@@ -32,13 +32,13 @@ export function Value({ of }: { of: unknown }) {
   );
 }
 
-/** Several values on a line, as far as there is room. */
+/** Several values on one line, truncated. */
 export function formatBrief(values: Readonly<Record<string, unknown>>): string {
   const text = Object.values(values).map(formatValue).join(', ');
   return text.length <= BEGINNING ? text : `${text.slice(0, BEGINNING)}…`;
 }
 
-/** Names and what they stand for. */
+/** A list of names and values. */
 export const Facts = ({ children }: { children: ReactNode }) => <dl className="facts">{children}</dl>;
 
 export const Fact = ({ name, children }: { name: string; children: ReactNode }) => (
@@ -48,7 +48,7 @@ export const Fact = ({ name, children }: { name: string; children: ReactNode }) 
   </div>
 );
 
-/** The members of an object; nothing where it has none. */
+/** The members of an object; renders nothing if it has none. */
 export function Members({ of }: { of: Readonly<Record<string, unknown>> }) {
   const entries = Object.entries(of);
   return entries.length === 0 ? null : (

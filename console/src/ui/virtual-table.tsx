@@ -1,17 +1,17 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type CSSProperties, type ReactNode, useEffect, useRef } from 'react';
-import './long-table.css';
+import './virtual-table.css';
 
 const ROW_PX = 46;
-/** Rows below what is seen for which more is loaded ahead. */
+/** Rows below the visible ones that are prefetched. */
 const LOAD_AHEAD_ROWS = 60;
 
 export interface Column<Row> {
   title: string;
-  /** Of a CSS grid, as `minmax(8rem, 2fr)`. */
+  /** CSS grid track size: `minmax(8rem, 2fr)`. */
   width: string;
-  /** Left out on a small screen. */
-  extra?: boolean;
+  /** Hidden on narrow screens. */
+  hideOnNarrow?: boolean;
   cell(row: Row): ReactNode;
 }
 
@@ -24,7 +24,7 @@ export interface VirtualTableProps<Row> {
   loadMore(): void;
 }
 
-/** Any number of rows, of which those in sight stand in the document. */
+/** Table that renders only the visible rows, for any number of rows. */
 export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loadMore }: VirtualTableProps<Row>) {
   const scroller = useRef<HTMLTableSectionElement>(null);
   const virtual = useVirtualizer({
@@ -36,17 +36,17 @@ export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loa
   });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
-  const wanted = !isComplete && last + LOAD_AHEAD_ROWS >= rows.length;
-  const ask = useRef(loadMore);
-  ask.current = loadMore;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: after a page that was too short another one is wanted
+  const needsMore = !isComplete && last + LOAD_AHEAD_ROWS >= rows.length;
+  const loadMoreRef = useRef(loadMore);
+  loadMoreRef.current = loadMore;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a page may be too short, so the effect also runs per page
   useEffect(() => {
-    if (wanted) ask.current();
-  }, [wanted, rows.length]);
+    if (needsMore) loadMoreRef.current();
+  }, [needsMore, rows.length]);
   const widths = {
     '--columns': columns.map(({ width }) => width).join(' '),
     '--few-columns': columns
-      .filter(({ extra }) => extra !== true)
+      .filter(({ hideOnNarrow }) => hideOnNarrow !== true)
       .map(({ width }) => width)
       .join(' '),
   } as CSSProperties;
@@ -54,21 +54,21 @@ export function VirtualTable<Row>({ label, columns, rows, keyOf, isComplete, loa
     <table className="long card" style={widths} aria-label={label} aria-rowcount={isComplete ? rows.length + 1 : -1}>
       <thead>
         <tr className="long-row" aria-rowindex={1}>
-          {columns.map(({ title, extra }) => (
-            <th key={title} scope="col" className={extra ? 'extra' : ''}>
+          {columns.map(({ title, hideOnNarrow }) => (
+            <th key={title} scope="col" className={hideOnNarrow ? 'extra' : ''}>
               {title}
             </th>
           ))}
         </tr>
       </thead>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be reachable by keyboard */}
       <tbody ref={scroller} tabIndex={0}>
-        {/* biome-ignore lint/a11y/noAriaHiddenOnFocusable: a row of no cells, as tall as all rows; nothing in it takes the focus */}
+        {/* biome-ignore lint/a11y/noAriaHiddenOnFocusable: an empty row with the height of all rows; nothing in it can take the focus */}
         <tr aria-hidden="true" className="long-space" style={{ height: virtual.getTotalSize() }} />
         {items.map(({ key, index, start }) => (
           <tr key={key} className="long-row" aria-rowindex={index + 2} style={{ transform: `translateY(${start}px)` }}>
-            {columns.map(({ title, extra, cell }) => (
-              <td key={title} className={extra ? 'extra' : ''}>
+            {columns.map(({ title, hideOnNarrow, cell }) => (
+              <td key={title} className={hideOnNarrow ? 'extra' : ''}>
                 {cell(rows[index] as Row)}
               </td>
             ))}
