@@ -219,7 +219,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     line.cut();
     await page.getByText(/Connection lost/).waitFor();
-    await page.getByText('Reconnecting').waitFor();
+    await page.getByText('Reconnecting', { exact: true }).waitFor();
     await saveScreenshot(page, 'reconnecting');
     await home.unplug(light);
     line.restore();

@@ -26,7 +26,7 @@ describe('what a person asks for', () => {
 
   it('has the same key where nobody knows what became of it', async () => {
     const [once, { keys, ask }] = [new IdempotentSender(), asking(unreachableProblem())];
-    await expect(once.send(ON, ask)).rejects.toThrow('does not answer');
+    await expect(once.send(ON, ask)).rejects.toThrow('does not respond');
     await once.send(ON, ask);
     expect(keys[1]).toBe(keys[0]);
     expect(keys[0]).toMatch(/^[0-9a-f]{32}$/);
@@ -36,7 +36,7 @@ describe('what a person asks for', () => {
     const [once, { keys, ask }] = [new IdempotentSender(), asking('done', busy, unreachableProblem())];
     await once.send(ON, ask);
     await expect(once.send(ON, ask)).rejects.toThrow('Too much.');
-    await expect(once.send(ON, ask)).rejects.toThrow('does not answer');
+    await expect(once.send(ON, ask)).rejects.toThrow('does not respond');
     await once.send({ text: 'turn_off' }, ask);
     expect(new Set(keys).size).toBe(4);
   });
