@@ -137,26 +137,27 @@ export function readClientConfig(env: Environment = process.env): ClientConfig {
 }
 
 /** How clients on the listening address reach HTTP, where `PUBLIC_URL` does not say it. */
-export const httpUrl = (config: Pick<Config, 'host' | 'tls'>, taken: number): string =>
-  `${config.tls === null ? 'http' : 'https'}://${inUrl(config.host)}:${taken}`;
+export const httpUrl = (config: Pick<Config, 'host' | 'tls'>, bound: number): string =>
+  `${config.tls === null ? 'http' : 'https'}://${inUrl(config.host)}:${bound}`;
 
 /** The same for MQTT: the TLS listener where there is one. */
-export const mqttUrl = (config: Pick<Config, 'host'>, taken: { port: number; tlsPort: number | null }): string =>
-  taken.tlsPort === null
-    ? `mqtt://${inUrl(config.host)}:${taken.port}`
-    : `mqtts://${inUrl(config.host)}:${taken.tlsPort}`;
+export const mqttUrl = (config: Pick<Config, 'host'>, bound: { port: number; tlsPort: number | null }): string =>
+  bound.tlsPort === null
+    ? `mqtt://${inUrl(config.host)}:${bound.port}`
+    : `mqtts://${inUrl(config.host)}:${bound.tlsPort}`;
 
 /** Where a listener could not be opened: which setting is to blame. Anything else stays what it is. */
 export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, error: unknown): unknown {
   if (!(error instanceof Error)) return error;
-  const { code, syscall, port: wanted } = error as NodeJS.ErrnoException & { port?: number };
+  const { code, syscall, port: requestedPort } = error as NodeJS.ErrnoException & { port?: number };
   if (syscall === 'getaddrinfo' || code === 'EADDRNOTAVAIL')
     return new ConfigError('HOST', `is no address of this machine (${code})`);
   if (syscall !== 'listen') return error;
-  const name = wanted === config.mqttPort ? 'MQTT_PORT' : wanted === config.mqttTlsPort ? 'MQTT_TLS_PORT' : 'PORT';
+  const name =
+    requestedPort === config.mqttPort ? 'MQTT_PORT' : requestedPort === config.mqttTlsPort ? 'MQTT_TLS_PORT' : 'PORT';
   return new ConfigError(
     name,
-    `cannot be opened: ${wanted} is ${code === 'EADDRINUSE' ? 'taken' : `refused (${code})`}`,
+    `cannot be opened: ${requestedPort} is ${code === 'EADDRINUSE' ? 'taken' : `refused (${code})`}`,
   );
 }
 
@@ -239,8 +240,8 @@ function readOidc(read: ReadSetting): Oidc | null {
   if (issuer === null) return null;
   if (audience === null) throw new ConfigError('OIDC_AUDIENCE', 'is required with OIDC_ISSUER');
   // The name of a claim may be a URL: the value is what follows the last colon.
-  const at = claim?.lastIndexOf(':') ?? -1;
-  if (claim !== null && (at < 1 || at === claim.length - 1)) {
+  const separator = claim?.lastIndexOf(':') ?? -1;
+  if (claim !== null && (separator < 1 || separator === claim.length - 1)) {
     throw new ConfigError('OIDC_PLATFORM_CLAIM', 'must be name:value');
   }
   return {
@@ -249,15 +250,15 @@ function readOidc(read: ReadSetting): Oidc | null {
     audience,
     jwksUri,
     client: id === null ? null : { id, secret },
-    platformClaim: claim === null ? null : { name: claim.slice(0, at), value: claim.slice(at + 1) },
+    platformClaim: claim === null ? null : { name: claim.slice(0, separator), value: claim.slice(separator + 1) },
   };
 }
 
 function readSidecar(read: ReadSetting): Config['sidecar'] {
   const mode = readChoice(read, 'SIDECAR', ['embedded', 'external', 'off'], 'embedded');
-  const given = readAddress(read, 'SIDECAR_ADDRESS');
+  const configured = readAddress(read, 'SIDECAR_ADDRESS');
   if (mode === 'off') return { mode, address: null };
-  return { mode, address: given ?? (mode === 'external' ? '127.0.0.1:50051' : null) };
+  return { mode, address: configured ?? (mode === 'external' ? '127.0.0.1:50051' : null) };
 }
 
 function readLlm(read: ReadSetting): Config['llm'] {
@@ -289,9 +290,9 @@ function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number }
 
 /** Plain objects and lists only: a `KeyObject` is frozen by what it is. */
 function deepFreeze<T extends object>(value: T): Readonly<T> {
-  for (const inner of Object.values(value)) {
-    const plain = Array.isArray(inner) || (inner !== null && Object.getPrototypeOf(inner) === Object.prototype);
-    if (plain) deepFreeze(inner);
+  for (const member of Object.values(value)) {
+    const plain = Array.isArray(member) || (member !== null && Object.getPrototypeOf(member) === Object.prototype);
+    if (plain) deepFreeze(member);
   }
   return Object.freeze(value);
 }

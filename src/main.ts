@@ -52,7 +52,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       ? null
       : new Activation({
           ...{ lock, host, log, readClock: () => readDatabaseClock(databaseUrl) },
-          lookMs: options.limits?.clockLookMs,
+          checkMs: options.limits?.clockCheckMs,
         });
   let listener: RequestListener = makeStandbyListener({
     newId,
@@ -68,59 +68,64 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   );
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
   const waiting = new AbortController();
-  let time: Timekeeper | null = null;
-  let house: ActiveService | null = null;
+  let timekeeper: Timekeeper | null = null;
+  let service: ActiveService | null = null;
   let stopping: Promise<void> | null = null;
 
-  const stands = config.databaseUrl !== null;
-  if (stands) await listen(server, config).catch((error) => Promise.reject(listenFault(config, error)));
+  const canStandBy = config.databaseUrl !== null;
+  if (canStandBy) await listen(server, config).catch((error) => Promise.reject(listenFault(config, error)));
   else await lock.acquire(waiting.signal);
 
   const serve = async () => {
-    if (stands) {
+    if (canStandBy) {
       log.info({}, 'standing by until this process is the active one');
       if (activation === null) await lock.acquire(waiting.signal);
     }
     const sample = (await activation?.acquire(waiting.signal)) ?? null;
-    const kept = options.clock ? fixedTimekeeper(options.clock) : startTimekeeper(host, sample, log);
-    lock.onRenewed(kept.observe);
-    time = kept;
+    const startedTimekeeper = options.clock ? fixedTimekeeper(options.clock) : startTimekeeper(host, sample, log);
+    lock.onRenewed(startedTimekeeper.observe);
+    timekeeper = startedTimekeeper;
     lease = lock.lease;
     let lost = false;
     lock.onLost(() => {
       lost = true;
-      house?.abort();
+      service?.abort();
       server.closeAllConnections();
       server.close();
       log.error({}, 'the lock of the active process is lost');
       options.onFatal?.('the lock of the active process is lost');
     });
-    const built = await composeService(config, { ...options, time: kept, lock, draining: () => stopping !== null });
-    house = built;
-    if (lost) built.abort();
-    if (!stands) await listen(server, config);
+    const composed = await composeService(config, {
+      ...options,
+      time: startedTimekeeper,
+      lock,
+      draining: () => stopping !== null,
+    });
+    service = composed;
+    if (lost) composed.abort();
+    if (!canStandBy) await listen(server, config);
     const url = urlOf(config, server);
-    await built.open(url);
-    listener = built.listener;
-    upgrade = built.upgrade;
-    log.info({ url, mqtt: built.settings.mqttUrl }, 'serving');
+    await composed.open(url);
+    listener = composed.listener;
+    upgrade = composed.upgrade;
+    log.info({ url, mqtt: composed.settings.mqttUrl }, 'serving');
   };
   const active = serve();
-  if (!stands)
+  if (!canStandBy)
     await active.catch(async (error) => {
       server.close();
-      await house?.close(Promise.resolve());
-      time?.stop();
+      await service?.close(Promise.resolve());
+      timekeeper?.stop();
       await lock.release();
       throw listenFault(config, error);
     });
   active.catch((error) => {
-    if (stopping === null && stands) options.onFatal?.(`the service did not start: ${(error as Error).message}`);
+    if (stopping === null && canStandBy) options.onFatal?.(`the service did not start: ${(error as Error).message}`);
   });
 
   return {
     url: urlOf(config, server),
-    mqttUrl: () => house?.settings.mqttUrl ?? null,
+    mqttUrl: () => service?.settings.mqttUrl ?? null,
     active,
     stop() {
       stopping ??= (async () => {
@@ -129,8 +134,8 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
         server.closeIdleConnections();
         const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
         await active.catch(() => {});
-        await house?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
-        time?.stop();
+        await service?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
+        timekeeper?.stop();
         clearInterval(idle);
         server.closeAllConnections();
         await closed;

@@ -15,19 +15,19 @@ interface PendingMessages {
 }
 
 /** Finds an actor, while somebody waits for it. */
-type LoadActor = (ref: ActorRef, wanted: () => boolean) => Promise<LiveActor | null>;
+type LoadActor = (ref: ActorRef, isWanted: () => boolean) => Promise<LiveActor | null>;
 
 /** Letters to actors that are not in memory: kept in their order until the actor is there. */
 export class ActivationQueue {
   private readonly pending = new Map<string, PendingMessages>();
   private readonly clock: Clock;
   private readonly load: LoadActor;
-  private readonly enqueue: (entity: LiveActor) => void;
+  private readonly enqueue: (actor: LiveActor) => void;
 
-  constructor(parts: { clock: Clock; find: LoadActor; post(entity: LiveActor): void }) {
+  constructor(parts: { clock: Clock; load: LoadActor; enqueue(actor: LiveActor): void }) {
     this.clock = parts.clock;
-    this.load = parts.find;
-    this.enqueue = parts.post;
+    this.load = parts.load;
+    this.enqueue = parts.enqueue;
   }
 
   pendingMailboxes(): Iterable<PendingMessages> {
@@ -52,52 +52,52 @@ export class ActivationQueue {
   }
 
   /** They come behind those that wait already. */
-  add(ref: ActorRef, letter: Envelope): void {
-    this.pendingFor(ref).mailbox.push(letter);
+  add(ref: ActorRef, envelope: Envelope): void {
+    this.pendingFor(ref).mailbox.push(envelope);
   }
 
   /** They were there before: an actor that has to be loaded again had them. */
-  prepend(ref: ActorRef, letters: readonly Envelope[]): void {
-    if (letters.length === 0) return;
-    const room = this.pendingFor(ref);
-    room.mailbox = [...letters, ...room.mailbox];
+  prepend(ref: ActorRef, envelopes: readonly Envelope[]): void {
+    if (envelopes.length === 0) return;
+    const pending = this.pendingFor(ref);
+    pending.mailbox = [...envelopes, ...pending.mailbox];
   }
 
   private pendingFor(ref: ActorRef): PendingMessages {
     const address = addressOf(ref);
-    let room = this.pending.get(address);
-    if (!room) {
-      room = { mailbox: [], drained: Promise.resolve() };
-      this.pending.set(address, room);
-      room.drained = this.activate(ref, room);
+    let pending = this.pending.get(address);
+    if (!pending) {
+      pending = { mailbox: [], drained: Promise.resolve() };
+      this.pending.set(address, pending);
+      pending.drained = this.activate(ref, pending);
     }
-    return room;
+    return pending;
   }
 
-  private async activate(ref: ActorRef, room: PendingMessages): Promise<void> {
-    const outcome = await this.load(ref, () => this.rejectExpired(room)).then(
-      (entity) => activatedOrError(entity, ref),
+  private async activate(ref: ActorRef, pending: PendingMessages): Promise<void> {
+    const outcome = await this.load(ref, () => this.rejectExpired(pending)).then(
+      (actor) => activatedOrError(actor, ref),
       (error: Error) => error,
     );
     this.pending.delete(addressOf(ref));
-    const letters = room.mailbox.filter(({ answered }) => !answered);
-    if (outcome instanceof Error) for (const letter of letters) letter.reject(outcome);
+    const envelopes = pending.mailbox.filter(({ answered }) => !answered);
+    if (outcome instanceof Error) for (const envelope of envelopes) envelope.reject(outcome);
     else {
-      outcome.mailbox = letters.concat(outcome.mailbox);
+      outcome.mailbox = envelopes.concat(outcome.mailbox);
       this.enqueue(outcome);
     }
   }
 
   /** Asked while the store is away: whoever waited too long is told so. */
-  private rejectExpired(room: PendingMessages): boolean {
-    const { on, over } = splitExpired(room.mailbox, this.clock.now());
-    for (const letter of over) letter.reject(new StoreUnavailable('its actor could not be loaded'));
-    room.mailbox = on;
-    return on.length > 0;
+  private rejectExpired(pending: PendingMessages): boolean {
+    const { waiting, expired } = splitExpired(pending.mailbox, this.clock.now());
+    for (const envelope of expired) envelope.reject(new StoreUnavailable('its actor could not be loaded'));
+    pending.mailbox = waiting;
+    return waiting.length > 0;
   }
 }
 
-function activatedOrError(entity: LiveActor | null, ref: ActorRef): LiveActor | Error {
-  if (entity === null || entity.version === 0) return new NoSuchActor(addressOf(ref));
-  return entity.quarantine === null ? entity : new Quarantined(entity.quarantine);
+function activatedOrError(actor: LiveActor | null, ref: ActorRef): LiveActor | Error {
+  if (actor === null || actor.version === 0) return new NoSuchActor(addressOf(ref));
+  return actor.quarantine === null ? actor : new Quarantined(actor.quarantine);
 }

@@ -93,36 +93,36 @@ export function runCompiled(
   machine: AnyStateMachine,
   scope: AnyActorScope,
   from: AnyMachineSnapshot,
-  asked: MachineEvent,
+  externalEvent: MachineEvent,
 ): TransitionResult | null {
-  const known = compiledOf(machine);
-  if (known === null || !isActive(from)) return null;
+  const compiled = compiledOf(machine);
+  if (compiled === null || !isActive(from)) return null;
   let outputs: readonly Output[] = NOTHING;
   let timers: TimerChange[] | null = null;
   let raised: EventObject[] | null = null;
   let snapshot = from;
-  for (let event: EventObject | undefined = asked; event !== undefined; event = raised?.shift()) {
-    const place = configurationOf(known, snapshot);
-    const steps = microstepsFor(machine, place, snapshot, event);
-    if (steps === place.microsteps) continue;
-    if (steps.microstep === undefined) steps.microstep = compileMicrostep({ machine, scope, known }, snapshot, event);
-    const { microstep } = steps;
+  for (let event: EventObject | undefined = externalEvent; event !== undefined; event = raised?.shift()) {
+    const configuration = configurationOf(compiled, snapshot);
+    const node = microstepsFor(machine, configuration, snapshot, event);
+    if (node === configuration.microsteps) continue;
+    if (node.microstep === undefined) node.microstep = compileMicrostep({ machine, scope, compiled }, snapshot, event);
+    const { microstep } = node;
     if (microstep === null) return null;
     let context = snapshot.context as object;
-    for (const deed of microstep.actions) {
-      if ('decide' in deed) {
-        const decision = deed.decide(context as never, event as never, deed.params as never);
+    for (const action of microstep.actions) {
+      if ('decide' in action) {
+        const decision = action.decide(context as never, event as never, action.params as never);
         if (decision.changes) context = { ...context, ...decision.changes };
         if (outputs.length === 0) outputs = decision.outputs;
         else if (decision.outputs.length > 0) outputs = outputs.concat(decision.outputs);
         if (decision.raised) raised = append(raised, decision.raised);
-      } else if ('set' in deed) {
-        const { set, event: name, delay } = deed;
-        const left = typeof delay === 'number' ? delay : delay({ context, event });
-        timers = append(timers, { set, event: name, delay: left });
-      } else timers = append<TimerChange>(timers, deed);
+      } else if ('set' in action) {
+        const { set, event: name, delay } = action;
+        const delayMs = typeof delay === 'number' ? delay : delay({ context, event });
+        timers = append(timers, { set, event: name, delay: delayMs });
+      } else timers = append<TimerChange>(timers, action);
     }
-    if (microstep.target !== place) {
+    if (microstep.target !== configuration) {
       const { nodes, value, tags } = microstep.target;
       snapshot = { ...snapshot, context, value, tags, _nodes: nodes } as AnyMachineSnapshot;
     } else if (context !== snapshot.context) snapshot = { ...snapshot, context } as AnyMachineSnapshot;
@@ -142,40 +142,40 @@ const isActive = ({ status }: AnyMachineSnapshot): boolean => status === 'active
 
 /** The same snapshot, with what it has in common with others of its machine held once. */
 export function shareConfiguration(machine: AnyStateMachine, snapshot: AnyMachineSnapshot): AnyMachineSnapshot {
-  const known = compiledOf(machine);
-  if (known === null) return snapshot;
-  const { nodes, value, tags } = configurationOf(known, snapshot);
+  const compiled = compiledOf(machine);
+  if (compiled === null) return snapshot;
+  const { nodes, value, tags } = configurationOf(compiled, snapshot);
   return { ...snapshot, value, tags, _nodes: nodes } as AnyMachineSnapshot;
 }
 
-function configurationOf(known: CompiledMachine, { _nodes: nodes, value, tags }: AnyMachineSnapshot): Configuration {
-  const met = configurationsByNodes.get(nodes);
-  if (met !== undefined) return met;
+function configurationOf(compiled: CompiledMachine, { _nodes: nodes, value, tags }: AnyMachineSnapshot): Configuration {
+  const cached = configurationsByNodes.get(nodes);
+  if (cached !== undefined) return cached;
   const key = JSON.stringify(value);
-  let place = known.configurations.get(key);
-  if (place === undefined) {
-    place = { nodes, value, tags, microsteps: { microstep: undefined, next: new Map() }, rows: new Map() };
-    known.configurations.set(key, place);
-    configurationsByNodes.set(nodes, place);
+  let configuration = compiled.configurations.get(key);
+  if (configuration === undefined) {
+    configuration = { nodes, value, tags, microsteps: { microstep: undefined, next: new Map() }, rows: new Map() };
+    compiled.configurations.set(key, configuration);
+    configurationsByNodes.set(nodes, configuration);
   }
-  return place;
+  return configuration;
 }
 
 /** Those of the transitions that `event` takes; the place's own where it takes none. */
 function microstepsFor(
   machine: AnyStateMachine,
-  place: Configuration,
+  configuration: Configuration,
   snapshot: AnyMachineSnapshot,
   event: EventObject,
 ): MicrostepNode {
-  let way = place.rows.get(event.type);
-  if (way === undefined) {
-    const choice = compileSelector(machine, snapshot, event);
-    const always = choice && unconditionalTransitions(choice);
-    way = { selector: choice, unconditional: always && microstepsAfter(place, always) };
-    place.rows.set(event.type, way);
+  let row = configuration.rows.get(event.type);
+  if (row === undefined) {
+    const selector = compileSelector(machine, snapshot, event);
+    const unconditional = selector && unconditionalTransitions(selector);
+    row = { selector, unconditional: unconditional && microstepsAfter(configuration, unconditional) };
+    configuration.rows.set(event.type, row);
   }
-  return way.unconditional ?? microstepsAfter(place, transitionsFor(machine, way, snapshot, event));
+  return row.unconditional ?? microstepsAfter(configuration, transitionsFor(machine, row, snapshot, event));
 }
 
 function transitionsFor(
@@ -194,8 +194,8 @@ function transitionsFor(
   return machine.getTransitionData(snapshot, event);
 }
 
-function microstepsAfter(place: Configuration, chosen: readonly Transition[]): MicrostepNode {
-  let { microsteps } = place;
+function microstepsAfter(configuration: Configuration, chosen: readonly Transition[]): MicrostepNode {
+  let { microsteps } = configuration;
   for (const transition of chosen) {
     let next = microsteps.next.get(transition);
     if (next === undefined) {
@@ -212,58 +212,56 @@ const microstepDone = new Error('one step is done');
 
 /** Has XState do the first step for `event`, and writes down what it did. */
 function compileMicrostep(
-  { machine, scope, known }: { machine: AnyStateMachine; scope: AnyActorScope; known: CompiledMachine },
+  { machine, scope, compiled }: { machine: AnyStateMachine; scope: AnyActorScope; compiled: CompiledMachine },
   snapshot: AnyMachineSnapshot,
   event: EventObject,
 ): Microstep | null {
-  const deeds: Action[] = [];
+  const actions: Action[] = [];
   let after: AnyMachineSnapshot | undefined;
-  const watching = {
+  const recordingScope = {
     ...scope,
     system: {
       ...scope.system,
-      _sendInspectionEvent(seen: { type: string; snapshot: AnyMachineSnapshot }) {
-        if (seen.type !== '@xstate.microstep') return;
-        after = seen.snapshot;
+      _sendInspectionEvent(inspected: { type: string; snapshot: AnyMachineSnapshot }) {
+        if (inspected.type !== '@xstate.microstep') return;
+        after = inspected.snapshot;
         throw microstepDone;
       },
     },
     actionExecutor(action: { type: string; params?: unknown }) {
       const params = action.params as { id: string; sendId: string; event: EventObject };
-      if (action.type === 'xstate.cancel') deeds.push({ clear: params.sendId });
+      if (action.type === 'xstate.cancel') actions.push({ clear: params.sendId });
       else if (action.type === 'xstate.raise') {
-        deeds.push({ set: params.id, event: params.event.type, delay: known.delays.get(params.id) as Delay });
+        actions.push({ set: params.id, event: params.event.type, delay: compiled.delays.get(params.id) as Delay });
       }
     },
     decided(decide: never, params: unknown) {
-      deeds.push({ decide, params });
+      actions.push({ decide, params });
     },
   } as unknown as AnyActorScope;
   try {
-    machine.transition(snapshot, event, watching);
-  } catch (thrown) {
-    if (thrown !== microstepDone) throw thrown;
+    machine.transition(snapshot, event, recordingScope);
+  } catch (error) {
+    if (error !== microstepDone) throw error;
   }
   const reached = after as AnyMachineSnapshot | undefined;
-  return reached === undefined || !isActive(reached)
-    ? null
-    : { actions: deeds, target: configurationOf(known, reached) };
+  return reached === undefined || !isActive(reached) ? null : { actions, target: configurationOf(compiled, reached) };
 }
 
 function compiledOf(machine: AnyStateMachine): CompiledMachine | null {
-  let known = compiledMachines.get(machine);
-  if (known === undefined) {
+  let compiled = compiledMachines.get(machine);
+  if (compiled === undefined) {
     const delays = new Map<string, Delay>();
-    known = isCompilable(machine, machine.root, delays) ? { delays, configurations: new Map() } : null;
-    compiledMachines.set(machine, known);
+    compiled = isCompilable(machine, machine.root, delays) ? { delays, configurations: new Map() } : null;
+    compiledMachines.set(machine, compiled);
   }
-  return known;
+  return compiled;
 }
 
 /** Gathers the timers of `node` and of those in it; false where something in it is not to be written down. */
 function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<string, Delay>): boolean {
   const { actions, delays: named } = machine.implementations;
-  const plain = (action: unknown): boolean => {
+  const isCompilableAction = (action: unknown): boolean => {
     if (typeof action === 'function') {
       const { type, id, event, delay, sendId } = action as unknown as BuiltInAction;
       if (type === 'xstate.cancel') return typeof sendId === 'string';
@@ -276,8 +274,10 @@ function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<str
     }
     const { type, params } =
       typeof action === 'string' ? { type: action, params: null } : (action as { type: string; params?: unknown });
-    const made = actions[type] as object | undefined;
-    return made !== undefined && decisionFunctionOf(made) !== undefined && typeof params !== 'function';
+    const implementation = actions[type] as object | undefined;
+    return (
+      implementation !== undefined && decisionFunctionOf(implementation) !== undefined && typeof params !== 'function'
+    );
   };
   const transitions = [...node.transitions.values()].flat();
   return (
@@ -286,7 +286,7 @@ function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<str
     node.type !== 'history' &&
     [...node.transitions.keys()].every((event) => !event.includes('*') && !event.startsWith('xstate.done')) &&
     [...node.entry, ...node.exit, ...transitions.flatMap((one) => one.actions), ...(node.initial?.actions ?? [])].every(
-      plain,
+      isCompilableAction,
     ) &&
     Object.values(node.states).every((inner) => isCompilable(machine, inner as StateNode, delays))
   );

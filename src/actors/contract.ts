@@ -79,7 +79,7 @@ export type BatchView = Pick<Actors, 'peek'>;
  */
 export type SyncOutputResolver<T extends ResolvableOutput['type'] = ResolvableOutput['type']> = (
   output: Extract<ResolvableOutput, { type: T }>,
-  turn: BatchView,
+  batch: BatchView,
 ) => AddressedEvent | null;
 
 export type VolatileOutputHandler<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
@@ -101,7 +101,7 @@ export interface Actors {
   /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** As `send`, for whoever sends thousands a second: `waiter` is told where a promise would have been settled. */
-  post(ref: ActorRef, event: MachineEvent, waiter: ReplyHandler): void;
+  post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void;
   /** A new actor; throws `EventFailed` where the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** The last committed state, loaded when it is not live; null where there is none. */
@@ -115,10 +115,10 @@ export interface Actors {
   /** Lets a quarantined actor go on. False where there is no such actor. */
   releaseQuarantine(ref: ActorRef): Promise<boolean>;
   /** Registers a sink for a kind of volatile output; it is called after the commit and must not throw. */
-  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void;
+  subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void;
   /** Called once with each committed transition, for inspection. */
   subscribeTransitions(
-    watcher: (committed: Committed, event: MachineEvent, from: StoredActor['value'] | null) => void,
+    handler: (committed: Committed, event: MachineEvent, from: StoredActor['value'] | null) => void,
   ): () => void;
 }
 
@@ -143,7 +143,7 @@ export interface DeviceSessions {
   get(deviceId: Uuid): LiveSession | undefined;
   count(): number;
   /** A verified message came: keeps `last_seen`, battery and the silence clock; never a commit by itself. */
-  recordActivity(deviceId: Uuid, seen: { at: number; battery?: number }): void;
+  recordActivity(deviceId: Uuid, activity: { at: number; battery?: number }): void;
   recordRefusal(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;
   /** Percent, as this session last told; undefined where the store knows all there is. */

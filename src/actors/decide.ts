@@ -63,9 +63,9 @@ function inChartOrder({ states }: AnyStateNode, value: Json): Json {
   const order = Object.keys(states);
   const regions = Object.entries(value).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
   return Object.fromEntries(
-    regions.map(([key, below]) => {
+    regions.map(([key, child]) => {
       const node = states[key] as AnyStateNode | undefined;
-      return [key, node ? inChartOrder(node, below) : below];
+      return [key, node ? inChartOrder(node, child) : child];
     }),
   );
 }

@@ -18,8 +18,8 @@ export interface InternalSendOptions {
   noTimeout?: boolean;
 }
 
-const bypassesLimits = (extra: InternalSendOptions): boolean =>
-  extra.noTimeout === true || extra.outboxKey !== undefined || extra.firedTimer !== undefined;
+const bypassesLimits = (internal: InternalSendOptions): boolean =>
+  internal.noTimeout === true || internal.outboxKey !== undefined || internal.firedTimer !== undefined;
 
 /** An event on its way, with whoever waits for what becomes of it. */
 export class Envelope {
@@ -42,21 +42,21 @@ export class Envelope {
   /** Without `mail` and `waiter` nobody waits for it. */
   constructor(
     event: MachineEvent,
-    extra: InternalSendOptions,
-    at: EpochMs,
-    patienceMs: number,
-    mail?: Admission,
-    waiter?: ReplyHandler,
+    internal: InternalSendOptions,
+    sentAt: EpochMs,
+    timeoutMs: number,
+    admission?: Admission,
+    replyTo?: ReplyHandler,
   ) {
     this.event = event;
-    this.options = extra.options;
-    this.outboxKey = extra.outboxKey ?? null;
-    this.firedTimer = extra.firedTimer ?? null;
-    this.superseded = extra.superseded ?? null;
-    this.sentAt = at;
-    this.timeoutMs = patienceMs;
-    this.admission = mail ?? null;
-    this.replyTo = waiter ?? null;
+    this.options = internal.options;
+    this.outboxKey = internal.outboxKey ?? null;
+    this.firedTimer = internal.firedTimer ?? null;
+    this.superseded = internal.superseded ?? null;
+    this.sentAt = sentAt;
+    this.timeoutMs = timeoutMs;
+    this.admission = admission ?? null;
+    this.replyTo = replyTo ?? null;
   }
 
   /** Said by another actor in this very turn: gone with it where it is not kept, and said again. */
@@ -96,42 +96,42 @@ export class Admission {
   }
 
   /** Why one more may not come where so many wait, or null; what is durable elsewhere always may. */
-  rejectionFor(waitingThere: number, extra: InternalSendOptions): Error | null {
-    if (bypassesLimits(extra)) return null;
-    if (waitingThere >= this.limits.mailboxEvents) return new Overloaded('its mailbox is full');
+  rejectionFor(mailboxLength: number, internal: InternalSendOptions): Error | null {
+    if (bypassesLimits(internal)) return null;
+    if (mailboxLength >= this.limits.mailboxEvents) return new Overloaded('its mailbox is full');
     if (this.closed) return new StoreUnavailable('the service is stopping');
     return this.pending >= this.limits.pendingEvents ? new Overloaded('too many events wait') : null;
   }
 
-  createEnvelope(event: MachineEvent, extra: InternalSendOptions, at: EpochMs, waiter: ReplyHandler): Envelope {
+  createEnvelope(event: MachineEvent, internal: InternalSendOptions, sentAt: EpochMs, replyTo: ReplyHandler): Envelope {
     this.pending += 1;
-    return new Envelope(event, extra, at, this.timeoutFor(event, extra), this, waiter);
+    return new Envelope(event, internal, sentAt, this.timeoutFor(event, internal), this, replyTo);
   }
 
   /** Lets one wait who has no promise: told in the order of the answers, when what runs now is done, as by a promise. */
-  deferReply(waiter: ReplyHandler): ReplyHandler {
-    return new DeferredReply(this, waiter);
+  deferReply(replyTo: ReplyHandler): ReplyHandler {
+    return new DeferredReply(this, replyTo);
   }
 
   /** For `Hearing`. */
-  queueReply(one: DeferredReply): void {
-    if (this.repliesDue.push(one) === 1) queueMicrotask(this.flushReplies);
+  queueReply(reply: DeferredReply): void {
+    if (this.repliesDue.push(reply) === 1) queueMicrotask(this.flushReplies);
   }
 
   private readonly flushReplies = (): void => {
     const { repliesDue } = this;
     this.repliesDue = [];
-    for (const one of repliesDue) {
+    for (const reply of repliesDue) {
       try {
-        one.deliver();
+        reply.deliver();
       } catch (error) {
         this.log.error({ err: error }, 'an answer could not be taken');
       }
     }
   };
 
-  private timeoutFor(event: MachineEvent, extra: InternalSendOptions): number {
-    if (bypassesLimits(extra)) return Number.POSITIVE_INFINITY;
+  private timeoutFor(event: MachineEvent, internal: InternalSendOptions): number {
+    if (bypassesLimits(internal)) return Number.POSITIVE_INFINITY;
     return event.by?.kind === 'device' ? this.limits.deviceTimeoutMs : this.limits.callerTimeoutMs;
   }
 }
@@ -143,9 +143,9 @@ class DeferredReply implements ReplyHandler {
   private reply: Reply | null = null;
   private reason: Error | null = null;
 
-  constructor(mail: Admission, waiter: ReplyHandler) {
-    this.admission = mail;
-    this.replyTo = waiter;
+  constructor(admission: Admission, replyTo: ReplyHandler) {
+    this.admission = admission;
+    this.replyTo = replyTo;
   }
 
   resolve(reply: Reply): void {

@@ -18,33 +18,33 @@ export class EventBus {
 
   sizes(): CollectionSizes {
     let outputs = 0;
-    for (const sinks of this.byType.values()) outputs += sinks.size;
+    for (const handlers of this.byType.values()) outputs += handlers.size;
     return { output_listeners: outputs, transition_listeners: this.transitionHandlers.size };
   }
 
-  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void {
-    let sinks = this.byType.get(type);
-    if (!sinks) {
-      sinks = new Set();
-      this.byType.set(type, sinks);
+  subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
+    let handlers = this.byType.get(type);
+    if (!handlers) {
+      handlers = new Set();
+      this.byType.set(type, handlers);
     }
-    const listener = sink as unknown as VolatileOutputHandler;
-    sinks.add(listener);
-    return () => sinks.delete(listener);
+    const registered = handler as unknown as VolatileOutputHandler;
+    handlers.add(registered);
+    return () => handlers.delete(registered);
   }
 
-  subscribeTransitions(watcher: TransitionHandler): () => void {
-    this.transitionHandlers.add(watcher);
-    return () => this.transitionHandlers.delete(watcher);
+  subscribeTransitions(handler: TransitionHandler): () => void {
+    this.transitionHandlers.add(handler);
+    return () => this.transitionHandlers.delete(handler);
   }
 
   /** What is kept has no sinks. */
   emit(output: Output): void {
-    const sinks = this.byType.get(output.type);
-    if (sinks === undefined) return;
-    for (const sink of sinks) {
+    const handlers = this.byType.get(output.type);
+    if (handlers === undefined) return;
+    for (const handler of handlers) {
       try {
-        sink(output as never);
+        handler(output as never);
       } catch (error) {
         this.logFailure(error);
       }
@@ -52,9 +52,9 @@ export class EventBus {
   }
 
   emitTransition(committed: Committed, event: MachineEvent, from: Parameters<TransitionHandler>[2]): void {
-    for (const watch of this.transitionHandlers) {
+    for (const handler of this.transitionHandlers) {
       try {
-        watch(committed, event, from);
+        handler(committed, event, from);
       } catch (error) {
         this.logFailure(error);
       }

@@ -61,13 +61,13 @@ export const createBlankActor = (ref: ActorRef, definition: MachineDefinition, n
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;
 
 /** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
-export function takeEnvelopes(entity: LiveActor, most: number): Envelope[] {
-  const { mailbox } = entity;
-  let count = entity.isolating ? 1 : Math.min(mailbox.length, most);
-  const alone = mailbox.findIndex((letter) => letter.options?.idempotency !== undefined);
+export function takeEnvelopes(actor: LiveActor, limit: number): Envelope[] {
+  const { mailbox } = actor;
+  let count = actor.isolating ? 1 : Math.min(mailbox.length, limit);
+  const alone = mailbox.findIndex((envelope) => envelope.options?.idempotency !== undefined);
   if (alone >= 0) count = Math.min(count, alone + 1);
   if (count >= mailbox.length) {
-    entity.mailbox = [];
+    actor.mailbox = [];
     return mailbox;
   }
   return mailbox.splice(0, count);

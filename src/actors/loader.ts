@@ -24,7 +24,7 @@ const RETRY_MS = 100;
  */
 export class Loader {
   private readonly store: ActorStore;
-  private readonly loads = new Map<string, { asking: LoadRequest[] }>();
+  private readonly loads = new Map<string, { requests: LoadRequest[] }>();
   private readonly queued = new Map<ActorKind, Map<Uuid, LoadCallbacks>>();
 
   constructor(store: ActorStore) {
@@ -32,9 +32,9 @@ export class Loader {
   }
 
   sizes(): CollectionSizes {
-    let waiting = 0;
-    for (const byId of this.queued.values()) waiting += byId.size;
-    return { actor_loads: this.loads.size, actor_loads_waiting: waiting };
+    let queued = 0;
+    for (const byId of this.queued.values()) queued += byId.size;
+    return { actor_loads: this.loads.size, actor_loads_waiting: queued };
   }
 
   isLoading(ref: ActorRef): boolean {
@@ -42,18 +42,18 @@ export class Loader {
   }
 
   /** Null where there is no such actor. */
-  load(ref: ActorRef, wanted: () => boolean): Promise<StoredActor | null> {
+  load(ref: ActorRef, isWanted: () => boolean): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
-      const one: LoadRequest = { isWanted: wanted, resolve, reject };
+      const request: LoadRequest = { isWanted, resolve, reject };
       const load = this.loads.get(addressOf(ref));
-      if (load) load.asking.push(one);
-      else void this.loadWithRetry(ref, one);
+      if (load) load.requests.push(request);
+      else void this.loadWithRetry(ref, request);
     });
   }
 
   private async loadWithRetry(ref: ActorRef, first: LoadRequest): Promise<void> {
     const address = addressOf(ref);
-    const load = { asking: [first] };
+    const load = { requests: [first] };
     this.loads.set(address, load);
     while (load.asking.length > 0) {
       try {
@@ -62,12 +62,12 @@ export class Loader {
         for (const { resolve } of load.asking) resolve(stored);
         return;
       } catch (error) {
-        const waiting: LoadRequest[] = [];
-        for (const one of load.asking) {
-          if (error instanceof StoreUnavailable && one.isWanted()) waiting.push(one);
-          else one.reject(error as Error);
+        const stillWanted: LoadRequest[] = [];
+        for (const request of load.asking) {
+          if (error instanceof StoreUnavailable && request.isWanted()) stillWanted.push(request);
+          else request.reject(error as Error);
         }
-        load.asking = waiting;
+        load.asking = stillWanted;
       }
       if (load.asking.length > 0) await pause(RETRY_MS);
     }

@@ -25,7 +25,7 @@ const SWEEP_RETRY_MS = 1_000;
 /** Each of the outputs that it is registered for, and of no other. */
 interface RegisteredResolver {
   resolve(output: never): Promise<AddressedEvent | null>;
-  resolveSync: ((output: never, turn: BatchView) => AddressedEvent | null) | undefined;
+  resolveSync: ((output: never, batch: BatchView) => AddressedEvent | null) | undefined;
 }
 
 /**
@@ -61,30 +61,30 @@ export class Outbox {
   /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
   registerResolver<T extends ResolvableOutput['type']>(
     type: T,
-    resolver: OutputResolver<T>,
-    atHand?: SyncOutputResolver<T>,
+    resolve: OutputResolver<T>,
+    resolveSync?: SyncOutputResolver<T>,
   ): void {
-    this.resolvers.set(type, { resolve: resolver, resolveSync: atHand });
+    this.resolvers.set(type, { resolve, resolveSync });
   }
 
   /** What an output comes to, where memory tells. */
-  resolveSync(output: ResolvableOutput, turn: BatchView): AddressedEvent | null {
-    return this.resolvers.get(output.type)?.resolveSync?.(output as never, turn) ?? null;
+  resolveSync(output: ResolvableOutput, batch: BatchView): AddressedEvent | null {
+    return this.resolvers.get(output.type)?.resolveSync?.(output as never, batch) ?? null;
   }
 
   /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const tries = await Promise.allSettled(rows.map((row) => this.deliverRow(row)));
-    const failed = tries.flatMap((one, index) =>
-      one.status === 'rejected' ? [{ row: rows[index], why: one.reason }] : [],
+    const results = await Promise.allSettled(rows.map((row) => this.deliverRow(row)));
+    const failed = results.flatMap((result, index) =>
+      result.status === 'rejected' ? [{ row: rows[index], why: result.reason }] : [],
     );
     const [first] = failed;
     if (first === undefined) return;
     const from = addressOf((first.row as OutboxRow).from);
     this.log.warn({ err: first.why, from, outputs: failed.length }, 'an output is delivered later');
     // A release looks at once.
-    const isApart = failed.every(({ why }) => why instanceof Quarantined);
-    this.scheduleSweep(isApart ? this.limits.quarantineRetryMs : SWEEP_RETRY_MS);
+    const allQuarantined = failed.every(({ why: reason }) => reason instanceof Quarantined);
+    this.scheduleSweep(allQuarantined ? this.limits.quarantineRetryMs : SWEEP_RETRY_MS);
     throw first.why;
   }
 
@@ -129,12 +129,12 @@ export class Outbox {
       for (let after = 0, more = true; more; ) {
         this.deliveredDuringSweep.clear();
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH, after);
-        const fresh = rows.filter(
+        const notInFlight = rows.filter(
           (row) => !this.inFlight.has(keyOf(row)) && !this.deliveredDuringSweep.has(keyOf(row)),
         );
         // What memory does not know of yet its release delivers, and a resolver would take it for long over.
-        const due = fresh.filter((row) => !this.supervisor.isVersionPending(row.from, row.version));
-        if (due.length < fresh.length) this.scheduleSweep();
+        const due = notInFlight.filter((row) => !this.supervisor.isVersionPending(row.from, row.version));
+        if (due.length < notInFlight.length) this.scheduleSweep();
         await this.deliver(due).catch(() => {});
         after = rows.at(-1)?.seq ?? after;
         more = rows.length === SWEEP_BATCH;
@@ -187,10 +187,10 @@ export class Outbox {
       case 'plans.tell':
         return this.sendToAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
       default: {
-        const knowing = this.resolvers.get(output.type);
-        if (knowing === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
-        const posted = await knowing.resolve(output as never);
-        return posted === null ? this.markDelivered(row) : this.sendResolved(posted, row);
+        const resolver = this.resolvers.get(output.type);
+        if (resolver === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
+        const addressed = await resolver.resolve(output as never);
+        return addressed === null ? this.markDelivered(row) : this.sendResolved(addressed, row);
       }
     }
   }
@@ -211,11 +211,11 @@ export class Outbox {
       if (create) await this.supervisor.createWith(to, event, { outboxKey: row });
       else await this.supervisor.sendWith(to, event, { outboxKey: row });
     } catch (error) {
-      const isOver = error instanceof ActorExists || error instanceof NoSuchActor;
-      if (!isOver && !(error instanceof EventFailed)) throw error;
+      const isObsolete = error instanceof ActorExists || error instanceof NoSuchActor;
+      if (!isObsolete && !(error instanceof EventFailed)) throw error;
       // One that is only being made may not come to be after all.
       if (error instanceof ActorExists && (await this.supervisor.read(to)) === null) throw error;
-      if (!isOver && fallback) await this.sendResolved(fallback, row);
+      if (!isObsolete && fallback) await this.sendResolved(fallback, row);
       else await this.markDelivered(row);
     }
   }

@@ -122,29 +122,29 @@ export class Presence implements DeviceSessions {
     };
   }
 
-  recordActivity(deviceId: Uuid, seen: { at: EpochMs; battery?: number }): void {
+  recordActivity(deviceId: Uuid, activity: { at: EpochMs; battery?: number }): void {
     const session = this.sessions.get(deviceId);
     if (session) {
-      session.lastSeen = seen.at;
+      session.lastSeen = activity.at;
       session.lastMessageAt = elapsedOf(this.clock);
       session.silent = false;
-      if (seen.battery !== undefined) session.battery = seen.battery;
+      if (activity.battery !== undefined) session.battery = activity.battery;
     }
-    const waiting = this.unflushed.get(deviceId);
-    if (waiting) {
-      waiting.lastSeen = seen.at;
-      if (seen.battery !== undefined) waiting.battery = seen.battery;
+    const row = this.unflushed.get(deviceId);
+    if (row) {
+      row.lastSeen = activity.at;
+      if (activity.battery !== undefined) row.battery = activity.battery;
     } else {
       this.unflushed.set(deviceId, {
-        lastSeen: seen.at,
-        ...(seen.battery === undefined ? {} : { battery: seen.battery }),
+        lastSeen: activity.at,
+        ...(activity.battery === undefined ? {} : { battery: activity.battery }),
       });
     }
   }
 
   recordRefusal(deviceId: Uuid): void {
-    const waiting = this.unflushed.get(deviceId);
-    if (waiting) waiting.refusals = (waiting.refusals ?? 0) + 1;
+    const row = this.unflushed.get(deviceId);
+    if (row) row.refusals = (row.refusals ?? 0) + 1;
     else this.unflushed.set(deviceId, { lastSeen: 0, refusals: 1 });
   }
 
@@ -165,10 +165,10 @@ export class Presence implements DeviceSessions {
 
   /** A session uses its key as long as it is heard. */
   private recordKeyUse({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
-    const waiting = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
-    this.unflushed.set(deviceId, waiting);
-    waiting.keys ??= new Map();
-    waiting.keys.set(keyVersion, lastSeen);
+    const row = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
+    this.unflushed.set(deviceId, row);
+    row.keys ??= new Map();
+    row.keys.set(keyVersion, lastSeen);
   }
 
   /** Looks for silence, for devices that did not come back, and writes what was seen. */
@@ -181,18 +181,18 @@ export class Presence implements DeviceSessions {
 
   private async runTick(): Promise<void> {
     const now = elapsedOf(this.clock);
-    const gone: Uuid[] = [];
+    const disconnected: Uuid[] = [];
     for (const session of this.sessions.values()) {
       if (session.silent || now - session.lastMessageAt < this.limits.silenceMs) continue;
       session.silent = true;
-      gone.push(session.deviceId);
+      disconnected.push(session.deviceId);
     }
     for (const [deviceId, until] of this.awaitingReconnect) {
       if (now < until) continue;
       this.awaitingReconnect.delete(deviceId);
-      gone.push(deviceId);
+      disconnected.push(deviceId);
     }
-    void this.markAllOffline(gone);
+    void this.markAllOffline(disconnected);
     await this.flush();
   }
 
@@ -236,21 +236,21 @@ export class Presence implements DeviceSessions {
   }
 
   private async markOffline(deviceIds: readonly Uuid[]): Promise<void> {
-    const tries = await Promise.allSettled(
+    const results = await Promise.allSettled(
       deviceIds.map((id) =>
         this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
       ),
     );
-    const failed = tries.flatMap((one, index) =>
-      one.status === 'rejected' && !(one.reason instanceof NoSuchActor)
-        ? [{ deviceId: deviceIds[index] as Uuid, why: one.reason }]
+    const failed = results.flatMap((result, index) =>
+      result.status === 'rejected' && !(result.reason instanceof NoSuchActor)
+        ? [{ deviceId: deviceIds[index] as Uuid, why: result.reason }]
         : [],
     );
     const [first] = failed;
     if (first === undefined) return;
     const now = elapsedOf(this.clock);
-    for (const { deviceId, why } of failed) {
-      this.awaitingReconnect.set(deviceId, why instanceof Quarantined ? now + this.limits.quarantineRetryMs : now);
+    for (const { deviceId, why: reason } of failed) {
+      this.awaitingReconnect.set(deviceId, reason instanceof Quarantined ? now + this.limits.quarantineRetryMs : now);
     }
     this.log.warn(
       { err: first.why, deviceId: first.deviceId, devices: failed.length },
@@ -288,10 +288,10 @@ export class Presence implements DeviceSessions {
 /** What was not written, and what was seen since. */
 function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflushed {
   if (since === undefined) return before;
-  const all: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
-  if (before.refusals && since.refusals) all.refusals = before.refusals + since.refusals;
-  if (before.keys && since.keys) all.keys = new Map([...before.keys, ...since.keys]);
-  return all;
+  const merged: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
+  if (before.refusals && since.refusals) merged.refusals = before.refusals + since.refusals;
+  if (before.keys && since.keys) merged.keys = new Map([...before.keys, ...since.keys]);
+  return merged;
 }
 
 const isRetryable = (error: unknown): boolean =>

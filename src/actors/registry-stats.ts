@@ -8,12 +8,12 @@ export interface RegistryStats {
   deepestMailbox: number;
 }
 
-export function registryStats(roster: ActorRegistry): RegistryStats {
-  const kinds: RegistryStats['byKind'] = { device: 0, command: 0, tenant: 0, plan: 0 };
+export function registryStats(registry: ActorRegistry): RegistryStats {
+  const byKind: RegistryStats['byKind'] = { device: 0, command: 0, tenant: 0, plan: 0 };
   let deepest = 0;
-  for (const { ref, mailbox } of roster) {
-    kinds[ref.kind] += 1;
+  for (const { ref, mailbox } of registry) {
+    byKind[ref.kind] += 1;
     deepest = Math.max(deepest, mailbox.length);
   }
-  return { live: roster.size, byKind: kinds, deepestMailbox: deepest };
+  return { live: registry.size, byKind, deepestMailbox: deepest };
 }

@@ -24,9 +24,9 @@ export class ActorRegistry {
     return this.byKind[kind].has(id);
   }
 
-  add(entity: LiveActor): void {
-    const { kind, id } = entity.ref;
-    this.byKind[kind].set(id, entity);
+  add(actor: LiveActor): void {
+    const { kind, id } = actor.ref;
+    this.byKind[kind].set(id, actor);
   }
 
   remove({ kind, id }: ActorRef): void {
@@ -34,6 +34,6 @@ export class ActorRegistry {
   }
 
   *[Symbol.iterator](): Generator<LiveActor> {
-    for (const entities of Object.values(this.byKind)) yield* entities.values();
+    for (const actors of Object.values(this.byKind)) yield* actors.values();
   }
 }

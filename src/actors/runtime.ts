@@ -59,7 +59,7 @@ export function createRuntime(parts: {
   const lateCommands = new LateCommands({ supervisor: actors, store, clock, limits, log });
   actors.setHooks({
     deliver: (rows) => outbox.deliver(rows),
-    resolveSync: (output, turn) => outbox.resolveSync(output, turn),
+    resolveSync: (output, batch) => outbox.resolveSync(output, batch),
     timerSet: (timer) => timers.timerSet(timer),
     outcomeUnknown: () => {
       void outbox.sweep();
@@ -67,7 +67,7 @@ export function createRuntime(parts: {
       lateCommands.outcomeUnknown();
     },
   });
-  let passivating: NodeJS.Timeout | null = null;
+  let passivationTimer: NodeJS.Timeout | null = null;
   return {
     actors,
     sessions,
@@ -82,15 +82,15 @@ export function createRuntime(parts: {
       outbox.start();
       await sessions.start();
       timers.start();
-      passivating = setInterval(() => actors.passivate(), PASSIVATE_MS);
-      passivating.unref();
+      passivationTimer = setInterval(() => actors.passivate(), PASSIVATE_MS);
+      passivationTimer.unref();
     },
     async stop() {
       timers.stop();
       outbox.stop();
       lateCommands.stop();
       watches.stop();
-      if (passivating) clearInterval(passivating);
+      if (passivationTimer) clearInterval(passivationTimer);
       await actors.drain();
       await sessions.stop();
     },

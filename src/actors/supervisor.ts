@@ -93,35 +93,35 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.eventBus = new EventBus(parts.log);
     this.activationQueue = new ActivationQueue({
       clock: parts.clock,
-      find: (ref, wanted) => this.load(ref, wanted),
-      post: (entity) => this.groupCommit.enqueue(entity),
+      load: (ref, isWanted) => this.load(ref, isWanted),
+      enqueue: (actor) => this.groupCommit.enqueue(actor),
     });
     this.groupCommit = new GroupCommit({
       ...parts,
-      end: this,
+      outcomeHandler: this,
       maxInFlight: parts.batchesInFlight,
-      arrivals: () => this.activationQueue.pendingMailboxes(),
-      others: {
+      activationMailboxes: () => this.activationQueue.pendingMailboxes(),
+      directory: {
         getLive: (ref) => this.registry.get(ref),
         findDeliverable: (ref) => (this.activationQueue.pendingCount(ref) === 0 ? this.registry.get(ref) : undefined),
         isUnused: (ref) => this.activationQueue.pendingCount(ref) === 0 && !this.registry.has(ref),
         createBlank: (ref) => createBlankActor(ref, this.definitions(ref.kind), this.clock.now()),
-        register: (entity) => this.register(entity),
-        resolveSync: (output, turn) => this.hooks.resolveSync(output, turn),
+        register: (actor) => this.register(actor),
+        resolveSync: (output, batch) => this.hooks.resolveSync(output, batch),
       },
     });
   }
 
-  setHooks(afterwards: CommitHooks): void {
-    this.hooks = afterwards;
+  setHooks(hooks: CommitHooks): void {
+    this.hooks = hooks;
   }
 
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
     return this.sendWith(ref, event, { options });
   }
 
-  post(ref: ActorRef, event: MachineEvent, waiter: ReplyHandler): void {
-    this.route(ref, event, NO_OPTIONS, this.admission.deferReply(waiter));
+  post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void {
+    this.route(ref, event, NO_OPTIONS, this.admission.deferReply(replyTo));
   }
 
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
@@ -129,31 +129,31 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   /** As `create`, with what the runtime's own senders add. */
-  createWith(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions): Promise<Reply> {
+  createWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
     if (this.registry.has(ref)) return Promise.reject(new ActorExists('it exists already'));
-    const barred = this.admission.rejectionFor(0, extra);
-    if (barred) return Promise.reject(barred);
-    const entity = createBlankActor(ref, this.definitions(ref.kind), this.clock.now());
-    this.register(entity);
-    const waiter = Promise.withResolvers<Reply>();
-    this.enqueue(entity, event, extra, waiter);
-    return waiter.promise;
+    const rejection = this.admission.rejectionFor(0, internal);
+    if (rejection) return Promise.reject(rejection);
+    const actor = createBlankActor(ref, this.definitions(ref.kind), this.clock.now());
+    this.register(actor);
+    const replyTo = Promise.withResolvers<Reply>();
+    this.enqueue(actor, event, internal, replyTo);
+    return replyTo.promise;
   }
 
   /** As `send`, with what the runtime's own senders add. */
-  sendWith(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions): Promise<Reply> {
-    const waiter = Promise.withResolvers<Reply>();
-    this.route(ref, event, extra, waiter);
-    return waiter.promise;
+  sendWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
+    const replyTo = Promise.withResolvers<Reply>();
+    this.route(ref, event, internal, replyTo);
+    return replyTo.promise;
   }
 
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
     if (!this.lease.valid()) throw new LeaseExpired();
     const live = this.registry.get(ref);
-    const entity = live && !live.evicted && live.version > 0 ? live : await this.getOrLoad(ref);
-    if (!entity || entity.version === 0) return null;
-    entity.lastUsedAt = this.clock.now();
-    return entity.committed();
+    const actor = live && !live.evicted && live.version > 0 ? live : await this.getOrLoad(ref);
+    if (!actor || actor.version === 0) return null;
+    actor.lastUsedAt = this.clock.now();
+    return actor.committed();
   }
 
   async readAll<Context = object>(kind: ActorKind, ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>> {
@@ -168,20 +168,20 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return live && live.version > 0 && !live.evicted && this.lease.valid() ? live.committed() : undefined;
   }
 
-  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void {
-    return this.eventBus.subscribe(type, sink);
+  subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
+    return this.eventBus.subscribe(type, handler);
   }
 
-  subscribeTransitions(watcher: Parameters<Actors['subscribeTransitions']>[0]): () => void {
-    return this.eventBus.subscribeTransitions(watcher);
+  subscribeTransitions(handler: Parameters<Actors['subscribeTransitions']>[0]): () => void {
+    return this.eventBus.subscribeTransitions(handler);
   }
 
   /** Lets a quarantined actor go on. False where there is no such actor. */
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
-    const entity = await this.getOrLoad(ref);
-    if (!entity) return false;
+    const actor = await this.getOrLoad(ref);
+    if (!actor) return false;
     await this.store.quarantine(ref, null);
-    this.evict(entity);
+    this.evict(actor);
     this.hooks.outcomeUnknown();
     return true;
   }
@@ -222,37 +222,37 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
   passivate(): number {
-    const gone = passivate(this.registry, this.clock.now(), this.limits);
-    if (gone > 0) this.meter.passivated(gone);
-    return gone;
+    const passivated = passivate(this.registry, this.clock.now(), this.limits);
+    if (passivated > 0) this.meter.passivated(passivated);
+    return passivated;
   }
 
   // TurnEnd
 
-  release(made: UnitOfWork): void {
-    const { actor } = made;
-    actor.baseStored = made.commit !== null || isBaseUnchanged(actor, made.snapshot);
-    actor.snapshot = made.snapshot;
-    actor.version = made.version;
-    actor.since = made.since;
+  release(unit: UnitOfWork): void {
+    const { actor } = unit;
+    actor.baseStored = unit.commit !== null || isBaseUnchanged(actor, unit.snapshot);
+    actor.snapshot = unit.snapshot;
+    actor.version = unit.version;
+    actor.since = unit.since;
     actor.lastUsedAt = this.clock.now();
-    if (made.commit) for (const timer of made.commit.timers.set) this.hooks.timerSet(timer);
-    for (const step of made.decisions) {
-      const { outputs, envelope } = step;
+    if (unit.commit) for (const timer of unit.commit.timers.set) this.hooks.timerSet(timer);
+    for (const decision of unit.decisions) {
+      const { outputs, envelope } = decision;
       for (const output of outputs) this.eventBus.emit(output);
       const reply: Reply = {
         ref: actor.ref,
-        version: step.version,
-        snapshot: step.snapshot as unknown as Snapshot,
-        since: made.since,
-        understood: step.understood,
+        version: decision.version,
+        snapshot: decision.snapshot as unknown as Snapshot,
+        since: unit.since,
+        understood: decision.understood,
         outputs,
         messagesDelivered: RESOLVED,
       };
-      if (step.committed) this.eventBus.emitTransition(reply, envelope.event, step.from);
-      if (step.outboxEntries.length > 0) {
+      if (decision.committed) this.eventBus.emitTransition(reply, envelope.event, decision.from);
+      if (decision.outboxEntries.length > 0) {
         reply.messagesDelivered = this.hooks.deliver(
-          step.outboxEntries.map(({ n, output }) => ({ from: actor.ref, version: made.version, n, output })),
+          decision.outboxEntries.map(({ n, output }) => ({ from: actor.ref, version: unit.version, n, output })),
         );
         reply.messagesDelivered.catch(() => {}); // whoever asks is told
       }
@@ -262,35 +262,39 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   /** It rests, has not thrown lately, and nobody asked for it while it was being made: they are given this one. */
-  private canPassivateNow(entity: LiveActor): boolean {
-    const rests = entity.definition.canPassivate(entity.snapshot as unknown as Snapshot);
-    return rests && entity.mailbox.length === 0 && entity.recentFailures === null && !this.loader.isLoading(entity.ref);
+  private canPassivateNow(actor: LiveActor): boolean {
+    const canPassivate = actor.definition.canPassivate(actor.snapshot as unknown as Snapshot);
+    return (
+      canPassivate && actor.mailbox.length === 0 && actor.recentFailures === null && !this.loader.isLoading(actor.ref)
+    );
   }
 
-  eventFailed(entity: LiveActor, letter: Envelope, error: Error): void {
+  eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void {
     const now = this.clock.now();
-    this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
-    letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
-    if (letter.firedTimer) this.postponeTimer(entity, letter.firedTimer);
+    this.log.error({ actor: addressOf(actor.ref), event: envelope.event.type, err: error }, 'an event failed');
+    envelope.reject(
+      error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }),
+    );
+    if (envelope.firedTimer) this.postponeTimer(actor, envelope.firedTimer);
     // What a new actor was to be made of is its sender's to end.
-    if (letter.outboxKey && entity.version > 0) {
-      this.store.commit({ actors: [], delivered: [letter.outboxKey] }).catch((why) => {
-        this.log.warn({ err: why }, 'an undeliverable output stays until the next sweep');
+    if (envelope.outboxKey && actor.version > 0) {
+      this.store.commit({ actors: [], delivered: [envelope.outboxKey] }).catch((reason) => {
+        this.log.warn({ err: reason }, 'an undeliverable output stays until the next sweep');
       });
     }
-    if (entity.version === 0) return;
-    entity.recentFailures = (entity.recentFailures ?? []).filter((at) => now - at < 60_000);
-    entity.recentFailures.push(now);
-    if (entity.recentFailures.length >= this.limits.throwsToQuarantine) this.quarantine(entity, error.message);
+    if (actor.version === 0) return;
+    actor.recentFailures = (actor.recentFailures ?? []).filter((at) => now - at < 60_000);
+    actor.recentFailures.push(now);
+    if (actor.recentFailures.length >= this.limits.throwsToQuarantine) this.quarantine(actor, error.message);
   }
 
-  evict(entity: LiveActor): void {
-    if (this.registry.get(entity.ref) === entity) this.registry.remove(entity.ref);
-    const letters = entity.mailbox;
-    entity.mailbox = [];
-    entity.evicted = true;
+  evict(actor: LiveActor): void {
+    if (this.registry.get(actor.ref) === actor) this.registry.remove(actor.ref);
+    const envelopes = actor.mailbox;
+    actor.mailbox = [];
+    actor.evicted = true;
     // Whether there is such an actor is for the store to say, also where it was being made.
-    this.activationQueue.prepend(entity.ref, letters);
+    this.activationQueue.prepend(actor.ref, envelopes);
   }
 
   outcomeUnknown(): void {
@@ -316,28 +320,28 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     });
   }
 
-  private route(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions, waiter: ReplyHandler): void {
+  private route(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
     const live = this.registry.get(ref);
     if (live && !live.evicted) {
-      this.enqueue(live, event, extra, waiter);
+      this.enqueue(live, event, internal, replyTo);
       return;
     }
-    const barred = this.admission.rejectionFor(this.activationQueue.pendingCount(ref), extra);
-    if (barred) waiter.reject(barred);
-    else this.activationQueue.add(ref, this.admission.createEnvelope(event, extra, this.clock.now(), waiter));
+    const rejection = this.admission.rejectionFor(this.activationQueue.pendingCount(ref), internal);
+    if (rejection) replyTo.reject(rejection);
+    else this.activationQueue.add(ref, this.admission.createEnvelope(event, internal, this.clock.now(), replyTo));
   }
 
-  private enqueue(entity: LiveActor, event: MachineEvent, extra: InternalSendOptions, waiter: ReplyHandler): void {
-    const { quarantine, mailbox } = entity;
-    const barred =
-      quarantine === null ? this.admission.rejectionFor(mailbox.length, extra) : new Quarantined(quarantine);
-    if (barred) {
-      waiter.reject(barred);
+  private enqueue(actor: LiveActor, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
+    const { quarantine, mailbox } = actor;
+    const rejection =
+      quarantine === null ? this.admission.rejectionFor(mailbox.length, internal) : new Quarantined(quarantine);
+    if (rejection) {
+      replyTo.reject(rejection);
       return;
     }
-    entity.lastUsedAt = this.clock.now();
-    mailbox.push(this.admission.createEnvelope(event, extra, entity.lastUsedAt, waiter));
-    this.groupCommit.enqueue(entity);
+    actor.lastUsedAt = this.clock.now();
+    mailbox.push(this.admission.createEnvelope(event, internal, actor.lastUsedAt, replyTo));
+    this.groupCommit.enqueue(actor);
   }
 
   /** The live entity, loaded when it is not; tried again while the store is away, as long as a caller waits. */
@@ -346,8 +350,8 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return this.load(ref, () => performance.now() < until);
   }
 
-  private load(ref: ActorRef, wanted: () => boolean): Promise<LiveActor | null> {
-    return this.loader.load(ref, wanted).then((stored) => {
+  private load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
+    return this.loader.load(ref, isWanted).then((stored) => {
       if (stored !== null) return this.instantiate(stored);
       // It may have been made since the store was asked.
       const live = this.registry.get(ref);
@@ -370,20 +374,20 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       quarantine = `what is stored does not fit: ${(error as Error).message}`;
       this.log.error({ actor: addressOf(stored.ref), err: error }, 'a stored actor does not fit its machine');
     }
-    const entity = new LiveActor(
+    const actor = new LiveActor(
       stored.ref,
       definition,
       { snapshot, version: stored.version, since: stored.since },
       now,
     );
-    entity.quarantine = quarantine;
-    this.register(entity);
-    return entity;
+    actor.quarantine = quarantine;
+    this.register(actor);
+    return actor;
   }
 
   /** A tenth over the bound the longest unused are passivated at once, not only when it is looked for. */
-  private register(entity: LiveActor): void {
-    this.registry.add(entity);
+  private register(actor: LiveActor): void {
+    this.registry.add(actor);
     if (this.passivationScheduled || this.registry.size <= this.limits.liveActors * 1.1) return;
     this.passivationScheduled = true;
     setImmediate(() => {
@@ -392,15 +396,15 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     });
   }
 
-  private quarantine(entity: LiveActor, reason: string): void {
-    entity.quarantine = reason;
+  private quarantine(actor: LiveActor, reason: string): void {
+    actor.quarantine = reason;
     this.meter.quarantined();
-    this.log.error({ actor: addressOf(entity.ref), reason }, 'the actor is quarantined');
-    const letters = entity.mailbox;
-    entity.mailbox = [];
-    for (const letter of letters) letter.reject(new Quarantined(reason));
-    this.store.quarantine(entity.ref, reason).catch((error) => {
-      this.log.warn({ err: error, actor: addressOf(entity.ref) }, 'the quarantine is not stored');
+    this.log.error({ actor: addressOf(actor.ref), reason }, 'the actor is quarantined');
+    const envelopes = actor.mailbox;
+    actor.mailbox = [];
+    for (const envelope of envelopes) envelope.reject(new Quarantined(reason));
+    this.store.quarantine(actor.ref, reason).catch((error) => {
+      this.log.warn({ err: error, actor: addressOf(actor.ref) }, 'the quarantine is not stored');
     });
   }
 }

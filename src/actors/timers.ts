@@ -91,13 +91,13 @@ export class Timers {
   private arm(): void {
     if (this.stopped) return;
     if (this.handle) clearTimeout(this.handle);
-    const wait = Math.min(MAX_SLEEP_MS, Math.max(0, this.nextAt - this.clock.now()));
+    const sleepMs = Math.min(MAX_SLEEP_MS, Math.max(0, this.nextAt - this.clock.now()));
     this.handle = setTimeout(() => {
       const now = this.clock.now();
-      const look = now >= this.nextAt || Math.abs(now - this.lastReadAt) >= STORE_POLL_MS;
-      if (!look) this.arm();
+      const shouldRead = now >= this.nextAt || Math.abs(now - this.lastReadAt) >= STORE_POLL_MS;
+      if (!shouldRead) this.arm();
       else void this.fireAll().finally(() => this.arm());
-    }, wait);
+    }, sleepMs);
     this.handle.unref();
   }
 
@@ -127,9 +127,9 @@ export class Timers {
   }
 
   private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
-    const tries = await Promise.allSettled(timers.map((timer) => this.send(timer, now)));
-    const failed = tries.flatMap((one, index) =>
-      one.status === 'rejected' ? [{ timer: timers[index], why: one.reason }] : [],
+    const results = await Promise.allSettled(timers.map((timer) => this.send(timer, now)));
+    const failed = results.flatMap((result, index) =>
+      result.status === 'rejected' ? [{ timer: timers[index], why: result.reason }] : [],
     );
     const [first] = failed;
     if (first === undefined) return;

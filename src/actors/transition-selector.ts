@@ -29,19 +29,19 @@ export function compileSelector(
   snapshot: AnyMachineSnapshot,
   event: EventObject,
 ): TransitionSelector | null {
-  const above = (node: AnyStateNode, value: AnyMachineSnapshot['value']): TransitionSelector | null => {
+  const compileNode = (node: AnyStateNode, value: AnyMachineSnapshot['value']): TransitionSelector | null => {
     const regions = typeof value === 'string' ? { [value]: {} } : value;
-    const inner: TransitionSelector[] = [];
-    for (const [name, below] of Object.entries(regions)) {
+    const children: TransitionSelector[] = [];
+    for (const [name, childValue] of Object.entries(regions)) {
       const region = node.states[name];
-      const choice = region && below !== undefined ? above(region, below) : null;
-      if (choice === null) return null;
-      inner.push(choice);
+      const selector = region && childValue !== undefined ? compileNode(region, childValue) : null;
+      if (selector === null) return null;
+      children.push(selector);
     }
-    const own = findCandidates(machine, node.transitions.get(event.type) ?? [], snapshot, event);
-    return own && { children: inner, candidates: own };
+    const candidates = findCandidates(machine, node.transitions.get(event.type) ?? [], snapshot, event);
+    return candidates && { children, candidates };
   };
-  return above(machine.root, snapshot.value);
+  return compileNode(machine.root, snapshot.value);
 }
 
 interface GuardArgs {
@@ -50,22 +50,18 @@ interface GuardArgs {
 }
 
 /** Throws what a guard throws. */
-export function selectTransitions(choice: TransitionSelector, asked: GuardArgs): Transition[] {
+export function selectTransitions(selector: TransitionSelector, args: GuardArgs): Transition[] {
   const chosen: Transition[] = [];
-  collectTransitions(choice, asked, chosen);
+  collectTransitions(selector, args, chosen);
   return chosen;
 }
 
-function collectTransitions(
-  { children, candidates }: TransitionSelector,
-  asked: GuardArgs,
-  chosen: Transition[],
-): void {
+function collectTransitions({ children, candidates }: TransitionSelector, args: GuardArgs, chosen: Transition[]): void {
   const before = chosen.length;
-  for (const choice of children) collectTransitions(choice, asked, chosen);
+  for (const selector of children) collectTransitions(selector, args, chosen);
   if (chosen.length > before) return;
   for (const { transition, guard, params } of candidates) {
-    if (guard !== null && !guard(asked, params)) continue;
+    if (guard !== null && !guard(args, params)) continue;
     chosen.push(transition);
     return;
   }
@@ -74,10 +70,10 @@ function collectTransitions(
 /** What is chosen whatever the guards say; null where it depends on them. */
 export function unconditionalTransitions({ children, candidates }: TransitionSelector): Transition[] | null {
   const chosen: Transition[] = [];
-  for (const choice of children) {
-    const always = unconditionalTransitions(choice);
-    if (always === null) return null;
-    chosen.push(...always);
+  for (const selector of children) {
+    const unconditional = unconditionalTransitions(selector);
+    if (unconditional === null) return null;
+    chosen.push(...unconditional);
   }
   const [first] = candidates;
   if (chosen.length > 0 || first === undefined) return chosen;
@@ -93,12 +89,12 @@ function findCandidates(
 ): Candidate[] | null {
   const found: Candidate[] = [];
   for (const transition of transitions) {
-    const asked = resolveGuard(machine, transition.guard);
-    if (asked === null) return null;
-    const { guard, place, params } = asked;
-    if (place && !place(snapshot, { context: snapshot.context, event }, guard)) continue;
-    found.push({ transition, guard: place ? null : guard, params });
-    if (place || guard === null) break;
+    const args = resolveGuard(machine, transition.guard);
+    if (args === null) return null;
+    const { guard, stateCheck, params } = args;
+    if (stateCheck && !stateCheck(snapshot, { context: snapshot.context, event }, guard)) continue;
+    found.push({ transition, guard: stateCheck ? null : guard, params });
+    if (stateCheck || guard === null) break;
   }
   return found;
 }
@@ -111,14 +107,17 @@ const stateInCheck = checkOf(stateIn({}));
 /** Null where it is one that XState has to ask. */
 function resolveGuard(
   { implementations }: AnyStateMachine,
-  named: unknown,
-): { guard: Guard | null; place: StateInCheck | null; params: unknown } | null {
-  if (named === undefined) return { guard: null, place: null, params: undefined };
+  reference: unknown,
+): { guard: Guard | null; stateCheck: StateInCheck | null; params: unknown } | null {
+  if (reference === undefined) return { guard: null, stateCheck: null, params: undefined };
   const { type, params } =
-    typeof named === 'string' ? { type: named, params: undefined } : (named as { type: string; params?: unknown });
-  const guard = typeof named === 'function' ? (named as Guard) : (implementations.guards[type] as Guard | undefined);
+    typeof reference === 'string'
+      ? { type: reference, params: undefined }
+      : (reference as { type: string; params?: unknown });
+  const guard =
+    typeof reference === 'function' ? (reference as Guard) : (implementations.guards[type] as Guard | undefined);
   if (typeof guard !== 'function' || typeof params === 'function') return null;
   const check = checkOf(guard);
   if (check !== undefined && check !== stateInCheck) return null;
-  return { guard, place: (check as StateInCheck | undefined) ?? null, params };
+  return { guard, stateCheck: (check as StateInCheck | undefined) ?? null, params };
 }

@@ -37,8 +37,8 @@ export class VerificationWatches {
     supervisor.subscribeTransitions((committed, event) => {
       if (committed.ref.kind !== 'command' || event.type !== 'state.observed') return;
       const { deviceId } = event as MachineEvent & { deviceId: Uuid };
-      const own = this.byDevice.get(deviceId)?.get(committed.ref.id);
-      if (own) own.seen = true;
+      const watch = this.byDevice.get(deviceId)?.get(committed.ref.id);
+      if (watch) watch.seen = true;
     });
   }
 
@@ -47,11 +47,11 @@ export class VerificationWatches {
   }
 
   forDevice(deviceId: Uuid): readonly VerificationWatch[] {
-    const waiting = this.byDevice.get(deviceId);
-    if (waiting === undefined) return NO_WATCHES;
+    const watches = this.byDevice.get(deviceId);
+    if (watches === undefined) return NO_WATCHES;
     let list = this.lists.get(deviceId);
     if (list === undefined) {
-      list = [...waiting.values()];
+      list = [...watches.values()];
       this.lists.set(deviceId, list);
     }
     return list;
@@ -59,15 +59,15 @@ export class VerificationWatches {
 
   /** Makes the index what the rows say. */
   async load(): Promise<void> {
-    const gone = new Map<Uuid, Uuid>();
-    for (const [deviceId, waiting] of this.byDevice) for (const id of waiting.keys()) gone.set(id, deviceId);
+    const stale = new Map<Uuid, Uuid>();
+    for (const [deviceId, watches] of this.byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
     this.readsInProgress += 1;
     try {
       for (const { deviceId, ...watch } of await this.store.commands.awaitingVerification()) {
-        gone.delete(watch.commandId);
+        stale.delete(watch.commandId);
         if (!this.endedWhileReading.has(watch.commandId)) this.add(deviceId, watch);
       }
-      for (const [commandId, deviceId] of gone) this.remove(deviceId, commandId);
+      for (const [commandId, deviceId] of stale) this.remove(deviceId, commandId);
     } finally {
       this.readsInProgress -= 1;
       if (this.readsInProgress === 0) this.endedWhileReading.clear();
@@ -93,21 +93,21 @@ export class VerificationWatches {
   }
 
   private add(deviceId: Uuid, watch: VerificationWatch): void {
-    let waiting = this.byDevice.get(deviceId);
-    if (waiting === undefined) {
-      waiting = new Map();
-      this.byDevice.set(deviceId, waiting);
+    let watches = this.byDevice.get(deviceId);
+    if (watches === undefined) {
+      watches = new Map();
+      this.byDevice.set(deviceId, watches);
     }
-    if (waiting.has(watch.commandId)) return;
-    waiting.set(watch.commandId, watch);
+    if (watches.has(watch.commandId)) return;
+    watches.set(watch.commandId, watch);
     this.lists.delete(deviceId);
   }
 
   private remove(deviceId: Uuid, commandId: Uuid): void {
     if (this.readsInProgress > 0) this.endedWhileReading.add(commandId);
-    const waiting = this.byDevice.get(deviceId);
-    if (!waiting?.delete(commandId)) return;
+    const watches = this.byDevice.get(deviceId);
+    if (!watches?.delete(commandId)) return;
     this.lists.delete(deviceId);
-    if (waiting.size === 0) this.byDevice.delete(deviceId);
+    if (watches.size === 0) this.byDevice.delete(deviceId);
   }
 }

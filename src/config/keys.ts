@@ -69,11 +69,11 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
 
 /** The one key that signing an internal token takes; it works beside a running service with the same file. */
 export function readTokenSigning(read: ReadSetting, dataDir: string): SigningPair {
-  const given = fromVariable(read, tokenSource);
-  if (given === null && read('DATABASE_URL') !== null) {
+  const configured = fromVariable(read, tokenSource);
+  if (configured === null && read('DATABASE_URL') !== null) {
     throw new ConfigError(tokenSource.variable, `is required with DATABASE_URL: ${tokenSource.shape}`);
   }
-  return given ?? fromFile(dataDir, tokenSource);
+  return configured ?? fromFile(dataDir, tokenSource);
 }
 
 function fromVariable<Key>(read: ReadSetting, source: KeySource<Key>): Key | null {
@@ -113,24 +113,24 @@ function readKeyFile(path: string, unusable: (problem: string) => ConfigError): 
 
 /** Whole and durable under its name, or not there: two processes that make it at once agree on the first. */
 function makeKeyFile(dataDir: string, path: string, text: string): void {
-  const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
+  const temporary = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    writeFileSync(draft, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
-    linkIfAbsent(draft, path);
+    writeFileSync(temporary, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
+    linkIfAbsent(temporary, path);
   } catch (error) {
     throw new ConfigError('DATA_DIR', `cannot take a key file at ${path} (${codeOf(error)})`);
   }
 }
 
 /** Unlike `renameSync` it leaves a file that is there alone. */
-function linkIfAbsent(draft: string, path: string): void {
+function linkIfAbsent(temporary: string, path: string): void {
   try {
-    linkSync(draft, path);
+    linkSync(temporary, path);
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
   } finally {
-    rmSync(draft, { force: true });
+    rmSync(temporary, { force: true });
   }
 }
 

@@ -67,7 +67,7 @@ export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: rea
   const text = read(name);
   if (text === null) return null;
   const url = parseUrl(text, schemes);
-  if (url === null) throw new ConfigError(name, `must be a URL that begins with ${begins(schemes)}`);
+  if (url === null) throw new ConfigError(name, `must be a URL that begins with ${schemeList(schemes)}`);
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new ConfigError(name, 'must be a URL without user, query and fragment');
   }
@@ -79,7 +79,7 @@ export function readServerUrl(read: ReadSetting, name: SettingName, schemes: rea
   const text = read(name);
   if (text === null) return null;
   if (parseUrl(text, schemes) === null) {
-    throw new ConfigError(name, `must be a URL that begins with ${begins(schemes)}`);
+    throw new ConfigError(name, `must be a URL that begins with ${schemeList(schemes)}`);
   }
   return text;
 }
@@ -91,7 +91,7 @@ function parseUrl(text: string, schemes: readonly string[]): URL | null {
   return url !== null && fits && (url.host !== '' || url.protocol.startsWith('postgres')) ? url : null;
 }
 
-const begins = (schemes: readonly string[]) => schemes.map((scheme) => `${scheme}://`).join(' or ');
+const schemeList = (schemes: readonly string[]) => schemes.map((scheme) => `${scheme}://`).join(' or ');
 
 /** `name=number,…`; what is not named keeps its value from `fallback`. */
 export function readNamedNumbers(

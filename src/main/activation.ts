@@ -12,10 +12,10 @@ export interface ActivationParts {
   readClock(): Promise<ClockSample | null>;
   log: Log;
   /** Milliseconds between two looks at the database's clock while standing by. */
-  lookMs?: number | undefined;
+  checkMs?: number | undefined;
 }
 
-const LOOK_MS = 10_000;
+const CHECK_MS = 10_000;
 
 /**
  * Waits for the right to be the active process, and does not ask for it while the host's clock is more than a minute off
@@ -23,14 +23,14 @@ const LOOK_MS = 10_000;
  */
 export class Activation {
   readonly #parts: ActivationParts;
-  readonly #lookMs: number;
+  readonly #checkMs: number;
   #offsetMs = 0;
   #renewal: ClockSample | null = null;
   #remindAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ActivationParts) {
     this.#parts = parts;
-    this.#lookMs = parts.lookMs ?? LOOK_MS;
+    this.#checkMs = parts.checkMs ?? CHECK_MS;
     parts.lock.onRenewed((sample) => {
       this.#renewal = sample;
     });
@@ -43,41 +43,41 @@ export class Activation {
 
   /** Resolves when the lock is held, with the reading that came with it; rejects when `signal` aborts. */
   async acquire(signal: AbortSignal): Promise<ClockSample | null> {
-    while (!(await this.#acquireInTime(signal))) signal.throwIfAborted();
+    while (!(await this.#acquireWhileClose(signal))) signal.throwIfAborted();
     return this.#renewal;
   }
 
   /** False where the clock went wrong meanwhile. */
-  async #acquireInTime(signal: AbortSignal): Promise<boolean> {
-    await this.#untilInTime(signal);
-    const wrong = new AbortController();
+  async #acquireWhileClose(signal: AbortSignal): Promise<boolean> {
+    await this.#waitForClock(signal);
+    const clockWrong = new AbortController();
     const done = new AbortController();
-    void this.#watch(wrong, done.signal);
+    void this.#watch(clockWrong, done.signal);
     try {
       // A server that was away when its clock was looked at last may give the lock at any time.
-      await this.#parts.lock.acquire(AbortSignal.any([signal, wrong.signal]), (sample) => {
-        if (this.#isInTime(sample)) return true;
-        wrong.abort();
+      await this.#parts.lock.acquire(AbortSignal.any([signal, clockWrong.signal]), (sample) => {
+        if (this.#isClockClose(sample)) return true;
+        clockWrong.abort();
         return false;
       });
       return true;
     } catch (error) {
-      if (signal.aborted || !wrong.signal.aborted) throw error;
+      if (signal.aborted || !clockWrong.signal.aborted) throw error;
       return false;
     } finally {
       done.abort();
     }
   }
 
-  async #untilInTime(signal: AbortSignal): Promise<void> {
-    while (!(await this.#look())) await pause(this.#lookMs, undefined, { signal });
+  async #waitForClock(signal: AbortSignal): Promise<void> {
+    while (!(await this.#checkClock())) await pause(this.#checkMs, undefined, { signal });
   }
 
-  async #watch(wrong: AbortController, signal: AbortSignal): Promise<void> {
+  async #watch(clockWrong: AbortController, signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        await pause(this.#lookMs, undefined, { signal, ref: false });
-        if (!(await this.#look()) && !signal.aborted) return wrong.abort();
+        await pause(this.#checkMs, undefined, { signal, ref: false });
+        if (!(await this.#checkClock()) && !signal.aborted) return clockWrong.abort();
       }
     } catch {
       // The lock is held, or no longer wanted.
@@ -85,18 +85,18 @@ export class Activation {
   }
 
   /** A server that does not respond does not end the wait for its lock. */
-  async #look(): Promise<boolean> {
+  async #checkClock(): Promise<boolean> {
     const sample = await this.#parts.readClock();
-    return sample === null || this.#isInTime(sample);
+    return sample === null || this.#isClockClose(sample);
   }
 
-  #isInTime(sample: ClockSample): boolean {
+  #isClockClose(sample: ClockSample): boolean {
     const { host, log } = this.#parts;
-    const at = host.monotonic();
-    this.#offsetMs = host.wall() - (sample.databaseNow + at - (sample.sentAt + sample.receivedAt) / 2);
+    const now = host.monotonic();
+    this.#offsetMs = host.wall() - (sample.databaseNow + now - (sample.sentAt + sample.receivedAt) / 2);
     if (this.untrustedOffsetMs() === null) return true;
-    if (at >= this.#remindAt) {
-      this.#remindAt = at + REMIND_MS;
+    if (now >= this.#remindAt) {
+      this.#remindAt = now + REMIND_MS;
       log.warn(
         { host_offset_s: this.#offsetMs / 1000 },
         'standby: the host clock is more than a minute off the database clock; not becoming active',

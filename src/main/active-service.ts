@@ -76,7 +76,7 @@ export interface StartOptions {
     sidecar?: Partial<SidecarLimits>;
     lock?: Partial<LockTiming>;
     /** Milliseconds between two looks of a standby at the database's clock. */
-    clockLookMs?: number;
+    clockCheckMs?: number;
   };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   wrapStore?(store: Store): Store;
@@ -187,34 +187,34 @@ export async function composeService(
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
   onAssembled?.(services);
-  const gate = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
-  const addressOf = clientAddress(config.trustedProxies);
+  const rateLimiter = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
+  const clientAddressOf = clientAddress(config.trustedProxies);
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
-  const external = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
+  const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
     ...callers,
-    verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...external.verifiers],
-    gate,
+    verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
+    gate: rateLimiter,
     clock,
     newId,
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
-  const door = makeHttpAuthenticator({ identity, services, secure });
+  const authenticator = makeHttpAuthenticator({ identity, services, secure });
   const sockets = makeWebSockets({
-    ...{ services, identity, rateLimiter: gate, addressOf },
+    ...{ services, identity, rateLimiter, addressOf: clientAddressOf },
     streams: [stateStream(services), actorStream(services)],
   });
   const idempotencyKeys = new IdempotencyKeys(services);
   const perform = makePerform(services, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcpEdge({
-    ...{ services, perform, identity, gate, addressOf, publicUrl, log },
+    ...{ services, perform, identity, gate: rateLimiter, addressOf: clientAddressOf, publicUrl, log },
     host: config.host,
     observe: metrics.recordRequest,
     ...(limits?.mcp && { limits: limits.mcp }),
   });
   const graphql = makeGraphql({
-    ...{ services, identity, door, gate, addressOf, perform, draining },
+    ...{ services, identity, door: authenticator, gate: rateLimiter, addressOf: clientAddressOf, perform, draining },
     production: config.production,
     observe: metrics.recordRequest,
   });
@@ -226,7 +226,7 @@ export async function composeService(
       { sizes: () => ({ ...mqtt?.sizes(), ...tracing?.sizes() }) },
     ],
   });
-  const refreshing = startFlagRefresh(flags, log);
+  const flagRefresh = startFlagRefresh(flags, log);
   return {
     settings,
     listener: makeRestListener({
@@ -236,11 +236,17 @@ export async function composeService(
         publicKeys: [tokenKey.publicJwk],
         events: asyncApiDocument(settings),
         protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
-        signIn: { services, cookies: door.cookies, provider: external.signIn, defaultReturnTo: '/console', log },
+        signIn: {
+          services,
+          cookies: authenticator.cookies,
+          provider: identityProvider.signIn,
+          defaultReturnTo: '/console',
+          log,
+        },
       }),
-      door,
+      door: authenticator,
       perform,
-      gate,
+      gate: rateLimiter,
       publicUrl,
       newId,
       log,
@@ -250,7 +256,7 @@ export async function composeService(
       draining,
       mounts: {
         ...consoleMount({
-          ...{ gate, addressOf, newId, log, provider: external.signIn !== null },
+          ...{ gate: rateLimiter, addressOf: clientAddressOf, newId, log, provider: identityProvider.signIn !== null },
           prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
         }),
         mcp: mcp.listener,
@@ -280,7 +286,7 @@ export async function composeService(
         watches: (deviceId) => runtime.watches.forDevice(deviceId),
         lease: lock.lease,
         authenticateUser: userAuthentication(identity, newId),
-        addressOf,
+        addressOf: clientAddressOf,
         log,
         meter: makeMqttMeter(metrics),
         ...(limits?.mqtt && { limits: limits.mqtt }),
@@ -291,7 +297,7 @@ export async function composeService(
     },
     async close(answered) {
       pruning.stop();
-      clearInterval(refreshing);
+      clearInterval(flagRefresh);
       cognition.close();
       const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
       await Promise.all([...edges, answered]);
@@ -304,7 +310,7 @@ export async function composeService(
     abort() {
       aborted = true;
       pruning.stop();
-      clearInterval(refreshing);
+      clearInterval(flagRefresh);
       cognition.close();
       runtime.halt();
       callers.apiKeys.discardPending();

@@ -13,12 +13,12 @@ export async function loadCallerServices(
 ): Promise<CallerServices> {
   const { store, cache, clock, log, newId } = parts;
   // Before anything is read that it may tell of.
-  const news = await openInvalidationBus(cache, newId(), log);
+  const invalidations = await openInvalidationBus(cache, newId(), log);
   return {
-    invalidations: news,
-    users: makeUserCache(store, news),
-    revocations: await loadRevocations(store.identity, clock, news),
-    apiKeys: makeApiKeyCache(store, { clock, log, news }),
-    agentTokens: await loadAgentTokens(store.identity, clock, news),
+    invalidations,
+    users: makeUserCache(store, invalidations),
+    revocations: await loadRevocations(store.identity, clock, invalidations),
+    apiKeys: makeApiKeyCache(store, { clock, log, news: invalidations }),
+    agentTokens: await loadAgentTokens(store.identity, clock, invalidations),
   };
 }

@@ -3,7 +3,7 @@ import { elapsedOf, referenceOf } from '../domain/clock.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { Services } from '../operations/operation.ts';
 
-const LOOK_MS = 60_000;
+const CHECK_MS = 60_000;
 const PRUNE_MS = 3_600_000;
 const PRUNE_BATCH = 500;
 const DAY_MS = 86_400_000;
@@ -29,7 +29,7 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
   const { store, artifacts, clock, log, isClockTrusted } = parts;
   /** Since when the clock has kept its distance from the monotonic clock, and that distance. */
   let steadySince = elapsedOf(clock);
-  let distance = clock.now() - steadySince;
+  let offset = clock.now() - steadySince;
   let suspended = false;
   const sweep = () =>
     void artifacts.removeOrphans().catch((error) => {
@@ -42,10 +42,10 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
   /** How long the clock has run without a step that could make rows look due; both in monotonic milliseconds. */
   function steadyMs(): number {
     const elapsed = elapsedOf(clock);
-    const present = clock.now() - elapsed;
-    if (Math.abs(present - distance) > PLAUSIBLE_GAP_MS) {
+    const currentOffset = clock.now() - elapsed;
+    if (Math.abs(currentOffset - offset) > PLAUSIBLE_GAP_MS) {
       steadySince = elapsed;
-      distance = present;
+      offset = currentOffset;
     }
     return elapsed - steadySince;
   }
@@ -84,7 +84,7 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
         pruning = false;
       });
     sweep();
-  }, LOOK_MS).unref();
+  }, CHECK_MS).unref();
   sweep();
   return { suspended: () => suspended, stop: () => clearInterval(timer) };
 }

@@ -25,15 +25,15 @@ export interface ChildParts {
   onListening(): void;
   /** The program, where it is another. */
   entry?: string;
-  pauses?: typeof usualPauses;
+  delays?: typeof defaultDelays;
 }
 
-const usualPauses = { firstMs: 250, mostMs: 30_000, steadyMs: 60_000, endMs: 2_000, lookMs: 15_000 };
+const defaultDelays = { firstMs: 250, maxMs: 30_000, steadyMs: 60_000, endMs: 2_000, checkMs: 15_000 };
 /** Looks in a row at which it had said nothing: it lives, and does nothing any more. */
-const MOST_SILENT = 4;
+const MAX_SILENT_CHECKS = 4;
 
 /** Beside the sources, or beside what was built of them. */
-const builtIn = (): string => {
+const bundledEntry = (): string => {
   const built = fileURLToPath(new URL('../sidecar/main.js', import.meta.url));
   return existsSync(built) ? built : fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
 };
@@ -43,7 +43,7 @@ const builtIn = (): string => {
  * the environment: no key of the service, no address of its store.
  */
 export function superviseSidecar(parts: ChildParts): SidecarChild {
-  const { listen, llm, log, level, onListening, entry = builtIn(), pauses = usualPauses } = parts;
+  const { listen, llm, log, level, onListening, entry = bundledEntry(), delays = defaultDelays } = parts;
   const env = {
     SIDECAR_ADDRESS: listen ?? '127.0.0.1:0',
     LOG_LEVEL: level,
@@ -51,75 +51,75 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
   };
   let child: ChildProcess | null = null;
   let address: string | null = null;
-  let ended = false;
-  let fails = 0;
-  let pause: NodeJS.Timeout | null = null;
+  let stopped = false;
+  let failures = 0;
+  let restartTimer: NodeJS.Timeout | null = null;
 
-  function begin(): void {
-    pause = null;
+  function start(): void {
+    restartTimer = null;
     const startedAt = performance.now();
-    const own = fork(entry, [], {
+    const spawned = fork(entry, [], {
       env,
       execArgv: ['--max-old-space-size=256'],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
-    child = own;
-    eachLine(own.stdout, (line) => relay(log, line));
-    eachLine(own.stderr, (line) => log.warn({ part: 'sidecar' }, line));
+    child = spawned;
+    eachLine(spawned.stdout, (line) => relay(log, line));
+    eachLine(spawned.stderr, (line) => log.warn({ part: 'sidecar' }, line));
     let silent = 0;
     const watch = setInterval(() => {
       silent += 1;
-      if (silent <= MOST_SILENT || own !== child) return;
+      if (silent <= MAX_SILENT_CHECKS || spawned !== child) return;
       log.warn({ part: 'sidecar' }, 'the sidecar hangs and is killed');
-      own.kill('SIGKILL');
-    }, pauses.lookMs);
+      spawned.kill('SIGKILL');
+    }, delays.checkMs);
     watch.unref();
-    own.on('message', (message) => {
+    spawned.on('message', (message) => {
       silent = 0;
-      const told = (message as { listening?: unknown } | null)?.listening;
-      if (typeof told !== 'string' || own !== child) return;
-      address = told;
+      const reported = (message as { listening?: unknown } | null)?.listening;
+      if (typeof reported !== 'string' || spawned !== child) return;
+      address = reported;
       onListening();
     });
-    const over = (why: object) => {
+    const onEnd = (reason: object) => {
       clearInterval(watch);
-      if (own !== child) return;
+      if (spawned !== child) return;
       child = null;
       address = null;
-      if (ended) return;
-      fails = performance.now() - startedAt >= pauses.steadyMs ? 1 : fails + 1;
-      const ms = Math.min(pauses.mostMs, pauses.firstMs * 2 ** Math.min(fails - 1, 20));
-      log.warn({ ...why, pause_ms: ms }, 'the sidecar ended and is started again');
-      pause = setTimeout(begin, ms);
-      pause.unref();
+      if (stopped) return;
+      failures = performance.now() - startedAt >= delays.steadyMs ? 1 : failures + 1;
+      const delayMs = Math.min(delays.maxMs, delays.firstMs * 2 ** Math.min(failures - 1, 20));
+      log.warn({ ...reason, pause_ms: delayMs }, 'the sidecar ended and is started again');
+      restartTimer = setTimeout(start, delayMs);
+      restartTimer.unref();
     };
-    own.on('error', (error) => over({ reason: error.message }));
-    own.on('exit', (code, signal) => over({ code, signal }));
+    spawned.on('error', (error) => onEnd({ reason: error.message }));
+    spawned.on('exit', (code, signal) => onEnd({ code, signal }));
   }
 
-  const end = (): ChildProcess | null => {
-    ended = true;
-    if (pause !== null) clearTimeout(pause);
+  const detach = (): ChildProcess | null => {
+    stopped = true;
+    if (restartTimer !== null) clearTimeout(restartTimer);
     return child;
   };
 
-  begin();
+  start();
   return {
     address: () => address,
     async stop() {
-      const own = end();
-      if (own === null || own.exitCode !== null || own.signalCode !== null) return;
-      const gone = new Promise<void>((resolve) => own.once('exit', () => resolve()));
-      const force = setTimeout(() => own.kill('SIGKILL'), pauses.endMs);
-      own.kill('SIGTERM');
-      await gone;
+      const spawned = detach();
+      if (spawned === null || spawned.exitCode !== null || spawned.signalCode !== null) return;
+      const exited = new Promise<void>((resolve) => spawned.once('exit', () => resolve()));
+      const force = setTimeout(() => spawned.kill('SIGKILL'), delays.endMs);
+      spawned.kill('SIGTERM');
+      await exited;
       clearTimeout(force);
     },
-    abort: () => void end()?.kill('SIGKILL'),
+    abort: () => void detach()?.kill('SIGKILL'),
   };
 }
 
-const LONGEST_LINE = 4_000;
+const MAX_LINE = 4_000;
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 
 /** What it says becomes ours, under its own name. */
@@ -134,11 +134,11 @@ function relay(log: Log, line: string): void {
 }
 
 /** Lines are cut where they are too long, so that nothing is gathered without end. */
-function eachLine(from: Readable | null, take: (line: string) => void): void {
+function eachLine(from: Readable | null, onLine: (line: string) => void): void {
   let rest = '';
   from?.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n');
-    rest = (lines.pop() ?? '').slice(0, LONGEST_LINE);
-    for (const line of lines) if (line.trim() !== '') take(line.slice(0, LONGEST_LINE));
+    rest = (lines.pop() ?? '').slice(0, MAX_LINE);
+    for (const line of lines) if (line.trim() !== '') onLine(line.slice(0, MAX_LINE));
   });
 }

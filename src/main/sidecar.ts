@@ -46,8 +46,8 @@ export function makeSidecarRunner(
       if (mode === 'embedded') {
         child = superviseSidecar({ listen: address, llm, log, level, onListening: () => edge.retryNow() });
       }
-      const whither = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
-      edge.open({ address: whither, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
+      const currentAddress = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
+      edge.open({ address: currentAddress, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
     },
     async close() {
       edge.close();

@@ -28,28 +28,28 @@ export function makeSignInServices(
   },
 ): SignInServices {
   const { clock, identity, tokenKey, sealer } = parts;
-  const vault = makeSealedCache(parts.cache, sealer);
+  const sealedCache = makeSealedCache(parts.cache, sealer);
   return {
-    authenticate: async (credential, asking) => identity().authenticate(credential, asking),
+    authenticate: async (credential, context) => identity().authenticate(credential, context),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
-    sealedCache: vault,
-    cookieSessions: makeCookieSessions({ vault, clock }),
+    sealedCache,
+    cookieSessions: makeCookieSessions({ vault: sealedCache, clock }),
     csrf: makeCsrfTokens(sealer),
-    handshakes: makeHandshakes({ vault, clock }),
+    handshakes: makeHandshakes({ vault: sealedCache, clock }),
   };
 }
 
 /** What a configured identity provider adds: its tokens, and where it has a client for us, signing in at it. */
 export function makeIdentityProvider(
   oidc: Readonly<Oidc> | null,
-  around: { sealer: Sealer; clock: Clock; log: Log; redirectUri(): string },
+  parts: { sealer: Sealer; clock: Clock; log: Log; redirectUri(): string },
 ): { verifiers: Verifier[]; signIn: BrowserSignIn | null } {
   if (oidc === null) return { verifiers: [], signIn: null };
-  const provider = makeProvider(oidc, around);
+  const provider = makeProvider(oidc, parts);
   const { client, platformClaim } = oidc;
   const signIn =
     client === null
       ? null
-      : makeBrowserSignIn(provider, { client, platformClaim, redirectUri: around.redirectUri }, around);
-  return { verifiers: [externalTokenVerifier(provider, oidc, around.clock)], signIn };
+      : makeBrowserSignIn(provider, { client, platformClaim, redirectUri: parts.redirectUri }, parts);
+  return { verifiers: [externalTokenVerifier(provider, oidc, parts.clock)], signIn };
 }

@@ -15,7 +15,7 @@ export interface Timekeeper {
   stop(): void;
 }
 
-const FOLLOW_MS = 1_000;
+const SYNCHRONIZE_MS = 1_000;
 /** Between two log lines about the same thing. */
 export const REMIND_MS = 60_000;
 
@@ -24,27 +24,27 @@ export const hostTime = (wall: () => number = Date.now): HostTime => ({ wall, mo
 /** Keeps time by a `ServiceClock`, from `sample` on; logs steps, and every minute that the clocks are too far apart. */
 export function startTimekeeper(host: HostTime, sample: ClockSample | null, log: Log): Timekeeper {
   const clock = new ServiceClock(host, sample, ({ what, differenceMs }) => {
-    const about = { difference_s: differenceMs / 1000 };
-    if (what === 'seen') log.warn(about, 'clock step detected; waiting whether it lasts');
-    else log.warn(about, 'clock step confirmed; correcting the service time');
+    const details = { difference_s: differenceMs / 1000 };
+    if (what === 'seen') log.warn(details, 'clock step detected; waiting whether it lasts');
+    else log.warn(details, 'clock step confirmed; correcting the service time');
   });
   const offsets = () => ({ hostMs: clock.hostOffset(), correctionMs: clock.correction() });
   const untrusted = () => (clock.isTrusted() ? null : offsets());
   let remindAt = Number.NEGATIVE_INFINITY;
-  const follow = setInterval(() => {
+  const synchronizeTimer = setInterval(() => {
     clock.synchronize();
-    const apart = untrusted();
-    if (apart === null || host.monotonic() < remindAt) return;
+    const offsetsNow = untrusted();
+    if (offsetsNow === null || host.monotonic() < remindAt) return;
     remindAt = host.monotonic() + REMIND_MS;
     log.warn(
-      { host_offset_s: apart.hostMs / 1000, correction_s: apart.correctionMs / 1000 },
+      { host_offset_s: offsetsNow.hostMs / 1000, correction_s: offsetsNow.correctionMs / 1000 },
       'clock is more than a minute off; health is degraded and pruning is suspended',
     );
-  }, FOLLOW_MS).unref();
+  }, SYNCHRONIZE_MS).unref();
   return {
     ...{ clock, offsets, untrustedOffsets: untrusted },
     observe: (sample) => clock.observe(sample),
-    stop: () => clearInterval(follow),
+    stop: () => clearInterval(synchronizeTimer),
   };
 }
 

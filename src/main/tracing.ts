@@ -51,16 +51,16 @@ export function makeTracing(endpoint: string): Tracing {
     spanProcessors: [new BatchSpanProcessor({ exporter })],
   });
   const tracer = provider.getTracer('twinkeep', SERVICE_VERSION);
-  const around = new AsyncLocalStorage<Context>();
+  const activeContext = new AsyncLocalStorage<Context>();
   const commands = new LRUCache<Uuid, Context>({ max: REMEMBERED_COMMANDS });
   /** Whose sender is in a trace. */
-  const causes = new WeakMap<MachineEvent, Context>();
-  let turn = { startedAt: 0, actors: 0, events: 0 };
+  const contexts = new WeakMap<MachineEvent, Context>();
+  let batch = { startedAt: 0, actors: 0, events: 0 };
 
   /** The span of what becomes of `event`; null outside any trace. */
-  function begun(ref: ActorRef, event: Event): Span | null {
+  function startSpan(ref: ActorRef, event: Event): Span | null {
     const acknowledges = acknowledgedCommand(event);
-    const parent = acknowledges === undefined ? around.getStore() : commands.get(acknowledges);
+    const parent = acknowledges === undefined ? activeContext.getStore() : commands.get(acknowledges);
     // Telemetry outside any trace: thousands a second, and nothing to follow.
     if (parent === undefined) return null;
     const span = tracer.startSpan(
@@ -71,13 +71,13 @@ export function makeTracing(endpoint: string): Tracing {
       },
       parent,
     );
-    causes.set(event, trace.setSpan(parent, span));
+    contexts.set(event, trace.setSpan(parent, span));
     if (ref.kind === 'command' && !commands.has(ref.id)) commands.set(ref.id, parent);
     return span;
   }
 
   function sent(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
-    const span = begun(ref, event);
+    const span = startSpan(ref, event);
     const replied = send();
     if (span !== null) {
       replied.then(
@@ -89,32 +89,32 @@ export function makeTracing(endpoint: string): Tracing {
   }
 
   /** Who waits for what becomes of `event`, with its span. */
-  function traced(ref: ActorRef, event: Event, waiter: ReplyHandler): ReplyHandler {
-    const span = begun(ref, event);
-    if (span === null) return waiter;
+  function traced(ref: ActorRef, event: Event, replyTo: ReplyHandler): ReplyHandler {
+    const span = startSpan(ref, event);
+    if (span === null) return replyTo;
     return {
       resolve(reply) {
         endSpan(span, event, reply);
-        waiter.resolve(reply);
+        replyTo.resolve(reply);
       },
       reject(reason) {
         fail(span, reason);
-        waiter.reject(reason);
+        replyTo.reject(reason);
       },
     };
   }
 
   function committed({ ref, version }: Committed, event: Event): void {
-    const parent = causes.get(event) ?? (ref.kind === 'command' ? commands.get(ref.id) : undefined);
+    const parent = contexts.get(event) ?? (ref.kind === 'command' ? commands.get(ref.id) : undefined);
     if (parent === undefined) return;
     const attributes = {
       ...aboutActor(ref),
       'twinkeep.event': event.type,
       'twinkeep.actor.version': version,
-      'twinkeep.turn.actors': turn.actors,
-      'twinkeep.turn.events': turn.events,
+      'twinkeep.turn.actors': batch.actors,
+      'twinkeep.turn.events': batch.events,
     };
-    tracer.startSpan('turn', { startTime: turn.startedAt, attributes }, parent).end();
+    tracer.startSpan('turn', { startTime: batch.startedAt, attributes }, parent).end();
   }
 
   return {
@@ -135,7 +135,7 @@ export function makeTracing(endpoint: string): Tracing {
         if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
         span.end();
       });
-      around.run(trace.setSpan(parent, span), run);
+      activeContext.run(trace.setSpan(parent, span), run);
     },
 
     traceActors(actors) {
@@ -148,14 +148,14 @@ export function makeTracing(endpoint: string): Tracing {
               return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
                 sent(ref, event, () => target[name](ref, event, options));
             case 'post':
-              return (ref: ActorRef, event: MachineEvent, waiter: ReplyHandler) =>
-                target.post(ref, event, traced(ref, event, waiter));
+              return (ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler) =>
+                target.post(ref, event, traced(ref, event, replyTo));
             case 'subscribe':
-              return ((type, sink) =>
+              return ((type, handler) =>
                 target.subscribe(type, (output) => {
-                  const told: VolatileOutput = output;
-                  if (told.type === 'command.write') written(told, () => sink(output));
-                  else sink(output);
+                  const volatileOutput: VolatileOutput = output;
+                  if (volatileOutput.type === 'command.write') written(volatileOutput, () => handler(output));
+                  else handler(output);
                 })) satisfies Actors['subscribe'];
             default: {
               const member: unknown = Reflect.get(target, name, target);
@@ -171,7 +171,7 @@ export function makeTracing(endpoint: string): Tracing {
     traceMeter: (meter) => ({
       ...meter,
       batchCommitted(actors, events, milliseconds) {
-        turn = { startedAt: Date.now() - milliseconds, actors, events };
+        batch = { startedAt: Date.now() - milliseconds, actors, events };
         meter.batchCommitted(actors, events, milliseconds);
       },
     }),

@@ -130,7 +130,7 @@ it.runIf(inject('postgresUrl'))(
     let ahead = 400 * DAY;
     const { lines, log } = warnings();
     const at = await startService(deployment?.env, {
-      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockLookMs: 50 }, standsBy: true },
+      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockCheckMs: 50 }, standsBy: true },
     });
     const health = await eventually(async () => {
       const { status, body } = await at.api().get('/health');
@@ -160,7 +160,7 @@ it.runIf(inject('postgresUrl'))(
     const { lines, log } = warnings();
     const env = { ...deployment?.env, DATABASE_URL: line.proxiedUrl(String(deployment?.env.DATABASE_URL)) };
     const at = await startService(env, {
-      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockLookMs: 2_000 }, standsBy: true },
+      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockCheckMs: 2_000 }, standsBy: true },
     });
     await eventually(() => lines.includes('active lock: waiting; the database cannot be used'));
     line.restore();

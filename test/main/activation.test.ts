@@ -31,7 +31,7 @@ function standby() {
     host: { wall: () => Date.now() + state.hostAhead, monotonic: () => performance.now() },
     readClock: async () => (state.away ? null : sample()),
     log: { debug() {}, info() {}, warn: (_, text) => warnings.push(text), error() {} },
-    lookMs: LOOK_MS,
+    checkMs: LOOK_MS,
   });
   return { state, waiting, warnings, activation, stop: new AbortController() };
 }

@@ -15,12 +15,12 @@ const lines: { level: string; fields: Record<string, unknown>; message: string }
 const line = (level: string) => (fields: object, message: string) =>
   void lines.push({ level, fields: { ...fields }, message });
 const log: Log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
-const pauses = { firstMs: 5, mostMs: 20, steadyMs: 60_000, endMs: 2_000, lookMs: 60_000 };
+const delays = { firstMs: 5, maxMs: 20, steadyMs: 60_000, endMs: 2_000, checkMs: 60_000 };
 
 function start(more: Partial<ChildParts> = {}) {
   const listened: string[] = [];
   const child: SidecarChild = superviseSidecar({
-    ...{ listen: null, llm: null, level: 'info', log, pauses },
+    ...{ listen: null, llm: null, level: 'info', log, delays },
     onListening: () => void listened.push(child.address() ?? ''),
     ...more,
   });
@@ -125,9 +125,9 @@ describe('the sidecar as a child', () => {
   });
 
   it('is killed and started again where it hangs; the reference sidecar says that it is there', async () => {
-    const often = { ...pauses, lookMs: 500 };
+    const often = { ...delays, checkMs: 500 };
     const entry = program('hang.mjs', `process.send({ listening: 'pid:' + process.pid }, () => { for (;;) {} });`);
-    const { listened } = start({ entry, pauses: often });
+    const { listened } = start({ entry, delays: often });
     const first = Number((await until(() => listened[0])).slice(4));
     await until(() => listened[1]);
     expect(isAlive(first)).toBe(false);
@@ -171,7 +171,7 @@ describe('the sidecar as a child', () => {
       `process.on('SIGTERM', () => {}); process.on('disconnect', () => {});
        process.send({ listening: 'pid:' + process.pid }); setInterval(() => {}, 1000);`,
     );
-    const { child, listened } = start({ entry, pauses: { ...pauses, endMs: 100 } });
+    const { child, listened } = start({ entry, delays: { ...delays, endMs: 100 } });
     const pid = Number((await until(() => listened[0])).slice(4));
     await child.stop();
     expect(isAlive(pid)).toBe(false);

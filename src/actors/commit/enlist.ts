@@ -41,9 +41,9 @@ export interface ActorDirectory {
   isUnused(ref: ActorRef): boolean;
   /** A new actor, of which nobody knows until it is admitted. */
   createBlank(ref: ActorRef): LiveActor;
-  register(entity: LiveActor): void;
+  register(actor: LiveActor): void;
   /** What an output comes to, where memory tells; null where it takes more. */
-  resolveSync(output: ResolvableOutput, turn: BatchView): AddressedEvent | null;
+  resolveSync(output: ResolvableOutput, batch: BatchView): AddressedEvent | null;
 }
 
 /**
@@ -64,18 +64,18 @@ export class Enlistment {
   private readonly directory: ActorDirectory;
   private readonly maxEnlisted: number;
 
-  constructor(parts: { clock: Clock; others: ActorDirectory; most: number }) {
+  constructor(parts: { clock: Clock; directory: ActorDirectory; maxEnlisted: number }) {
     this.clock = parts.clock;
-    this.directory = parts.others;
-    this.maxEnlisted = parts.most;
+    this.directory = parts.directory;
+    this.maxEnlisted = parts.maxEnlisted;
   }
 
   beginBatch(): BatchBuilder {
-    const byEntity = new Map<LiveActor, UnitOfWork>();
-    const view = this.createView(byEntity);
+    const unitByActor = new Map<LiveActor, UnitOfWork>();
+    const view = this.createView(unitByActor);
     return {
       units: [],
-      unitByActor: byEntity,
+      unitByActor,
       view,
       maxUnits: this.maxEnlisted,
       atomic: false,
@@ -89,27 +89,27 @@ export class Enlistment {
    * Takes `drafts` into the turn, and lets those who are told something in them decide it, behind all that waits for them, and then
    * those whom these tell; who is not in the turn yet joins it.
    */
-  addUnits(turn: BatchBuilder, drafts: readonly UnitOfWork[]): void {
-    turn.maxUnits += drafts.length;
-    for (const made of drafts) {
-      turn.units.push(made);
-      turn.unitByActor.set(made.actor, made);
+  addUnits(batch: BatchBuilder, units: readonly UnitOfWork[]): void {
+    batch.maxUnits += units.length;
+    for (const unit of units) {
+      batch.units.push(unit);
+      batch.unitByActor.set(unit.actor, unit);
     }
-    let tellings = drafts.flatMap((made) => (isIsolated(made.actor) ? [] : senderDecisionsOf(made)));
-    const followed = new Set<LiveActor>();
-    for (let round = 1; round <= MAX_ROUNDS && tellings.length > 0; round += 1) {
-      const heard: SenderDecision[] = [];
-      for (const telling of tellings) this.deliverAll(telling, turn, heard);
-      if (heard.length > 0) turn.atomic = true;
-      for (const { sender, origin } of heard) {
+    let senderDecisions = units.flatMap((unit) => (isIsolated(unit.actor) ? [] : senderDecisionsOf(unit)));
+    const related = new Set<LiveActor>();
+    for (let round = 1; round <= MAX_ROUNDS && senderDecisions.length > 0; round += 1) {
+      const received: SenderDecision[] = [];
+      for (const senderDecision of senderDecisions) this.deliverAll(senderDecision, batch, received);
+      if (received.length > 0) batch.atomic = true;
+      for (const { sender, origin } of received) {
         if (round === 1 || sender === origin) continue;
-        turn.fanInTargets.add(sender);
-        followed.add(origin);
+        batch.fanInTargets.add(sender);
+        related.add(origin);
       }
-      tellings = heard.filter(({ decision }) => decision.outboxEntries.length > 0);
+      senderDecisions = received.filter(({ decision }) => decision.outboxEntries.length > 0);
     }
-    turn.unrelatedCount += drafts.length - followed.size;
-    for (const { sender: teller, decision: said } of tellings) leaveToOutbox(teller, said, turn);
+    batch.unrelatedCount += units.length - related.size;
+    for (const { sender, decision } of senderDecisions) leaveToOutbox(sender, decision, batch);
   }
 
   /**
@@ -119,37 +119,41 @@ export class Enlistment {
   expectsMoreMessages({ fanInTargets, unrelatedCount, unitByActor }: BatchBuilder): boolean {
     if (unrelatedCount > 0) return false;
     const since = this.clock.now() - RECENT_MS;
-    const mayTell = (ref: ActorRef): boolean => {
-      const entity = this.directory.findDeliverable(ref);
-      return entity !== undefined && !entity.inBatch && entity.version > 0 && entity.lastUsedAt >= since;
+    const maySend = (ref: ActorRef): boolean => {
+      const actor = this.directory.findDeliverable(ref);
+      return actor !== undefined && !actor.inBatch && actor.version > 0 && actor.lastUsedAt >= since;
     };
-    for (const entity of fanInTargets) {
-      const { snapshot } = unitByActor.get(entity) as UnitOfWork;
-      if (entity.definition.expectsMessagesFrom?.(snapshot as unknown as Snapshot).some(mayTell)) return true;
+    for (const actor of fanInTargets) {
+      const { snapshot } = unitByActor.get(actor) as UnitOfWork;
+      if (actor.definition.expectsMessagesFrom?.(snapshot as unknown as Snapshot).some(maySend)) return true;
     }
     return false;
   }
 
-  private deliverAll({ sender, decision, origin }: SenderDecision, turn: BatchBuilder, heard: SenderDecision[]): void {
-    const left = decision.outboxEntries.filter(({ output }) => {
-      const posted = this.resolveOutput(output, turn);
-      if (posted === null) return true;
-      const taken = isQueued(posted.to, sender, turn) ? null : this.deliver(posted, turn, origin);
-      if (taken === null) markQueued(posted.to, sender, turn);
-      else heard.push(taken);
-      return taken === null;
+  private deliverAll(
+    { sender, decision, origin }: SenderDecision,
+    batch: BatchBuilder,
+    received: SenderDecision[],
+  ): void {
+    const undelivered = decision.outboxEntries.filter(({ output }) => {
+      const addressed = this.resolveOutput(output, batch);
+      if (addressed === null) return true;
+      const receiverDecision = isQueued(addressed.to, sender, batch) ? null : this.deliver(addressed, batch, origin);
+      if (receiverDecision === null) markQueued(addressed.to, sender, batch);
+      else received.push(receiverDecision);
+      return receiverDecision === null;
     });
-    decision.outboxEntries = left;
+    decision.outboxEntries = undelivered;
   }
 
-  private createView(byEntity: ReadonlyMap<LiveActor, UnitOfWork>): BatchView {
+  private createView(unitByActor: ReadonlyMap<LiveActor, UnitOfWork>): BatchView {
     return {
       peek: <Context = object>(ref: ActorRef) => {
-        const entity = this.directory.getLive(ref);
-        if (entity === undefined || entity.evicted) return undefined;
-        const own = byEntity.get(entity);
-        if (own === undefined && entity.inBatch) return undefined;
-        const { version, snapshot, since } = own ?? entity;
+        const actor = this.directory.getLive(ref);
+        if (actor === undefined || actor.evicted) return undefined;
+        const existing = unitByActor.get(actor);
+        if (existing === undefined && actor.inBatch) return undefined;
+        const { version, snapshot, since } = existing ?? actor;
         return version > 0 ? ({ ref, version, snapshot, since } as unknown as Committed<Context>) : undefined;
       },
     };
@@ -172,32 +176,36 @@ export class Enlistment {
   }
 
   /** Null where the outbox has to tell it; what a machine throws on is to fail by itself. */
-  private deliver({ to, event, create }: AddressedEvent, turn: BatchBuilder, first: LiveActor): SenderDecision | null {
-    const made = create ? this.enlistNew(to, turn) : this.enlist(to, turn);
-    if (made === null) return null;
-    const { actor } = made;
-    let said: Decision;
+  private deliver(
+    { to, event, create }: AddressedEvent,
+    batch: BatchBuilder,
+    origin: LiveActor,
+  ): SenderDecision | null {
+    const unit = create ? this.enlistNew(to, batch) : this.enlist(to, batch);
+    if (unit === null) return null;
+    const { actor } = unit;
+    let decision: Decision;
     try {
-      said = decideNext(made, this.envelopeFor(event));
+      decision = decideNext(unit, this.envelopeFor(event));
     } catch {
       return null;
     }
-    if (!turn.unitByActor.has(actor)) {
+    if (!batch.unitByActor.has(actor)) {
       actor.inBatch = true;
-      turn.unitByActor.set(actor, made);
-      turn.units.push(made);
-      if (made.isNew) this.directory.register(actor);
+      batch.unitByActor.set(actor, unit);
+      batch.units.push(unit);
+      if (unit.isNew) this.directory.register(actor);
     }
-    return { sender: actor, decision: said, origin: first };
+    return { sender: actor, decision, origin };
   }
 
   private enlist(ref: ActorRef, { unitByActor, units, maxUnits }: BatchBuilder): UnitOfWork | null {
-    const entity = this.directory.findDeliverable(ref);
-    if (entity === undefined) return null;
-    const own = unitByActor.get(entity);
-    if (!canEnlist(entity, own)) return null;
-    if (own !== undefined) return own;
-    return entity.inBatch || units.length >= maxUnits ? null : createUnitOfWork(entity, []);
+    const actor = this.directory.findDeliverable(ref);
+    if (actor === undefined) return null;
+    const existing = unitByActor.get(actor);
+    if (!canEnlist(actor, existing)) return null;
+    if (existing !== undefined) return existing;
+    return actor.inBatch || units.length >= maxUnits ? null : createUnitOfWork(actor, []);
   }
 
   private enlistNew(ref: ActorRef, { units, maxUnits }: BatchBuilder): UnitOfWork | null {
@@ -216,25 +224,25 @@ const isIsolated = ({ isolating, quarantine }: LiveActor): boolean => isolating 
 const senderDecisionsOf = ({ actor, decisions }: UnitOfWork): SenderDecision[] =>
   decisions
     .filter(({ outboxEntries }) => outboxEntries.length > 0)
-    .map((said) => ({ sender: actor, decision: said, origin: actor }));
+    .map((decision) => ({ sender: actor, decision, origin: actor }));
 
-const isQueued = (to: ActorRef, teller: LiveActor, { queuedTargets }: BatchBuilder): boolean =>
-  queuedTargets.get(teller)?.has(addressOf(to)) === true;
+const isQueued = (to: ActorRef, sender: LiveActor, { queuedTargets }: BatchBuilder): boolean =>
+  queuedTargets.get(sender)?.has(addressOf(to)) === true;
 
-function markQueued(to: ActorRef, teller: LiveActor, { queuedTargets }: BatchBuilder): void {
-  const found = queuedTargets.get(teller) ?? new Set();
-  queuedTargets.set(teller, found.add(addressOf(to)));
+function markQueued(to: ActorRef, sender: LiveActor, { queuedTargets }: BatchBuilder): void {
+  const targets = queuedTargets.get(sender) ?? new Set();
+  queuedTargets.set(sender, targets.add(addressOf(to)));
 }
 
 /** All of it goes through the outbox, and while the turn is open nothing overtakes it. */
-function leaveToOutbox(teller: LiveActor, { outboxEntries }: Decision, turn: BatchBuilder): void {
-  for (const { output } of outboxEntries) if (output.type === 'actor.tell') markQueued(output.to, teller, turn);
+function leaveToOutbox(sender: LiveActor, { outboxEntries }: Decision, batch: BatchBuilder): void {
+  for (const { output } of outboxEntries) if (output.type === 'actor.tell') markQueued(output.to, sender, batch);
 }
 
 /** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
-const canEnlist = (entity: LiveActor, own: UnitOfWork | undefined): boolean =>
-  (own ?? entity).version > 0 &&
-  !entity.queued &&
-  !entity.evicted &&
-  !isIsolated(entity) &&
-  entity.mailbox.length === 0;
+const canEnlist = (actor: LiveActor, existing: UnitOfWork | undefined): boolean =>
+  (existing ?? actor).version > 0 &&
+  !actor.queued &&
+  !actor.evicted &&
+  !isIsolated(actor) &&
+  actor.mailbox.length === 0;

@@ -25,15 +25,15 @@ import { StoreWatchdog } from './watchdog.ts';
 /** What becomes of actors when a turn is over; the supervisor does it. */
 export interface BatchOutcomeHandler {
   /** The draft is durable: adopt it, tell the world, answer the senders. */
-  release(draft: UnitOfWork): void;
+  release(unit: UnitOfWork): void;
   /** The machine threw on this letter. */
-  eventFailed(entity: LiveActor, letter: Envelope, error: Error): void;
+  eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void;
   /** The row is not what was read, or nobody knows: the entity must be loaded again before its next letter. */
-  evict(entity: LiveActor): void;
+  evict(actor: LiveActor): void;
   /** A commit may or may not have happened: what it told others is swept from the outbox. */
   outcomeUnknown(): void;
   /** What was spent in it. */
-  dropSpentTimers(draft: UnitOfWork): void;
+  dropSpentTimers(unit: UnitOfWork): void;
 }
 
 /** What is written together. */
@@ -75,7 +75,7 @@ export class GroupCommit {
 
   constructor(parts: {
     store: ActorStore;
-    end: BatchOutcomeHandler;
+    outcomeHandler: BatchOutcomeHandler;
     clock: Clock;
     lease: Lease;
     limits: RuntimeLimits;
@@ -83,14 +83,14 @@ export class GroupCommit {
     meter: RuntimeMeter;
     maxInFlight: number;
     /** Where letters wait for their actor to be loaded. */
-    arrivals(): Iterable<{ mailbox: Envelope[] }>;
-    others: ActorDirectory;
+    activationMailboxes(): Iterable<{ mailbox: Envelope[] }>;
+    directory: ActorDirectory;
   }) {
-    const { clock, limits, others } = parts;
-    this.enlistment = new Enlistment({ clock, others, most: limits.enlistedActors });
+    const { clock, limits, directory } = parts;
+    this.enlistment = new Enlistment({ clock, directory, maxEnlisted: limits.enlistedActors });
     this.inDoubt = new InDoubtCommits(parts.store, parts.lease, parts.limits.deviceTimeoutMs);
-    this.watchdog = new StoreWatchdog(parts.clock, parts.limits, () => [...this.queue, ...parts.arrivals()]);
-    this.outcomeHandler = parts.end;
+    this.watchdog = new StoreWatchdog(parts.clock, parts.limits, () => [...this.queue, ...parts.activationMailboxes()]);
+    this.outcomeHandler = parts.outcomeHandler;
     this.clock = parts.clock;
     this.lease = parts.lease;
     this.limits = parts.limits;
@@ -100,15 +100,15 @@ export class GroupCommit {
   }
 
   /** The entity has letters: it takes part in the next turn. */
-  enqueue(entity: LiveActor): void {
-    if (entity.queued || entity.inBatch || entity.mailbox.length === 0) return;
+  enqueue(actor: LiveActor): void {
+    if (actor.queued || actor.inBatch || actor.mailbox.length === 0) return;
     // It was let go while it was in a turn, and what comes back of that is for who was loaded in its place.
-    if (entity.evicted) {
-      this.outcomeHandler.evict(entity);
+    if (actor.evicted) {
+      this.outcomeHandler.evict(actor);
       return;
     }
-    entity.queued = true;
-    this.queue.push(entity);
+    actor.queued = true;
+    this.queue.push(actor);
     this.schedule();
   }
 
@@ -153,15 +153,15 @@ export class GroupCommit {
 
   private startBatch(): void {
     if (this.stopped || this.inFlight >= this.maxInFlight) return;
-    const turn = this.enlistment.beginBatch();
-    this.enlistment.addUnits(turn, this.gather());
-    if (turn.units.length > 0) {
+    const batch = this.enlistment.beginBatch();
+    this.enlistment.addUnits(batch, this.gather());
+    if (batch.units.length > 0) {
       this.inFlight += 1;
-      this.lingering = new LingeringBatch(turn, {
-        companions: this.enlistment,
-        most: this.limits.batchActors,
+      this.lingering = new LingeringBatch(batch, {
+        enlistment: this.enlistment,
+        maxUnits: this.limits.batchActors,
         gather: () => this.gather(),
-        write: (filled) => this.sealAndCommit(filled),
+        commit: (batch) => this.sealAndCommit(batch),
       });
       this.lingering.writeOrLinger();
     }
@@ -188,127 +188,127 @@ export class GroupCommit {
   }
 
   private gather(): UnitOfWork[] {
-    const drafts: UnitOfWork[] = [];
+    const units: UnitOfWork[] = [];
     let events = 0;
     let taken = 0;
     for (; taken < this.queue.length; taken += 1) {
-      if (drafts.length >= this.limits.batchActors || events >= this.limits.batchEvents) break;
-      const entity = this.queue[taken] as LiveActor;
-      entity.queued = false;
-      const letters = takeEnvelopes(entity, this.limits.batchEvents);
-      if (letters.length === 0) continue;
-      events += letters.length;
-      drafts.push(this.decideMailbox(entity, letters));
+      if (units.length >= this.limits.batchActors || events >= this.limits.batchEvents) break;
+      const actor = this.queue[taken] as LiveActor;
+      actor.queued = false;
+      const envelopes = takeEnvelopes(actor, this.limits.batchEvents);
+      if (envelopes.length === 0) continue;
+      events += envelopes.length;
+      units.push(this.decideMailbox(actor, envelopes));
     }
     this.queue.splice(0, taken);
-    return drafts;
+    return units;
   }
 
-  private decideMailbox(entity: LiveActor, letters: readonly Envelope[]): UnitOfWork {
-    const made = createUnitOfWork(entity, letters);
-    for (const { letter, error } of made.failed) this.outcomeHandler.eventFailed(entity, letter, error);
-    entity.inBatch = true;
-    return made;
+  private decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
+    const unit = createUnitOfWork(actor, envelopes);
+    for (const { envelope, error } of unit.failed) this.outcomeHandler.eventFailed(actor, envelope, error);
+    actor.inBatch = true;
+    return unit;
   }
 
-  private async commitInOrder(turn: Batch): Promise<void> {
-    const before = this.lastRelease;
+  private async commitInOrder(batch: Batch): Promise<void> {
+    const previousRelease = this.lastRelease;
     let done = () => {};
     this.lastRelease = new Promise((resolve) => {
       done = resolve;
     });
     try {
-      await this.commit(turn, before);
+      await this.commit(batch, previousRelease);
     } catch (error) {
       // A bug outside any actor: nothing is known of the turn, so nothing of it is believed.
-      await before;
+      await previousRelease;
       this.log.error({ err: error }, 'a turn failed');
-      for (const made of turn.units) this.rejectAndEvict(made, new EventFailed('the turn failed'));
+      for (const unit of batch.units) this.rejectAndEvict(unit, new EventFailed('the turn failed'));
     } finally {
       done();
     }
   }
 
   /** Commits and releases; a batch refused for its data is halved until the culprit stands alone. */
-  private async commit(turn: Batch, before: Promise<void>): Promise<void> {
-    const { units, atomic } = turn;
-    const actors = units.flatMap((made) => (made.commit ? [made.commit] : []));
-    const delivered: OutboxKey[] = units.flatMap((made) => made.delivered);
+  private async commit(batch: Batch, previousRelease: Promise<void>): Promise<void> {
+    const { units, atomic } = batch;
+    const actors = units.flatMap((unit) => (unit.commit ? [unit.commit] : []));
+    const delivered: OutboxKey[] = units.flatMap((unit) => unit.delivered);
     const started = performance.now();
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const rivals = await this.inDoubt.commitBatch({ actors, delivered, atomic: atomic }, () => this.backOff());
-        if (rivals.length > 0) lost = new Set(rivals.map(addressOf));
+        const lostRefs = await this.inDoubt.commitBatch({ actors, delivered, atomic }, () => this.backOff());
+        if (lostRefs.length > 0) lost = new Set(lostRefs.map(addressOf));
       }
     } catch (error) {
       if (error instanceof DataRefused) this.watchdog.storeAnswered();
-      await before;
-      if (error instanceof DataRefused && atomic) await this.commit(this.redecideIsolated(units), before);
-      else await this.handleFailure(units, error, before);
+      await previousRelease;
+      if (error instanceof DataRefused && atomic) await this.commit(this.redecideIsolated(units), previousRelease);
+      else await this.handleFailure(units, error, previousRelease);
       return;
     }
     this.watchdog.storeAnswered();
-    await before;
+    await previousRelease;
     if (!this.lease.valid()) return this.abandon(units);
     if (atomic && lost.size > 0 && lost.size === actors.length) {
-      await this.commit(this.redecideIsolated(units), before);
+      await this.commit(this.redecideIsolated(units), previousRelease);
       return;
     }
     this.backoffMs = 0;
     this.meter.batchCommitted(
       actors.length,
-      units.reduce((sum, made) => sum + made.decisions.length, 0),
+      units.reduce((sum, unit) => sum + unit.decisions.length, 0),
       performance.now() - started,
     );
-    for (const made of units) {
-      if (lost.size > 0 && made.commit && lost.has(addressOf(made.actor.ref))) this.handleConflict(made);
-      else this.release(made);
+    for (const unit of units) {
+      if (lost.size > 0 && unit.commit && lost.has(addressOf(unit.actor.ref))) this.handleConflict(unit);
+      else this.release(unit);
     }
   }
 
   /** Another process may be the active one: nothing is released or answered as done, and no other turn begins. */
-  private abandon(drafts: readonly UnitOfWork[]): void {
+  private abandon(units: readonly UnitOfWork[]): void {
     this.stop();
-    for (const made of drafts) this.rejectAndEvict(made, new CommitUnknown('the lease ended during the commit'));
+    for (const unit of units) this.rejectAndEvict(unit, new CommitUnknown('the lease ended during the commit'));
   }
 
   /** The same letters decided anew, each actor by itself: what one tells another goes through the outbox. */
-  private redecideIsolated(drafts: readonly UnitOfWork[]): Batch {
-    for (const { actor, isNew } of drafts) if (isNew) this.outcomeHandler.evict(actor);
-    const again = drafts.flatMap((made) =>
-      made.isNew ? [] : [this.decideMailbox(made.actor, unansweredEnvelopes(made))],
+  private redecideIsolated(units: readonly UnitOfWork[]): Batch {
+    for (const { actor, isNew } of units) if (isNew) this.outcomeHandler.evict(actor);
+    const redecided = units.flatMap((unit) =>
+      unit.isNew ? [] : [this.decideMailbox(unit.actor, unansweredEnvelopes(unit))],
     );
-    again.forEach(seal);
-    return { units: again, atomic: false };
+    redecided.forEach(seal);
+    return { units: redecided, atomic: false };
   }
 
-  private release(made: UnitOfWork): void {
-    const { actor } = made;
+  private release(unit: UnitOfWork): void {
+    const { actor } = unit;
     actor.inBatch = false;
-    if (made.spentTimers.length > 0) this.outcomeHandler.dropSpentTimers(made);
-    this.outcomeHandler.release(made);
+    if (unit.spentTimers.length > 0) this.outcomeHandler.dropSpentTimers(unit);
+    this.outcomeHandler.release(unit);
     this.enqueue(actor);
   }
 
-  private async handleFailure(drafts: UnitOfWork[], error: unknown, before: Promise<void>): Promise<void> {
+  private async handleFailure(units: UnitOfWork[], error: unknown, previousRelease: Promise<void>): Promise<void> {
     if (error instanceof DataRefused) {
-      if (drafts.length === 1) return this.isolatePoisonEvent(drafts[0] as UnitOfWork, error);
-      const half = drafts.length >> 1;
-      await this.commit({ units: drafts.slice(0, half), atomic: false }, before);
-      await this.commit({ units: drafts.slice(half), atomic: false }, before);
+      if (units.length === 1) return this.isolatePoisonEvent(units[0] as UnitOfWork, error);
+      const half = units.length >> 1;
+      await this.commit({ units: units.slice(0, half), atomic: false }, previousRelease);
+      await this.commit({ units: units.slice(half), atomic: false }, previousRelease);
       return;
     }
     if (error instanceof CommitUnknown) {
-      this.log.warn({ err: error, actors: drafts.length }, 'nobody knows of a commit: its actors are loaded again');
-      for (const made of drafts) this.rejectAndEvict(made, error);
+      this.log.warn({ err: error, actors: units.length }, 'nobody knows of a commit: its actors are loaded again');
+      for (const unit of units) this.rejectAndEvict(unit, error);
       this.outcomeHandler.outcomeUnknown();
       return;
     }
     if (error instanceof StoreUnavailable) {
       this.backOff();
       const now = this.clock.now();
-      for (const made of drafts) this.requeue(made, now, error);
+      for (const unit of units) this.requeue(unit, now, error);
       return;
     }
     throw error;
@@ -322,49 +322,49 @@ export class GroupCommit {
   }
 
   /** Nothing of it was kept: the letters go back to the front, but for those whose sender waits no longer. */
-  private requeue(made: UnitOfWork, now: number, why: Error): void {
-    const { actor } = made;
+  private requeue(unit: UnitOfWork, now: number, reason: Error): void {
+    const { actor } = unit;
     actor.inBatch = false;
-    if (made.isNew) {
+    if (unit.isNew) {
       this.outcomeHandler.evict(actor);
       return;
     }
-    const { on, over } = splitExpired(unansweredEnvelopes(made).concat(actor.mailbox), now);
-    for (const letter of over) letter.reject(why);
-    actor.mailbox = on;
+    const { waiting, expired } = splitExpired(unansweredEnvelopes(unit).concat(actor.mailbox), now);
+    for (const envelope of expired) envelope.reject(reason);
+    actor.mailbox = waiting;
     this.enqueue(actor);
   }
 
-  private handleConflict(made: UnitOfWork): void {
-    const { actor } = made;
+  private handleConflict(unit: UnitOfWork): void {
+    const { actor } = unit;
     actor.inBatch = false;
     if (actor.version > 0) {
       this.meter.versionConflict();
       this.log.warn({ actor: addressOf(actor.ref), version: actor.version }, 'version conflict; reloading actor');
     }
-    const back: Envelope[] = [];
-    for (const letter of unansweredEnvelopes(made)) {
-      letter.attempts += 1;
-      if (actor.version === 0) letter.reject(new ActorExists('it exists already'));
-      else if (letter.attempts > MAX_ATTEMPTS) letter.reject(new StoreUnavailable('the actor changes elsewhere'));
-      else back.push(letter);
+    const retried: Envelope[] = [];
+    for (const envelope of unansweredEnvelopes(unit)) {
+      envelope.attempts += 1;
+      if (actor.version === 0) envelope.reject(new ActorExists('it exists already'));
+      else if (envelope.attempts > MAX_ATTEMPTS) envelope.reject(new StoreUnavailable('the actor changes elsewhere'));
+      else retried.push(envelope);
     }
-    actor.mailbox = back.concat(actor.mailbox);
+    actor.mailbox = retried.concat(actor.mailbox);
     this.outcomeHandler.evict(actor);
   }
 
   /** The one draft that the store refuses for its data. */
-  private isolatePoisonEvent(made: UnitOfWork, error: DataRefused): void {
-    const { actor } = made;
+  private isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
+    const { actor } = unit;
     actor.inBatch = false;
-    if (made.decisions.length > 1) {
+    if (unit.decisions.length > 1) {
       actor.isolating = true;
-      actor.mailbox = unansweredEnvelopes(made).concat(actor.mailbox);
+      actor.mailbox = unansweredEnvelopes(unit).concat(actor.mailbox);
       this.enqueue(actor);
       return;
     }
     actor.isolating = false;
-    for (const { envelope } of made.decisions) {
+    for (const { envelope } of unit.decisions) {
       if (error instanceof IdempotencyConflict) {
         envelope.reject(error);
         continue;
@@ -384,23 +384,23 @@ export class GroupCommit {
     this.enqueue(actor);
   }
 
-  private rejectAndEvict(made: UnitOfWork, why: Error): void {
-    const { actor } = made;
+  private rejectAndEvict(unit: UnitOfWork, reason: Error): void {
+    const { actor } = unit;
     actor.inBatch = false;
-    for (const { envelope } of made.decisions) envelope.reject(why);
-    if (made.decisions.some(({ envelope }) => isFromDevice(envelope))) {
-      const [overtaking, others] = partition(actor.mailbox, isFromDevice);
-      for (const letter of overtaking) letter.reject(why);
+    for (const { envelope } of unit.decisions) envelope.reject(reason);
+    if (unit.decisions.some(({ envelope }) => isFromDevice(envelope))) {
+      const [fromDevice, others] = partition(actor.mailbox, isFromDevice);
+      for (const envelope of fromDevice) envelope.reject(reason);
       actor.mailbox = others;
     }
     this.outcomeHandler.evict(actor);
   }
 }
 
-function partition<T>(all: readonly T[], holds: (one: T) => boolean): [T[], T[]] {
+function partition<T>(all: readonly T[], matches: (one: T) => boolean): [T[], T[]] {
   const yes: T[] = [];
   const no: T[] = [];
-  for (const one of all) (holds(one) ? yes : no).push(one);
+  for (const one of all) (matches(one) ? yes : no).push(one);
   return [yes, no];
 }
 

@@ -28,23 +28,23 @@ export class InDoubtCommits {
   private readonly timeoutMs: number;
   private stopped = false;
 
-  constructor(store: ActorStore, lease: Lease, patienceMs: number) {
+  constructor(store: ActorStore, lease: Lease, timeoutMs: number) {
     this.store = store;
     this.lease = lease;
-    this.timeoutMs = patienceMs;
+    this.timeoutMs = timeoutMs;
   }
 
   /**
    * Answers the actors of whom nothing was kept because somebody else was first. Throws `CommitUnknown` when the store
    * stays away; `unanswered` is told of each try that was.
    */
-  async commitBatch(turn: BatchCommit, unanswered: () => void): Promise<ActorRef[]> {
+  async commitBatch(batch: BatchCommit, onNoAnswer: () => void): Promise<ActorRef[]> {
     const until = performance.now() + this.timeoutMs;
     try {
-      return (await this.tryCommit(turn)).lost;
+      return (await this.tryCommit(batch)).lost;
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      return this.retryUntilKnown(turn, error, { until, unanswered });
+      return this.retryUntilKnown(batch, error, { until, onNoAnswer });
     }
   }
 
@@ -53,22 +53,22 @@ export class InDoubtCommits {
     this.stopped = true;
   }
 
-  private tryCommit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
-    return this.lease.valid() ? this.store.commit(turn) : Promise.reject(new LeaseExpired());
+  private tryCommit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
+    return this.lease.valid() ? this.store.commit(batch) : Promise.reject(new LeaseExpired());
   }
 
   private async retryUntilKnown(
-    turn: BatchCommit,
+    batch: BatchCommit,
     unknown: CommitUnknown,
-    { until, unanswered }: { until: number; unanswered: () => void },
+    { until, onNoAnswer }: { until: number; onNoAnswer: () => void },
   ): Promise<ActorRef[]> {
     for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
-      unanswered();
+      onNoAnswer();
       if (this.stopped || performance.now() + wait > until) throw unknown;
       await pause(wait);
       if (this.stopped) throw unknown;
       try {
-        return await this.lostToOthers(turn, (await this.tryCommit(turn)).lost);
+        return await this.lostToOthers(batch, (await this.tryCommit(batch)).lost);
       } catch (error) {
         if (!(error instanceof CommitUnknown || error instanceof StoreUnavailable)) throw error;
       }

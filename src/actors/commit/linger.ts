@@ -12,55 +12,55 @@ const LINGER_MS = 1;
  * bring anything. Where the others are expected any moment, and nobody else is in the turn, the loop may sleep until they are there.
  */
 export class LingeringBatch {
-  readonly #turn: BatchBuilder;
-  readonly #companions: Enlistment;
-  readonly #most: number;
+  readonly #batch: BatchBuilder;
+  readonly #enlistment: Enlistment;
+  readonly #maxUnits: number;
   readonly #gather: () => UnitOfWork[];
-  readonly #write: (turn: BatchBuilder) => void;
+  readonly #commit: (batch: BatchBuilder) => void;
   #passes = LINGER_PASSES;
-  #looking = false;
-  #late = false;
-  #ended = false;
-  #handle: NodeJS.Timeout | null = null;
+  #collecting = false;
+  #lingered = false;
+  #closed = false;
+  #timer: NodeJS.Timeout | null = null;
 
   /** `most`: actors at which it is full. */
   constructor(
-    turn: BatchBuilder,
-    parts: { companions: Enlistment; most: number; gather(): UnitOfWork[]; write(turn: BatchBuilder): void },
+    batch: BatchBuilder,
+    parts: { enlistment: Enlistment; maxUnits: number; gather(): UnitOfWork[]; commit(batch: BatchBuilder): void },
   ) {
-    this.#turn = turn;
-    this.#companions = parts.companions;
-    this.#most = parts.most;
+    this.#batch = batch;
+    this.#enlistment = parts.enlistment;
+    this.#maxUnits = parts.maxUnits;
     this.#gather = parts.gather;
-    this.#write = parts.write;
+    this.#commit = parts.commit;
   }
 
   /** Has it written, unless there may be more to come. */
   writeOrLinger(): void {
-    const { fanInTargets, units } = this.#turn;
-    const open = fanInTargets.size > 0 && units.length < this.#most;
-    if (open && !this.#late && this.#companions.expectsMoreMessages(this.#turn)) {
+    const { fanInTargets, units } = this.#batch;
+    const canGrow = fanInTargets.size > 0 && units.length < this.#maxUnits;
+    if (canGrow && !this.#lingered && this.#enlistment.expectsMoreMessages(this.#batch)) {
       this.#passes = 0;
-      this.#handle ??= setTimeout(() => {
-        this.#late = true;
+      this.#timer ??= setTimeout(() => {
+        this.#lingered = true;
         this.collectMore();
       }, LINGER_MS);
-    } else if (open && this.#passes > 0) this.collectMore();
+    } else if (canGrow && this.#passes > 0) this.collectMore();
     else {
       this.close();
-      this.#write(this.#turn);
+      this.#commit(this.#batch);
     }
   }
 
   /** Something is there, or may be. */
   collectMore(): void {
-    if (this.#looking) return;
-    this.#looking = true;
+    if (this.#collecting) return;
+    this.#collecting = true;
     setImmediate(() => {
-      this.#looking = false;
-      if (this.#ended) return;
+      this.#collecting = false;
+      if (this.#closed) return;
       const more = this.#gather();
-      this.#companions.addUnits(this.#turn, more);
+      this.#enlistment.addUnits(this.#batch, more);
       this.#passes = more.length > 0 ? this.#passes - 1 : 0;
       this.writeOrLinger();
     });
@@ -68,7 +68,7 @@ export class LingeringBatch {
 
   /** It takes nothing more in. */
   close(): void {
-    this.#ended = true;
-    if (this.#handle !== null) clearTimeout(this.#handle);
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
   }
 }

@@ -29,7 +29,7 @@ export interface UnitOfWork {
   /** Made by another actor of its turn: there with all of the turn, or not at all. */
   isNew: boolean;
   decisions: Decision[];
-  failed: { letter: Envelope; error: Error }[];
+  failed: { envelope: Envelope; error: Error }[];
   effects: Effects;
   snapshot: AnyMachineSnapshot;
   version: number;
@@ -42,96 +42,97 @@ export interface UnitOfWork {
 }
 
 /** The letters of `entity` decided one after another, on provisional snapshots. Nothing is adopted. */
-export function createUnitOfWork(entity: LiveActor, letters: readonly Envelope[]): UnitOfWork {
-  const made: UnitOfWork = {
-    actor: entity,
+export function createUnitOfWork(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
+  const unit: UnitOfWork = {
+    actor,
     isNew: false,
     decisions: [],
     failed: [],
     effects: new Effects(),
-    snapshot: entity.snapshot,
-    version: entity.version,
-    since: entity.since,
+    snapshot: actor.snapshot,
+    version: actor.version,
+    since: actor.since,
     commit: null,
     delivered: [],
     spentTimers: [],
   };
-  for (const letter of letters) {
+  for (const envelope of envelopes) {
     try {
-      decideNext(made, letter);
+      decideNext(unit, envelope);
     } catch (error) {
-      made.failed.push({ letter, error: error instanceof Error ? error : new Error(String(error)) });
+      unit.failed.push({ envelope, error: error instanceof Error ? error : new Error(String(error)) });
     }
   }
-  return made;
+  return unit;
 }
 
 /** A timer that fired before its state was entered again: the new deadline stands. */
 const IGNORED = { understood: false, outputs: [] } as const;
 
 /** Nothing more is decided: what has to be kept is put together. */
-export function seal(made: UnitOfWork): void {
-  if (!made.effects.needsCommit) return;
-  made.commit = made.effects.toCommit(made);
+export function seal(unit: UnitOfWork): void {
+  if (!unit.effects.needsCommit) return;
+  unit.commit = unit.effects.toCommit(unit);
   // Set again by what came after it, it is another timer with the same name.
-  const { set } = made.commit.timers;
-  if (made.spentTimers.length > 0)
-    made.spentTimers = made.spentTimers.filter((id) => !set.some((timer) => timer.id === id));
+  const { set } = unit.commit.timers;
+  if (unit.spentTimers.length > 0)
+    unit.spentTimers = unit.spentTimers.filter((id) => !set.some((timer) => timer.id === id));
 }
 
 /** One more letter, on what those before made of the actor. What it throws leaves the draft as it was. */
-export function decideNext(made: UnitOfWork, letter: Envelope): Decision {
-  const { actor, effects } = made;
+export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
+  const { actor, effects } = unit;
   const { definition } = actor;
-  const { event } = letter;
-  const before = made.snapshot;
-  const expired =
-    letter.firedTimer !== null && (effects.setsTimer(letter.firedTimer) || letter.superseded?.() === true);
-  const decided = expired ? IGNORED : decide(definition, before, event);
-  const { outputs } = decided;
-  if (!decided.understood) {
-    if (letter.outboxKey) made.delivered.push(letter.outboxKey);
-    if (letter.firedTimer && !expired) made.spentTimers.push(letter.firedTimer);
-    return addDecision(made, {
-      envelope: letter,
+  const { event } = envelope;
+  const before = unit.snapshot;
+  const stale =
+    envelope.firedTimer !== null && (effects.setsTimer(envelope.firedTimer) || envelope.superseded?.() === true);
+  const result = stale ? IGNORED : decide(definition, before, event);
+  const { outputs } = result;
+  if (!result.understood) {
+    if (envelope.outboxKey) unit.delivered.push(envelope.outboxKey);
+    if (envelope.firedTimer && !stale) unit.spentTimers.push(envelope.firedTimer);
+    return addDecision(unit, {
+      envelope,
       from: before.value,
       snapshot: before,
-      version: made.version,
+      version: unit.version,
       outputs,
       understood: false,
       committed: false,
       outboxEntries: NO_OUTBOX_ENTRIES,
     });
   }
-  const after = decided.snapshot;
-  const moved = after !== before && !isSameStateValue(before.value, after.value);
-  const kept = outputs.some(needsCommit) || decided.timers.length > 0;
-  const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
-  let durable = NO_OUTBOX_ENTRIES;
-  const commits = kept || moved || idempotency !== null || (after !== before && !definition.isTransient(event));
-  if (commits) {
+  const after = result.snapshot;
+  const stateChanged = after !== before && !isSameStateValue(before.value, after.value);
+  const hasEffects = outputs.some(needsCommit) || result.timers.length > 0;
+  const idempotency = envelope.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
+  let outboxEntries = NO_OUTBOX_ENTRIES;
+  const committed =
+    hasEffects || stateChanged || idempotency !== null || (after !== before && !definition.isTransient(event));
+  if (committed) {
     // Everything that may throw comes before the first change: a step is taken whole or not at all.
     const note = definition.journal(
       event,
-      made.version === 0 ? null : (before as unknown as Snapshot),
+      unit.version === 0 ? null : (before as unknown as Snapshot),
       after as unknown as Snapshot,
     );
-    made.version += 1;
-    if (moved || made.version === 1) made.since = event.at;
-    if (kept) durable = effects.addOutputs(outputs);
+    unit.version += 1;
+    if (stateChanged || unit.version === 1) unit.since = event.at;
+    if (hasEffects) outboxEntries = effects.addOutputs(outputs);
     if (note) {
       effects.journal.push({
-        version: made.version,
+        version: unit.version,
         at: event.at,
         by: event.by ?? SYSTEM,
         event: event.type,
-        from: made.version === 1 ? null : before.value,
+        from: unit.version === 1 ? null : before.value,
         to: after.value,
         data: note.data,
       });
     }
-    if (letter.firedTimer) effects.clearTimer(letter.firedTimer);
-    for (const change of decided.timers) {
+    if (envelope.firedTimer) effects.clearTimer(envelope.firedTimer);
+    for (const change of result.timers) {
       if ('clear' in change) effects.clearTimer(change.clear);
       else
         effects.setTimer({
@@ -141,29 +142,29 @@ export function decideNext(made: UnitOfWork, letter: Envelope): Decision {
           dueAt: event.at + change.delay,
         });
     }
-    if (letter.outboxKey) effects.delivered.push(letter.outboxKey);
+    if (envelope.outboxKey) effects.delivered.push(envelope.outboxKey);
     effects.idempotency ??= idempotency;
     effects.needsCommit = true;
   } else {
-    if (letter.outboxKey) made.delivered.push(letter.outboxKey);
-    if (letter.firedTimer) made.spentTimers.push(letter.firedTimer);
+    if (envelope.outboxKey) unit.delivered.push(envelope.outboxKey);
+    if (envelope.firedTimer) unit.spentTimers.push(envelope.firedTimer);
   }
-  made.snapshot = after;
-  return addDecision(made, {
-    envelope: letter,
+  unit.snapshot = after;
+  return addDecision(unit, {
+    envelope,
     from: before.value,
     snapshot: after,
-    version: made.version,
+    version: unit.version,
     outputs,
     understood: true,
-    committed: commits,
-    outboxEntries: durable,
+    committed,
+    outboxEntries,
   });
 }
 
-function addDecision(made: UnitOfWork, taken: Decision): Decision {
-  made.decisions.push(taken);
-  return taken;
+function addDecision(unit: UnitOfWork, decision: Decision): Decision {
+  unit.decisions.push(decision);
+  return decision;
 }
 
 /** What the steps of one actor add up to. */
@@ -179,12 +180,12 @@ class Effects {
 
   /** Answers what of it goes through the outbox. */
   addOutputs(outputs: readonly Output[]): OutboxEntries {
-    const durable: ActorCommit['outbox'] = [];
+    const outboxEntries: ActorCommit['outbox'] = [];
     for (const output of outputs) {
-      if (isDurable(output)) durable.push({ n: this.outboxCount++, output });
+      if (isDurable(output)) outboxEntries.push({ n: this.outboxCount++, output });
       else if (isRow(output)) this.rows.push(output);
     }
-    return durable;
+    return outboxEntries;
   }
 
   /** Whether a step of this draft has set the timer. */
@@ -205,10 +206,10 @@ class Effects {
     this.timers.set(id, row);
   }
 
-  toCommit(made: UnitOfWork): ActorCommit {
-    const { actor } = made;
+  toCommit(unit: UnitOfWork): ActorCommit {
+    const { actor } = unit;
     const { definition } = actor;
-    const snapshot = made.snapshot as unknown as Snapshot;
+    const snapshot = unit.snapshot as unknown as Snapshot;
     const set: TimerRow[] = [];
     const clear: string[] = [];
     for (const [id, row] of this.timers ?? []) {
@@ -219,16 +220,16 @@ class Effects {
       ref: actor.ref,
       tenantId: definition.tenantOf(snapshot.context),
       readVersion: actor.version,
-      version: made.version,
+      version: unit.version,
       machineVersion: definition.version,
       value: snapshot.value,
       context: definition.toStored(snapshot.context),
       liveFields: definition.liveFields,
-      unchangedBase: isBaseUnchanged(actor, made.snapshot),
+      unchangedBase: isBaseUnchanged(actor, unit.snapshot),
       columns: definition.columns(snapshot),
-      since: made.since,
+      since: unit.since,
       journal: this.journal,
-      outbox: made.decisions.flatMap(({ outboxEntries }) => outboxEntries),
+      outbox: unit.decisions.flatMap(({ outboxEntries }) => outboxEntries),
       timers: { set, clear },
       rows: this.rows,
       idempotency: this.idempotency,
@@ -244,10 +245,10 @@ export const isBaseUnchanged = (
 ): boolean => baseStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
 
 /** Whether two contexts differ in moving members alone. A transition never takes a member away. */
-export function differsOnlyIn(moving: ReadonlySet<string>, before: object, after: object): boolean {
-  const was = before as Record<string, unknown>;
-  const is = after as Record<string, unknown>;
-  for (const member in is) if (is[member] !== was[member] && !moving.has(member)) return false;
+export function differsOnlyIn(liveFields: ReadonlySet<string>, before: object, after: object): boolean {
+  const previous = before as Record<string, unknown>;
+  const current = after as Record<string, unknown>;
+  for (const member in current) if (current[member] !== previous[member] && !liveFields.has(member)) return false;
   return true;
 }
 

@@ -17,32 +17,32 @@ const CHECK_MS = 500;
 export class StoreWatchdog {
   private readonly batches = new Map<readonly UnitOfWork[], PromiseWithResolvers<void>>();
   private lastAnswerAt = 0;
-  private handle: NodeJS.Timeout | null = null;
+  private timer: NodeJS.Timeout | null = null;
 
   private readonly clock: Clock;
-  private readonly silenceMs: number;
+  private readonly timeoutMs: number;
   private readonly queuedMailboxes: () => Iterable<{ mailbox: Envelope[] }>;
 
   /** `waiting` are those whose letters wait for the next turn. */
-  constructor(clock: Clock, limits: RuntimeLimits, waiting: () => Iterable<{ mailbox: Envelope[] }>) {
+  constructor(clock: Clock, limits: RuntimeLimits, queuedMailboxes: () => Iterable<{ mailbox: Envelope[] }>) {
     this.clock = clock;
-    this.silenceMs = limits.callerTimeoutMs;
-    this.queuedMailboxes = waiting;
+    this.timeoutMs = limits.callerTimeoutMs;
+    this.queuedMailboxes = queuedMailboxes;
   }
 
   sizes(): CollectionSizes {
     return { turns_in_flight: this.batches.size };
   }
 
-  batchStarted(turn: readonly UnitOfWork[]): void {
+  batchStarted(batch: readonly UnitOfWork[]): void {
     if (this.batches.size === 0) this.lastAnswerAt = performance.now();
-    this.batches.set(turn, Promise.withResolvers());
+    this.batches.set(batch, Promise.withResolvers());
     this.arm();
   }
 
-  batchEnded(turn: readonly UnitOfWork[]): void {
-    this.batches.get(turn)?.resolve();
-    this.batches.delete(turn);
+  batchEnded(batch: readonly UnitOfWork[]): void {
+    this.batches.get(batch)?.resolve();
+    this.batches.delete(batch);
   }
 
   /** The store said something: whatever it was, it is there. */
@@ -51,33 +51,33 @@ export class StoreWatchdog {
   }
 
   private arm(): void {
-    if (this.handle !== null) return;
+    if (this.timer !== null) return;
     // After a pause of this process its timers run before an answer is read that has been there all along.
-    this.handle = setTimeout(() => setImmediate(() => this.check()), Math.min(CHECK_MS, this.silenceMs / 4)).unref();
+    this.timer = setTimeout(() => setImmediate(() => this.check()), Math.min(CHECK_MS, this.timeoutMs / 4)).unref();
   }
 
   private check(): void {
-    this.handle = null;
+    this.timer = null;
     if (this.batches.size === 0) return;
-    if (performance.now() - this.lastAnswerAt >= this.silenceMs) this.rejectExpired(this.clock.now());
+    if (performance.now() - this.lastAnswerAt >= this.timeoutMs) this.rejectExpired(this.clock.now());
     this.arm();
   }
 
   private rejectExpired(now: EpochMs): void {
-    for (const [turn, { promise }] of this.batches) for (const made of turn) rejectExpiredOf(made, promise, now);
-    for (const place of this.queuedMailboxes()) {
-      const { on, over } = splitExpired(place.mailbox, now);
-      for (const letter of over) letter.reject(storeUnavailable());
-      if (over.length > 0) place.mailbox = on;
+    for (const [batch, { promise }] of this.batches) for (const unit of batch) rejectExpiredOf(unit, promise, now);
+    for (const owner of this.queuedMailboxes()) {
+      const { waiting, expired } = splitExpired(owner.mailbox, now);
+      for (const envelope of expired) envelope.reject(storeUnavailable());
+      if (expired.length > 0) owner.mailbox = waiting;
     }
   }
 }
 
 function rejectExpiredOf({ actor, decisions }: UnitOfWork, ended: Promise<void>, now: EpochMs): void {
   const decided = new Set(decisions.map(({ envelope }) => envelope));
-  const { on, over } = splitExpired([...decided, ...actor.mailbox], now);
-  for (const letter of over) letter.reject(decided.has(letter) ? outcomeUnknown(ended) : storeUnavailable());
-  if (over.length > 0) actor.mailbox = on.filter((letter) => !decided.has(letter));
+  const { waiting, expired } = splitExpired([...decided, ...actor.mailbox], now);
+  for (const envelope of expired) envelope.reject(decided.has(envelope) ? outcomeUnknown(ended) : storeUnavailable());
+  if (expired.length > 0) actor.mailbox = waiting.filter((envelope) => !decided.has(envelope));
 }
 
 const outcomeUnknown = (ended: Promise<void>): Error => new CommitUnknown('no answer from the store', { ended });

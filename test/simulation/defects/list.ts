@@ -63,8 +63,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
-        from: '    made.version += 1;',
-        to: "    made.version += event.type === 'state.reported' ? 2 : 1;",
+        from: '    unit.version += 1;',
+        to: "    unit.version += event.type === 'state.reported' ? 2 : 1;",
       },
     ],
   },
@@ -113,7 +113,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
-        from: 'outbox: made.decisions.flatMap(({ outboxEntries }) => outboxEntries),',
+        from: 'outbox: unit.decisions.flatMap(({ outboxEntries }) => outboxEntries),',
         to: 'outbox: [],',
       },
     ],
@@ -174,7 +174,7 @@ export const defects: Readonly<Record<string, Defect>> = {
       {
         file: 'src/actors/timers.ts',
         from: 'Math.abs(now - this.lastReadAt) >= STORE_POLL_MS',
-        to: 'now < LOOK_INTO_STORE_MS',
+        to: 'now < STORE_POLL_MS',
       },
     ],
   },
@@ -224,7 +224,7 @@ export const defects: Readonly<Record<string, Defect>> = {
       {
         file: 'src/main/activation.ts',
         from: '    if (this.untrustedOffsetMs() === null) return true;',
-        to: '    if (this.untrustedOffsetMs() === null || at > 0) return true;',
+        to: '    if (this.untrustedOffsetMs() === null || now > 0) return true;',
       },
     ],
   },
@@ -233,8 +233,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/group-commit.ts',
-        from: '      if (drafts.length === 1) return this.isolatePoisonEvent(drafts[0] as UnitOfWork, error);',
-        to: '      for (const one of drafts) this.isolatePoisonEvent(one, error);\n      if (drafts.length > 0) return;',
+        from: '      if (units.length === 1) return this.isolatePoisonEvent(units[0] as UnitOfWork, error);',
+        to: '      for (const unit of units) this.isolatePoisonEvent(unit, error);\n      if (units.length > 0) return;',
       },
     ],
   },
@@ -243,8 +243,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/in-doubt.ts',
-        from: '      return this.retryUntilKnown(turn, error, { until, unanswered });',
-        to: '      return until > 0 ? [] : this.retryUntilKnown(turn, error, { until, unanswered });',
+        from: '      return this.retryUntilKnown(batch, error, { until, onNoAnswer });',
+        to: '      return until > 0 ? [] : this.retryUntilKnown(batch, error, { until, onNoAnswer });',
       },
     ],
   },
