@@ -28,41 +28,41 @@ export type LogLevel = (typeof logLevels)[number];
 export interface Oidc {
   issuer: string;
   audience: string;
-  /** Null: from the issuer's discovery document. */
+  /** Null: taken from the issuer's discovery document. */
   jwksUri: string | null;
   client: { id: string; secret: string | null } | null;
   platformClaim: { name: string; value: string } | null;
 }
 
-/** Everything that can be set about the service, checked. Frozen all through; ports of 0 are chosen by the system. */
+/** The validated configuration of the service, deeply frozen. The system chooses a port for each port of 0. */
 export interface Config {
   readonly host: string;
   readonly port: number;
   readonly mqttPort: number;
   readonly mqttTlsPort: number | null;
-  /** PEM texts that belong together. */
+  /** A certificate and its private key, as PEM. */
   readonly tls: Readonly<{ cert: string; key: string }> | null;
-  /** Without a slash at the end. Null: `httpUrl` of the port that was taken. */
+  /** Without a trailing slash. Null: `httpUrl` of the bound port. */
   readonly publicUrl: string | null;
-  /** Null: `mqttUrl` of the ports that were taken. */
+  /** Null: `mqttUrl` of the bound ports. */
   readonly mqttPublicUrl: string | null;
   readonly trustedProxies: readonly string[];
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string;
   readonly databaseUrl: string | null;
   readonly redisUrl: string | null;
   readonly keys: Readonly<Keys>;
   readonly oidc: Readonly<Oidc> | null;
-  /** `address` is null only for an embedded one on a free port, and for `off`. */
+  /** `address` is null for `embedded` on a free port, and for `off`. */
   readonly sidecar: Readonly<{ mode: 'embedded' | 'external' | 'off'; address: string | null }>;
   readonly llm: Readonly<{ baseUrl: string; model: string; apiKey: string | null }> | null;
-  /** Requests a minute by tier; 0 is unlimited. */
+  /** Requests per minute by tier; 0 is unlimited. */
   readonly rateLimits: Readonly<Record<string, number>>;
   readonly defaultTier: string;
   readonly sessionMaxAgeS: number;
   readonly deviceRate: Readonly<{ perSecond: number; burst: number }>;
   readonly mqttMaxConnections: number;
-  /** 0 is no limit. */
+  /** 0 is unlimited. */
   readonly betaDeviceLimit: number;
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
   readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
@@ -71,8 +71,8 @@ export interface Config {
 }
 
 /**
- * The whole configuration, or a `ConfigError` that names the variable. Key files that are missing are made, last of
- * all. Nobody else in the service reads the environment.
+ * Reads the configuration; throws a `ConfigError` that names the variable. Missing key files are created last. No other
+ * part of the service reads the environment.
  */
 export function readConfig(env: Environment = process.env, terminal: boolean = process.stdout.isTTY === true): Config {
   const read = makeSettingReader(env);
@@ -110,7 +110,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
   return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
 }
 
-/** What `twinkeep token` needs of the configuration: no database, no ports. */
+/** The configuration of `twinkeep token`: the token signing key, without database and ports. */
 export function readTokenKey(env: Environment = process.env): SigningPair {
   const read = makeSettingReader(env);
   return readTokenSigning(read, dataDirectory(read));
@@ -119,15 +119,15 @@ export function readTokenKey(env: Environment = process.env): SigningPair {
 export interface ClientConfig {
   url: string;
   token: string | null;
-  /** Where `twinkeep login` keeps its tokens. Absolute. */
+  /** File in which `twinkeep login` stores its tokens; an absolute path. */
   credentialsFile: string;
 }
 
-/** What the verbs that call the service need; the options of the command line come before it. */
+/** The configuration of client commands; command-line options take precedence. */
 export function readClientConfig(env: Environment = process.env): ClientConfig {
   const read = makeSettingReader<ClientSettingName | 'XDG_CONFIG_HOME'>(env);
   const settings = read('XDG_CONFIG_HOME');
-  // A relative one is to be ignored (XDG Base Directory Specification).
+  // Relative paths must be ignored (XDG Base Directory Specification).
   const folder = settings !== null && isAbsolute(settings) ? settings : join(homedir(), '.config');
   return {
     url: read('TWINKEEP_URL') ?? 'http://127.0.0.1:8080',
@@ -136,28 +136,28 @@ export function readClientConfig(env: Environment = process.env): ClientConfig {
   };
 }
 
-/** How clients on the listening address reach HTTP, where `PUBLIC_URL` does not say it. */
+/** The HTTP URL of the listening address, used if `PUBLIC_URL` is unset. */
 export const httpUrl = (config: Pick<Config, 'host' | 'tls'>, bound: number): string =>
   `${config.tls === null ? 'http' : 'https'}://${inUrl(config.host)}:${bound}`;
 
-/** The same for MQTT: the TLS listener where there is one. */
+/** The same for MQTT: the TLS listener if there is one. */
 export const mqttUrl = (config: Pick<Config, 'host'>, bound: { port: number; tlsPort: number | null }): string =>
   bound.tlsPort === null
     ? `mqtt://${inUrl(config.host)}:${bound.port}`
     : `mqtts://${inUrl(config.host)}:${bound.tlsPort}`;
 
-/** Where a listener could not be opened: which setting is to blame. Anything else stays what it is. */
+/** Converts a listen error to a `ConfigError` that names the setting; returns any other error unchanged. */
 export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { code, syscall, port: requestedPort } = error as NodeJS.ErrnoException & { port?: number };
   if (syscall === 'getaddrinfo' || code === 'EADDRNOTAVAIL')
-    return new ConfigError('HOST', `is no address of this machine (${code})`);
+    return new ConfigError('HOST', `is not an address of this machine (${code})`);
   if (syscall !== 'listen') return error;
   const name =
     requestedPort === config.mqttPort ? 'MQTT_PORT' : requestedPort === config.mqttTlsPort ? 'MQTT_TLS_PORT' : 'PORT';
   return new ConfigError(
     name,
-    `cannot be opened: ${requestedPort} is ${code === 'EADDRINUSE' ? 'taken' : `refused (${code})`}`,
+    `cannot be opened: ${requestedPort} is ${code === 'EADDRINUSE' ? 'in use' : `refused (${code})`}`,
   );
 }
 
@@ -219,7 +219,7 @@ function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    throw new ConfigError(name, `names a file that cannot be read: ${path}`);
+    throw new ConfigError(name, `is a file that cannot be read: ${path}`);
   }
 }
 
@@ -239,13 +239,13 @@ function readOidc(read: ReadSetting): Oidc | null {
   if (secret !== null && id === null) throw new ConfigError('OIDC_CLIENT_SECRET', 'needs OIDC_CLIENT_ID');
   if (issuer === null) return null;
   if (audience === null) throw new ConfigError('OIDC_AUDIENCE', 'is required with OIDC_ISSUER');
-  // The name of a claim may be a URL: the value is what follows the last colon.
+  // The claim name may be a URL, so the last colon separates the value.
   const separator = claim?.lastIndexOf(':') ?? -1;
   if (claim !== null && (separator < 1 || separator === claim.length - 1)) {
     throw new ConfigError('OIDC_PLATFORM_CLAIM', 'must be name:value');
   }
   return {
-    // An issuer is compared byte by byte: the slash at its end belongs to it.
+    // Issuers are compared byte by byte, including a trailing slash.
     issuer: read('OIDC_ISSUER') ?? issuer,
     audience,
     jwksUri,
@@ -282,13 +282,13 @@ function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number }
   if (!(perSecond >= 1 && burst >= perSecond)) {
     throw new ConfigError(
       'DEVICE_RATE',
-      'must be rate/burst in messages, with a rate of at least 1 and a burst not below it',
+      'must be rate/burst in messages; the rate must be at least 1, and the burst at least the rate',
     );
   }
   return { perSecond, burst };
 }
 
-/** Plain objects and lists only: a `KeyObject` is frozen by what it is. */
+/** Freezes plain objects and arrays only: a `KeyObject` is immutable already. */
 function deepFreeze<T extends object>(value: T): Readonly<T> {
   for (const member of Object.values(value)) {
     const plain = Array.isArray(member) || (member !== null && Object.getPrototypeOf(member) === Object.prototype);

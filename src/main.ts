@@ -21,24 +21,24 @@ export type { StartOptions };
 
 /** A started service. */
 export interface Service {
-  /** Where HTTP answers, without a slash at the end. */
+  /** Base URL of HTTP, without a trailing slash. */
   url: string;
-  /** Null while the process stands by. */
+  /** Null while the process is a standby. */
   mqttUrl(): string | null;
-  /** Resolves when this process is the active one and serves. */
+  /** Resolves when this process is the active one and serves requests. */
   active: Promise<void>;
-  /** Refuses new work, finishes what is in flight, commits, closes. */
+  /** Rejects new requests, finishes those in flight, commits, closes. */
   stop(): Promise<void>;
 }
 
 const CLOSE_IDLE_MS = 100;
-/** How long requests in flight may take at the end of the process. */
+/** Maximum time for requests in flight during shutdown. */
 const DRAIN_REQUESTS_MS = 4_000;
 
 /**
- * Starts in order: the right to be the active process → store → what a crash left → listeners. With `DATABASE_URL` HTTP
- * listens from the start and says `standby` until this process is the active one; on the embedded store a second
- * process throws `OwnedByAnother`.
+ * Starts in this order: active lock → store → recovery after a crash → listeners. With `DATABASE_URL` HTTP listens from
+ * the start and answers `standby` until this process is the active one; on the embedded store a second process throws
+ * `OwnedByAnother`.
  */
 export async function start(config: Config, options: StartOptions): Promise<Service> {
   const { log } = options;
@@ -62,7 +62,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   let upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   let lease: Lease | null = null;
   const server = makeServer(config, (request, response) => listener(request, response));
-  // As a standby the process answers without a lease.
+  // A standby answers without a lease.
   server.on(config.tls === null ? 'connection' : 'secureConnection', (socket: Socket) =>
     guardWrites(socket, () => lease === null || lease.valid()),
   );
@@ -78,7 +78,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
 
   const serve = async () => {
     if (canStandBy) {
-      log.info({}, 'standing by until this process is the active one');
+      log.info({}, 'standby: waiting for the active lock');
       if (activation === null) await lock.acquire(waiting.signal);
     }
     const sample = (await activation?.acquire(waiting.signal)) ?? null;
@@ -92,8 +92,8 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       service?.abort();
       server.closeAllConnections();
       server.close();
-      log.error({}, 'the lock of the active process is lost');
-      options.onFatal?.('the lock of the active process is lost');
+      log.error({}, 'active lock lost; stopping');
+      options.onFatal?.('the active lock was lost');
     });
     const composed = await composeService(config, {
       ...options,
@@ -120,7 +120,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       throw listenFault(config, error);
     });
   active.catch((error) => {
-    if (stopping === null && canStandBy) options.onFatal?.(`the service did not start: ${(error as Error).message}`);
+    if (stopping === null && canStandBy) options.onFatal?.(`the service failed to start: ${(error as Error).message}`);
   });
 
   return {
@@ -146,7 +146,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   };
 }
 
-/** Signs an internal token with the service's own key; needs no running service. */
+/** Signs an internal token with the service's key, without a running service. */
 export async function issueToken(
   pair: Config['keys']['tokenSigning'],
   token: { sub: string; email?: string; scope?: string; ttlS?: number },

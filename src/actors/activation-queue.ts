@@ -7,17 +7,20 @@ import { splitExpired } from './deadlines.ts';
 import type { Envelope } from './envelope.ts';
 import { addressOf, type LiveActor } from './live-actor.ts';
 
-/** The letters that wait for one actor to be loaded, in their order. */
+/** Envelopes that wait for one actor to be loaded, in order of arrival. */
 interface PendingMessages {
   mailbox: Envelope[];
-  /** Resolves when they were handed over, or given back. */
+  /** Resolves when they were handed to the actor, or rejected. */
   drained: Promise<void>;
 }
 
-/** Finds an actor, while somebody waits for it. */
+/** Loads an actor; retries while `isWanted` returns true. */
 type LoadActor = (ref: ActorRef, isWanted: () => boolean) => Promise<LiveActor | null>;
 
-/** Letters to actors that are not in memory: kept in their order until the actor is there. */
+/**
+ * Activation queue (Akka: stash): holds envelopes for actors that are not in memory, in order, until the actor is
+ * loaded.
+ */
 export class ActivationQueue {
   private readonly pending = new Map<string, PendingMessages>();
   private readonly clock: Clock;
@@ -46,17 +49,16 @@ export class ActivationQueue {
     await Promise.all([...this.pending.values()].map(({ drained }) => drained));
   }
 
-  /** How many wait for it already. */
+  /** Number of envelopes that wait for this actor. */
   pendingCount(ref: ActorRef): number {
     return this.pending.size === 0 ? 0 : (this.pending.get(addressOf(ref))?.mailbox.length ?? 0);
   }
 
-  /** They come behind those that wait already. */
   add(ref: ActorRef, envelope: Envelope): void {
     this.pendingFor(ref).mailbox.push(envelope);
   }
 
-  /** They were there before: an actor that has to be loaded again had them. */
+  /** Puts the envelopes of an evicted actor before those that arrived later. */
   prepend(ref: ActorRef, envelopes: readonly Envelope[]): void {
     if (envelopes.length === 0) return;
     const pending = this.pendingFor(ref);
@@ -88,10 +90,10 @@ export class ActivationQueue {
     }
   }
 
-  /** Asked while the store is away: whoever waited too long is told so. */
+  /** Called while the store is unavailable. Rejects expired envelopes; returns whether any are left. */
   private rejectExpired(pending: PendingMessages): boolean {
     const { waiting, expired } = splitExpired(pending.mailbox, this.clock.now());
-    for (const envelope of expired) envelope.reject(new StoreUnavailable('its actor could not be loaded'));
+    for (const envelope of expired) envelope.reject(new StoreUnavailable('the actor could not be loaded'));
     pending.mailbox = waiting;
     return waiting.length > 0;
   }

@@ -2,7 +2,7 @@ import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorMessage } from '../machines/outputs.ts';
 
-/** What one actor tells another, as the event that the other decides. */
+/** Converts a message between actors to the event that the receiver decides. */
 export const toMachineEvent = (event: ActorMessage, at: EpochMs): MachineEvent => ({
   ...event,
   at,

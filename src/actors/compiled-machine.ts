@@ -11,17 +11,18 @@ import {
 } from './transition-selector.ts';
 
 /*
- * What XState does with chosen transitions is the same each time: states are left, actions run and states entered in an order
- * that the chart alone decides. Each such step is done by XState once, and written down; from then on its actions' functions
- * are called without XState's bookkeeping. Which transitions are taken is found as XState finds it (`choice.ts`).
+ * Compiled machines. For given transitions XState always does the same: it exits states, runs actions and enters states
+ * in an order that depends only on the chart. XState executes each such microstep once while it is recorded; from then
+ * on the recorded action functions are called directly, without XState's overhead. `transition-selector.ts` selects the
+ * transitions by XState's rules.
  */
 
-/** What an event would do. Nothing has happened yet: no effect ran, no state was adopted. */
+/** Result of an event as a value: no effect has run and no state has changed. */
 export interface TransitionResult {
   snapshot: AnyMachineSnapshot;
   outputs: readonly Output[];
   timers: readonly TimerChange[];
-  /** False where no state of the machine takes the event. */
+  /** False if no current state of the machine handles the event. */
   understood: boolean;
 }
 
@@ -38,7 +39,7 @@ type Action =
   | { set: string; event: string; delay: Delay }
   | { clear: string };
 
-/** What XState keeps of its own actions; what is computed at each step is a function. */
+/** Properties of XState's built-in actions; dynamic values are functions. */
 interface BuiltInAction {
   type: string;
   id: unknown;
@@ -52,32 +53,38 @@ interface Microstep {
   target: Configuration;
 }
 
-/** One of the states that a machine can be in, all regions together; actors that are there share it. */
+/** A state configuration: the active states of all regions. Shared by all actors that are in it. */
 interface Configuration {
   nodes: AnyMachineSnapshot['_nodes'];
   value: AnyMachineSnapshot['value'];
   tags: AnyMachineSnapshot['tags'];
   microsteps: MicrostepNode;
-  /** By the type of the event. */
+  /** Keyed by event type. */
   rows: Map<string, TransitionRow>;
 }
 
-/** What comes of a type of event: always the same steps, or those of the transitions that are chosen, or what XState chooses. */
+/**
+ * The transitions for one event type: `unconditional` if no guard decides, else those that `selector` finds; if both
+ * are null, XState selects.
+ */
 interface TransitionRow {
   unconditional: MicrostepNode | null;
   selector: TransitionSelector | null;
 }
 
-/** By the chosen transitions, one after another. */
+/** A trie of microsteps, keyed by the sequence of selected transitions. */
 interface MicrostepNode {
-  /** Undefined until it is learnt; null where XState has to do it each time. */
+  /** Undefined until it is compiled; null if XState has to execute it each time. */
   microstep: Microstep | null | undefined;
   next: Map<object, MicrostepNode>;
 }
 
 type StateNode = AnyStateMachine['root'];
 
-/** What is known of a machine whose actions are all `deciding`, and whose only raised events of XState's are its timers. */
+/**
+ * Compiled data of a machine whose actions are all decision functions and whose only XState-raised events are its
+ * timers.
+ */
 interface CompiledMachine {
   delays: ReadonlyMap<string, Delay>;
   configurations: Map<string, Configuration>;
@@ -88,7 +95,7 @@ const NOTHING: readonly never[] = [];
 const compiledMachines = new WeakMap<AnyStateMachine, CompiledMachine | null>();
 const configurationsByNodes = new WeakMap<object, Configuration>();
 
-/** Null where the machine, or this step of it, is XState's own to do. */
+/** Runs an event on the compiled machine; null if XState has to execute the machine or this microstep. */
 export function runCompiled(
   machine: AnyStateMachine,
   scope: AnyActorScope,
@@ -131,7 +138,7 @@ export function runCompiled(
   return { snapshot, outputs, timers: timers ?? NOTHING, understood };
 }
 
-/** Most events take no list: it is made with the first in it. */
+/** Creates the list on first use, because most events need none. */
 function append<T>(list: T[] | null, one: T): T[] {
   if (list === null) return [one];
   list.push(one);
@@ -140,7 +147,7 @@ function append<T>(list: T[] | null, one: T): T[] {
 
 const isActive = ({ status }: AnyMachineSnapshot): boolean => status === 'active';
 
-/** The same snapshot, with what it has in common with others of its machine held once. */
+/** The same snapshot with the shared configuration of its machine, to save memory. */
 export function shareConfiguration(machine: AnyStateMachine, snapshot: AnyMachineSnapshot): AnyMachineSnapshot {
   const compiled = compiledOf(machine);
   if (compiled === null) return snapshot;
@@ -161,7 +168,7 @@ function configurationOf(compiled: CompiledMachine, { _nodes: nodes, value, tags
   return configuration;
 }
 
-/** Those of the transitions that `event` takes; the place's own where it takes none. */
+/** The trie node of the transitions that `event` takes; the root node of the configuration if it takes none. */
 function microstepsFor(
   machine: AnyStateMachine,
   configuration: Configuration,
@@ -188,7 +195,7 @@ function transitionsFor(
     try {
       return selectTransitions(selector, { context: snapshot.context, event });
     } catch {
-      // XState says of which guard it is.
+      // XState evaluates the guard again and throws an error that names it.
     }
   }
   return machine.getTransitionData(snapshot, event);
@@ -207,10 +214,10 @@ function microstepsAfter(configuration: Configuration, chosen: readonly Transiti
   return microsteps;
 }
 
-/** Thrown where XState has done one step: what it would do next, it would do without the events that are queued already. */
-const microstepDone = new Error('one step is done');
+/** Thrown after the first microstep: XState would continue without the events that are queued here. */
+const microstepDone = new Error('microstep recorded');
 
-/** Has XState do the first step for `event`, and writes down what it did. */
+/** Lets XState execute the first microstep for `event`, and records its actions and target. */
 function compileMicrostep(
   { machine, scope, compiled }: { machine: AnyStateMachine; scope: AnyActorScope; compiled: CompiledMachine },
   snapshot: AnyMachineSnapshot,
@@ -258,7 +265,7 @@ function compiledOf(machine: AnyStateMachine): CompiledMachine | null {
   return compiled;
 }
 
-/** Gathers the timers of `node` and of those in it; false where something in it is not to be written down. */
+/** Collects the timers of `node` and its descendants; false if one of them uses a feature that cannot be compiled. */
 function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<string, Delay>): boolean {
   const { actions, delays: named } = machine.implementations;
   const isCompilableAction = (action: unknown): boolean => {

@@ -3,7 +3,7 @@ import type { MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, Output, ResolvableOutput, VolatileOutput } from '../machines/outputs.ts';
 import type { IdempotencyRow, StoredActor } from '../store/contract.ts';
 
-/** A committed state, as watchers see it. */
+/** A committed state, as subscribers see it. */
 export interface Committed<Context = object> {
   ref: ActorRef;
   version: number;
@@ -11,71 +11,77 @@ export interface Committed<Context = object> {
   since: number;
 }
 
-/** What became of an event. `understood` is false where no state of the machine takes it: nothing was committed. */
+/** Result of an event. `understood` is false if no current state of the machine handles it; nothing was committed. */
 export interface Reply<Context = object> extends Committed<Context> {
   understood: boolean;
   outputs: readonly Output[];
-  /** Resolves when every actor that this transition told has committed what it was told; rejects where that must wait. */
+  /**
+   * Resolves when every receiver of this transition's messages has committed; rejects if a delivery has to be retried.
+   */
   messagesDelivered: Promise<void>;
 }
 
-/** Who waits for what becomes of an event. */
+/** Receives the result of an event. */
 export interface ReplyHandler {
   resolve(reply: Reply): void;
   reject(reason: Error): void;
 }
 
 export interface SendOptions {
-  /** Made between decide and commit, kept or lost with the commit: the stored answer of an idempotent request. */
+  /**
+   * Builds the stored answer of an idempotent request, between decide and commit; it is committed together with the
+   * event.
+   */
   idempotency?: (decided: { snapshot: Snapshot; outputs: readonly Output[] }) => IdempotencyRow | null;
 }
 
-/** No such actor, or its mailbox is full, or it is quarantined, or the store is away: thrown, never answered. */
+/** Faults of `send`, thrown and never a reply: these, and those of the store. */
 export class NoSuchActor extends Error {
   override name = 'NoSuchActor';
 }
+/** The actor's mailbox, or the total of pending events, is full. */
 export class Overloaded extends Error {
   override name = 'Overloaded';
 }
 export class Quarantined extends Error {
   override name = 'Quarantined';
 }
-/** The machine threw on this event; the actor's state is what it was. */
+/** The machine threw on this event, or the store rejected its data; the actor's state is unchanged. */
 export class EventFailed extends Error {
   override name = 'EventFailed';
 }
 
-/** The actor's id is taken. */
+/** An actor with this id exists already. */
 export class ActorExists extends EventFailed {
   override name = 'ActorExists';
 }
 
-/** What a durable output comes to: an event for an actor, which it makes where `create` says so. */
+/** A resolved durable output: an event and its target, which is created if `create` is set. */
 export interface AddressedEvent {
   to: ActorRef;
   event: MachineEvent;
   create?: true;
-  /** Sent instead where the machine fails on it. */
+  /** Sent instead if the machine throws on the event. */
   fallback?: AddressedEvent;
 }
 
 /**
- * Finds out what an output comes to, or null where it is too late for it. What it throws is tried again; nothing may have
- * happened but what it answers, for that is kept together with the output's end.
+ * Resolves an output to an event and its target; null if the output is obsolete. It is retried if it throws. It must
+ * have no side effects: only its result is committed, together with the deletion of the outbox row.
  */
 export type OutputResolver<T extends ResolvableOutput['type'] = ResolvableOutput['type']> = (
   output: Extract<ResolvableOutput, { type: T }>,
 ) => Promise<AddressedEvent | null>;
 
 /**
- * Live actors as the turn in the making has them by now: what is judged by one that is in it is kept together with that, or not at
- * all. Who is in another turn is not shown: nobody knows yet what that makes of them.
+ * Live actors as the batch being collected has them: a decision based on an actor of the batch commits together with
+ * it. Actors in another batch are hidden, because their outcome is not known yet.
  */
 export type BatchView = Pick<Actors, 'peek'>;
 
 /**
- * The same from what is in memory, so that the turn which says the output can take it in. Null, or what it throws, leaves
- * the output to the resolver.
+ * Resolves an output from memory, so that its target can be enlisted in the sender's batch. If it returns null or
+ * throws, the output is left to the asynchronous resolver.
  */
 export type SyncOutputResolver<T extends ResolvableOutput['type'] = ResolvableOutput['type']> = (
   output: Extract<ResolvableOutput, { type: T }>,
@@ -86,68 +92,71 @@ export type VolatileOutputHandler<T extends VolatileOutput['type'] = VolatileOut
   output: Extract<VolatileOutput, { type: T }>,
 ) => void;
 
-/** How the runtime holds an actor at this moment. */
+/** Current runtime state of an actor. */
 export interface Inspection {
-  /** In memory. */
+  /** Whether the actor is in memory. */
   live: boolean;
-  /** Events that wait for it. */
+  /** Number of events in its mailbox. */
   mailbox: number;
-  /** Why the live actor is quarantined, or null. */
+  /** Reason of the quarantine, if the actor is live and quarantined; else null. */
   quarantine: string | null;
 }
 
-/** The runtime as the rest of the house sees it. Actors are addressed by kind and id, and `send` may fail. */
+/** The actor runtime's interface for operations and edges. Actors are addressed by kind and id; `send` may fail. */
 export interface Actors {
-  /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
+  /** Resolves when the transition is durable; rejects with `NoSuchActor` if the actor does not exist. */
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
-  /** As `send`, for whoever sends thousands a second: `waiter` is told where a promise would have been settled. */
+  /**
+   * As `send`, with a callback instead of a promise, for thousands of events a second. Callbacks run in reply order.
+   */
   post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void;
-  /** A new actor; throws `EventFailed` where the id exists. */
+  /** Creates an actor; throws `ActorExists` if the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
-  /** The last committed state, loaded when it is not live; null where there is none. */
+  /** The last committed state, loaded if the actor is not live; null if it does not exist. */
   read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null>;
-  /** Many at once, in one query for those not live; missing ones are left out. */
+  /** Reads many actors, with one query for those not live; missing ones are left out. */
   readAll<Context = object>(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>>;
-  /** Only what is live; never loads. */
+  /** The last committed state of a live actor; never loads. */
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined;
-  /** Never loads. */
+  /** Runtime state of an actor; never loads. */
   inspect(ref: ActorRef): Inspection;
-  /** Lets a quarantined actor go on. False where there is no such actor. */
+  /** Releases a quarantined actor. False if it does not exist. */
   releaseQuarantine(ref: ActorRef): Promise<boolean>;
-  /** Registers a sink for a kind of volatile output; it is called after the commit and must not throw. */
+  /** Subscribes to a type of volatile output; `handler` is called after the commit and must not throw. */
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void;
-  /** Called once with each committed transition, for inspection. */
+  /** Subscribes to every committed transition, for inspection; `from` is null for a new actor. */
   subscribeTransitions(
     handler: (committed: Committed, event: MachineEvent, from: StoredActor['value'] | null) => void,
   ): () => void;
 }
 
-/** A device's connection, as the MQTT edge reports it and the operations ask for it. */
+/** A device's connection, reported by the MQTT edge and read by operations. */
 export interface LiveSession {
   deviceId: Uuid;
   tenantId: Uuid;
   /** The client identifier of the session. */
   sessionId: string;
   keyVersion: number;
-  /** Its own `cmd` subscription was granted. */
+  /** True once its `cmd` subscription is granted. */
   subscribed: boolean;
 }
 
 export interface DeviceSessions {
-  /** Answers the session that the new one replaces. */
+  /** Returns the session that the new one replaces. */
   open(session: LiveSession): LiveSession | undefined;
-  /** Marks the subscription and writes what is pending; resolves when those commands are committed as written. */
+  /** Marks the session as subscribed and writes its pending commands; resolves when they are committed as written. */
   markSubscribed(deviceId: Uuid, sessionId: string): Promise<void>;
   /** Ignored when `sessionId` is not the current one. */
   close(deviceId: Uuid, sessionId: string): void;
   get(deviceId: Uuid): LiveSession | undefined;
   count(): number;
-  /** A verified message came: keeps `last_seen`, battery and the silence clock; never a commit by itself. */
+  /** Records a verified message: `last_seen`, battery and the silence timeout. It causes no commit. */
   recordActivity(deviceId: Uuid, activity: { at: number; battery?: number }): void;
+  /** Counts a rejected message. */
   recordRefusal(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;
-  /** Percent, as this session last told; undefined where the store knows all there is. */
+  /** Percent, as last reported and not flushed to the store yet, or reported in this session; else undefined. */
   battery(deviceId: Uuid): number | undefined;
-  /** When keys were last used, by their version, as far as the store was not told yet. */
+  /** Last use of each key by version, as far as it is not flushed to the store yet. */
   keysUsed(deviceId: Uuid): ReadonlyMap<number, number>;
 }

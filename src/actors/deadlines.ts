@@ -1,14 +1,16 @@
 import type { EpochMs } from '../domain/values.ts';
 import type { Envelope } from './envelope.ts';
 
-/** What a device itself said. Its words are kept in the order in which they came. */
+/**
+ * Whether the event came from the device itself. Messages of a device must commit in the order in which they arrived.
+ */
 export const isFromDevice = (envelope: Envelope): boolean =>
   envelope.event.by?.kind === 'device' && envelope.outboxKey === null && !envelope.sentWithinBatch;
 
 /**
- * Parts an actor's letters, in their order, into those that wait on and those whose sender waits no longer. With a
- * device's word goes all that it said after it: it sends the first again, which must not be kept after the second. An
- * answered letter is in neither.
+ * Splits envelopes, in order, into waiting and expired ones. If a message of a device has expired, all its later
+ * messages expire with it: the device resends the first one, which must not commit after the others. Answered envelopes
+ * are dropped.
  */
 export function splitExpired(
   envelopes: readonly Envelope[],

@@ -12,8 +12,8 @@ interface Collected {
 
 let collected: Collected = { outputs: [], timers: [] };
 
-// The scope XState asks for, made once: nothing in it acts. Its own `_actorScope` has every member that a transition may
-// touch; only the executor of actions is ours.
+// The actor scope that XState requires, created once and without side effects. `_actorScope` of an empty actor has
+// every member that a transition may use; only the action executor is replaced.
 const inertScope: AnyActorScope = {
   ...(createEmptyActor() as unknown as { _actorScope: AnyActorScope })._actorScope,
   actionExecutor(action) {
@@ -32,14 +32,14 @@ const inertScope: AnyActorScope = {
         collected.timers.push({ clear: String(params?.sendId) });
         break;
       default:
-        throw new Error(`a machine tried a side effect: ${action.type}`);
+        throw new Error(`machine attempted a side effect: ${action.type}`);
     }
   },
 };
 
 const blankSnapshots = new WeakMap<MachineDefinition, AnyMachineSnapshot>();
 
-/** The snapshot an actor has before its creating event: one for all of a definition, since no transition changes it. */
+/** The snapshot before the creating event. One per definition: snapshots are immutable. */
 export function blankSnapshot(definition: MachineDefinition): AnyMachineSnapshot {
   let snapshot = blankSnapshots.get(definition);
   if (snapshot === undefined) {
@@ -50,14 +50,14 @@ export function blankSnapshot(definition: MachineDefinition): AnyMachineSnapshot
   return snapshot;
 }
 
-/** The snapshot of a stored state; entry actions do not run again. */
+/** Restores the snapshot of a stored state; entry actions do not run again. */
 export function restoreSnapshot(definition: MachineDefinition, value: Json, context: object): AnyMachineSnapshot {
   const { machine } = definition;
   const ordered = inChartOrder(machine.root, value) as never;
   return shareConfiguration(machine, machine.resolveState({ value: ordered, context: context as never }));
 }
 
-/** The regions in the chart's order, which decides whose actions run first: `jsonb` orders keys by their length. */
+/** Sorts regions in the chart's order, in which their actions run: `jsonb` orders keys by length. */
 function inChartOrder({ states }: AnyStateNode, value: Json): Json {
   if (!isObject(value)) return value;
   const order = Object.keys(states);
@@ -70,7 +70,7 @@ function inChartOrder({ states }: AnyStateNode, value: Json): Json {
   );
 }
 
-/** What `event` would do to `snapshot`. Throws what the machine throws. */
+/** Computes the result of `event` on `snapshot`. Rethrows errors of the machine. */
 export const decide = (
   definition: MachineDefinition,
   snapshot: AnyMachineSnapshot,
@@ -78,7 +78,7 @@ export const decide = (
 ): TransitionResult =>
   runCompiled(definition.machine, inertScope, snapshot, event) ?? transitionByXState(definition, snapshot, event);
 
-/** The whole of XState: states are left and entered, timers set and cleared, events raised. */
+/** The same by XState alone: exits and enters states, sets and clears timers, raises events. */
 export function transitionByXState(
   definition: MachineDefinition,
   snapshot: AnyMachineSnapshot,

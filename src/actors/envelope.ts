@@ -5,41 +5,41 @@ import { type OutboxKey, StoreUnavailable } from '../store/contract.ts';
 import { Overloaded, type Reply, type ReplyHandler, type SendOptions } from './contract.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
-/** What the runtime's own senders add to an event; bounds and patience are for the others. */
+/** Options of the runtime's own senders. Events that are durable elsewhere bypass limits and timeouts. */
 export interface InternalSendOptions {
   options?: SendOptions | undefined;
-  /** The outbox row it answers. */
+  /** The outbox row that the event was sent from; deleted with the transition. */
   outboxKey?: OutboxKey;
-  /** The timer that fired. */
+  /** Id of the timer that fired. */
   firedTimer?: string;
-  /** True once the timer was set again after it had fired. */
+  /** True if the timer was set again after it had fired. */
   superseded?: () => boolean;
-  /** Durable elsewhere: waits as long as the store is away. */
+  /** Durable elsewhere: waits as long as the store is unavailable. */
   noTimeout?: boolean;
 }
 
 const bypassesLimits = (internal: InternalSendOptions): boolean =>
   internal.noTimeout === true || internal.outboxKey !== undefined || internal.firedTimer !== undefined;
 
-/** An event on its way, with whoever waits for what becomes of it. */
+/** Envelope: an event, its reply handler and its deadline. */
 export class Envelope {
   readonly event: MachineEvent;
   readonly options: SendOptions | undefined;
-  /** The outbox row it answers. */
+  /** The outbox row that the event was sent from; deleted with the transition. */
   readonly outboxKey: OutboxKey | null;
-  /** The timer that fired, removed with the transition. */
+  /** Id of the timer that fired; deleted with the transition. */
   readonly firedTimer: string | null;
   readonly superseded: (() => boolean) | null;
-  /** When it was put in; it is given back unread after `patienceMs`. */
+  /** Time of `send`; an undecided envelope is rejected `timeoutMs` later. */
   readonly sentAt: EpochMs;
   readonly timeoutMs: number;
   attempts = 0;
-  /** By one of the two below; what comes after the first is not heard. */
+  /** Set by the first `resolve` or `reject`; later calls are ignored. */
   answered = false;
   private readonly admission: Admission | null;
   private readonly replyTo: ReplyHandler | null;
 
-  /** Without `mail` and `waiter` nobody waits for it. */
+  /** Without `admission` and `replyTo` the envelope has no reply: a message sent within a batch. */
   constructor(
     event: MachineEvent,
     internal: InternalSendOptions,
@@ -59,7 +59,9 @@ export class Envelope {
     this.replyTo = replyTo ?? null;
   }
 
-  /** Said by another actor in this very turn: gone with it where it is not kept, and said again. */
+  /**
+   * Sent by another actor of the same batch: dropped if the batch does not commit, because the sender decides again.
+   */
   get sentWithinBatch(): boolean {
     return this.replyTo === null;
   }
@@ -80,11 +82,11 @@ export class Envelope {
   }
 }
 
-/** Writes letters, and knows how many are under way. */
+/** Admission policy: bounds the number of pending events, and creates their envelopes. */
 export class Admission {
-  /** Sent and not answered. */
+  /** Number of events sent and not answered. */
   pending = 0;
-  /** Nothing more is taken from outside. */
+  /** True once the runtime accepts no more events from outside. */
   closed = false;
   private readonly limits: RuntimeLimits;
   private readonly log: Log;
@@ -95,12 +97,15 @@ export class Admission {
     this.log = log;
   }
 
-  /** Why one more may not come where so many wait, or null; what is durable elsewhere always may. */
+  /**
+   * Reason to reject another event for a mailbox of this length, or null. Events that are durable elsewhere are
+   * accepted.
+   */
   rejectionFor(mailboxLength: number, internal: InternalSendOptions): Error | null {
     if (bypassesLimits(internal)) return null;
-    if (mailboxLength >= this.limits.mailboxEvents) return new Overloaded('its mailbox is full');
+    if (mailboxLength >= this.limits.mailboxEvents) return new Overloaded('the mailbox of the actor is full');
     if (this.closed) return new StoreUnavailable('the service is stopping');
-    return this.pending >= this.limits.pendingEvents ? new Overloaded('too many events wait') : null;
+    return this.pending >= this.limits.pendingEvents ? new Overloaded('too many pending events') : null;
   }
 
   createEnvelope(event: MachineEvent, internal: InternalSendOptions, sentAt: EpochMs, replyTo: ReplyHandler): Envelope {
@@ -108,12 +113,12 @@ export class Admission {
     return new Envelope(event, internal, sentAt, this.timeoutFor(event, internal), this, replyTo);
   }
 
-  /** Lets one wait who has no promise: told in the order of the answers, when what runs now is done, as by a promise. */
+  /** Wraps a callback so that it runs like a promise reaction: in reply order, in a microtask. */
   deferReply(replyTo: ReplyHandler): ReplyHandler {
     return new DeferredReply(this, replyTo);
   }
 
-  /** For `Hearing`. */
+  /** Called by `DeferredReply`. */
   queueReply(reply: DeferredReply): void {
     if (this.repliesDue.push(reply) === 1) queueMicrotask(this.flushReplies);
   }
@@ -125,7 +130,7 @@ export class Admission {
       try {
         reply.deliver();
       } catch (error) {
-        this.log.error({ err: error }, 'an answer could not be taken');
+        this.log.error({ err: error }, 'reply handler threw');
       }
     }
   };
@@ -136,7 +141,7 @@ export class Admission {
   }
 }
 
-/** A waiter, and what it is to be told. */
+/** A reply handler and the reply to deliver to it. */
 class DeferredReply implements ReplyHandler {
   private readonly admission: Admission;
   private readonly replyTo: ReplyHandler;

@@ -6,7 +6,7 @@ import type { Actors, Committed, VolatileOutputHandler } from './contract.ts';
 
 type TransitionHandler = Parameters<Actors['subscribeTransitions']>[0];
 
-/** Who listens to what was committed. One that throws is logged and stops nobody. */
+/** Event bus for committed outputs and transitions. An error of a handler is logged; the other handlers still run. */
 export class EventBus {
   private readonly byType = new Map<string, Set<VolatileOutputHandler>>();
   private readonly transitionHandlers = new Set<TransitionHandler>();
@@ -38,7 +38,7 @@ export class EventBus {
     return () => this.transitionHandlers.delete(handler);
   }
 
-  /** What is kept has no sinks. */
+  /** Calls the handlers of this output type; durable outputs have none. */
   emit(output: Output): void {
     const handlers = this.byType.get(output.type);
     if (handlers === undefined) return;
@@ -62,6 +62,6 @@ export class EventBus {
   }
 
   private logFailure(error: unknown): void {
-    this.log.error({ err: error }, 'a sink failed');
+    this.log.error({ err: error }, 'event handler threw');
   }
 }

@@ -10,15 +10,15 @@ import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const RETRY_MS: Milliseconds = 1_000;
-/** Quarantined commands named in one line of the log. */
-const NAMED = 20;
+/** Maximum number of quarantined commands listed in one log line. */
+const MAX_LISTED = 20;
 
 /**
- * Cancels commands that were decided beside the revocation of their device. A revocation is delivered to the commands of the
- * device that are committed by then (`commands.tell`). A command that another turn in flight decided on the device as it was
- * before is committed later: it is cancelled when it is released, or, where the release was lost in a crash or with an
- * unknown commit, when the store is asked for open commands of revoked devices. Plans need no such look: a step is asked for
- * on the tenant as it is then, and is held back where that is suspended.
+ * Cancels commands that were created concurrently with the revocation of their device. A revocation is delivered to the
+ * commands of the device that are committed by then (`commands.tell`). A command that another batch in flight decided
+ * on the device's earlier state commits later: it is cancelled on its release or, if a crash or an unknown commit
+ * outcome lost the release, by a sweep of the open commands of revoked devices. Plans need no such sweep: each step is
+ * resolved on the tenant's current state, and is held back while the tenant is suspended.
  */
 export class LateCommands {
   readonly #supervisor: Supervisor;
@@ -29,7 +29,7 @@ export class LateCommands {
   /** Repeats a sweep that failed. */
   #retry: NodeJS.Timeout | undefined;
   /** Sweeps again after the last commit with an unknown outcome. */
-  #second: NodeJS.Timeout | undefined;
+  #secondSweep: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(parts: {
@@ -52,49 +52,51 @@ export class LateCommands {
     });
   }
 
-  /** Cancels the open commands of all revoked devices. Where the store does not answer it is repeated, and nothing is thrown. */
+  /** Cancels the open commands of all revoked devices. Never rejects: it is retried if the store does not answer. */
   async sweep(): Promise<void> {
     try {
       await this.#cancelAll(await this.#commands.openOnRevokedDevices());
     } catch (error) {
-      this.#log.warn({ err: error }, 'open commands of revoked devices not read; retrying');
+      this.#log.warn({ err: error }, 'late commands: open commands of revoked devices not read; retrying');
       clearTimeout(this.#retry);
-      this.#retry = this.#later(RETRY_MS);
+      this.#retry = this.#sweepAfter(RETRY_MS);
     }
   }
 
-  /** Sweeps at once, and again after `sweepMs`: a commit with an unknown outcome may still be running in the database. */
+  /**
+   * Sweeps at once, and again after `sweepMs`: a commit with an unknown outcome may still be running in the database.
+   */
   outcomeUnknown(): void {
     void this.sweep();
-    clearTimeout(this.#second);
-    this.#second = this.#later(this.#limits.sweepMs);
+    clearTimeout(this.#secondSweep);
+    this.#secondSweep = this.#sweepAfter(this.#limits.sweepMs);
   }
 
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#retry);
-    clearTimeout(this.#second);
+    clearTimeout(this.#secondSweep);
   }
 
-  #later(ms: Milliseconds): NodeJS.Timeout | undefined {
+  #sweepAfter(ms: Milliseconds): NodeJS.Timeout | undefined {
     return this.#stopped ? undefined : setTimeout(() => void this.sweep(), ms).unref();
   }
 
   async #cancelAll(open: readonly { deviceId: Uuid; commandId: Uuid }[]): Promise<void> {
-    const taken = await Promise.all(open.map((command) => this.#cancel(command)));
-    const quarantined = open.filter((_, at) => !taken[at]).map(({ commandId }) => commandId);
+    const cancelled = await Promise.all(open.map((command) => this.#cancel(command)));
+    const quarantined = open.filter((_, at) => !cancelled[at]).map(({ commandId }) => commandId);
     if (quarantined.length > 0)
       this.#log.warn(
         {
-          commands: quarantined.slice(0, NAMED),
+          commands: quarantined.slice(0, MAX_LISTED),
           count: quarantined.length,
           release: 'POST /v1/actors/command/ID/release',
         },
-        'open commands of revoked devices are quarantined; they are cancelled when they are released',
+        'late commands: open commands of revoked devices are quarantined; releasing them cancels them',
       );
   }
 
-  /** Cancels a command. False where it cannot, because its actor is quarantined. */
+  /** Cancels a command. False if it cannot be cancelled because its actor is quarantined. */
   async #cancel({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }): Promise<boolean> {
     const event = toMachineEvent({ type: 'device.revoked', deviceId }, this.#clock.now());
     try {
@@ -104,7 +106,7 @@ export class LateCommands {
       if (!(error instanceof NoSuchActor))
         this.#log.warn(
           { err: error, command: commandId, device: deviceId },
-          'command of a revoked device not cancelled',
+          'late commands: command of a revoked device not cancelled',
         );
     }
     return true;

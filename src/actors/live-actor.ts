@@ -6,27 +6,27 @@ import type { Committed } from './contract.ts';
 import { blankSnapshot } from './decide.ts';
 import type { Envelope } from './envelope.ts';
 
-/** A live actor: its last committed snapshot and the events that wait for it. */
+/** An actor in memory: its last committed snapshot and its mailbox. */
 export class LiveActor {
   readonly ref: ActorRef;
   definition: MachineDefinition;
   snapshot: AnyMachineSnapshot;
-  /** Of the committed snapshot; 0 until it is created. */
+  /** Version of the committed snapshot; 0 before the creating event. */
   version: number;
   since: EpochMs;
   quarantine: string | null = null;
   mailbox: Envelope[] = [];
-  /** In a turn that was not released yet. */
+  /** In a batch that is not released yet. */
   inBatch = false;
-  /** Queued for the next turn. */
+  /** Queued for the next batch. */
   queued = false;
-  /** Decided one event a turn, to find the one the store refuses. */
+  /** Decides one event per batch, to find the poison event that the store rejects. */
   isolating = false;
-  /** Its row is gone or unknown: a letter must load it again first. */
+  /** Its stored row is deleted or unknown: the next event must reload it. */
   evicted = false;
-  /** What of its context is not `moving` is in its row as it is here: written, not only read, by this process. */
+  /** This process has written the row, so its base (all fields but the live fields) equals the one in memory. */
   baseStored = false;
-  /** When its machine threw, within the last minute. */
+  /** Times at which its machine threw, within the last minute. */
   recentFailures: EpochMs[] | null = null;
   lastUsedAt: EpochMs;
 
@@ -60,7 +60,10 @@ export const createBlankActor = (ref: ActorRef, definition: MachineDefinition, n
 
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;
 
-/** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
+/**
+ * Takes up to `limit` envelopes from the mailbox: a single one if a poison event is being isolated, and none after one
+ * with an idempotency row, because a commit holds one such row.
+ */
 export function takeEnvelopes(actor: LiveActor, limit: number): Envelope[] {
   const { mailbox } = actor;
   let count = actor.isolating ? 1 : Math.min(mailbox.length, limit);

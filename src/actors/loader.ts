@@ -10,7 +10,7 @@ interface LoadCallbacks {
   reject(error: Error): void;
 }
 
-/** Who asked for an actor, and whether they still wait for it: asked while the store is away. */
+/** A request for an actor. `isWanted` is checked before each retry while the store is unavailable. */
 interface LoadRequest extends LoadCallbacks {
   isWanted(): boolean;
 }
@@ -19,8 +19,8 @@ const MAX_BATCH = 1_000;
 const RETRY_MS = 100;
 
 /**
- * Loads an actor once for all who ask for it, and while the store is away for each as long as they wait. What one tick of the
- * event loop asks for is one query a kind.
+ * Actor loader: shares one load among all requests for an actor, retries while the store is unavailable and a request
+ * is still wanted, and batches the requests of one tick of the event loop into one query per kind.
  */
 export class Loader {
   private readonly store: ActorStore;
@@ -41,7 +41,7 @@ export class Loader {
     return this.loads.size > 0 && this.loads.has(addressOf(ref));
   }
 
-  /** Null where there is no such actor. */
+  /** Null if the actor does not exist. */
   load(ref: ActorRef, isWanted: () => boolean): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
       const request: LoadRequest = { isWanted, resolve, reject };
@@ -55,21 +55,21 @@ export class Loader {
     const address = addressOf(ref);
     const load = { requests: [first] };
     this.loads.set(address, load);
-    while (load.asking.length > 0) {
+    while (load.requests.length > 0) {
       try {
         const stored = await this.enqueue(ref);
         this.loads.delete(address);
-        for (const { resolve } of load.asking) resolve(stored);
+        for (const { resolve } of load.requests) resolve(stored);
         return;
       } catch (error) {
         const stillWanted: LoadRequest[] = [];
-        for (const request of load.asking) {
+        for (const request of load.requests) {
           if (error instanceof StoreUnavailable && request.isWanted()) stillWanted.push(request);
           else request.reject(error as Error);
         }
-        load.asking = stillWanted;
+        load.requests = stillWanted;
       }
-      if (load.asking.length > 0) await pause(RETRY_MS);
+      if (load.requests.length > 0) await pause(RETRY_MS);
     }
     this.loads.delete(address);
   }

@@ -22,24 +22,25 @@ import type { Supervisor } from './supervisor.ts';
 const SWEEP_BATCH = 1_000;
 const SWEEP_RETRY_MS = 1_000;
 
-/** Each of the outputs that it is registered for, and of no other. */
+/** The resolvers of one output type; called only with outputs of that type. */
 interface RegisteredResolver {
   resolve(output: never): Promise<AddressedEvent | null>;
   resolveSync: ((output: never, batch: BatchView) => AddressedEvent | null) | undefined;
 }
 
 /**
- * Delivers durable outputs: at once in process, and again after a crash. At least once; the receiving machine guards by
- * its state. A row is deleted in the commit of the transition that answers it.
+ * Transactional outbox: delivers durable outputs immediately after their commit, and again by a sweep after a crash.
+ * Delivery is at least once; the receiving machine ignores duplicates by its state. A row is deleted in the commit of
+ * the transition that it causes.
  */
 export class Outbox {
   private readonly inFlight = new Map<string, number>();
   private readonly resolvers = new Map<ResolvableOutput['type'], RegisteredResolver>();
-  /** Ended since a sweep began to read: what it read may name them still. */
+  /** Rows delivered since the current sweep began to read; its result may still contain them. */
   private readonly deliveredDuringSweep = new Set<string>();
   private periodic: NodeJS.Timeout | null = null;
   private sweepTimer: NodeJS.Timeout | null = null;
-  /** When it comes, on the process' own clock. */
+  /** Due time of `sweepTimer`, in monotonic milliseconds. */
   private nextSweepAt = 0;
   private sweeping: Promise<void> | null = null;
   private stopped = false;
@@ -58,7 +59,7 @@ export class Outbox {
     this.log = parts.log;
   }
 
-  /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
+  /** Registers the resolver of an output type, before the start; outputs without a resolver wait in the outbox. */
   registerResolver<T extends ResolvableOutput['type']>(
     type: T,
     resolve: OutputResolver<T>,
@@ -67,12 +68,12 @@ export class Outbox {
     this.resolvers.set(type, { resolve, resolveSync });
   }
 
-  /** What an output comes to, where memory tells. */
+  /** Resolves an output from memory; null if that is not possible. */
   resolveSync(output: ResolvableOutput, batch: BatchView): AddressedEvent | null {
     return this.resolvers.get(output.type)?.resolveSync?.(output as never, batch) ?? null;
   }
 
-  /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
+  /** Resolves when every target has committed; rejects if a delivery has to be retried. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
     const results = await Promise.allSettled(rows.map((row) => this.deliverRow(row)));
     const failed = results.flatMap((result, index) =>
@@ -81,14 +82,17 @@ export class Outbox {
     const [first] = failed;
     if (first === undefined) return;
     const from = addressOf((first.row as OutboxRow).from);
-    this.log.warn({ err: first.why, from, outputs: failed.length }, 'an output is delivered later');
-    // A release looks at once.
+    this.log.warn({ err: first.why, from, outputs: failed.length }, 'outbox delivery failed; retrying');
+    // Releasing a quarantined actor starts a sweep immediately.
     const allQuarantined = failed.every(({ why: reason }) => reason instanceof Quarantined);
     this.scheduleSweep(allQuarantined ? this.limits.quarantineRetryMs : SWEEP_RETRY_MS);
     throw first.why;
   }
 
-  /** Delivers what a crash, an unknown commit or a refusal left behind. One that is under way may have passed it by. */
+  /**
+   * Delivers rows left by a crash, an unknown commit outcome or a failed delivery. A running sweep may miss new rows:
+   * another follows.
+   */
   sweep(): Promise<void> {
     if (this.sweeping) this.scheduleSweep();
     this.sweeping ??= this.sweepAll().finally(() => {
@@ -98,10 +102,10 @@ export class Outbox {
     return this.sweeping;
   }
 
-  /** Sweeps every `sweepMs` too: a process that lost its right to write may have left rows after this one has started. */
+  /** Starts the periodic sweep: a process that lost the active lock may commit rows after this one has started. */
   start(): void {
     this.periodic = setInterval(() => {
-      // A sweep that is planned comes with its own delay, which quarantined targets make longer.
+      // A scheduled sweep has its own delay, which is longer for quarantined targets.
       if (this.sweepTimer === null && this.sweeping === null) void this.sweep();
     }, this.limits.sweepMs).unref();
   }
@@ -117,13 +121,13 @@ export class Outbox {
     return { outbox_under_way: this.inFlight.size, outbox_ended: this.deliveredDuringSweep.size };
   }
 
-  /** Milliseconds the oldest undelivered output has been under way in this process. */
+  /** Milliseconds for which this process has been delivering the oldest undelivered output. */
   age(): number {
     const oldest = Math.min(...this.inFlight.values());
     return Number.isFinite(oldest) ? Math.max(0, this.clock.now() - oldest) : 0;
   }
 
-  /** Page by page: what cannot be delivered, however much it is, keeps nothing that was written later from its turn. */
+  /** Reads page by page, so that undeliverable rows do not block later ones. */
   private async sweepAll(): Promise<void> {
     try {
       for (let after = 0, more = true; more; ) {
@@ -132,7 +136,8 @@ export class Outbox {
         const notInFlight = rows.filter(
           (row) => !this.inFlight.has(keyOf(row)) && !this.deliveredDuringSweep.has(keyOf(row)),
         );
-        // What memory does not know of yet its release delivers, and a resolver would take it for long over.
+        // Rows of a batch that is not released yet: the release delivers them, and a resolver would consider them
+        // obsolete.
         const due = notInFlight.filter((row) => !this.supervisor.isVersionPending(row.from, row.version));
         if (due.length < notInFlight.length) this.scheduleSweep();
         await this.deliver(due).catch(() => {});
@@ -140,7 +145,7 @@ export class Outbox {
         more = rows.length === SWEEP_BATCH;
       }
     } catch (error) {
-      this.log.warn({ err: error }, 'the outbox waits for the store');
+      this.log.warn({ err: error }, 'outbox sweep failed; retrying');
       this.scheduleSweep();
     }
   }
@@ -160,7 +165,7 @@ export class Outbox {
     this.sweepTimer.unref();
   }
 
-  /** Where it is under way already it is nobody's second concern. */
+  /** Delivers a row, unless its delivery is in progress. */
   private async deliverRow(row: OutboxRow): Promise<void> {
     const key = keyOf(row);
     if (this.inFlight.has(key)) return;
@@ -188,7 +193,7 @@ export class Outbox {
         return this.sendToAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
       default: {
         const resolver = this.resolvers.get(output.type);
-        if (resolver === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
+        if (resolver === undefined) throw new Error(`no resolver is registered for outputs of type '${output.type}'`);
         const addressed = await resolver.resolve(output as never);
         return addressed === null ? this.markDelivered(row) : this.sendResolved(addressed, row);
       }
@@ -205,7 +210,7 @@ export class Outbox {
     await this.markDelivered(row);
   }
 
-  /** Resolves when it is committed together with the end of its row. */
+  /** Resolves when the event is committed together with the deletion of its row. */
   private async sendResolved({ to, event, create, fallback }: AddressedEvent, row: OutboxRow): Promise<void> {
     try {
       if (create) await this.supervisor.createWith(to, event, { outboxKey: row });
@@ -213,14 +218,14 @@ export class Outbox {
     } catch (error) {
       const isObsolete = error instanceof ActorExists || error instanceof NoSuchActor;
       if (!isObsolete && !(error instanceof EventFailed)) throw error;
-      // One that is only being made may not come to be after all.
+      // An actor that is being created may still fail to commit.
       if (error instanceof ActorExists && (await this.supervisor.read(to)) === null) throw error;
       if (!isObsolete && fallback) await this.sendResolved(fallback, row);
       else await this.markDelivered(row);
     }
   }
 
-  /** Resolves also where there is nobody to tell; what the target's machine fails on is recorded there and dropped. */
+  /** Resolves also if the target does not exist, or fails on the event, which is then logged and dropped. */
   private async sendTo(to: ActorRef, event: ActorMessage, row: OutboxRow | null): Promise<void> {
     try {
       const message = toMachineEvent(event, this.clock.now());

@@ -6,8 +6,8 @@ import type { RuntimeLimits } from './runtime-limits.ts';
 const isIdle = (actor: LiveActor): boolean => !actor.inBatch && !actor.queued && actor.mailbox.length === 0;
 
 /**
- * Takes out of memory what nobody used for `idleMs`, and the longest unused of what is beyond the bound on live actors.
- * An actor with an event inside or in a turn stays. Answers how many went.
+ * Removes actors from memory that were not used for `idleMs`, and the least recently used ones above `liveActors`.
+ * Actors with queued events or in a batch stay. Returns the number of removed actors.
  */
 export function passivate(registry: ActorRegistry, now: EpochMs, limits: RuntimeLimits): number {
   const before = registry.size;

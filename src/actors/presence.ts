@@ -11,12 +11,12 @@ import type { Supervisor } from './supervisor.ts';
 const FLUSH_MS = 5_000;
 const FLUSH_BATCH = 1_000;
 const READY_RETRY_MS = 1_000;
-/** Devices marked offline at a time, where many went at once: each may have to be loaded. */
+/** Devices marked offline at a time: each of them may have to be loaded. */
 const OFFLINE_BATCH = 500;
 
 interface TrackedSession extends LiveSession {
   lastSeen: EpochMs;
-  /** Monotonic milliseconds of the last message: a corrected clock is no silence. */
+  /** Monotonic milliseconds of the last message, so that clock corrections do not count as silence. */
   lastMessageAt: number;
   silent: boolean;
   battery?: number;
@@ -26,18 +26,19 @@ interface Unflushed {
   lastSeen: EpochMs;
   battery?: number;
   refusals?: number;
-  /** When a key that signed in was last used, by its version. */
+  /** Last use of each session key, by version. */
   keys?: Map<number, EpochMs>;
 }
 
 /**
- * Who is connected, and when each device was last heard. Only offline ↔ online is a commit; `last_seen`, battery and
- * the count of refusals are flushed in batches and may lose their last seconds in a crash.
+ * Device presence: the open sessions, and when each device was last seen. Only offline ↔ online is a commit;
+ * `last_seen`, battery and the count of rejected messages are flushed in batches, and a crash may lose their last
+ * seconds.
  */
 export class Presence implements DeviceSessions {
   private readonly sessions = new Map<Uuid, TrackedSession>();
   private readonly unflushed = new Map<Uuid, Unflushed>();
-  /** Devices to mark offline, and at which monotonic millisecond, unless they are back by then. */
+  /** Devices to mark offline unless they reconnect, with the due time in monotonic milliseconds. */
   private readonly awaitingReconnect = new Map<Uuid, number>();
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
@@ -54,7 +55,7 @@ export class Presence implements DeviceSessions {
     this.clock = parts.clock;
     this.limits = parts.limits;
     this.log = parts.log;
-    // A command that was decided just before the subscription stood would otherwise wait for the next session.
+    // A command dispatched just before the subscription was granted would otherwise wait for the next session.
     this.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;
       const session = this.sessions.get(deviceId);
@@ -67,7 +68,7 @@ export class Presence implements DeviceSessions {
     });
   }
 
-  /** Remembers who was online when the last process ended. */
+  /** Schedules the offline check of devices that were online when the last process ended. */
   async start(): Promise<void> {
     const until = elapsedOf(this.clock) + this.limits.reconnectGraceMs;
     for (const deviceId of await this.store.devices.online()) this.awaitingReconnect.set(deviceId, until);
@@ -163,7 +164,7 @@ export class Presence implements DeviceSessions {
     return used;
   }
 
-  /** A session uses its key as long as it is heard. */
+  /** A session uses its key until its last message. */
   private recordKeyUse({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
     const row = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
     this.unflushed.set(deviceId, row);
@@ -171,7 +172,7 @@ export class Presence implements DeviceSessions {
     row.keys.set(keyVersion, lastSeen);
   }
 
-  /** Looks for silence, for devices that did not come back, and writes what was seen. */
+  /** Marks silent devices and those that did not reconnect offline, then flushes. */
   tick(): Promise<void> {
     this.running ??= this.runTick().finally(() => {
       this.running = null;
@@ -196,7 +197,7 @@ export class Presence implements DeviceSessions {
     await this.flush();
   }
 
-  /** Writes what was seen since the last time; what is seen meanwhile is for the next. */
+  /** Writes the activity since the last flush; activity during the flush is left to the next one. */
   async flush(): Promise<void> {
     for (let left = this.unflushed.size; left > 0; left -= FLUSH_BATCH) {
       const rows = new Map<Uuid, Unflushed>();
@@ -208,7 +209,7 @@ export class Presence implements DeviceSessions {
       try {
         await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.toFlushRow(deviceId, row)));
       } catch (error) {
-        this.log.warn({ err: error }, 'presence waits for the store');
+        this.log.warn({ err: error }, 'presence flush failed; retrying');
         for (const [deviceId, row] of rows)
           this.unflushed.set(deviceId, mergeUnflushed(row, this.unflushed.get(deviceId)));
         return;
@@ -224,7 +225,7 @@ export class Presence implements DeviceSessions {
     return { deviceId, ...row, keys: [...keys].map(([version, usedAt]) => ({ version, usedAt })) };
   }
 
-  /** Some after others: a hundred thousand at once would keep the store from everybody else. */
+  /** In batches: a hundred thousand commits at once would block the store for all others. */
   private async markAllOffline(deviceIds: readonly Uuid[]): Promise<void> {
     for (let from = 0; from < deviceIds.length; from += OFFLINE_BATCH) {
       await this.markOffline(deviceIds.slice(from, from + OFFLINE_BATCH).filter((id) => this.isDisconnected(id)));
@@ -254,11 +255,11 @@ export class Presence implements DeviceSessions {
     }
     this.log.warn(
       { err: first.why, deviceId: first.deviceId, devices: failed.length },
-      'a device that went is marked offline later',
+      'presence: devices not marked offline; retrying',
     );
   }
 
-  /** Throws where the store or the runtime had no time for it: then it is to be said again. */
+  /** Throws if the store or the runtime is overloaded or unavailable; the caller retries. */
   private async sendSessionReady(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
     await Promise.all(
       commandIds.map((id) =>
@@ -272,7 +273,10 @@ export class Presence implements DeviceSessions {
           .catch((error) => {
             if (isRetryable(error)) throw error;
             if (!(error instanceof NoSuchActor))
-              this.log.warn({ err: error, commandId: id }, 'a pending command waits');
+              this.log.warn(
+                { err: error, commandId: id },
+                'presence: pending command not sent; waiting for the next session',
+              );
           }),
       ),
     );
@@ -285,7 +289,7 @@ export class Presence implements DeviceSessions {
   }
 }
 
-/** What was not written, and what was seen since. */
+/** Merges activity that was not written with the activity since. */
 function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflushed {
   if (since === undefined) return before;
   const merged: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };

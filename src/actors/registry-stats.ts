@@ -1,7 +1,7 @@
 import type { ActorKind } from '../machines/outputs.ts';
 import type { ActorRegistry } from './registry.ts';
 
-/** The actors in memory, by kind, and how many letters the fullest mailbox holds. */
+/** Number of actors in memory, by kind, and the length of the longest mailbox. */
 export interface RegistryStats {
   live: number;
   byKind: Record<ActorKind, number>;

@@ -2,7 +2,10 @@ import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import type { LiveActor } from './live-actor.ts';
 
-/** The actors in memory, by kind and id: looked up for nearly everything, so no address is put together for it. */
+/**
+ * Registry of the actors in memory. Two-level by kind and id: lookups are frequent, and building an address string
+ * costs.
+ */
 export class ActorRegistry {
   private readonly byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
     device: new Map(),

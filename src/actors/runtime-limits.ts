@@ -1,31 +1,32 @@
-/** Bounds of the runtime; times in milliseconds. */
+/** Limits of the actor runtime; times in milliseconds. */
 export interface RuntimeLimits {
-  /** Events that may wait for one actor. */
+  /** Maximum length of one mailbox. */
   mailboxEvents: number;
-  /** Events that may wait in all mailboxes together. */
+  /** Maximum number of events in all mailboxes together. */
   pendingEvents: number;
-  /** Actors in memory; beyond it the longest unused are passivated. */
+  /** Maximum number of actors in memory; above it the least recently used are passivated. */
   liveActors: number;
-  /** An actor nobody asked for this long is passivated. */
+  /** An actor that was not used for this time is passivated. */
   idleMs: number;
-  /** Mailboxes that a turn takes at a time: few enough that PostgreSQL works on one turn while the events of the next are handled. */
+  /** Mailboxes per batch: few enough that PostgreSQL commits one batch while the next one is decided. */
   batchActors: number;
-  /** Events in one turn. */
+  /** Events per batch. */
   batchEvents: number;
-  /** Actors that a turn may take in beside those because they are told something in it. */
+  /** Additional actors that a batch may enlist as receivers of messages. */
   enlistedActors: number;
-  /** A caller waits this long for a store that is away, a device's message that long. */
+  /** How long an event of a caller waits while the store is unavailable. */
   callerTimeoutMs: number;
+  /** The same for a message of a device. */
   deviceTimeoutMs: number;
-  /** Throws within a minute that quarantine an actor. */
+  /** Failed events within a minute after which an actor is quarantined. */
   throwsToQuarantine: number;
-  /** Until what a quarantined actor did not take is offered again. */
+  /** Delay before timers and messages are sent again to a quarantined actor. */
   quarantineRetryMs: number;
-  /** Between two looks for outbox rows that no transition of this process will deliver. */
+  /** Interval of the sweep for outbox rows that no transition of this process delivers. */
   sweepMs: number;
   /** Silence after which a device counts as offline: three heartbeat intervals. */
   silenceMs: number;
-  /** After a start, devices that were online have this long to be back. */
+  /** Time after a start in which devices that were online must reconnect. */
   reconnectGraceMs: number;
 }
 

@@ -1,8 +1,8 @@
-/** What the runtime counts; the metrics of an edge stand behind it. */
+/** Counters of the runtime; implemented by the metrics edge. */
 export interface RuntimeMeter {
   batchCommitted(actors: number, events: number, milliseconds: number): void;
   storeUnavailable(): void;
-  /** A row's version was not the one that was decided on, and this process did not write it. */
+  /** The stored version differs from the version that was decided on, because another process wrote the row. */
   versionConflict(): void;
   dataRefused(): void;
   quarantined(): void;

@@ -14,18 +14,18 @@ import { VerificationWatches } from './verification-watches.ts';
 
 const PASSIVATE_MS = 5_000;
 
-/** The runtime put together; `main` makes one. */
+/** The actor runtime and its parts; `main` creates one. */
 export interface Runtime extends SizeReporter {
   actors: Supervisor;
   sessions: Presence;
   watches: VerificationWatches;
   timers: Timers;
   outbox: Outbox;
-  /** Loads what a crash left, releases it, starts the clocks. Call before anything listens. */
+  /** Delivers what a crash left in the store, then starts the timers. Call before any listener opens. */
   start(): Promise<void>;
-  /** Refuses new events, answers those inside, writes what was seen. */
+  /** Rejects new events, finishes the accepted ones, flushes presence. */
   stop(): Promise<void>;
-  /** Begins no further turn: the right to write is lost. */
+  /** Starts no further batch, because the active lock is lost. */
   halt(): void;
 }
 
@@ -33,7 +33,7 @@ export function createRuntime(parts: {
   store: Store;
   definitions: Definitions;
   clock: Clock;
-  /** Without one the runtime never loses its right to act. */
+  /** Without a lease the runtime is active for its whole lifetime. */
   lease?: Lease;
   log: Log;
   limits?: Partial<RuntimeLimits>;

@@ -34,25 +34,25 @@ import { type RegistryStats, registryStats } from './registry-stats.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { RuntimeMeter } from './runtime-meter.ts';
 
-/** Finds a machine's definition: the current one, or the version a stored actor was written by. */
+/** Returns a machine's definition: the current one, or the version that wrote a stored actor. */
 export type Definitions = (kind: ActorKind, version?: number) => MachineDefinition;
 
-/** What follows a release; the runtime's other parts hang here. */
+/** Hooks after a release, implemented by the other parts of the runtime. */
 export interface CommitHooks {
   /** Durable outputs of a released transition; resolves when their targets have committed. */
   deliver(rows: OutboxRow[]): Promise<void>;
-  /** What an output comes to where memory tells; null where it takes more. */
+  /** Resolves an output from memory; null if that is not possible. */
   resolveSync: ActorDirectory['resolveSync'];
   timerSet(timer: TimerRow): void;
   outcomeUnknown(): void;
 }
 
-/** Until a timer on which its machine threw comes again. */
+/** Delay before a timer whose event failed fires again. */
 const FAILED_TIMER_RETRY_MS = 3_600_000;
 const RESOLVED: Promise<void> = Promise.resolve();
 const NO_OPTIONS: InternalSendOptions = {};
 
-/** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
+/** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
   private readonly registry = new ActorRegistry();
   private passivationScheduled = false;
@@ -128,9 +128,9 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return this.createWith(ref, event, { options });
   }
 
-  /** As `create`, with what the runtime's own senders add. */
+  /** As `create`, with the options of the runtime's own senders. */
   createWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
-    if (this.registry.has(ref)) return Promise.reject(new ActorExists('it exists already'));
+    if (this.registry.has(ref)) return Promise.reject(new ActorExists('the actor exists already'));
     const rejection = this.admission.rejectionFor(0, internal);
     if (rejection) return Promise.reject(rejection);
     const actor = createBlankActor(ref, this.definitions(ref.kind), this.clock.now());
@@ -140,7 +140,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return replyTo.promise;
   }
 
-  /** As `send`, with what the runtime's own senders add. */
+  /** As `send`, with the options of the runtime's own senders. */
   sendWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
     const replyTo = Promise.withResolvers<Reply>();
     this.route(ref, event, internal, replyTo);
@@ -176,7 +176,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return this.eventBus.subscribeTransitions(handler);
   }
 
-  /** Lets a quarantined actor go on. False where there is no such actor. */
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
     const actor = await this.getOrLoad(ref);
     if (!actor) return false;
@@ -186,7 +185,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return true;
   }
 
-  /** It is in a turn that was not released, and of which this version may be. */
+  /** The actor is in a batch that is not released yet and may contain this version. */
   isVersionPending(ref: ActorRef, version: number): boolean {
     const live = this.registry.get(ref);
     return live?.inBatch === true && live.version < version;
@@ -211,7 +210,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     };
   }
 
-  /** Refuses what comes from now on; resolves when every letter inside is answered. */
+  /** Rejects new events; resolves when all accepted ones are answered. */
   async drain(): Promise<void> {
     this.admission.closed = true;
     do {
@@ -220,14 +219,16 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     } while (!this.activationQueue.empty);
   }
 
-  /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
+  /**
+   * Passivates actors not used for `idleMs`, and the least recently used ones above `liveActors`. Returns their number.
+   */
   passivate(): number {
     const passivated = passivate(this.registry, this.clock.now(), this.limits);
     if (passivated > 0) this.meter.passivated(passivated);
     return passivated;
   }
 
-  // TurnEnd
+  // BatchOutcomeHandler
 
   release(unit: UnitOfWork): void {
     const { actor } = unit;
@@ -254,14 +255,14 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         reply.messagesDelivered = this.hooks.deliver(
           decision.outboxEntries.map(({ n, output }) => ({ from: actor.ref, version: unit.version, n, output })),
         );
-        reply.messagesDelivered.catch(() => {}); // whoever asks is told
+        reply.messagesDelivered.catch(() => {}); // callers that await it still get the error
       }
       envelope.resolve(reply);
     }
     if (actor.version === 0 || this.canPassivateNow(actor)) this.registry.remove(actor.ref);
   }
 
-  /** It rests, has not thrown lately, and nobody asked for it while it was being made: they are given this one. */
+  /** It is idle, has not thrown recently, and no load for it is pending: such a load returns this instance. */
   private canPassivateNow(actor: LiveActor): boolean {
     const canPassivate = actor.definition.canPassivate(actor.snapshot as unknown as Snapshot);
     return (
@@ -271,15 +272,15 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void {
     const now = this.clock.now();
-    this.log.error({ actor: addressOf(actor.ref), event: envelope.event.type, err: error }, 'an event failed');
+    this.log.error({ actor: addressOf(actor.ref), event: envelope.event.type, err: error }, 'event failed');
     envelope.reject(
-      error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }),
+      error instanceof EventFailed ? error : new EventFailed('the machine failed on the event', { cause: error }),
     );
     if (envelope.firedTimer) this.postponeTimer(actor, envelope.firedTimer);
-    // What a new actor was to be made of is its sender's to end.
+    // For a creating event the outbox deletes the row, or sends the fallback.
     if (envelope.outboxKey && actor.version > 0) {
       this.store.commit({ actors: [], delivered: [envelope.outboxKey] }).catch((reason) => {
-        this.log.warn({ err: reason }, 'an undeliverable output stays until the next sweep');
+        this.log.warn({ err: reason }, 'outbox row of a failed event not deleted; the next sweep delivers it again');
       });
     }
     if (actor.version === 0) return;
@@ -293,7 +294,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     const envelopes = actor.mailbox;
     actor.mailbox = [];
     actor.evicted = true;
-    // Whether there is such an actor is for the store to say, also where it was being made.
+    // The store decides whether the actor exists, also after a failed creation.
     this.activationQueue.prepend(actor.ref, envelopes);
   }
 
@@ -308,15 +309,15 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         this.clock.now(),
       )
       .catch((error) => {
-        this.log.warn({ err: error }, 'spent timers stay until the next try');
+        this.log.warn({ err: error }, 'spent timers not deleted; they fire again');
       });
   }
 
-  /** What it ends is not over: without its timer nobody would find an open command any more. */
+  /** Keeps the timer of a failed event: without it an open command would never time out. */
   private postponeTimer({ ref }: LiveActor, id: string): void {
     const now = this.clock.now();
     this.store.postponeTimer({ ref, id }, now, now + FAILED_TIMER_RETRY_MS).catch((error) => {
-      this.log.warn({ err: error }, 'a timer on which a machine threw comes again at once');
+      this.log.warn({ err: error }, 'timer of a failed event not postponed; it fires again immediately');
     });
   }
 
@@ -344,7 +345,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.groupCommit.enqueue(actor);
   }
 
-  /** The live entity, loaded when it is not; tried again while the store is away, as long as a caller waits. */
+  /** The live actor, or the stored one; retries for `callerTimeoutMs` while the store is unavailable. */
   private getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
     const until = performance.now() + this.limits.callerTimeoutMs;
     return this.load(ref, () => performance.now() < until);
@@ -353,7 +354,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   private load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
     return this.loader.load(ref, isWanted).then((stored) => {
       if (stored !== null) return this.instantiate(stored);
-      // It may have been made since the store was asked.
+      // It may have been created since the query.
       const live = this.registry.get(ref);
       return live && !live.evicted && live.version > 0 ? live : null;
     });
@@ -371,8 +372,11 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       snapshot = blankSnapshot(definition);
       snapshot = restoreSnapshot(definition, stored.value, definition.fromStored(stored.context) as object);
     } catch (error) {
-      quarantine = `what is stored does not fit: ${(error as Error).message}`;
-      this.log.error({ actor: addressOf(stored.ref), err: error }, 'a stored actor does not fit its machine');
+      quarantine = `the stored state does not match the machine: ${(error as Error).message}`;
+      this.log.error(
+        { actor: addressOf(stored.ref), err: error },
+        'stored actor does not match its machine; quarantining it',
+      );
     }
     const actor = new LiveActor(
       stored.ref,
@@ -385,7 +389,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return actor;
   }
 
-  /** A tenth over the bound the longest unused are passivated at once, not only when it is looked for. */
+  /** Passivates immediately, not only periodically, at 10 % above the limit. */
   private register(actor: LiveActor): void {
     this.registry.add(actor);
     if (this.passivationScheduled || this.registry.size <= this.limits.liveActors * 1.1) return;
@@ -399,12 +403,12 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   private quarantine(actor: LiveActor, reason: string): void {
     actor.quarantine = reason;
     this.meter.quarantined();
-    this.log.error({ actor: addressOf(actor.ref), reason }, 'the actor is quarantined');
+    this.log.error({ actor: addressOf(actor.ref), reason }, 'actor quarantined');
     const envelopes = actor.mailbox;
     actor.mailbox = [];
     for (const envelope of envelopes) envelope.reject(new Quarantined(reason));
     this.store.quarantine(actor.ref, reason).catch((error) => {
-      this.log.warn({ err: error, actor: addressOf(actor.ref) }, 'the quarantine is not stored');
+      this.log.warn({ err: error, actor: addressOf(actor.ref) }, 'actor quarantine not stored');
     });
   }
 }

@@ -9,11 +9,15 @@ import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const BATCH = 1_000;
-/** The longest sleep: a clock that is set, or a timer that another process wrote, is noticed within it. */
+/** Maximum sleep: bounds the delay after a clock step. */
 const MAX_SLEEP_MS = 1_000;
+/** Maximum time between two reads of the store, for timers that another process wrote. */
 const STORE_POLL_MS = 60_000;
 
-/** Turns due timer rows into events. A row goes away with the transition it causes, so a crash fires it again. */
+/**
+ * Durable timers: sends an event for each due timer row. A row is deleted with the transition that it causes, so it
+ * fires again after a crash.
+ */
 export class Timers {
   private nextAt: EpochMs = 0;
   private lastReadAt: EpochMs = 0;
@@ -23,7 +27,7 @@ export class Timers {
   private nextFiring: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
-  /** When timers are due that were set since the firing under way began to read: what it read may be older. */
+  /** Due times of timers that were set since the running firing began to read; the rows it read may be older. */
   private readonly rescheduledAt = new Map<string, EpochMs>();
 
   private readonly supervisor: Supervisor;
@@ -51,7 +55,7 @@ export class Timers {
     this.handle = null;
   }
 
-  /** A transition set a timer. */
+  /** Called when a committed transition has set a timer. */
   timerSet(timer: TimerRow): void {
     const { dueAt } = timer;
     if (this.running !== null) this.rescheduledAt.set(keyOf(timer), dueAt);
@@ -60,7 +64,10 @@ export class Timers {
     if (dueAt - this.clock.now() < MAX_SLEEP_MS) this.arm();
   }
 
-  /** Fires every timer that is due now; resolves when each was answered. If a firing is running, another one follows: the first may have read the store before now. */
+  /**
+   * Fires all due timers; resolves when each one is answered. If a firing is running, another one follows: the running
+   * one may have read the store before now.
+   */
   tick(): Promise<void> {
     if (this.running === null) return this.fireAll();
     this.nextFiring ??= this.running.then(() => {
@@ -79,7 +86,7 @@ export class Timers {
     return this.running;
   }
 
-  /** Timers that are due and not answered yet. */
+  /** Number of due timers that are not answered yet. */
   get due(): number {
     return this.firing.size;
   }
@@ -111,17 +118,17 @@ export class Timers {
         const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
         for (const timer of fresh) tried.add(keyOf(timer));
         await this.sendAll(fresh, now);
-        // A row that stays due comes again in the next batch, and is not tried twice in one breath.
+        // A row that stays due is in the next batch again; it is tried only once per firing.
         if (due.length < BATCH || fresh.length === 0) break;
       }
-      // One that is set while this is read may be missing from it, and is noticed.
+      // A timer set during this query may be missing from its result; `timerSet` handles it.
       this.nextAt = Number.POSITIVE_INFINITY;
       const nextAt = await this.store.nextTimerAt();
       if (nextAt !== null) this.nextAt = Math.min(this.nextAt, nextAt);
-      // A row that stays due (its actor has too much before it, say) must not turn this into a busy loop.
+      // A row that stays due, for example because its actor has a full mailbox, must not cause a busy loop.
       if (this.nextAt <= this.lastReadAt) this.nextAt = this.clock.now() + MAX_SLEEP_MS;
     } catch (error) {
-      this.log.warn({ err: error }, 'timers wait for the store');
+      this.log.warn({ err: error }, 'timer read failed; retrying');
       this.nextAt = this.clock.now() + MAX_SLEEP_MS;
     }
   }
@@ -136,7 +143,7 @@ export class Timers {
     const { ref, id } = first.timer as TimerRow;
     this.log.warn(
       { err: first.why, actor: addressOf(ref), timer: id, timers: failed.length },
-      'a timer is tried again',
+      'timer event failed; retrying',
     );
   }
 
@@ -150,7 +157,7 @@ export class Timers {
     } catch (error) {
       if (error instanceof NoSuchActor)
         return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
-      // Those of many such actors would be all that is ever due.
+      // Otherwise the timers of quarantined actors would fill every batch of due timers.
       if (error instanceof Quarantined) await this.store.postponeTimer(timer, now, now + this.limits.quarantineRetryMs);
       throw error;
     } finally {

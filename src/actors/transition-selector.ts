@@ -1,9 +1,9 @@
 import { type AnyMachineSnapshot, type AnyStateMachine, type AnyStateNode, type EventObject, stateIn } from 'xstate';
 
 /*
- * Which transitions a machine takes, as XState finds it: the innermost states are asked first, each for the first of its transitions
- * whose guard holds, and a state only where none in it takes the event. Which transitions and guards come into question is the
- * chart's to say, and found once for each place and kind of event; only the guards are asked each time.
+ * Selects transitions by XState's rules: innermost states first, in each state the first transition whose guard holds,
+ * and a parent state only if none of its children handles the event. Candidate transitions depend only on the
+ * configuration and the event type, so they are computed once; only the guards are evaluated for each event.
  */
 
 export type Transition = ReturnType<AnyStateMachine['getTransitionData']>[number];
@@ -12,18 +12,18 @@ type Guard = (about: GuardArgs, params: unknown) => boolean;
 
 interface Candidate {
   transition: Transition;
-  /** Null where nothing is asked. */
+  /** Null if the transition has no guard. */
   guard: Guard | null;
   params: unknown;
 }
 
-/** A state's own candidates in their order, for the case that no state in it takes the event. */
+/** The candidates of a state in document order; they apply if none of its children takes the event. */
 export interface TransitionSelector {
   children: readonly TransitionSelector[];
   candidates: readonly Candidate[];
 }
 
-/** What is chosen from for `event` wherever a machine is where `snapshot` is; null where XState has to choose. */
+/** Compiles the selector for the configuration of `snapshot` and the type of `event`; null if XState has to select. */
 export function compileSelector(
   machine: AnyStateMachine,
   snapshot: AnyMachineSnapshot,
@@ -49,7 +49,7 @@ interface GuardArgs {
   event: EventObject;
 }
 
-/** Throws what a guard throws. */
+/** The transitions that the event takes. Rethrows errors of guards. */
 export function selectTransitions(selector: TransitionSelector, args: GuardArgs): Transition[] {
   const chosen: Transition[] = [];
   collectTransitions(selector, args, chosen);
@@ -67,7 +67,7 @@ function collectTransitions({ children, candidates }: TransitionSelector, args: 
   }
 }
 
-/** What is chosen whatever the guards say; null where it depends on them. */
+/** The selected transitions if no guard decides; null if they depend on guards. */
 export function unconditionalTransitions({ children, candidates }: TransitionSelector): Transition[] | null {
   const chosen: Transition[] = [];
   for (const selector of children) {
@@ -80,7 +80,10 @@ export function unconditionalTransitions({ children, candidates }: TransitionSel
   return first.guard === null ? [first.transition] : null;
 }
 
-/** Without what is known not to hold at this place, and what comes after one that always holds. */
+/**
+ * The candidates without those whose `stateIn` guard fails in this configuration, and without those after one that
+ * always holds.
+ */
 function findCandidates(
   machine: AnyStateMachine,
   transitions: readonly Transition[],
@@ -99,12 +102,12 @@ function findCandidates(
   return found;
 }
 
-/** XState's own guard that looks at nothing but the states a machine is in. */
+/** XState's built-in `stateIn` guard, which depends only on the configuration. */
 type StateInCheck = (snapshot: AnyMachineSnapshot, about: object, guard: unknown) => boolean;
 const checkOf = (guard: object | null): unknown => (guard !== null && 'check' in guard ? guard.check : undefined);
 const stateInCheck = checkOf(stateIn({}));
 
-/** Null where it is one that XState has to ask. */
+/** Null if XState has to evaluate the guard. */
 function resolveGuard(
   { implementations }: AnyStateMachine,
   reference: unknown,

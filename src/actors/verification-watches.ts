@@ -10,16 +10,16 @@ const RETRY_MS = 1_000;
 const NO_WATCHES: readonly VerificationWatch[] = [];
 
 /**
- * Which commands wait to see their expected state in a device's reports. An index of what the command rows say, made
- * anew at each start; the machines decide, this only carries the question along with each report.
+ * Verification watches: commands that wait for their expected state in a device's reports. An in-memory index of the
+ * command rows, rebuilt at each start. It only attaches the watches to each report; the machines decide.
  */
 export class VerificationWatches {
   private readonly byDevice = new Map<Uuid, Map<Uuid, VerificationWatch>>();
-  /** The same as lists, made when a report asks. */
+  /** The same as lists, built on first use. */
   private readonly lists = new Map<Uuid, readonly VerificationWatch[]>();
-  /** How many times they are being read at this moment. */
+  /** Number of loads in progress. */
   private readsInProgress = 0;
-  /** Ended since the reading began: what is read may name them still. */
+  /** Watches that ended during a load; its result may still contain them. */
   private readonly endedWhileReading = new Set<Uuid>();
   private retryTimer: NodeJS.Timeout | null = null;
   private stopped = false;
@@ -57,7 +57,7 @@ export class VerificationWatches {
     return list;
   }
 
-  /** Makes the index what the rows say. */
+  /** Synchronizes the index with the command rows. */
   async load(): Promise<void> {
     const stale = new Map<Uuid, Uuid>();
     for (const [deviceId, watches] of this.byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
@@ -74,10 +74,10 @@ export class VerificationWatches {
     }
   }
 
-  /** As `load`, as soon as the store is there. */
+  /** As `load`; retries until the store answers. */
   reload(): void {
     this.load().catch((error) => {
-      this.log.warn({ err: error }, 'watches are read again later');
+      this.log.warn({ err: error }, 'verification watch load failed; retrying');
       if (this.stopped) return;
       this.retryTimer ??= setTimeout(() => {
         this.retryTimer = null;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { ConfigError, type ReadSetting } from './setting-readers.ts';
 import type { SettingName } from './settings.ts';
 
-/** An Ed25519 key pair. What is secret sits in a `KeyObject`, which shows nothing when it is printed. */
+/** An Ed25519 key pair. The private key is a `KeyObject`, so that logging it reveals nothing. */
 export interface SigningPair {
   privateKey: KeyObject;
   /** 32 raw bytes, base64url. */
@@ -19,7 +19,7 @@ export interface Keys {
   deviceSigning: SigningPair;
 }
 
-/** A key comes from its variable, else from its file in `DATA_DIR`, which is made when there is none. */
+/** Source of a key: its variable, else its file in `DATA_DIR`, which is created if missing. */
 interface KeySource<Key> {
   variable: SettingName;
   file: string;
@@ -46,15 +46,15 @@ const tokenSource = pairSource('TOKEN_SIGNING_KEY', 'token-signing.jwk');
 const deviceSource = pairSource('DEVICE_SIGNING_KEY', 'device-signing.jwk');
 
 /**
- * The service's keys. With `DATABASE_URL` they must be variables: a file made by one process would be a key that the
- * next process of the same database does not have.
+ * Reads the service's keys. With `DATABASE_URL` the variables are required: other processes of the same database would
+ * not have a key file that this process creates.
  */
 export function readKeys(read: ReadSetting, dataDir: string): Keys {
   const required = read('DATABASE_URL') !== null;
   for (const { variable, shape } of [masterSource, tokenSource, deviceSource]) {
     if (required && read(variable) === null) throw new ConfigError(variable, `is required with DATABASE_URL: ${shape}`);
   }
-  // Every variable is looked at before a file is made.
+  // All variables are validated before a file is created.
   const master = fromVariable(read, masterSource);
   const previous = fromVariable(read, { ...masterSource, variable: 'MASTER_KEY_PREVIOUS' });
   const token = fromVariable(read, tokenSource);
@@ -67,7 +67,7 @@ export function readKeys(read: ReadSetting, dataDir: string): Keys {
   };
 }
 
-/** The one key that signing an internal token takes; it works beside a running service with the same file. */
+/** Reads the token signing key only; this is safe while a service runs with the same file. */
 export function readTokenSigning(read: ReadSetting, dataDir: string): SigningPair {
   const configured = fromVariable(read, tokenSource);
   if (configured === null && read('DATABASE_URL') !== null) {
@@ -86,7 +86,8 @@ function fromVariable<Key>(read: ReadSetting, source: KeySource<Key>): Key | nul
 
 function fromFile<Key>(dataDir: string, source: KeySource<Key>): Key {
   const path = join(dataDir, source.file);
-  const unusable = (problem: string) => new ConfigError(source.variable, `is not set, and its file ${path} ${problem}`);
+  const unusable = (problem: string) =>
+    new ConfigError(source.variable, `is not set, and its key file ${path} ${problem}`);
   let text = readKeyFile(path, unusable);
   if (text === null) {
     makeKeyFile(dataDir, path, source.make());
@@ -99,7 +100,7 @@ function fromFile<Key>(dataDir: string, source: KeySource<Key>): Key {
 
 function readKeyFile(path: string, unusable: (problem: string) => ConfigError): string | null {
   try {
-    // Windows has no such mode.
+    // Windows has no file modes.
     if (process.platform !== 'win32' && (statSync(path).mode & 0o077) !== 0) {
       throw unusable('can be read by others; run chmod 600 on it');
     }
@@ -111,7 +112,7 @@ function readKeyFile(path: string, unusable: (problem: string) => ConfigError): 
   }
 }
 
-/** Whole and durable under its name, or not there: two processes that make it at once agree on the first. */
+/** Creates the file atomically and durably. If two processes create it at once, both use the first one. */
 function makeKeyFile(dataDir: string, path: string, text: string): void {
   const temporary = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
   try {
@@ -119,11 +120,11 @@ function makeKeyFile(dataDir: string, path: string, text: string): void {
     writeFileSync(temporary, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
     linkIfAbsent(temporary, path);
   } catch (error) {
-    throw new ConfigError('DATA_DIR', `cannot take a key file at ${path} (${codeOf(error)})`);
+    throw new ConfigError('DATA_DIR', `does not accept a key file at ${path} (${codeOf(error)})`);
   }
 }
 
-/** Unlike `renameSync` it leaves a file that is there alone. */
+/** Unlike `renameSync`, it does not replace an existing file. */
 function linkIfAbsent(temporary: string, path: string): void {
   try {
     linkSync(temporary, path);
@@ -160,7 +161,7 @@ function parsePair(text: string): SigningPair | null {
   if (kty !== 'OKP' || crv !== 'Ed25519' || typeof d !== 'string' || typeof x !== 'string') return null;
   try {
     const privateKey = createPrivateKey({ key: { kty, crv, d, x }, format: 'jwk' });
-    // Node derives the public half from `d` and never looks at `x`.
+    // Node derives the public key from `d` and ignores `x`.
     if (privateKey.export({ format: 'jwk' }).x !== x) return null;
     return { privateKey, publicKey: x };
   } catch {

@@ -1,10 +1,10 @@
 import { isIP, isIPv6 } from 'node:net';
 import type { SettingName } from './settings.ts';
 
-/** The environment, as a process has it or a test makes it. */
+/** Environment variables, of the process or of a test. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A setting that cannot be used. The message names the variable and never repeats a value, which may be a secret. */
+/** An invalid setting. The message names the variable, and never contains the value, which may be a secret. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
   readonly variable: string;
@@ -14,7 +14,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Reads one variable; null when it is unset or empty, for `compose` files pass unset ones as empty. */
+/** Reads one variable; null if it is unset or empty, because `compose` files pass unset variables as empty. */
 export type ReadSetting<Name extends string = SettingName> = (name: Name) => string | null;
 
 export function makeSettingReader<Name extends string = SettingName>(env: Environment): ReadSetting<Name> {
@@ -58,42 +58,42 @@ export function readHost(read: ReadSetting, name: SettingName, fallback: string)
   return text;
 }
 
-/** Whether listening there means listening everywhere, so that the address is no way to reach the service. */
+/** Whether the address means all interfaces, so that clients cannot use it to reach the service. */
 export const isWildcard = (address: string): boolean =>
   address === '0.0.0.0' || (isIPv6(address) && /^[0:.]*$|^::ffff:(0\.0\.0\.0|0:0)$/i.test(address));
 
-/** An absolute URL of one of the schemes, without the slash at its end. It holds no user, query or fragment. */
+/** An absolute URL with one of the schemes, without user, query and fragment. Trailing slashes are removed. */
 export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
   const text = read(name);
   if (text === null) return null;
   const url = parseUrl(text, schemes);
-  if (url === null) throw new ConfigError(name, `must be a URL that begins with ${schemeList(schemes)}`);
+  if (url === null) throw new ConfigError(name, `must be a URL that starts with ${schemeList(schemes)}`);
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
     throw new ConfigError(name, 'must be a URL without user, query and fragment');
   }
   return text.replace(/\/+$/, '');
 }
 
-/** The URL of a server; a user and a password may be in it. */
+/** The URL of a server; it may contain a user and a password. */
 export function readServerUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
   const text = read(name);
   if (text === null) return null;
   if (parseUrl(text, schemes) === null) {
-    throw new ConfigError(name, `must be a URL that begins with ${schemeList(schemes)}`);
+    throw new ConfigError(name, `must be a URL that starts with ${schemeList(schemes)}`);
   }
   return text;
 }
 
 function parseUrl(text: string, schemes: readonly string[]): URL | null {
   const url = URL.parse(text);
-  // Without the slashes a URL parser takes `postgres:host` for a path; PostgreSQL's may leave the host out (a socket).
+  // A URL parser reads `postgres:host` as a path. PostgreSQL URLs may have no host (Unix socket).
   const fits = schemes.some((scheme) => text.toLowerCase().startsWith(`${scheme}://`));
   return url !== null && fits && (url.host !== '' || url.protocol.startsWith('postgres')) ? url : null;
 }
 
 const schemeList = (schemes: readonly string[]) => schemes.map((scheme) => `${scheme}://`).join(' or ');
 
-/** `name=number,…`; what is not named keeps its value from `fallback`. */
+/** `name=number,…`; with `rule.names`, names that are missing keep their value from `fallback`. */
 export function readNamedNumbers(
   read: ReadSetting,
   name: SettingName,
@@ -110,9 +110,9 @@ export function readNamedNumbers(
       throw new ConfigError(name, `must be name=number pairs, with numbers from ${rule.min} to ${rule.max}`);
     }
     if (rule.names !== undefined && !rule.names.includes(match[1])) {
-      throw new ConfigError(name, `knows only ${rule.names.join(' and ')}`);
+      throw new ConfigError(name, `accepts only ${rule.names.join(' and ')}`);
     }
-    if (found.has(match[1])) throw new ConfigError(name, 'names the same thing twice');
+    if (found.has(match[1])) throw new ConfigError(name, 'must not repeat a name');
     found.set(match[1], value);
   }
   return rule.names === undefined ? Object.fromEntries(found) : { ...fallback, ...Object.fromEntries(found) };
@@ -120,7 +120,7 @@ export function readNamedNumbers(
 
 const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal'];
 
-/** Addresses, CIDR ranges, and the three names that proxy lists know for the private ones. */
+/** Addresses, CIDR ranges, and the names `loopback`, `linklocal` and `uniquelocal`. */
 export function readProxies(read: ReadSetting, name: SettingName): string[] {
   const entries = (read(name) ?? '')
     .split(',')
@@ -138,7 +138,7 @@ export function readProxies(read: ReadSetting, name: SettingName): string[] {
   return entries;
 }
 
-/** `host:port`; an IPv6 address stands in brackets. */
+/** `host:port`; an IPv6 address is in brackets. */
 export function readAddress(read: ReadSetting, name: SettingName): string | null {
   const text = read(name);
   if (text === null) return null;

@@ -8,18 +8,18 @@ import { REMIND_MS } from './timekeeper.ts';
 export interface ActivationParts {
   lock: Pick<ActiveLock, 'acquire' | 'onRenewed'>;
   host: HostTime;
-  /** Null where the server does not answer. */
+  /** Null if the server does not answer. */
   readClock(): Promise<ClockSample | null>;
   log: Log;
-  /** Milliseconds between two looks at the database's clock while standing by. */
+  /** Milliseconds between two reads of the database's clock while the process is a standby. */
   checkMs?: number | undefined;
 }
 
 const CHECK_MS = 10_000;
 
 /**
- * Waits for the right to be the active process, and does not ask for it while the host's clock is more than a minute off
- * the database's.
+ * Activation: acquires the active lock. It does not try while the host's clock is more than a minute off the database's
+ * clock.
  */
 export class Activation {
   readonly #parts: ActivationParts;
@@ -36,25 +36,25 @@ export class Activation {
     });
   }
 
-  /** The host's clock minus the database's in milliseconds, where it is more than a minute; else null. */
+  /** The host's clock minus the database's in milliseconds, if it is more than a minute; else null. */
   untrustedOffsetMs(): number | null {
     return Math.abs(this.#offsetMs) > MAX_CLOCK_OFFSET_MS ? this.#offsetMs : null;
   }
 
-  /** Resolves when the lock is held, with the reading that came with it; rejects when `signal` aborts. */
+  /** Resolves when the lock is held, with the clock sample taken with it; rejects when `signal` aborts. */
   async acquire(signal: AbortSignal): Promise<ClockSample | null> {
     while (!(await this.#acquireWhileClose(signal))) signal.throwIfAborted();
     return this.#renewal;
   }
 
-  /** False where the clock went wrong meanwhile. */
+  /** False if the clock became wrong while waiting. */
   async #acquireWhileClose(signal: AbortSignal): Promise<boolean> {
     await this.#waitForClock(signal);
     const clockWrong = new AbortController();
     const done = new AbortController();
     void this.#watch(clockWrong, done.signal);
     try {
-      // A server that was away when its clock was looked at last may give the lock at any time.
+      // A server that was unavailable at the last clock check may grant the lock at any time.
       await this.#parts.lock.acquire(AbortSignal.any([signal, clockWrong.signal]), (sample) => {
         if (this.#isClockClose(sample)) return true;
         clockWrong.abort();
@@ -80,11 +80,11 @@ export class Activation {
         if (!(await this.#checkClock()) && !signal.aborted) return clockWrong.abort();
       }
     } catch {
-      // The lock is held, or no longer wanted.
+      // The lock is held, or no longer needed.
     }
   }
 
-  /** A server that does not respond does not end the wait for its lock. */
+  /** True also if the server does not answer: an unavailable server does not end the wait for its lock. */
   async #checkClock(): Promise<boolean> {
     const sample = await this.#parts.readClock();
     return sample === null || this.#isClockClose(sample);

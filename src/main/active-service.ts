@@ -61,13 +61,13 @@ import type { Timekeeper } from './timekeeper.ts';
 
 export interface StartOptions {
   log: Log;
-  /** Taken as the service's time as it is, instead of one that follows the database and the host. */
+  /** Replaces the service clock that follows the database and the host. */
   clock?: Clock;
-  /** The host's wall clock, in epoch milliseconds; `Date.now` where it is not given. */
+  /** The host's wall clock, in epoch milliseconds; `Date.now` by default. */
   wallClock?(): number;
-  /** Called once when the service cannot go on: the right to be the active process is lost. */
+  /** Called once when the service cannot continue: the active lock was lost, or the start failed. */
   onFatal?(reason: string): void;
-  /** Bounds other than the usual ones. */
+  /** Overrides of the default limits. */
   limits?: {
     runtime?: Partial<RuntimeLimits>;
     mqtt?: Partial<MqttLimits>;
@@ -75,27 +75,27 @@ export interface StartOptions {
     mcp?: Partial<SessionLimits>;
     sidecar?: Partial<SidecarLimits>;
     lock?: Partial<LockTiming>;
-    /** Milliseconds between two looks of a standby at the database's clock. */
+    /** Milliseconds between two reads of the database's clock by a standby. */
     clockCheckMs?: number;
   };
-  /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
+  /** Wraps the store, so that tests can inject failures. */
   wrapStore?(store: Store): Store;
-  /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
+  /** Receives the services before any listener opens, for programs that embed the service. */
   onAssembled?(services: Services): void;
 }
 
 export type UpgradeHandler = MqttEdge['upgrade'];
 
-/** What only the active process has. */
+/** The parts that only the active process has. */
 export interface ActiveService {
   settings: Settings;
   listener: RequestListener;
   upgrade: UpgradeHandler;
-  /** Releases what a crash left, then listens. */
+  /** Recovers from a crash of the previous process, then opens the listeners. */
   open(url: string): Promise<void>;
-  /** `answered` settles when the requests in flight are, or are waited for no more. */
+  /** `answered` settles when all requests in flight are answered, or their time limit has passed. */
   close(answered: Promise<void>): Promise<void>;
-  /** Writes and says nothing more. */
+  /** Stops immediately: no further writes, no further messages. */
   abort(): void;
 }
 
@@ -118,7 +118,7 @@ export async function composeService(
   const cache = await openCache(config, clock, lock.lease);
   const rates = openRateLimiter(config, clock, lock.lease);
   const metrics = makeMetrics();
-  // Loaded only where traces are wanted: who wants none pays nothing for them.
+  // Loaded on demand, because the tracing modules cost memory and startup time.
   const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
   const runtime = createRuntime({
     store,
@@ -148,7 +148,11 @@ export async function composeService(
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const audit = makeAuditWriter({
     ...{ store, clock, newId, log },
-    dropped: metrics.labelledCounter('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
+    dropped: metrics.labelledCounter(
+      'audit_dropped',
+      'Refused attempts that were not written to the audit log',
+      'outcome',
+    ),
   });
   const sidecar = makeSidecarRunner(config, { clock, lease: lock.lease, log, metrics, limits: limits?.sidecar });
   const services: Services = {
@@ -271,7 +275,7 @@ export async function composeService(
     },
     async open(url) {
       if (!aborted) await runtime.start();
-      if (aborted) throw new Error('the right to be the active process is lost');
+      if (aborted) throw new Error('the active lock was lost during the start');
       settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
       mqtt = await openMqtt({
         services,
@@ -323,7 +327,7 @@ export async function composeService(
   };
 }
 
-/** The services that hold collections, other than the runtime's. */
+/** The services with collections whose sizes are reported as metrics. */
 const sizedServices = (services: Services): SizeReporter[] => [
   ...[services.store, services.cache, services.rates, services.deviceActivity, services.manifests, services.artifacts],
   ...[services.locks, services.audit, services.users, services.revocations, services.apiKeys, services.agentTokens],

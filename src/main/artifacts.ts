@@ -4,7 +4,7 @@ import { makeUrlSigner } from '../domain/signed-url.ts';
 import { type ArtifactParts, type Artifacts, makeArtifacts } from '../services/artifacts.ts';
 import { artifactFiles } from '../store/artifact-files.ts';
 
-/** The artifacts in `DATA_DIR`, at URLs signed with a key derived from the master key. */
+/** Opens the firmware artifacts in `DATA_DIR`; their URLs are signed with a key derived from the master key. */
 export const openArtifacts = ({ dataDir, keys }: Config, parts: Omit<ArtifactParts, 'files' | 'signer'>): Artifacts =>
   makeArtifacts({
     ...parts,

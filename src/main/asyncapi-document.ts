@@ -4,7 +4,9 @@ import { asyncApi } from '../edges/shared/asyncapi.ts';
 import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
 import type { Settings } from '../operations/operation.ts';
 
-/** The AsyncAPI document of all edges. The addresses are known once the service listens; it is made anew when they change. */
+/**
+ * The AsyncAPI document of all edges. It is rebuilt when the addresses change: they are known once the service listens.
+ */
 export function asyncApiDocument(settings: Pick<Settings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
   const parts = [mqttAsyncApi(), webSocketAsyncApi()];
   let made: { key: string; document: JsonObject } | null = null;

@@ -7,12 +7,12 @@ import { makeUserCache } from '../services/user-cache.ts';
 
 type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
 
-/** What a process remembers of who calls, kept true by the news. */
+/** Loads the caches of callers and their credentials, kept current by the invalidation bus. */
 export async function loadCallerServices(
   parts: Pick<Services, 'store' | 'cache' | 'clock' | 'log' | 'newId'>,
 ): Promise<CallerServices> {
   const { store, cache, clock, log, newId } = parts;
-  // Before anything is read that it may tell of.
+  // Open the bus before the caches read their data, so that no invalidation is missed.
   const invalidations = await openInvalidationBus(cache, newId(), log);
   return {
     invalidations,

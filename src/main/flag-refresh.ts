@@ -3,7 +3,7 @@ import type { Flags } from '../services/flags.ts';
 
 const REFRESH_MS = 10_000;
 
-/** Bounds how stale the flags in memory can be. Whoever stops clears the timer. */
+/** Refreshes the flags periodically, which bounds how stale they can be. The caller clears the timer. */
 export function startFlagRefresh(flags: Flags, log: Log, everyMs = REFRESH_MS): NodeJS.Timeout {
   let refreshing = false;
   const refresh = () => {
@@ -11,7 +11,7 @@ export function startFlagRefresh(flags: Flags, log: Log, everyMs = REFRESH_MS): 
     refreshing = true;
     flags
       .refresh()
-      .catch((error) => log.warn({ err: error }, 'flags were not read again; the last known ones stand'))
+      .catch((error) => log.warn({ err: error }, 'flag refresh failed; keeping the last known flags'))
       .finally(() => {
         refreshing = false;
       });

@@ -12,7 +12,7 @@ import type { Services } from '../operations/operation.ts';
 import type { ClockOffsets } from '../services/health.ts';
 import type { Pruning } from './pruning.ts';
 
-/** What is read when somebody looks at the metrics. */
+/** Registers the gauges, which are evaluated when metrics are scraped. */
 export function registerGauges(
   metrics: Metrics,
   runtime: Runtime,
@@ -31,7 +31,7 @@ export function registerGauges(
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
     services: Pick<Services, 'cache' | 'flags' | 'store'>;
-    /** Every part that has collections which live as long as the process. */
+    /** All parts with collections that live as long as the process. */
     collections: readonly SizeReporter[];
     clockOffsets(): ClockOffsets;
     pruning: Pick<Pruning, 'suspended'>;
@@ -39,22 +39,20 @@ export function registerGauges(
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
   metrics.labelledGauge('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
-  metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.groupCommit.paused));
+  metrics.gauge('turns_paused', '1 while commits are paused because the store is unavailable', () =>
+    Number(actors.groupCommit.paused),
+  );
   metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
   metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepestMailbox);
-  metrics.gauge('outbox_age_seconds', 'Age of the oldest output that is not delivered', () => outbox.age() / 1000);
-  metrics.gauge('timers_firing', 'Timers that are due and not answered', () => timers.due);
-  metrics.gauge('device_sessions', 'Devices that are signed in', () => sessions.count());
+  metrics.gauge('outbox_age_seconds', 'Age of the oldest undelivered output', () => outbox.age() / 1000);
+  metrics.gauge('timers_firing', 'Due timers whose event is not answered', () => timers.due);
+  metrics.gauge('device_sessions', 'Open device sessions', () => sessions.count());
   metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
   metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
-  metrics.gauge('graphql_connections_open', 'Open WebSocket connections of GraphQL', () => graphql.connections());
-  metrics.gauge(
-    'websocket_bytes_waiting',
-    'Bytes that WebSocket clients did not read yet',
-    () => sockets.counts().buffered,
-  );
+  metrics.gauge('graphql_connections_open', 'Open GraphQL WebSocket connections', () => graphql.connections());
+  metrics.gauge('websocket_bytes_waiting', 'Bytes buffered for WebSocket clients', () => sockets.counts().buffered);
   metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
-  metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
+  metrics.gauge('cache_healthy', '0 while Redis is unavailable and the process uses its local cache', () =>
     Number(services.cache.healthy()),
   );
   metrics.labelledGauge(
@@ -66,7 +64,7 @@ export function registerGauges(
   metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
     services.store.preparedStatements(),
   );
-  metrics.labelledGauge('flags', '1 where a flag is set', 'flag', () =>
+  metrics.labelledGauge('flags', '1 if the flag is set', 'flag', () =>
     Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
   );
   metrics.gauge(
@@ -76,10 +74,10 @@ export function registerGauges(
   );
   metrics.gauge(
     'clock_correction_seconds',
-    "The reference clock minus the service's time: what is still to be corrected",
+    "The reference clock minus the service's time: the correction that remains",
     () => clockOffsets().correctionMs / 1000,
   );
-  metrics.gauge('pruning_suspended', '1 while old rows are kept because the clock may be wrong', () =>
+  metrics.gauge('pruning_suspended', '1 while pruning is suspended because the clock may be wrong', () =>
     Number(pruning.suspended()),
   );
   actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {

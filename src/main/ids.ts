@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../domain/clock.ts';
 import { publicRandom } from '../domain/public-random.ts';
 import type { Uuid } from '../domain/values.ts';
 
-/** Makes UUIDv7 of the time that `clock` says, each of which sorts behind every earlier one of the same maker. */
+/** Creates a UUIDv7 generator with the time of `clock`. Each id sorts after all earlier ones of the same generator. */
 export function makeIds(clock: Pick<Clock, 'now'>): () => Uuid {
   let milliseconds = Number.NEGATIVE_INFINITY;
   let sequence = 0;
@@ -21,5 +21,5 @@ export function makeIds(clock: Pick<Clock, 'now'>): () => Uuid {
   };
 }
 
-/** For identifiers that are never stored: by the host's wall clock. */
+/** For identifiers that are never stored, with the host's wall clock. */
 export const newId = makeIds(systemClock);

@@ -7,9 +7,9 @@ const CHECK_MS = 60_000;
 const PRUNE_MS = 3_600_000;
 const PRUNE_BATCH = 500;
 const DAY_MS = 86_400_000;
-/** A longer time since the last pruning is either an absence or a wrong clock, which only time tells apart. */
+/** A longer time since the last pruning means downtime or a wrong clock; only a waiting time distinguishes the two. */
 const PLAUSIBLE_GAP_MS = 7 * DAY_MS;
-/** How long the process runs since its start, and since the last such step of the clock, before it believes a longer gap. */
+/** Time since the start of the process, and since the last such clock step, after which a longer gap is accepted. */
 const GAP_CONFIRMED_MS = DAY_MS;
 
 interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
@@ -24,22 +24,24 @@ export interface Pruning {
   stop(): void;
 }
 
-/** Removes a minute after the start and every hour from then on what is kept no longer, as long as the clock is believed. */
+/**
+ * Deletes rows past their retention a minute after the start and every hour from then on, while the clock is trusted.
+ */
 export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
   const { store, artifacts, clock, log, isClockTrusted } = parts;
-  /** Since when the clock has kept its distance from the monotonic clock, and that distance. */
+  /** Since when the clock's offset from the monotonic clock is constant, and that offset. */
   let steadySince = elapsedOf(clock);
   let offset = clock.now() - steadySince;
   let suspended = false;
   const sweep = () =>
     void artifacts.removeOrphans().catch((error) => {
-      log.warn({ err: error }, 'left-over artifacts are removed later');
+      log.warn({ err: error }, 'removal of orphaned artifacts failed; retrying');
     });
 
   /** The time by which an event is due on both clocks while they differ by less than a minute. */
   const pruneTime = (): EpochMs => Math.min(clock.now(), referenceOf(clock));
 
-  /** How long the clock has run without a step that could make rows look due; both in monotonic milliseconds. */
+  /** Monotonic milliseconds since the last clock step that could make rows look due. */
   function steadyMs(): number {
     const elapsed = elapsedOf(clock);
     const currentOffset = clock.now() - elapsed;
@@ -59,7 +61,7 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
     if (last === null || now - last <= PLAUSIBLE_GAP_MS || steadyMs() >= GAP_CONFIRMED_MS) return true;
     log.warn(
       { last_pruned_at: new Date(last).toISOString(), gap_days: Math.round((now - last) / DAY_MS) },
-      'pruning suspended until the clock was steady for 24 hours: the last pruning is long ago, or the clock is wrong',
+      'pruning suspended until the clock is steady for 24 hours: the last pruning is long ago, or the clock is wrong',
     );
     return false;
   }
@@ -74,12 +76,12 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
   let pruning = false;
   const timer = setInterval(() => {
     steadyMs();
-    // After a long absence there is much to do: nothing is pruned twice at once.
+    // After long downtime one run may exceed the interval; runs must not overlap.
     if (pruning || performance.now() < dueAt) return;
     dueAt = performance.now() + PRUNE_MS;
     pruning = true;
     prune()
-      .catch((error) => log.warn({ err: error }, 'old rows are pruned later'))
+      .catch((error) => log.warn({ err: error }, 'pruning failed; retrying'))
       .finally(() => {
         pruning = false;
       });

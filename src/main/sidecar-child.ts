@@ -5,42 +5,42 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
 import type { Log } from '../domain/log.ts';
 
-/** The reference sidecar as a child of the service. */
+/** The reference sidecar as a child process of the service. */
 export interface SidecarChild {
-  /** Where it listens; null while it does not. */
+  /** Its listening address; null while it does not listen. */
   address(): string | null;
-  /** Lets it end, and waits until it has. */
+  /** Sends SIGTERM and waits for the exit; SIGKILL follows after `endMs`. */
   stop(): Promise<void>;
-  /** Ends it at once. */
+  /** Sends SIGKILL. */
   abort(): void;
 }
 
 export interface ChildParts {
-  /** Where it is to listen; null: on a free port of the loopback address. */
+  /** The address to listen on; null: a free port of the loopback address. */
   listen: string | null;
   llm: Config['llm'];
   log: Log;
   level: Config['log']['level'];
-  /** Called each time it listens. */
+  /** Called whenever the child reports that it listens. */
   onListening(): void;
-  /** The program, where it is another. */
+  /** Replaces the bundled program. */
   entry?: string;
   delays?: typeof defaultDelays;
 }
 
 const defaultDelays = { firstMs: 250, maxMs: 30_000, steadyMs: 60_000, endMs: 2_000, checkMs: 15_000 };
-/** Looks in a row at which it had said nothing: it lives, and does nothing any more. */
+/** Consecutive checks without a heartbeat after which the child counts as hung. */
 const MAX_SILENT_CHECKS = 4;
 
-/** Beside the sources, or beside what was built of them. */
+/** The compiled program if it exists, else its source. */
 const bundledEntry = (): string => {
   const built = fileURLToPath(new URL('../sidecar/main.js', import.meta.url));
   return existsSync(built) ? built : fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
 };
 
 /**
- * Starts the sidecar, and starts it again whenever it ends or no longer says that it is there. It is given the language model's settings and nothing else of
- * the environment: no key of the service, no address of its store.
+ * Starts the sidecar, and restarts it with exponential backoff whenever it exits or hangs. Its environment contains the
+ * settings of the language model only: no key of the service, no address of its store.
  */
 export function superviseSidecar(parts: ChildParts): SidecarChild {
   const { listen, llm, log, level, onListening, entry = bundledEntry(), delays = defaultDelays } = parts;
@@ -70,7 +70,7 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
     const watch = setInterval(() => {
       silent += 1;
       if (silent <= MAX_SILENT_CHECKS || spawned !== child) return;
-      log.warn({ part: 'sidecar' }, 'the sidecar hangs and is killed');
+      log.warn({ part: 'sidecar' }, 'sidecar hangs; killing it');
       spawned.kill('SIGKILL');
     }, delays.checkMs);
     watch.unref();
@@ -89,7 +89,7 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
       if (stopped) return;
       failures = performance.now() - startedAt >= delays.steadyMs ? 1 : failures + 1;
       const delayMs = Math.min(delays.maxMs, delays.firstMs * 2 ** Math.min(failures - 1, 20));
-      log.warn({ ...reason, pause_ms: delayMs }, 'the sidecar ended and is started again');
+      log.warn({ ...reason, pause_ms: delayMs }, 'sidecar ended; restarting');
       restartTimer = setTimeout(start, delayMs);
       restartTimer.unref();
     };
@@ -122,7 +122,7 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
 const MAX_LINE = 4_000;
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 
-/** What it says becomes ours, under its own name. */
+/** Relays a log line of the sidecar to the service's log, marked with `part`. */
 function relay(log: Log, line: string): void {
   try {
     const { level, time: _, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
@@ -133,7 +133,7 @@ function relay(log: Log, line: string): void {
   }
 }
 
-/** Lines are cut where they are too long, so that nothing is gathered without end. */
+/** Splits a stream into lines. Long lines are truncated to bound memory. */
 function eachLine(from: Readable | null, onLine: (line: string) => void): void {
   let rest = '';
   from?.setEncoding('utf8').on('data', (text: string) => {

@@ -11,9 +11,9 @@ import type { Services } from '../operations/operation.ts';
 import { noSidecar, type Sidecar } from '../services/sidecar.ts';
 import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 
-/** The sidecar that the configuration names: started where it is embedded, and dialled. */
+/** Runs the configured sidecar: starts it if it is embedded, and connects to it. */
 export interface SidecarRunner extends SizeReporter {
-  /** What the operations see; there is none before it is opened. */
+  /** The sidecar interface for operations; not connected before `open`. */
   sidecar: Sidecar;
   open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;
   close(): Promise<void>;
@@ -63,20 +63,12 @@ export function makeSidecarRunner(
 function makeSidecarMeter(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
   metrics.gauge('sidecar_connected', '1 while a sidecar is connected', () => Number(edge.connected()));
   return {
-    eventSent: metrics.labelledCounter('sidecar_events', 'Events that a sidecar was told', 'kind'),
-    proposalReceived: metrics.labelledCounter(
-      'sidecar_proposals',
-      'Proposals of a sidecar, whatever became of them',
-      'kind',
-    ),
-    proposalRefused: metrics.labelledCounter(
-      'sidecar_proposals_refused',
-      'Proposals of a sidecar that were refused',
-      'code',
-    ),
+    eventSent: metrics.labelledCounter('sidecar_events', 'Events sent to a sidecar', 'kind'),
+    proposalReceived: metrics.labelledCounter('sidecar_proposals', 'Proposals received from a sidecar', 'kind'),
+    proposalRefused: metrics.labelledCounter('sidecar_proposals_refused', 'Refused proposals of a sidecar', 'code'),
     streamChanged: metrics.labelledCounter(
       'sidecar_streams',
-      'Streams that began and ended, and those that were flooded',
+      'Sidecar streams that started, ended or overflowed',
       'what',
     ),
   };

@@ -18,11 +18,11 @@ type SignInServices = Pick<
   'authenticate' | 'signToken' | 'sealedCache' | 'cookieSessions' | 'csrf' | 'handshakes'
 >;
 
-/** The services that signing in is made of. */
+/** Creates the services for signing in. */
 export function makeSignInServices(
   parts: Pick<Services, 'cache' | 'clock'> & {
     sealer: Sealer;
-    /** Asked late: it is made from the services. */
+    /** A function, because the identity is created from these services. */
     identity(): Pick<Identity, 'authenticate'>;
     tokenKey: TokenKey;
   },
@@ -39,7 +39,7 @@ export function makeSignInServices(
   };
 }
 
-/** What a configured identity provider adds: its tokens, and where it has a client for us, signing in at it. */
+/** Creates the token verifier of a configured identity provider and, if it has a client, the browser sign-in. */
 export function makeIdentityProvider(
   oidc: Readonly<Oidc> | null,
   parts: { sealer: Sealer; clock: Clock; log: Log; redirectUri(): string },

@@ -4,28 +4,28 @@ import type { Log } from '../domain/log.ts';
 import { type HostTime, ServiceClock } from '../domain/service-clock.ts';
 import type { ClockOffsets } from '../services/health.ts';
 
-/** The service's clock, and what operators are told of it. */
+/** The service clock, and its offsets for health and metrics. */
 export interface Timekeeper {
   clock: Clock;
   offsets(): ClockOffsets;
-  /** The same while the clocks are more than a minute apart, else null. */
+  /** The offsets while the clocks are more than a minute apart, else null. */
   untrustedOffsets(): ClockOffsets | null;
-  /** Takes a reading of the database's clock. */
+  /** Adds a sample of the database's clock. */
   observe(sample: ClockSample): void;
   stop(): void;
 }
 
 const SYNCHRONIZE_MS = 1_000;
-/** Between two log lines about the same thing. */
+/** Interval between two log lines about the same condition. */
 export const REMIND_MS = 60_000;
 
 export const hostTime = (wall: () => number = Date.now): HostTime => ({ wall, monotonic: () => performance.now() });
 
-/** Keeps time by a `ServiceClock`, from `sample` on; logs steps, and every minute that the clocks are too far apart. */
+/** Runs a `ServiceClock` from `sample` on; logs clock steps and, every minute, an offset that is too large. */
 export function startTimekeeper(host: HostTime, sample: ClockSample | null, log: Log): Timekeeper {
   const clock = new ServiceClock(host, sample, ({ what, differenceMs }) => {
     const details = { difference_s: differenceMs / 1000 };
-    if (what === 'seen') log.warn(details, 'clock step detected; waiting whether it lasts');
+    if (what === 'seen') log.warn(details, 'clock step detected; waiting for confirmation');
     else log.warn(details, 'clock step confirmed; correcting the service time');
   });
   const offsets = () => ({ hostMs: clock.hostOffset(), correctionMs: clock.correction() });
@@ -48,7 +48,7 @@ export function startTimekeeper(host: HostTime, sample: ClockSample | null, log:
   };
 }
 
-/** A clock that its owner moves is believed. */
+/** A timekeeper for a given clock, which is always trusted. */
 export const fixedTimekeeper = (clock: Clock): Timekeeper => ({
   clock,
   offsets: () => ({ hostMs: 0, correctionMs: 0 }),

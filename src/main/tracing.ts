@@ -24,20 +24,20 @@ import type { ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 
 /**
- * Where a command spends its time, as OpenTelemetry spans of one trace: the request, each turn that committed something
- * of it, the write to the device, the device's word. It looks on from outside: the runtime and the edges know nothing of it.
+ * Traces commands as OpenTelemetry spans of one trace: the request, each batch that committed one of its events, the
+ * write to the device, the device's acknowledgement. It wraps the runtime and the edges, which do not depend on it.
  */
 export interface Tracing extends SizeReporter {
   traceRequest: TraceRequest;
-  /** The same actors; what is sent to them is traced. */
+  /** Returns the actors with tracing of all events that are sent to them. */
   traceActors(actors: Actors): Actors;
-  /** The same meter; when a turn began is learnt from it. */
+  /** Returns the meter with recording of each batch's start time. */
   traceMeter(meter: RuntimeMeter): RuntimeMeter;
-  /** Sends what is not sent yet. */
+  /** Exports the remaining spans. */
   close(): Promise<void>;
 }
 
-/** Commands whose later events still join their trace; of older ones they are spans of their own. */
+/** Number of recent commands whose later events join their trace. */
 const REMEMBERED_COMMANDS = 20_000;
 const CLOSE_MS = 2_000;
 
@@ -53,15 +53,15 @@ export function makeTracing(endpoint: string): Tracing {
   const tracer = provider.getTracer('twinkeep', SERVICE_VERSION);
   const activeContext = new AsyncLocalStorage<Context>();
   const commands = new LRUCache<Uuid, Context>({ max: REMEMBERED_COMMANDS });
-  /** Whose sender is in a trace. */
+  /** Trace contexts of events whose sender is traced. */
   const contexts = new WeakMap<MachineEvent, Context>();
   let batch = { startedAt: 0, actors: 0, events: 0 };
 
-  /** The span of what becomes of `event`; null outside any trace. */
+  /** Starts the span of `event`; null outside any trace. */
   function startSpan(ref: ActorRef, event: Event): Span | null {
     const acknowledges = acknowledgedCommand(event);
     const parent = acknowledges === undefined ? activeContext.getStore() : commands.get(acknowledges);
-    // Telemetry outside any trace: thousands a second, and nothing to follow.
+    // Telemetry outside any trace: thousands of events per second without a parent.
     if (parent === undefined) return null;
     const span = tracer.startSpan(
       acknowledges === undefined ? `send ${ref.kind} ${event.type}` : 'mqtt receive cmd_ack',
@@ -88,7 +88,7 @@ export function makeTracing(endpoint: string): Tracing {
     return replied;
   }
 
-  /** Who waits for what becomes of `event`, with its span. */
+  /** Wraps the reply handler of `event` so that it ends the span. */
   function traced(ref: ActorRef, event: Event, replyTo: ReplyHandler): ReplyHandler {
     const span = startSpan(ref, event);
     if (span === null) return replyTo;
@@ -122,7 +122,7 @@ export function makeTracing(endpoint: string): Tracing {
       const sentParent = typeof headers.traceparent === 'string' ? parseTraceParent(headers.traceparent) : null;
       const parent =
         sentParent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sentParent, isRemote: true });
-      // The route, never the path or the query: they may hold a credential.
+      // The route, never the path or the query, which may contain a credential.
       const attributes: Attributes = { 'http.request.method': method, 'twinkeep.request_id': requestId };
       if (route !== null) attributes['http.route'] = route;
       const span = tracer.startSpan(
@@ -177,7 +177,7 @@ export function makeTracing(endpoint: string): Tracing {
     }),
 
     async close() {
-      // A collector that is away keeps nobody from stopping.
+      // An unavailable collector must not block the shutdown.
       await Promise.race([provider.shutdown().catch(() => {}), after(CLOSE_MS, undefined, { ref: false })]);
     },
   };
@@ -200,11 +200,11 @@ export function makeTracing(endpoint: string): Tracing {
 
 const aboutActor = ({ kind, id }: ActorRef): Attributes => ({ 'twinkeep.actor.kind': kind, 'twinkeep.actor.id': id });
 
-/** The command that a device answers. */
+/** The command that a device acknowledges. */
 const acknowledgedCommand = ({ type, commandId }: Event): Uuid | undefined =>
   type === 'ack.reported' ? commandId : undefined;
 
-/** A device's word is over when its command has heard it. */
+/** Ends the span; for an acknowledgement after its command has committed it. */
 function endSpan(span: Span, event: Event, { messagesDelivered }: Reply): void {
   if (acknowledgedCommand(event) === undefined) span.end();
   else

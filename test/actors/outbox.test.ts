@@ -66,7 +66,7 @@ describe('the outbox', () => {
     leave('b', tell('a'));
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1);
-    expect(warnings).toContain('an output is delivered later');
+    expect(warnings).toContain('outbox delivery failed; retrying');
     await runtime.actors.releaseQuarantine(ref('a'));
     await eventually(() => store.outbox.size === 0);
     expect(store.rows.get('device:a')?.context.note).toBe('told x');
@@ -81,7 +81,7 @@ describe('the outbox', () => {
     for (let index = 0; index < 1_100; index += 1) leave('b', tell('a'));
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1_100);
-    expect(warnings).toEqual(Array(2).fill('an output is delivered later'));
+    expect(warnings).toEqual(Array(2).fill('outbox delivery failed; retrying'));
     runtime.outbox.stop();
   });
 
@@ -220,14 +220,14 @@ describe('timers', () => {
       throw new StoreUnavailable('gone');
     };
     await runtime.timers.tick();
-    expect(warnings).toContain('timers wait for the store');
+    expect(warnings).toContain('timer read failed; retrying');
     store.dueTimers = due;
     const row = store.rows.get('device:a');
     if (row) row.quarantine = 'three throws';
     runtime.halt();
     runtime = assemble();
     await runtime.timers.tick();
-    expect(warnings).toContain('a timer is tried again');
+    expect(warnings).toContain('timer event failed; retrying');
     expect([...store.timers.values()].map(({ dueAt }) => dueAt)).toEqual([clock.now() + 30_000]);
     await runtime.actors.releaseQuarantine(ref('a'));
     clock.advance(30_000);
@@ -250,7 +250,7 @@ describe('timers', () => {
     clock.advance(1_000);
     await runtime.timers.tick();
     expect(store.rows.get('device:c')?.value).toBe('off');
-    expect(warnings).toEqual(Array(2).fill('a timer is tried again'));
+    expect(warnings).toEqual(Array(2).fill('timer event failed; retrying'));
   });
 
   it('of very many actors that another build has written keep nobody else’s from firing', async () => {
@@ -286,7 +286,7 @@ describe('timers', () => {
     vi.spyOn(runtime.actors as unknown as Supervisor, 'sendWith').mockRejectedValue(new Overloaded('too much waits'));
     await runtime.timers.tick();
     expect(due).toHaveBeenCalledTimes(2);
-    expect(warnings).toEqual(['a timer is tried again']);
+    expect(warnings).toEqual(['timer event failed; retrying']);
   });
 
   it('fire once while one firing is under way', async () => {

@@ -264,7 +264,7 @@ describe('who waits without a promise', () => {
     await eventually(() => heard.length === 1);
     silent.error = error;
     expect(heard).toEqual(['a 3']);
-    expect(errors).toEqual([[{ err: thrown }, 'an answer could not be taken']]);
+    expect(errors).toEqual([[{ err: thrown }, 'reply handler threw']]);
   });
 });
 

@@ -271,7 +271,7 @@ it('a standby process ends with 0 too, without an error', async () => {
   const active = begin(['serve'], shared);
   await eventually(() => active.output.stderr.includes('serves'));
   const second = begin(['serve'], { ...shared, DATA_DIR: join(folder, 'second'), LOG_LEVEL: 'info' });
-  await eventually(() => second.output.stdout.includes('standing by'));
+  await eventually(() => second.output.stdout.includes('standby: waiting for the active lock'));
   second.child.kill('SIGTERM');
   const { code, stderr } = await second.ended;
   expect([code, stderr]).toEqual([0, '']);

@@ -54,14 +54,14 @@ describe('key files in DATA_DIR', () => {
   it('that others can read are refused', () => {
     read();
     chmodSync(join(dataDir, 'master.key'), 0o644);
-    expect(read).toThrow(/^MASTER_KEY is not set, and its file .*master\.key can be read by others/);
+    expect(read).toThrow(/^MASTER_KEY is not set, and its key file .*master\.key can be read by others/);
   });
 
   it('that hold something else are refused without showing it', () => {
     read();
     writeFileSync(join(dataDir, 'token-signing.jwk'), '{"kty":"hunter2"}');
     expect(read).toThrow(ConfigError);
-    expect(read).toThrow(/^TOKEN_SIGNING_KEY is not set, and its file .* does not hold/);
+    expect(read).toThrow(/^TOKEN_SIGNING_KEY is not set, and its key file .* does not hold/);
     expect(read).not.toThrow(/hunter2/);
   });
 

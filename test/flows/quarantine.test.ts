@@ -41,7 +41,7 @@ eachDeployment('an actor that fails three times in a minute', (deployment) => {
     const { actor } = (await owner.get(path)).body;
     expect(actor).toMatchObject({
       quarantined: true,
-      quarantine_reason: 'the store refused it for its data',
+      quarantine_reason: 'the store rejected the data of an event',
       version: 1,
     });
     victim = '';

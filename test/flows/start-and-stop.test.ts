@@ -17,7 +17,7 @@ it('a listener that cannot be opened is reported by its setting, and no other li
   for (const variable of ['PORT', 'MQTT_PORT']) {
     const started = startService({ DATA_DIR: dataDir, [variable]: `${port}` });
     await expect(started).rejects.toThrow(ConfigError);
-    await expect(started).rejects.toThrow(`${variable} cannot be opened: ${port} is taken`);
+    await expect(started).rejects.toThrow(`${variable} cannot be opened: ${port} is in use`);
   }
   taken.close();
   const at = await startService({ DATA_DIR: dataDir });

@@ -15,5 +15,5 @@ it('reads the flags again and again, also after the store was away', async () =>
   const timer = startFlagRefresh(flags, log, 1);
   await expect.poll(() => reads).toBeGreaterThan(2);
   clearInterval(timer);
-  expect(warned).toEqual(['flags were not read again; the last known ones stand']);
+  expect(warned).toEqual(['flag refresh failed; keeping the last known flags']);
 });

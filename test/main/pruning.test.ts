@@ -66,7 +66,7 @@ it('prunes once at a time however long it takes, and again after it failed', asy
   ends[0]?.(new Error('gone'));
   await vi.advanceTimersByTimeAsync(MINUTE);
   expect(prune).toHaveBeenCalledTimes(2);
-  expect(warnings).toEqual(['old rows are pruned later']);
+  expect(warnings).toEqual(['pruning failed; retrying']);
 });
 
 it('prunes what is due by both clocks, while the service is being corrected by less than a minute', async () => {

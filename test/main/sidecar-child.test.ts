@@ -131,7 +131,7 @@ describe('the sidecar as a child', () => {
     const first = Number((await until(() => listened[0])).slice(4));
     await until(() => listened[1]);
     expect(isAlive(first)).toBe(false);
-    expect(lines.map(({ message }) => message)).toContain('the sidecar hangs and is killed');
+    expect(lines.map(({ message }) => message)).toContain('sidecar hangs; killing it');
 
     const said: unknown[] = [];
     const alone = fork(new URL('../../sidecar/main.ts', import.meta.url), [], {

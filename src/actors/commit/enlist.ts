@@ -7,57 +7,60 @@ import { Envelope } from '../envelope.ts';
 import { addressOf, type LiveActor } from '../live-actor.ts';
 import { createUnitOfWork, type Decision, decideNext, type UnitOfWork } from './unit-of-work.ts';
 
-/** A turn in the making. */
+/** A batch that is still being collected. */
 export interface BatchBuilder {
   units: UnitOfWork[];
   unitByActor: Map<LiveActor, UnitOfWork>;
   view: BatchView;
-  /** Drafts at most. */
+  /** Upper bound of `units`. */
   maxUnits: number;
-  /** Some of its actors were told something by others of them. */
+  /** At least one actor of this batch messaged another one: the batch commits atomically. */
   atomic: boolean;
-  /** Who was told by who was told itself, as a plan is by its commands: others may be about to tell it too. */
+  /** Actors messaged by an enlisted actor, as a plan by its commands. More messages for them may follow shortly. */
   fanInTargets: Set<LiveActor>;
-  /** Gathered ones that told none of those. */
+  /** Collected actors that sent nothing to those targets. */
   unrelatedCount: number;
-  /** Whom a teller's output waits for in the outbox: of several things that one is told the later ones must not come first. */
+  /**
+   * Targets for which this sender already has an undelivered outbox row. Later messages queue behind it to keep order.
+   */
   queuedTargets: Map<LiveActor, Set<string>>;
 }
 
-/** A step that told somebody something. */
+/** A decision with outbox entries, and its sender. */
 interface SenderDecision {
   sender: LiveActor;
   decision: Decision;
-  /** With whom it began: who was gathered. */
+  /** The collected actor whose message led to this decision. */
   origin: LiveActor;
 }
 
-/** The actors beside those of a turn, as the supervisor holds them. */
+/** Lookup and creation of actors for enlistment; implemented by the supervisor. */
 export interface ActorDirectory {
   getLive(ref: ActorRef): LiveActor | undefined;
-  /** A live actor to whom nothing is on its way. */
+  /** A live actor without pending messages in the activation queue. */
   findDeliverable(ref: ActorRef): LiveActor | undefined;
-  /** Nobody is known by it here. */
+  /** No live actor and no pending message has this reference. */
   isUnused(ref: ActorRef): boolean;
-  /** A new actor, of which nobody knows until it is admitted. */
+  /** A new actor, not visible to others until `register`. */
   createBlank(ref: ActorRef): LiveActor;
   register(actor: LiveActor): void;
-  /** What an output comes to, where memory tells; null where it takes more. */
+  /** The target of an output, if it can be resolved from memory; else null. */
   resolveSync(output: ResolvableOutput, batch: BatchView): AddressedEvent | null;
 }
 
 /**
- * A device's word reaches its command, that command's plan, the commands of the steps which follow, and with what became of them the
- * plan again; what is told then goes through the outbox: a turn ends.
+ * Bounds message chains within a batch: device → command → plan → commands of the next steps → plan. Further messages
+ * go through the outbox.
  */
 const MAX_ROUNDS = 4;
-/** Who answers at once does within this of what was released. */
+/** An actor released within this time may still send its immediate reply. */
 const RECENT_MS = 5;
 
 /**
- * What an actor tells another is decided in the same turn where the other is at hand: both are then kept by one statement,
- * or neither, and no outbox row is written only to be deleted. So is what somebody outside the runtime makes of an output, where memory
- * tells that: an actor that is new with it begins in this turn. Whatever stands in the way leaves the output to the outbox.
+ * Enlistment: adds the receivers of messages to the sender's batch. If the receiver is in memory and idle, it decides
+ * in the same batch; one statement commits both or neither, and no outbox row has to be written and deleted. Resolvable
+ * outputs are enlisted the same way if they can be resolved from memory, including actors that they create. All other
+ * outputs go through the outbox.
  */
 export class Enlistment {
   private readonly clock: Clock;
@@ -86,8 +89,9 @@ export class Enlistment {
   }
 
   /**
-   * Takes `drafts` into the turn, and lets those who are told something in them decide it, behind all that waits for them, and then
-   * those whom these tell; who is not in the turn yet joins it.
+   * Adds `units` to the batch and delivers their messages, then the messages that these cause, for up to `MAX_ROUNDS`
+   * rounds. Receivers that are not in the batch are enlisted; they decide a message only after everything queued for
+   * them.
    */
   addUnits(batch: BatchBuilder, units: readonly UnitOfWork[]): void {
     batch.maxUnits += units.length;
@@ -113,8 +117,8 @@ export class Enlistment {
   }
 
   /**
-   * True where all of the turn is about somebody who waits for words that may be there any moment: of others that were released just now,
-   * as the one was that has spoken.
+   * True if every collected actor of the batch contributed to a fan-in target, and such a target expects messages from
+   * an actor that was released within `RECENT_MS`.
    */
   expectsMoreMessages({ fanInTargets, unrelatedCount, unitByActor }: BatchBuilder): boolean {
     if (unrelatedCount > 0) return false;
@@ -175,7 +179,7 @@ export class Enlistment {
     }
   }
 
-  /** Null where the outbox has to tell it; what a machine throws on is to fail by itself. */
+  /** Null if the outbox has to deliver it, also if the machine throws: the event then fails outside this batch. */
   private deliver(
     { to, event, create }: AddressedEvent,
     batch: BatchBuilder,
@@ -218,7 +222,7 @@ export class Enlistment {
   }
 }
 
-/** Within a turn it neither tells nor is told: a culprit is looked for, or it is quarantined. */
+/** Neither sends nor receives within a batch: a poison event is being isolated, or the actor is quarantined. */
 const isIsolated = ({ isolating, quarantine }: LiveActor): boolean => isolating || quarantine !== null;
 
 const senderDecisionsOf = ({ actor, decisions }: UnitOfWork): SenderDecision[] =>
@@ -234,12 +238,12 @@ function markQueued(to: ActorRef, sender: LiveActor, { queuedTargets }: BatchBui
   queuedTargets.set(sender, targets.add(addressOf(to)));
 }
 
-/** All of it goes through the outbox, and while the turn is open nothing overtakes it. */
+/** Leaves all outputs to the outbox. Nothing overtakes them while the batch is open. */
 function leaveToOutbox(sender: LiveActor, { outboxEntries }: Decision, batch: BatchBuilder): void {
   for (const { output } of outboxEntries) if (output.type === 'actor.tell') markQueued(output.to, sender, batch);
 }
 
-/** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
+/** The actor exists, at the latest after this batch, and nothing outside this batch is queued for it. */
 const canEnlist = (actor: LiveActor, existing: UnitOfWork | undefined): boolean =>
   (existing ?? actor).version > 0 &&
   !actor.queued &&

@@ -22,24 +22,24 @@ import { LingeringBatch } from './linger.ts';
 import { createUnitOfWork, seal, type UnitOfWork } from './unit-of-work.ts';
 import { StoreWatchdog } from './watchdog.ts';
 
-/** What becomes of actors when a turn is over; the supervisor does it. */
+/** Receives the outcome of each batch; implemented by the supervisor. */
 export interface BatchOutcomeHandler {
-  /** The draft is durable: adopt it, tell the world, answer the senders. */
+  /** The unit is durable: adopt it, publish its outputs, answer the senders. */
   release(unit: UnitOfWork): void;
-  /** The machine threw on this letter. */
+  /** The machine threw on this event, or the store rejected its data. */
   eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void;
-  /** The row is not what was read, or nobody knows: the entity must be loaded again before its next letter. */
+  /** The stored row differs from memory, or is unknown: the actor must be reloaded before its next event. */
   evict(actor: LiveActor): void;
-  /** A commit may or may not have happened: what it told others is swept from the outbox. */
+  /** A commit may or may not have happened: the outbox sweep delivers its messages if it has. */
   outcomeUnknown(): void;
-  /** What was spent in it. */
+  /** Deletes the rows of timers that fired without a transition. */
   dropSpentTimers(unit: UnitOfWork): void;
 }
 
-/** What is written together. */
+/** Units that are committed in one statement. */
 interface Batch {
   units: UnitOfWork[];
-  /** Some of its actors were told something by others of them: all of it is kept, or nothing. */
+  /** At least one actor of this batch messaged another one: all units commit, or none. */
   atomic: boolean;
 }
 
@@ -47,14 +47,14 @@ const MAX_BACKOFF_MS = 1_000;
 const MAX_ATTEMPTS = 5;
 
 /**
- * The runtime's heartbeat: takes mailboxes that have letters, `turnActors` at a time, decides, writes all of it in one
- * statement, and releases in the order the turns were gathered. While one turn commits, the next gathers.
+ * Group commit: drains up to `batchActors` mailboxes, decides each event, writes one statement, and releases the
+ * batches in the order in which they were collected. While one batch commits, the next one is collected.
  */
 export class GroupCommit {
   private readonly queue: LiveActor[] = [];
   private inFlight = 0;
   private scheduled = false;
-  /** A turn is gathered and takes more in. */
+  /** The batch that still accepts more units. */
   private lingering: LingeringBatch | null = null;
   private stopped = false;
   private pausedUntil = 0;
@@ -82,7 +82,7 @@ export class GroupCommit {
     log: Log;
     meter: RuntimeMeter;
     maxInFlight: number;
-    /** Where letters wait for their actor to be loaded. */
+    /** Mailboxes of actors that are being loaded. */
     activationMailboxes(): Iterable<{ mailbox: Envelope[] }>;
     directory: ActorDirectory;
   }) {
@@ -99,10 +99,10 @@ export class GroupCommit {
     this.maxInFlight = parts.maxInFlight;
   }
 
-  /** The entity has letters: it takes part in the next turn. */
+  /** Queues the actor for the next batch if it has events. */
   enqueue(actor: LiveActor): void {
     if (actor.queued || actor.inBatch || actor.mailbox.length === 0) return;
-    // It was let go while it was in a turn, and what comes back of that is for who was loaded in its place.
+    // It was evicted during a batch: requeued events belong to the instance that was loaded in its place.
     if (actor.evicted) {
       this.outcomeHandler.evict(actor);
       return;
@@ -112,7 +112,7 @@ export class GroupCommit {
     this.schedule();
   }
 
-  /** True while the store refuses and turns wait. */
+  /** True while the store is unavailable and batches wait. */
   get paused(): boolean {
     return this.backoffMs > 0 && (this.queue.length > 0 || this.inFlight > 0);
   }
@@ -121,13 +121,13 @@ export class GroupCommit {
     return { actors_ready: this.queue.length, ...this.watchdog.sizes() };
   }
 
-  /** Resolves when nothing waits and nothing is in flight. */
+  /** Resolves when the queue is empty and no batch is in flight. */
   whenDrained(): Promise<void> {
     if (this.queue.length === 0 && this.inFlight === 0) return Promise.resolve();
     return new Promise((resolve) => this.idleWaiters.add(resolve));
   }
 
-  /** No further turn is begun; those in flight finish. */
+  /** Starts no further batch; those in flight finish. */
   stop(): void {
     this.stopped = true;
     this.lingering?.close();
@@ -148,7 +148,7 @@ export class GroupCommit {
       this.startBatch();
     };
     if (pause > 0) setTimeout(run, pause);
-    else setImmediate(run); // what the same tick of the event loop brings in goes along
+    else setImmediate(run); // includes all events of the current tick of the event loop
   }
 
   private startBatch(): void {
@@ -220,16 +220,18 @@ export class GroupCommit {
     try {
       await this.commit(batch, previousRelease);
     } catch (error) {
-      // A bug outside any actor: nothing is known of the turn, so nothing of it is believed.
+      // A bug outside any actor: the state of the batch is unknown, so all its actors are reloaded.
       await previousRelease;
-      this.log.error({ err: error }, 'a turn failed');
-      for (const unit of batch.units) this.rejectAndEvict(unit, new EventFailed('the turn failed'));
+      this.log.error({ err: error }, 'batch failed; reloading actors');
+      for (const unit of batch.units) this.rejectAndEvict(unit, new EventFailed('the batch of this event failed'));
     } finally {
       done();
     }
   }
 
-  /** Commits and releases; a batch refused for its data is halved until the culprit stands alone. */
+  /**
+   * Commits and releases. A batch that the store rejects for its data is bisected until the poison event is isolated.
+   */
   private async commit(batch: Batch, previousRelease: Promise<void>): Promise<void> {
     const { units, atomic } = batch;
     const actors = units.flatMap((unit) => (unit.commit ? [unit.commit] : []));
@@ -267,13 +269,13 @@ export class GroupCommit {
     }
   }
 
-  /** Another process may be the active one: nothing is released or answered as done, and no other turn begins. */
+  /** Another process may be the active one: releases nothing, confirms nothing, starts no further batch. */
   private abandon(units: readonly UnitOfWork[]): void {
     this.stop();
-    for (const unit of units) this.rejectAndEvict(unit, new CommitUnknown('the lease ended during the commit'));
+    for (const unit of units) this.rejectAndEvict(unit, new CommitUnknown('the lease expired during the commit'));
   }
 
-  /** The same letters decided anew, each actor by itself: what one tells another goes through the outbox. */
+  /** Decides the same events again without enlistment: messages between actors go through the outbox. */
   private redecideIsolated(units: readonly UnitOfWork[]): Batch {
     for (const { actor, isNew } of units) if (isNew) this.outcomeHandler.evict(actor);
     const redecided = units.flatMap((unit) =>
@@ -300,7 +302,7 @@ export class GroupCommit {
       return;
     }
     if (error instanceof CommitUnknown) {
-      this.log.warn({ err: error, actors: units.length }, 'nobody knows of a commit: its actors are loaded again');
+      this.log.warn({ err: error, actors: units.length }, 'commit outcome unknown; reloading actors');
       for (const unit of units) this.rejectAndEvict(unit, error);
       this.outcomeHandler.outcomeUnknown();
       return;
@@ -314,14 +316,14 @@ export class GroupCommit {
     throw error;
   }
 
-  /** Turns wait a while, longer each time. */
+  /** Pauses batches, exponentially longer each time, with jitter. */
   private backOff(): void {
     this.backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(25, this.backoffMs * 2));
     this.pausedUntil = performance.now() + this.backoffMs * (0.5 + Math.random() / 2);
     this.meter.storeUnavailable();
   }
 
-  /** Nothing of it was kept: the letters go back to the front, but for those whose sender waits no longer. */
+  /** Nothing was committed: puts the events back at the front of the mailbox, and rejects the expired ones. */
   private requeue(unit: UnitOfWork, now: number, reason: Error): void {
     const { actor } = unit;
     actor.inBatch = false;
@@ -345,15 +347,19 @@ export class GroupCommit {
     const retried: Envelope[] = [];
     for (const envelope of unansweredEnvelopes(unit)) {
       envelope.attempts += 1;
-      if (actor.version === 0) envelope.reject(new ActorExists('it exists already'));
-      else if (envelope.attempts > MAX_ATTEMPTS) envelope.reject(new StoreUnavailable('the actor changes elsewhere'));
+      if (actor.version === 0) envelope.reject(new ActorExists('the actor exists already'));
+      else if (envelope.attempts > MAX_ATTEMPTS)
+        envelope.reject(new StoreUnavailable('version conflict: the actor is being changed by another process'));
       else retried.push(envelope);
     }
     actor.mailbox = retried.concat(actor.mailbox);
     this.outcomeHandler.evict(actor);
   }
 
-  /** The one draft that the store refuses for its data. */
+  /**
+   * Handles the one unit that the store rejects for its data: decides its events one at a time, then fails the poison
+   * event.
+   */
   private isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
     const { actor } = unit;
     actor.inBatch = false;
@@ -371,13 +377,13 @@ export class GroupCommit {
       }
       this.log.error(
         { actor: addressOf(actor.ref), event: envelope.event.type, sqlState: error.sqlState },
-        'the store refused an event for its data',
+        'event rejected by the store for its data',
       );
       this.meter.dataRefused();
       this.outcomeHandler.eventFailed(
         actor,
         envelope,
-        new EventFailed('the store refused it for its data', { cause: error }),
+        new EventFailed('the store rejected the data of an event', { cause: error }),
       );
     }
     if (actor.version === 0 && actor.mailbox.length === 0) this.outcomeHandler.evict(actor);
@@ -404,6 +410,9 @@ function partition<T>(all: readonly T[], matches: (one: T) => boolean): [T[], T[
   return [yes, no];
 }
 
-/** The letters whose senders still wait; what another actor of the turn told is its own to tell again. */
+/**
+ * Envelopes whose senders still wait. Messages sent within the batch are left out: their sender decides again and
+ * resends.
+ */
 const unansweredEnvelopes = ({ decisions }: UnitOfWork): Envelope[] =>
   decisions.map(({ envelope }) => envelope).filter(({ answered, sentWithinBatch }) => !answered && !sentWithinBatch);

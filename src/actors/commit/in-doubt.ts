@@ -18,9 +18,9 @@ const FIRST_RETRY_MS = 25;
 const LAST_RETRY_MS = 500;
 
 /**
- * Has turns kept. Where the connection is lost in COMMIT nobody knows whether it happened; the same turn is then asked for
- * again until there is an answer: the fence of versions lets it happen once, and what is stored tells our own earlier try
- * from a rival's.
+ * In-doubt commits: commits batches, and resolves commits whose outcome is unknown because the connection was lost
+ * during COMMIT. The same batch is retried until the store answers. The version check lets it apply at most once, and
+ * comparing the stored rows distinguishes an earlier attempt of this process from another writer.
  */
 export class InDoubtCommits {
   private readonly store: ActorStore;
@@ -35,8 +35,8 @@ export class InDoubtCommits {
   }
 
   /**
-   * Answers the actors of whom nothing was kept because somebody else was first. Throws `CommitUnknown` when the store
-   * stays away; `unanswered` is told of each try that was.
+   * Returns the actors whose commit lost to another writer. Throws `CommitUnknown` if the store stays unavailable.
+   * `onNoAnswer` is called after each attempt without an answer.
    */
   async commitBatch(batch: BatchCommit, onNoAnswer: () => void): Promise<ActorRef[]> {
     const until = performance.now() + this.timeoutMs;
@@ -48,7 +48,7 @@ export class InDoubtCommits {
     }
   }
 
-  /** Asks no more. */
+  /** Ends all retries. */
   stop(): void {
     this.stopped = true;
   }
@@ -75,7 +75,7 @@ export class InDoubtCommits {
     }
   }
 
-  /** Those of `lost` whose row is not what this turn would have made of it. */
+  /** Those of `lost` whose stored row differs from what this batch would have written. */
   private async lostToOthers({ actors }: BatchCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
     if (lost.length === 0) return [];
     const stored = await this.loadStored(lost);
@@ -93,7 +93,7 @@ export class InDoubtCommits {
 
 function matchesStored(commit: ActorCommit | undefined, stored: StoredActor | undefined): boolean {
   if (commit === undefined) return false;
-  // A device that was deleted is loaded no more.
+  // Deleted devices are not loaded.
   if (stored === undefined) return commit.columns.deleted === true;
   const { version, value, context, since } = stored;
   return (

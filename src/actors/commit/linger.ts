@@ -1,15 +1,16 @@
 import type { BatchBuilder, Enlistment } from './enlist.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
-/** Passes of the event loop that a turn may stay open for what comes unexpected. */
+/** Passes of the event loop that a batch may stay open for unexpected messages. */
 const LINGER_PASSES = 4;
-/** And for what is expected any moment: as short as a timer can be. */
+/** Wait for expected messages: the shortest possible timer. */
 const LINGER_MS = 1;
 
 /**
- * A turn that was gathered, and takes more in before it is written where it holds somebody whom several tell, as its commands tell a
- * plan: what came too late would have to wait for its whole commit. It takes what the next passes of the event loop bring, as long as they
- * bring anything. Where the others are expected any moment, and nobody else is in the turn, the loop may sleep until they are there.
+ * Lingering batch: a batch that stays open before it is written because several actors message one of its actors, as
+ * commands message their plan (Kafka: `linger.ms`). A message that misses the batch would wait for its whole commit. It
+ * collects on the next passes of the event loop, as long as they bring anything. If all its actors belong to such a
+ * fan-in and more messages are expected, it waits up to `LINGER_MS` for them.
  */
 export class LingeringBatch {
   readonly #batch: BatchBuilder;
@@ -23,7 +24,7 @@ export class LingeringBatch {
   #closed = false;
   #timer: NodeJS.Timeout | null = null;
 
-  /** `most`: actors at which it is full. */
+  /** `maxUnits`: number of units at which the batch is full. */
   constructor(
     batch: BatchBuilder,
     parts: { enlistment: Enlistment; maxUnits: number; gather(): UnitOfWork[]; commit(batch: BatchBuilder): void },
@@ -35,7 +36,7 @@ export class LingeringBatch {
     this.#commit = parts.commit;
   }
 
-  /** Has it written, unless there may be more to come. */
+  /** Commits the batch, unless more messages may follow. */
   writeOrLinger(): void {
     const { fanInTargets, units } = this.#batch;
     const canGrow = fanInTargets.size > 0 && units.length < this.#maxUnits;
@@ -52,7 +53,7 @@ export class LingeringBatch {
     }
   }
 
-  /** Something is there, or may be. */
+  /** Adds newly queued actors on the next pass of the event loop. */
   collectMore(): void {
     if (this.#collecting) return;
     this.#collecting = true;
@@ -66,7 +67,7 @@ export class LingeringBatch {
     });
   }
 
-  /** It takes nothing more in. */
+  /** Accepts no more units. */
   close(): void {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);

@@ -7,7 +7,7 @@ import { decide } from '../decide.ts';
 import type { Envelope } from '../envelope.ts';
 import type { LiveActor } from '../live-actor.ts';
 
-/** What one letter did to the provisional snapshot. */
+/** The result of one event on the provisional snapshot. */
 export interface Decision {
   envelope: Envelope;
   from: Json;
@@ -16,17 +16,17 @@ export interface Decision {
   outputs: readonly Output[];
   understood: boolean;
   committed: boolean;
-  /** What goes through the outbox, numbered within the actor's commit. */
+  /** Outputs that go through the outbox, numbered within the actor's commit. */
   outboxEntries: OutboxEntries;
 }
 
 type OutboxEntries = readonly ActorCommit['outbox'][number][];
 const NO_OUTBOX_ENTRIES: OutboxEntries = [];
 
-/** What one turn would make of one actor. */
+/** Unit of work: the decisions and the commit of one actor in one batch. */
 export interface UnitOfWork {
   actor: LiveActor;
-  /** Made by another actor of its turn: there with all of the turn, or not at all. */
+  /** Created by another actor of the same batch: commits with that batch, or does not exist. */
   isNew: boolean;
   decisions: Decision[];
   failed: { envelope: Envelope; error: Error }[];
@@ -34,14 +34,15 @@ export interface UnitOfWork {
   snapshot: AnyMachineSnapshot;
   version: number;
   since: EpochMs;
-  /** Made when all is decided; null where nothing has to be kept. */
+  /** Set by `seal`; null if there is nothing to commit. */
   commit: ActorCommit | null;
-  /** Outbox rows and timers that called for no transition. */
+  /** Outbox rows that caused no transition. */
   delivered: OutboxKey[];
+  /** Timers that fired without causing a transition. */
   spentTimers: string[];
 }
 
-/** The letters of `entity` decided one after another, on provisional snapshots. Nothing is adopted. */
+/** Decides the events of `actor` one after another on provisional snapshots. The actor itself does not change. */
 export function createUnitOfWork(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
   const unit: UnitOfWork = {
     actor,
@@ -66,20 +67,20 @@ export function createUnitOfWork(actor: LiveActor, envelopes: readonly Envelope[
   return unit;
 }
 
-/** A timer that fired before its state was entered again: the new deadline stands. */
+/** Result for a timer that fired before its state was re-entered: the new deadline applies. */
 const IGNORED = { understood: false, outputs: [] } as const;
 
-/** Nothing more is decided: what has to be kept is put together. */
+/** Closes the unit for further decisions and builds its commit. */
 export function seal(unit: UnitOfWork): void {
   if (!unit.effects.needsCommit) return;
   unit.commit = unit.effects.toCommit(unit);
-  // Set again by what came after it, it is another timer with the same name.
+  // A later event set a timer with the same name; that row must not be deleted.
   const { set } = unit.commit.timers;
   if (unit.spentTimers.length > 0)
     unit.spentTimers = unit.spentTimers.filter((id) => !set.some((timer) => timer.id === id));
 }
 
-/** One more letter, on what those before made of the actor. What it throws leaves the draft as it was. */
+/** Decides one more event on the provisional snapshot. If it throws, the unit is unchanged. */
 export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
   const { actor, effects } = unit;
   const { definition } = actor;
@@ -111,7 +112,7 @@ export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
   const committed =
     hasEffects || stateChanged || idempotency !== null || (after !== before && !definition.isTransient(event));
   if (committed) {
-    // Everything that may throw comes before the first change: a step is taken whole or not at all.
+    // Everything that may throw comes before the first change, so a decision applies completely or not at all.
     const note = definition.journal(
       event,
       unit.version === 0 ? null : (before as unknown as Snapshot),
@@ -167,10 +168,10 @@ function addDecision(unit: UnitOfWork, decision: Decision): Decision {
   return decision;
 }
 
-/** What the steps of one actor add up to. */
+/** Accumulated effects of all decisions of one unit. */
 class Effects {
   journal: JournalEntry[] = [];
-  /** Durable outputs so far. */
+  /** Durable outputs so far; the number of the next one. */
   private outboxCount = 0;
   rows: ActorCommit['rows'] = [];
   idempotency: ActorCommit['idempotency'] = null;
@@ -178,7 +179,7 @@ class Effects {
   needsCommit = false;
   private timers: Map<string, TimerRow | null> | null = null;
 
-  /** Answers what of it goes through the outbox. */
+  /** Returns those outputs that go through the outbox. */
   addOutputs(outputs: readonly Output[]): OutboxEntries {
     const outboxEntries: ActorCommit['outbox'] = [];
     for (const output of outputs) {
@@ -188,7 +189,7 @@ class Effects {
     return outboxEntries;
   }
 
-  /** Whether a step of this draft has set the timer. */
+  /** Whether a decision of this unit has set the timer. */
   setsTimer(id: string): boolean {
     return this.timers?.get(id) != null;
   }
@@ -238,13 +239,16 @@ class Effects {
   }
 }
 
-/** Whether `next` differs from the entity's row in moving members alone; what was only read may be stored in other words. */
+/**
+ * Whether `next` differs from the actor's stored row in live fields only. False if this process has only read the row:
+ * its stored form may differ from what this version would write.
+ */
 export const isBaseUnchanged = (
   { baseStored, snapshot, definition: { liveFields } }: LiveActor,
   next: AnyMachineSnapshot,
 ): boolean => baseStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
 
-/** Whether two contexts differ in moving members alone. A transition never takes a member away. */
+/** Whether two contexts differ in live fields only. Transitions never remove a member. */
 export function differsOnlyIn(liveFields: ReadonlySet<string>, before: object, after: object): boolean {
   const previous = before as Record<string, unknown>;
   const current = after as Record<string, unknown>;
@@ -252,7 +256,7 @@ export function differsOnlyIn(liveFields: ReadonlySet<string>, before: object, a
   return true;
 }
 
-/** State values are strings, or objects of them by region. */
+/** Compares state values: strings, or objects of them by region. */
 export function isSameStateValue(a: Json, b: Json): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;

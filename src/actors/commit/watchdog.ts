@@ -7,12 +7,12 @@ import type { Envelope } from '../envelope.ts';
 import type { RuntimeLimits } from '../runtime-limits.ts';
 import type { UnitOfWork } from './unit-of-work.ts';
 
-/** The longest time between two looks; a short patience is looked at four times. */
+/** Longest time between two checks; a shorter timeout is checked four times. */
 const CHECK_MS = 500;
 
 /**
- * Answers senders who waited too long for a store that says nothing at all: those whose letters are in a turn, and those
- * whose letters wait for the next. What such a turn comes to is nobody's to hear any more.
+ * Store watchdog: rejects expired events, both in flight and queued, while the store does not answer at all. The
+ * eventual result of an in-flight commit is then discarded.
  */
 export class StoreWatchdog {
   private readonly batches = new Map<readonly UnitOfWork[], PromiseWithResolvers<void>>();
@@ -23,7 +23,7 @@ export class StoreWatchdog {
   private readonly timeoutMs: number;
   private readonly queuedMailboxes: () => Iterable<{ mailbox: Envelope[] }>;
 
-  /** `waiting` are those whose letters wait for the next turn. */
+  /** `queuedMailboxes`: mailboxes whose events wait for a later batch. */
   constructor(clock: Clock, limits: RuntimeLimits, queuedMailboxes: () => Iterable<{ mailbox: Envelope[] }>) {
     this.clock = clock;
     this.timeoutMs = limits.callerTimeoutMs;
@@ -45,14 +45,14 @@ export class StoreWatchdog {
     this.batches.delete(batch);
   }
 
-  /** The store said something: whatever it was, it is there. */
+  /** Any answer, including an error, proves that the store is reachable. */
   storeAnswered(): void {
     this.lastAnswerAt = performance.now();
   }
 
   private arm(): void {
     if (this.timer !== null) return;
-    // After a pause of this process its timers run before an answer is read that has been there all along.
+    // After a pause of this process, timers run before pending socket reads: an answer may be waiting to be read.
     this.timer = setTimeout(() => setImmediate(() => this.check()), Math.min(CHECK_MS, this.timeoutMs / 4)).unref();
   }
 

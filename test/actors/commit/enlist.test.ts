@@ -176,7 +176,7 @@ describe('the outbox tells', () => {
     await reply.messagesDelivered;
     expect(written(store.commits)[0]).toEqual(['abc', 2]);
     expect([heardBy('b'), heardBy('c')]).toEqual([['1', '2'], ['3']]);
-    expect(errors).toEqual(['an event failed']);
+    expect(errors).toEqual(['event failed']);
     await eventually(() => store.outbox.size === 0);
     expect(runtime.actors.peek(relayRef('a'))?.version).toBe(2);
   });

@@ -39,6 +39,6 @@ it('says nothing where somebody was heard of meanwhile', async () => {
 });
 
 it('lets what a quarantined plan asks wait until it is released', async () => {
-  const { ask } = service({ quarantine: 'what is stored does not fit' });
-  await expect(ask()).rejects.toThrow(new Quarantined('what is stored does not fit'));
+  const { ask } = service({ quarantine: 'the stored state does not match the machine' });
+  await expect(ask()).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });

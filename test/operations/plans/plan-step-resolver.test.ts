@@ -17,11 +17,11 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 it('lets what a quarantined plan asks for wait until it is released, and does not drop it', async () => {
   const actors = {
     read: async () => ({ snapshot: { context: { steps: [] } } }),
-    inspect: () => ({ live: true, mailbox: 0, quarantine: 'what is stored does not fit' }),
+    inspect: () => ({ live: true, mailbox: 0, quarantine: 'the stored state does not match the machine' }),
   };
   const resolve = planStepResolver({ actors } as unknown as Services);
   const asked = resolve({ type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' });
-  await expect(asked).rejects.toThrow(new Quarantined('what is stored does not fit'));
+  await expect(asked).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });
 
 describe('what a plan asks for', () => {
