@@ -17,10 +17,7 @@ interface PendingMessages {
 /** Loads an actor; retries while `isWanted` returns true. */
 type LoadActor = (ref: ActorRef, isWanted: () => boolean) => Promise<LiveActor | null>;
 
-/**
- * Activation queue (Akka: stash): holds envelopes for actors that are not in memory, in order, until the actor is
- * loaded.
- */
+/** Activation queue (Akka: stash): holds the envelopes of actors that are not in memory, until they are loaded. */
 export class ActivationQueue {
   private readonly pending = new Map<string, PendingMessages>();
   private readonly clock: Clock;

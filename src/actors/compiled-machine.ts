@@ -81,10 +81,7 @@ interface MicrostepNode {
 
 type StateNode = AnyStateMachine['root'];
 
-/**
- * Compiled data of a machine whose actions are all decision functions and whose only XState-raised events are its
- * timers.
- */
+/** Compiled data of a machine: all its actions are decision functions, and XState raises no events but its timers. */
 interface CompiledMachine {
   delays: ReadonlyMap<string, Delay>;
   configurations: Map<string, Configuration>;

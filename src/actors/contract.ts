@@ -15,9 +15,7 @@ export interface Committed<Context = object> {
 export interface Reply<Context = object> extends Committed<Context> {
   understood: boolean;
   outputs: readonly Output[];
-  /**
-   * Resolves when every receiver of this transition's messages has committed; rejects if a delivery has to be retried.
-   */
+  /** Resolves when all receivers of this transition's messages have committed; rejects if a delivery is retried. */
   messagesDelivered: Promise<void>;
 }
 
@@ -28,10 +26,7 @@ export interface ReplyHandler {
 }
 
 export interface SendOptions {
-  /**
-   * Builds the stored answer of an idempotent request, between decide and commit; it is committed together with the
-   * event.
-   */
+  /** Builds the stored answer of an idempotent request; it is committed together with the event. */
   idempotency?: (decided: { snapshot: Snapshot; outputs: readonly Output[] }) => IdempotencyRow | null;
 }
 
@@ -106,9 +101,7 @@ export interface Inspection {
 export interface Actors {
   /** Resolves when the transition is durable; rejects with `NoSuchActor` if the actor does not exist. */
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
-  /**
-   * As `send`, with a callback instead of a promise, for thousands of events a second. Callbacks run in reply order.
-   */
+  /** As `send`, with callbacks in reply order instead of a promise; for thousands of events per second. */
   post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void;
   /** Creates an actor; throws `ActorExists` if the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;

@@ -1,9 +1,7 @@
 import type { EpochMs } from '../domain/values.ts';
 import type { Envelope } from './envelope.ts';
 
-/**
- * Whether the event came from the device itself. Messages of a device must commit in the order in which they arrived.
- */
+/** Whether the event came from the device itself. Messages of a device must commit in order of arrival. */
 export const isFromDevice = (envelope: Envelope): boolean =>
   envelope.event.by?.kind === 'device' && envelope.outboxKey === null && !envelope.sentWithinBatch;
 

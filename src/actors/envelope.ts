@@ -59,9 +59,7 @@ export class Envelope {
     this.replyTo = replyTo ?? null;
   }
 
-  /**
-   * Sent by another actor of the same batch: dropped if the batch does not commit, because the sender decides again.
-   */
+  /** Sent by another actor of the same batch: dropped if the batch fails, because the sender decides again. */
   get sentWithinBatch(): boolean {
     return this.replyTo === null;
   }
@@ -97,10 +95,7 @@ export class Admission {
     this.log = log;
   }
 
-  /**
-   * Reason to reject another event for a mailbox of this length, or null. Events that are durable elsewhere are
-   * accepted.
-   */
+  /** Reason to reject an event for a mailbox of this length, or null. Events durable elsewhere are accepted. */
   rejectionFor(mailboxLength: number, internal: InternalSendOptions): Error | null {
     if (bypassesLimits(internal)) return null;
     if (mailboxLength >= this.limits.mailboxEvents) return new Overloaded('the mailbox of the actor is full');

@@ -63,9 +63,7 @@ export class LateCommands {
     }
   }
 
-  /**
-   * Sweeps at once, and again after `sweepMs`: a commit with an unknown outcome may still be running in the database.
-   */
+  /** Sweeps immediately and after `sweepMs`: a commit with unknown outcome may still run in the database. */
   outcomeUnknown(): void {
     void this.sweep();
     clearTimeout(this.#secondSweep);

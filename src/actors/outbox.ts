@@ -89,10 +89,7 @@ export class Outbox {
     throw first.why;
   }
 
-  /**
-   * Delivers rows left by a crash, an unknown commit outcome or a failed delivery. A running sweep may miss new rows:
-   * another follows.
-   */
+  /** Delivers rows left by a crash, an unknown commit outcome or a failed delivery; queued behind a running sweep. */
   sweep(): Promise<void> {
     if (this.sweeping) this.scheduleSweep();
     this.sweeping ??= this.sweepAll().finally(() => {

@@ -2,10 +2,7 @@ import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import type { LiveActor } from './live-actor.ts';
 
-/**
- * Registry of the actors in memory. Two-level by kind and id: lookups are frequent, and building an address string
- * costs.
- */
+/** Registry of the actors in memory, by kind and id, so that frequent lookups need no address string. */
 export class ActorRegistry {
   private readonly byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
     device: new Map(),

@@ -219,9 +219,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     } while (!this.activationQueue.empty);
   }
 
-  /**
-   * Passivates actors not used for `idleMs`, and the least recently used ones above `liveActors`. Returns their number.
-   */
+  /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */
   passivate(): number {
     const passivated = passivate(this.registry, this.clock.now(), this.limits);
     if (passivated > 0) this.meter.passivated(passivated);

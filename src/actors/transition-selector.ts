@@ -80,10 +80,7 @@ export function unconditionalTransitions({ children, candidates }: TransitionSel
   return first.guard === null ? [first.transition] : null;
 }
 
-/**
- * The candidates without those whose `stateIn` guard fails in this configuration, and without those after one that
- * always holds.
- */
+/** The candidates, up to the first that always holds, without those whose `stateIn` guard fails here. */
 function findCandidates(
   machine: AnyStateMachine,
   transitions: readonly Transition[],

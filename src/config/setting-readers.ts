@@ -130,10 +130,10 @@ export function readProxies(read: ReadSetting, name: SettingName): string[] {
     const [address = '', bits, ...rest] = entry.split('/');
     const family = isIP(address);
     const width = family === 4 ? 32 : 128;
-    const known =
+    const isValid =
       PROXY_NAMES.includes(entry) ||
       (family !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= width)));
-    if (!known) throw new ConfigError(name, 'must be IP addresses or CIDR ranges, separated by commas');
+    if (!isValid) throw new ConfigError(name, 'must be IP addresses or CIDR ranges, separated by commas');
   }
   return entries;
 }

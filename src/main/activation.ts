@@ -17,10 +17,7 @@ export interface ActivationParts {
 
 const CHECK_MS = 10_000;
 
-/**
- * Activation: acquires the active lock. It does not try while the host's clock is more than a minute off the database's
- * clock.
- */
+/** Activation: acquires the active lock, except while the host's clock is more than a minute off the database's. */
 export class Activation {
   readonly #parts: ActivationParts;
   readonly #checkMs: number;

@@ -4,18 +4,16 @@ import { asyncApi } from '../edges/shared/asyncapi.ts';
 import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
 import type { Settings } from '../operations/operation.ts';
 
-/**
- * The AsyncAPI document of all edges. It is rebuilt when the addresses change: they are known once the service listens.
- */
+/** The AsyncAPI document of all edges, rebuilt when the addresses change: they are known once the service listens. */
 export function asyncApiDocument(settings: Pick<Settings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
   const parts = [mqttAsyncApi(), webSocketAsyncApi()];
-  let made: { key: string; document: JsonObject } | null = null;
+  let cached: { key: string; document: JsonObject } | null = null;
   return () => {
     const { apiBaseUrl, mqttUrl } = settings;
     const key = `${apiBaseUrl} ${mqttUrl}`;
-    if (made?.key !== key) {
-      made = { key, document: asyncApi(parts, { httpUrl: apiBaseUrl.replace(/\/v1$/, ''), mqttUrl }) };
+    if (cached?.key !== key) {
+      cached = { key, document: asyncApi(parts, { httpUrl: apiBaseUrl.replace(/\/v1$/, ''), mqttUrl }) };
     }
-    return made.document;
+    return cached.document;
   };
 }

@@ -24,9 +24,7 @@ export interface Pruning {
   stop(): void;
 }
 
-/**
- * Deletes rows past their retention a minute after the start and every hour from then on, while the clock is trusted.
- */
+/** Deletes expired rows a minute after the start and then every hour, while the clock is trusted. */
 export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
   const { store, artifacts, clock, log, isClockTrusted } = parts;
   /** Since when the clock's offset from the monotonic clock is constant, and that offset. */

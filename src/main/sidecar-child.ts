@@ -126,8 +126,8 @@ const levels = ['debug', 'info', 'warn', 'error'] as const;
 function relay(log: Log, line: string): void {
   try {
     const { level, time: _, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
-    const known = levels.find((one) => one === level) ?? 'info';
-    log[known]({ ...fields, part: 'sidecar' }, String(msg));
+    const logLevel = levels.find((one) => one === level) ?? 'info';
+    log[logLevel]({ ...fields, part: 'sidecar' }, String(msg));
   } catch {
     log.info({ part: 'sidecar' }, line);
   }

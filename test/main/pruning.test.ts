@@ -22,7 +22,7 @@ function pruning(
   { prunedAt = null as number | null | (() => number | null) } = {},
 ) {
   const warnings: string[] = [];
-  const sweep = vi.fn(async () => {});
+  const removeOrphans = vi.fn(async () => {});
   const state = { trusted: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
   const now = () => NOW + elapsed() + state.stepped;
@@ -35,26 +35,26 @@ function pruning(
           lastPrunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
         },
       },
-      artifacts: { removeOrphans: sweep } as never,
+      artifacts: { removeOrphans } as never,
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
       isClockTrusted: () => state.trusted,
     },
   );
-  return { pruning: running, sweep, warnings, state };
+  return { pruning: running, removeOrphans, warnings, state };
 }
 
 it('prunes a minute after the start, and every hour from then on', async () => {
   const prune = vi.fn(async () => {});
-  const { sweep } = pruning(prune);
+  const { removeOrphans } = pruning(prune);
   const startedAt = performance.now();
-  expect([prune.mock.calls.length, sweep.mock.calls.length]).toEqual([0, 1]);
+  expect([prune.mock.calls.length, removeOrphans.mock.calls.length]).toEqual([0, 1]);
   await vi.advanceTimersByTimeAsync(MINUTE);
   expect(prune.mock.calls).toEqual([[NOW + startedAt + MINUTE, retentionDays, 500]]);
   await vi.advanceTimersByTimeAsync(59 * MINUTE);
   expect(prune).toHaveBeenCalledTimes(1);
   await vi.advanceTimersByTimeAsync(MINUTE);
-  expect([prune.mock.calls.length, sweep.mock.calls.length]).toEqual([2, 3]);
+  expect([prune.mock.calls.length, removeOrphans.mock.calls.length]).toEqual([2, 3]);
 });
 
 it('prunes once at a time however long it takes, and again after it failed', async () => {

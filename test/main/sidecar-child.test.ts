@@ -109,7 +109,7 @@ describe('the sidecar as a child', () => {
   it('is started again when it dies, with a pause that grows', async () => {
     const entry = program('die.mjs', 'process.exit(3);');
     start({ entry });
-    await until(() => lines.filter(({ message }) => /started again/.test(message)).length >= 4);
+    await until(() => lines.filter(({ message }) => /restarting/.test(message)).length >= 4);
     expect(lines.slice(0, 4).map(({ fields }) => fields)).toEqual(
       [5, 10, 20, 20].map((pause_ms) => ({ code: 3, signal: null, pause_ms })),
     );

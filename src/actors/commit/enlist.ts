@@ -20,9 +20,7 @@ export interface BatchBuilder {
   fanInTargets: Set<LiveActor>;
   /** Collected actors that sent nothing to those targets. */
   unrelatedCount: number;
-  /**
-   * Targets for which this sender already has an undelivered outbox row. Later messages queue behind it to keep order.
-   */
+  /** Targets for which a sender has an undelivered outbox row. Later messages queue behind it to keep order. */
   queuedTargets: Map<LiveActor, Set<string>>;
 }
 
@@ -48,10 +46,7 @@ export interface ActorDirectory {
   resolveSync(output: ResolvableOutput, batch: BatchView): AddressedEvent | null;
 }
 
-/**
- * Bounds message chains within a batch: device → command → plan → commands of the next steps → plan. Further messages
- * go through the outbox.
- */
+/** Message rounds within a batch: device → command → plan → next commands → plan. Later messages use the outbox. */
 const MAX_ROUNDS = 4;
 /** An actor released within this time may still send its immediate reply. */
 const RECENT_MS = 5;

@@ -154,13 +154,13 @@ export class GroupCommit {
   private startBatch(): void {
     if (this.stopped || this.inFlight >= this.maxInFlight) return;
     const batch = this.enlistment.beginBatch();
-    this.enlistment.addUnits(batch, this.gather());
+    this.enlistment.addUnits(batch, this.collect());
     if (batch.units.length > 0) {
       this.inFlight += 1;
       this.lingering = new LingeringBatch(batch, {
         enlistment: this.enlistment,
         maxUnits: this.limits.batchActors,
-        gather: () => this.gather(),
+        collect: () => this.collect(),
         commit: (batch) => this.sealAndCommit(batch),
       });
       this.lingering.writeOrLinger();
@@ -187,7 +187,7 @@ export class GroupCommit {
     this.idleWaiters.clear();
   }
 
-  private gather(): UnitOfWork[] {
+  private collect(): UnitOfWork[] {
     const units: UnitOfWork[] = [];
     let events = 0;
     let taken = 0;
@@ -229,9 +229,7 @@ export class GroupCommit {
     }
   }
 
-  /**
-   * Commits and releases. A batch that the store rejects for its data is bisected until the poison event is isolated.
-   */
+  /** Commits and releases. A batch rejected for its data is bisected until the poison event is isolated. */
   private async commit(batch: Batch, previousRelease: Promise<void>): Promise<void> {
     const { units, atomic } = batch;
     const actors = units.flatMap((unit) => (unit.commit ? [unit.commit] : []));
@@ -356,10 +354,7 @@ export class GroupCommit {
     this.outcomeHandler.evict(actor);
   }
 
-  /**
-   * Handles the one unit that the store rejects for its data: decides its events one at a time, then fails the poison
-   * event.
-   */
+  /** Handles the unit that the store rejects for its data: retries its events one by one and fails the poison one. */
   private isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
     const { actor } = unit;
     actor.inBatch = false;
@@ -410,9 +405,6 @@ function partition<T>(all: readonly T[], matches: (one: T) => boolean): [T[], T[
   return [yes, no];
 }
 
-/**
- * Envelopes whose senders still wait. Messages sent within the batch are left out: their sender decides again and
- * resends.
- */
+/** Unanswered envelopes, without messages sent within the batch: their sender decides again and resends. */
 const unansweredEnvelopes = ({ decisions }: UnitOfWork): Envelope[] =>
   decisions.map(({ envelope }) => envelope).filter(({ answered, sentWithinBatch }) => !answered && !sentWithinBatch);

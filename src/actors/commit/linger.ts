@@ -8,7 +8,7 @@ const LINGER_MS = 1;
 
 /**
  * Lingering batch: a batch that stays open before it is written because several actors message one of its actors, as
- * commands message their plan (Kafka: `linger.ms`). A message that misses the batch would wait for its whole commit. It
+ * commands message their plan (Kafka: `linger.ms`). A message that misses the batch would wait until its commit ends. It
  * collects on the next passes of the event loop, as long as they bring anything. If all its actors belong to such a
  * fan-in and more messages are expected, it waits up to `LINGER_MS` for them.
  */
@@ -16,7 +16,7 @@ export class LingeringBatch {
   readonly #batch: BatchBuilder;
   readonly #enlistment: Enlistment;
   readonly #maxUnits: number;
-  readonly #gather: () => UnitOfWork[];
+  readonly #collect: () => UnitOfWork[];
   readonly #commit: (batch: BatchBuilder) => void;
   #passes = LINGER_PASSES;
   #collecting = false;
@@ -27,12 +27,12 @@ export class LingeringBatch {
   /** `maxUnits`: number of units at which the batch is full. */
   constructor(
     batch: BatchBuilder,
-    parts: { enlistment: Enlistment; maxUnits: number; gather(): UnitOfWork[]; commit(batch: BatchBuilder): void },
+    parts: { enlistment: Enlistment; maxUnits: number; collect(): UnitOfWork[]; commit(batch: BatchBuilder): void },
   ) {
     this.#batch = batch;
     this.#enlistment = parts.enlistment;
     this.#maxUnits = parts.maxUnits;
-    this.#gather = parts.gather;
+    this.#collect = parts.collect;
     this.#commit = parts.commit;
   }
 
@@ -60,7 +60,7 @@ export class LingeringBatch {
     setImmediate(() => {
       this.#collecting = false;
       if (this.#closed) return;
-      const more = this.#gather();
+      const more = this.#collect();
       this.#enlistment.addUnits(this.#batch, more);
       this.#passes = more.length > 0 ? this.#passes - 1 : 0;
       this.writeOrLinger();
