@@ -100,7 +100,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   it('comes to something else where a machine fails on it', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
     const fallback: AddressedEvent = { to: { kind: 'device', id: 'd' }, event: event('note', { text: 'no' }) };
-    runtime.outbox.registerResolver('plan.ask', async () => making({ event: event('boom'), fallback: otherwise }));
+    runtime.outbox.registerResolver('plan.ask', async () => making({ event: event('boom'), fallback }));
     await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, false]);
     expect(store.rows.get('device:d')?.context.note).toBe('no');
