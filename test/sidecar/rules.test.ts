@@ -300,11 +300,11 @@ describe('memories', () => {
 });
 
 describe('requests for a device', () => {
-  const asked = (more: object) => view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
+  const asked = (more: Parameters<typeof context>[0]) => view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
 
   it('are that action, with what undoes it', () => {
-    const act = { action: 'set_brightness', params: { level: 70 } };
-    expect(told(decide(asked({ act })))).toEqual(['Bed light set_brightness 70 undone by set_brightness 30']);
+    const requestedAction = { action: 'set_brightness', params: { level: 70 } };
+    expect(told(decide(asked({ requestedAction })))).toEqual(['Bed light set_brightness 70 undone by set_brightness 30']);
   });
 
   it('are a goal that is about this device alone', () => {
@@ -318,8 +318,8 @@ describe('requests for a device', () => {
     [{ action: 'fly', params: {} }, 'ACTION_NOT_IN_MANIFEST: The device cannot fly.'],
     [{ action: 'set_brightness', params: { level: 101 } }, 'PARAMS_INVALID: params.level must be at most 100'],
     [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is not known'],
-  ])('that the device cannot do are refused: %o', (act, said) => {
-    expect(told(decide(asked({ act })))).toEqual([said]);
+  ])('that the device cannot do are refused: %o', (requestedAction, said) => {
+    expect(told(decide(asked({ requestedAction })))).toEqual([said]);
   });
 });
 
