@@ -19,7 +19,7 @@ import {
 import type { Lease } from '../../domain/lease.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
-// All that touches the gRPC library: one attempt to stand in a stream with a sidecar.
+// The only module that uses the gRPC library: one connection attempt and one stream to a sidecar.
 
 const { orchestrate } = CognitionRuntime.method;
 const PATH = `/${CognitionRuntime.typeName}/${orchestrate.name}`;
@@ -37,22 +37,22 @@ const decode = (bytes: Buffer): DecodedProposal => ({
 });
 
 export interface Call {
-  /** True once the next one may be written, false when the stream is over. One at a time. */
+  /** Resolves to true when the event is written and the next one may follow, to false when the stream is closed. One call at a time. */
   write(event: RuntimeEvent): Promise<boolean>;
-  /** Nothing more is read from the socket than a few messages. */
+  /** Stops reading from the socket; a few buffered messages may still arrive. */
   pause(): void;
   resume(): void;
   cancel(why: string): void;
 }
 
 export interface CallListener {
-  /** The connection stands, and what is written now will arrive if the sidecar takes the stream. */
+  /** Connected. Events written now arrive if the sidecar accepts the stream. */
   onReady(call: Call): void;
-  /** The sidecar took the stream. */
+  /** The sidecar accepted the stream. */
   onAccepted(): void;
-  /** `bytes`: how much of the wire it took. */
+  /** `bytes`: encoded size. */
   onProposal(proposal: CognitionProposal, bytes: number): void;
-  /** Once, whatever became of it. `why` is short, and the sidecar may have written it. */
+  /** Called exactly once, also when the attempt failed. `why` is short and may contain text of the sidecar. */
   onClose(why: string): void;
 }
 
@@ -61,7 +61,7 @@ const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: S
   'grpc.max_send_message_length': -1,
   'grpc.keepalive_time_ms': keepaliveMs,
   'grpc.keepalive_timeout_ms': keepaliveTimeoutMs,
-  // Attempts are the dialler's to make: each has a connection of its own, and nothing between us and the sidecar.
+  // The dialler does the retries: each attempt has its own connection, without a proxy or a shared subchannel.
   'grpc.enable_retries': 0,
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_http_proxy': 0,
@@ -70,8 +70,8 @@ const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: S
 });
 
 /**
- * Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. Once `lease` is over
- * nothing is written and nothing that was received is passed on: the connection is cut.
+ * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After the
+ * `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
  */
 export function openCall(
   address: string,
@@ -85,63 +85,63 @@ export function openCall(
     insecureCredentials((socket) => sockets.add(socket)),
     channelOptions(limits),
   );
-  let over = false;
+  let closed = false;
   let stream: ReturnType<typeof open> | null = null;
   const timers = new Set<NodeJS.Timeout>();
   const after = (ms: number, act: () => void) => timers.add(setTimeout(act, ms));
-  const waiting = new Set<(written: boolean) => void>();
+  const pendingWrites = new Set<(written: boolean) => void>();
 
   function end(why: string): void {
-    if (over) return;
-    over = true;
+    if (closed) return;
+    closed = true;
     for (const timer of timers) clearTimeout(timer);
-    for (const settle of waiting) settle(false);
-    const cut = () => sockets.forEach((socket) => void socket.destroy());
-    // Only the active process closes the stream in order; the rest of an event that is being sent is lost.
-    if (!lease.valid()) cut();
+    for (const settle of pendingWrites) settle(false);
+    const destroySockets = () => sockets.forEach((socket) => void socket.destroy());
+    // Only the active process may close the stream gracefully. Without the lease, a partly written event is dropped.
+    if (!lease.valid()) destroySockets();
     stream?.cancel();
     client.close();
-    if (stream === null) cut();
-    else setTimeout(cut, CANCEL_FLUSH_MS).unref();
+    if (stream === null) destroySockets();
+    else setTimeout(destroySockets, CANCEL_FLUSH_MS).unref();
     listener.onClose(sanitizeForLog(why));
   }
 
-  const isOver = (): boolean => {
-    if (!over && !lease.valid()) end('the lease of this process is over');
-    return over;
+  const isClosed = (): boolean => {
+    if (!closed && !lease.valid()) end('the lease of this process is over');
+    return closed;
   };
   const open = () => client.makeBidiStreamRequest<RuntimeEvent, DecodedProposal>(PATH, encode, decode);
 
-  function converse(): void {
+  function startStream(): void {
     const opened = open();
     stream = opened;
-    let isTaken = false;
-    const taken = () => {
-      if (isTaken || isOver()) return;
-      isTaken = true;
+    let isAccepted = false;
+    const accept = () => {
+      if (isAccepted || isClosed()) return;
+      isAccepted = true;
       listener.onAccepted();
     };
-    opened.on('metadata', taken);
+    opened.on('metadata', accept);
     opened.on('data', ({ proposal, bytes }: DecodedProposal) => {
-      if (isOver()) return;
-      taken();
+      if (isClosed()) return;
+      accept();
       listener.onProposal(proposal, bytes);
     });
     opened.on('error', ({ code, details }: ServiceError) => end(`${status[code] ?? code}: ${details}`));
     opened.on('end', () => end('the sidecar ended the stream'));
-    after(limits.acceptanceGraceMs, taken);
+    after(limits.acceptanceGraceMs, accept);
     listener.onReady({
       write: (event) =>
         new Promise((resolve) => {
-          if (isOver()) return resolve(false);
+          if (isClosed()) return resolve(false);
           const settle = (written: boolean) => {
-            waiting.delete(settle);
+            pendingWrites.delete(settle);
             clearTimeout(stalled);
             resolve(written);
           };
-          const stalled = setTimeout(() => end('the sidecar does not read'), limits.stallTimeoutMs);
-          waiting.add(settle);
-          opened.write(event, () => settle(!over));
+          const stalled = setTimeout(() => end('write timed out: the sidecar is not reading'), limits.stallTimeoutMs);
+          pendingWrites.add(settle);
+          opened.write(event, () => settle(!closed));
         }),
       pause: () => opened.pause(),
       resume: () => opened.resume(),
@@ -150,49 +150,52 @@ export function openCall(
   }
 
   after(limits.connectTimeoutMs, () => {
-    if (stream === null) end('the connection does not stand');
+    if (stream === null) end('connection timed out');
   });
-  awaitConnection(client.getChannel(), (yes) => {
-    if (isOver()) return;
-    if (yes) converse();
-    else end('the connection was refused');
+  awaitConnection(client.getChannel(), (connected) => {
+    if (isClosed()) return;
+    if (connected) startStream();
+    else end('connection failed');
   });
   return { cancel: end };
 }
 
-/** What was cancelled is told to the sidecar within this time, or never. */
+/** Time for the cancellation frame to be sent before the sockets are destroyed. */
 const CANCEL_FLUSH_MS = 1_000;
 
-/** Without TLS, and with a hold on the sockets: the library waits for ever for a peer that answers nothing, even when it is closed. */
-function insecureCredentials(hold: (socket: Socket) => void): ChannelCredentials {
+/**
+ * Credentials without TLS that expose the sockets: even after `close()` the library waits without limit for a peer that never
+ * answers, so the sockets have to be destroyed here.
+ */
+function insecureCredentials(onSocket: (socket: Socket) => void): ChannelCredentials {
   const plain = credentials.createInsecure();
   const connector = plain._createSecureConnector.bind(plain);
-  plain._createSecureConnector = (...given) => {
-    const made = connector(...given);
+  plain._createSecureConnector = (...args) => {
+    const created = connector(...args);
     return {
-      ...made,
+      ...created,
       connect(socket) {
-        hold(socket);
-        return made.connect(socket);
+        onSocket(socket);
+        return created.connect(socket);
       },
     };
   };
   return plain;
 }
 
-/** Says once whether the connection stands or failed; a channel that is closed says nothing. */
-function awaitConnection(channel: ReturnType<Client['getChannel']>, say: (yes: boolean) => void): void {
-  const look = () => {
+/** Calls back once: connected or failed. A channel that is closed in between never calls back. */
+function awaitConnection(channel: ReturnType<Client['getChannel']>, callback: (connected: boolean) => void): void {
+  const check = () => {
     const state = channel.getConnectivityState(true);
-    if (state === connectivityState.READY) return say(true);
-    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return say(false);
+    if (state === connectivityState.READY) return callback(true);
+    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return callback(false);
     channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, (error) => {
-      if (error === undefined || error === null) look();
+      if (error === undefined || error === null) check();
     });
   };
-  look();
+  check();
 }
 
 const CONTROL_CHARACTERS = /\p{Cc}+/gu;
-/** What somebody else wrote, for a line of the log. */
+/** Makes text from the peer safe for a log line. */
 const sanitizeForLog = (text: string): string => text.replace(CONTROL_CHARACTERS, ' ').slice(0, 200);

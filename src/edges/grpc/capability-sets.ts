@@ -5,12 +5,12 @@ import type { Capability, Manifest } from '../../domain/manifest.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { payloadHash, sha256Hex } from '../../protocol/canonical.ts';
 
-// What devices can do, as tools of OpenAI-compatible endpoints.
+// Capability sets: a manifest's actions as tool definitions in the format of OpenAI-compatible endpoints.
 
 const OPENAI_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 const NAME_BEFORE_HASH = 55;
 
-/** An action's name where OpenAI would take it; else one like it that no other action's name becomes. */
+/** The action's name if OpenAI accepts it; otherwise a sanitized name with a hash suffix that keeps it unique. */
 export const functionName = (action: string): string =>
   OPENAI_NAME.test(action)
     ? action
@@ -52,10 +52,10 @@ function buildCapabilitySet({ category, capabilities }: Pick<Manifest, 'category
   return create(CapabilitySetSchema, { capabilitySetId, category: category ?? '', tools });
 }
 
-// Devices with an automatic manifest share its list of capabilities, and a manifest of one's own is kept while it is used.
+// Keyed by the capability list: devices with an automatic manifest share one list, and an entry lives as long as its manifest.
 const capabilitySetCache = new WeakMap<readonly Capability[], CapabilitySet>();
 
-/** The set that a manifest comes to: the same for manifests that say the same. */
+/** The capability set of a manifest. The id is a content hash: equal manifests have the same set. */
 export function capabilitySetOf(manifest: Pick<Manifest, 'category' | 'capabilities'>): CapabilitySet {
   let set = capabilitySetCache.get(manifest.capabilities);
   if (set === undefined) {
@@ -65,7 +65,7 @@ export function capabilitySetOf(manifest: Pick<Manifest, 'category' | 'capabilit
   return set;
 }
 
-/** The sets of the service's own categories. */
+/** Capability sets of the built-in device categories. */
 export const registryCapabilitySets = (): CapabilitySet[] =>
   categoryNames.flatMap((category) => {
     const manifest = automaticManifest({ deviceId: '', tenantId: '', deviceType: category });

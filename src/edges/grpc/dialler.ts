@@ -5,47 +5,47 @@ import type { Milliseconds } from '../../domain/values.ts';
 import { type Call, openCall } from './call.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
-/** What is done with a stream that stands. */
+/** Handles one connected stream. */
 export interface StreamHandler {
   onProposal(proposal: CognitionProposal, bytes: number): void;
-  /** The stream is gone: nothing more can be said. */
+  /** The stream is closed; later writes are discarded. */
   onClose(): void;
 }
 
 export interface DiallerParts {
-  /** `host:port`; null while it is not known. */
+  /** `host:port`; null while the address is unknown. */
   address(): string | null;
   limits: SidecarLimits;
-  /** Nothing is dialled, sent or passed on once it is over. */
+  /** After it has ended nothing is dialled, sent or received. */
   lease: Pick<Lease, 'valid'>;
   log: Log;
   /** From 0 to below 1. */
   random?(): number;
   handleStream(call: Call): StreamHandler;
-  /** A stream stands that the sidecar took, or does not any more. */
+  /** True when the sidecar accepts a stream, false when that stream closes. */
   onConnectionChange?(connected: boolean): void;
 }
 
 export interface Dialler {
   connected(): boolean;
-  /** Dials at once, where nothing stands and nothing is being tried. */
+  /** Dials immediately if the dialler is in a back-off pause. */
   retryNow(): void;
   close(): void;
 }
 
 const WARN_AFTER_FAILURES = 4;
 
-/** The pause before attempt number `failed` + 1: doubled each time, half of it by chance, so that many do not come at once. */
+/** The pause before attempt `failed` + 1: exponential, with 50 % jitter so that several processes do not reconnect at once. */
 export function backoffDelay(
   failed: number,
   { initialMs, maxMs }: SidecarLimits['backoff'],
   random: number,
 ): Milliseconds {
-  const whole = Math.min(maxMs, initialMs * 2 ** Math.min(failed - 1, 30));
-  return whole / 2 + (whole / 2) * random;
+  const longest = Math.min(maxMs, initialMs * 2 ** Math.min(failed - 1, 30));
+  return longest / 2 + (longest / 2) * random;
 }
 
-/** Keeps a stream to the sidecar for as long as the service lives. */
+/** Keeps one stream to the sidecar open and reconnects with back-off until `close()`. */
 export function dial(parts: DiallerParts): Dialler {
   const { address, limits, lease, log, random = Math.random, handleStream, onConnectionChange } = parts;
   let current: Pick<Call, 'cancel'> | null = null;
@@ -59,46 +59,45 @@ export function dial(parts: DiallerParts): Dialler {
     if (closed || current !== null || !lease.valid()) return;
     const to = address();
     if (to === null) {
-      // It is just being started: who starts it tells when it listens, and says what keeps it from that.
+      // The sidecar process is starting. Its supervisor calls `retryNow` when it listens, and logs why it does not.
       pause = setTimeout(attempt, limits.backoff.maxMs);
       pause.unref();
       return;
     }
-    let conversation: StreamHandler | null = null;
-    let takenAt: number | null = null;
+    let handler: StreamHandler | null = null;
+    let acceptedAt: number | null = null;
     current = openCall(to, limits, lease, {
       onReady(stream) {
-        conversation = handleStream(stream);
+        handler = handleStream(stream);
       },
       onAccepted() {
-        takenAt = performance.now();
+        acceptedAt = performance.now();
         connected = true;
-        log.info({ address: to }, 'the sidecar is connected');
+        log.info({ address: to }, 'sidecar connected');
         onConnectionChange?.(true);
       },
-      onProposal: (proposal, bytes) => conversation?.onProposal(proposal, bytes),
+      onProposal: (proposal, bytes) => handler?.onProposal(proposal, bytes),
       onClose(why) {
         current = null;
-        conversation?.onClose();
-        if (takenAt !== null && performance.now() - takenAt >= limits.stableAfterMs) failed = 0;
+        handler?.onClose();
+        if (acceptedAt !== null && performance.now() - acceptedAt >= limits.stableAfterMs) failed = 0;
         if (connected) {
           connected = false;
-          if (!closed) log.warn({ address: to, why }, 'the sidecar is gone');
+          if (!closed) log.warn({ address: to, why }, 'sidecar disconnected');
           onConnectionChange?.(false);
         }
-        later(why);
+        scheduleRetry(why);
       },
     });
   }
 
-  function later(why: string): void {
+  function scheduleRetry(why: string): void {
     if (closed || !lease.valid()) return;
     failed += 1;
     const ms = backoffDelay(failed, limits.backoff, random());
-    // One that is just being started is no news.
-    if (failed === WARN_AFTER_FAILURES)
-      log.warn({ why }, 'the sidecar cannot be reached; it is dialled again and again');
-    else log.debug({ why, pause_ms: Math.round(ms) }, 'the sidecar is dialled again');
+    // The first failures are expected while the sidecar starts.
+    if (failed === WARN_AFTER_FAILURES) log.warn({ why }, 'sidecar unreachable; retrying with back-off');
+    else log.debug({ why, pause_ms: Math.round(ms) }, 'sidecar connection failed; retrying');
     pause = setTimeout(attempt, ms);
     pause.unref();
   }

@@ -16,19 +16,18 @@ import { interruptReasons, nodeStates } from './perception.ts';
 import { ProposalReceiver } from './proposal-receiver.ts';
 import { defaultSidecarLimits, type SidecarLimits } from './sidecar-limits.ts';
 
-/** What is counted; each word comes from a closed list. */
+/** Counters of the sidecar edge. All labels come from closed lists. */
 export interface SidecarMeter {
   /** An event was written. */
   eventSent(kind: string): void;
-  /** A proposal came. */
   proposalReceived(kind: string): void;
   proposalRefused(code: string): void;
-  /** A stream was `taken` or `lost`; `flooded`: too much waited for a sidecar that reads too slowly. */
+  /** `taken`: the sidecar accepted a stream. `lost`: it closed. `flooded`: the event queue overflowed because the sidecar reads too slowly. */
   streamChanged(what: 'taken' | 'lost' | 'flooded'): void;
 }
 
 export interface SidecarParts {
-  /** `host:port`; null while it is not known. */
+  /** `host:port`; null while the address is unknown. */
   address(): string | null;
   cognition: Cognition;
   services: {
@@ -36,23 +35,23 @@ export interface SidecarParts {
     manifests: Pick<Services['manifests'], 'load'>;
   };
   clock: Clock;
-  /** The right to act as the active process: without it nothing is sent, and no proposal is carried out. */
+  /** Lease of the active process. Without it nothing is sent and no proposal is executed. */
   lease: Pick<Lease, 'valid'>;
   log: Log;
   meter: SidecarMeter;
   limits?: Partial<SidecarLimits>;
 }
 
-/** The cognitive sidecar as the operations see it, and what `main` starts and stops. */
+/** The gRPC edge to the cognitive sidecar: the interface of the operations (`Sidecar`), and start and stop for `main`. */
 export interface SidecarEdge extends Sidecar, SizeReporter {
-  /** Dials until it is closed. */
+  /** Connects, and reconnects until `close()`. */
   open(parts: SidecarParts): void;
-  /** Dials at once, where it waits for another attempt. */
+  /** Ends the back-off pause and dials. */
   retryNow(): void;
   close(): void;
 }
 
-/** Nothing is dialled before it is opened: operations may know it earlier. */
+/** Operations may use the edge before `open`; until then it does nothing. */
 export function makeSidecarEdge(): SidecarEdge {
   let dialler: Dialler | null = null;
   let stream: SidecarStream | null = null;
@@ -82,7 +81,7 @@ export function makeSidecarEdge(): SidecarEdge {
   };
 }
 
-/** One stream: what happens in the house is told on it, and what it says is done. */
+/** One stream: sends events to the sidecar, executes the proposals that it returns. */
 class SidecarStream implements StreamHandler {
   private readonly parts: SidecarParts;
   private readonly sender: EventSender;
@@ -90,10 +89,10 @@ class SidecarStream implements StreamHandler {
   private readonly unsubscribers: readonly (() => void)[];
   private readonly onClosed: () => void;
 
-  constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, gone: () => void) {
+  constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, onClosed: () => void) {
     const { cognition, clock, lease, log, meter } = parts;
     this.parts = parts;
-    this.onClosed = gone;
+    this.onClosed = onClosed;
     this.sender = new EventSender({
       ...{ call, cognition, clock, limits, log },
       onSent: meter.eventSent,
@@ -111,8 +110,8 @@ class SidecarStream implements StreamHandler {
     });
     this.unsubscribers = this.subscribeToActors();
     this.sender.run().catch((error: unknown) => {
-      log.error({ err: error }, 'a stream to the sidecar failed');
-      call.cancel('it failed on our side');
+      log.error({ err: error }, 'sidecar stream failed');
+      call.cancel('internal error of the service');
     });
   }
 
@@ -123,7 +122,7 @@ class SidecarStream implements StreamHandler {
   onProposal: StreamHandler['onProposal'] = (proposal, bytes) => this.receiver.receive(proposal, bytes);
 
   onClose(): void {
-    for (const stop of this.unsubscribers) stop();
+    for (const unsubscribe of this.unsubscribers) unsubscribe();
     this.sender.stop();
     this.onClosed();
   }
@@ -164,34 +163,34 @@ class SidecarStream implements StreamHandler {
     change: Extract<ContextChange, { type: 'outcome' }>,
   ): Promise<Exclude<OutgoingEvent, () => unknown>> {
     const { contextId, nodeId, commandId, compensation, success, status, verification, code } = change;
-    // That it is over matters more than how the device stands, which is told with the world too.
+    // The outcome is sent even if the state cannot be read: the next perception update has the state too.
     const deviceState = await this.parts.cognition.stateOf(change.tenantId, change.deviceId).catch(() => null);
     const value = { contextId, nodeId, commandId, compensation, success, status, verification, code: code ?? '' };
     return { case: 'observationOutcome', value: { ...value, ...(deviceState && { deviceState }) } };
   }
 
-  /** Only while a stream stands does anything that devices report cost anything here. */
+  /** Subscribed per stream, so that device reports cost nothing while no sidecar is connected. */
   private subscribeToActors(): (() => void)[] {
     const { actors } = this.parts.services;
     const { scheduler } = this.sender;
-    const moved = ({ tenantId, deviceId }: { tenantId: Uuid; deviceId: Uuid }) => {
+    const markChanged = ({ tenantId, deviceId }: { tenantId: Uuid; deviceId: Uuid }) => {
       const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId })?.snapshot.context;
       if (scheduler.markDeviceChanged(tenantId, deviceId, device?.homeId ?? null)) this.sender.notify();
     };
     return [
-      actors.subscribe('device.state', moved),
-      actors.subscribe('device.presence', moved),
+      actors.subscribe('device.state', markChanged),
+      actors.subscribe('device.presence', markChanged),
       actors.subscribeTransitions(({ ref, snapshot }, event) => {
         if (ref.kind !== 'device' || !deviceEvents.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
-        moved({ tenantId: device.tenantId, deviceId: device.id });
+        markChanged({ tenantId: device.tenantId, deviceId: device.id });
         if (placementEvents.has(event.type)) this.markTenantChanged(device);
         if (manifestEvents.has(event.type)) this.syncManifest(device);
       }),
     ];
   }
 
-  /** Where it was nobody knows any more: a home that lost it did not report anything. */
+  /** The device's previous home is unknown here, so every scope of the tenant is marked as changed. */
   private markTenantChanged({ tenantId }: DeviceContext): void {
     this.sender.scheduler.markTenantChanged(tenantId);
     this.sender.notify();
@@ -205,14 +204,14 @@ class SidecarStream implements StreamHandler {
         const manifest = found.get(id);
         if (manifest !== undefined) this.sender.enqueueManifest(manifest);
       })
-      .catch((error: unknown) => log.warn({ err: error }, 'a sidecar was not told of a manifest'));
+      .catch((error: unknown) => log.warn({ err: error }, 'sidecar manifest update dropped'));
   }
 }
 
-/** What a person changes of a device that a sidecar may see. */
+/** Administrative events that change what a sidecar sees of a device. */
 const manifestEvents = new Set(['manifest.register', 'manifest.update']);
 const deviceEvents = new Set(['register', 'patch', 'revoke', 'reinstate', 'delete', ...manifestEvents]);
-/** What may take a device out of its home. */
+/** Events after which a device may have left its home. */
 const placementEvents = new Set(['patch', 'revoke', 'delete']);
 
 const interruptEventOf = ({

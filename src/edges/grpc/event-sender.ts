@@ -15,7 +15,7 @@ import type { SidecarLimits } from './sidecar-limits.ts';
 import { type Scope, type WatchedScope, WorldUpdateScheduler } from './world-update-scheduler.ts';
 
 type EventPayload = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;
-/** What is written when its turn comes; what it says of the world may be looked up then. */
+/** A queued event. The function form reads its data when the event is written. */
 export type OutgoingEvent = EventPayload | (() => Promise<EventPayload>);
 
 export interface EventSenderParts {
@@ -24,44 +24,43 @@ export interface EventSenderParts {
   clock: Clock;
   limits: SidecarLimits;
   log: Log;
-  /** An event of that kind was written. */
   onSent(kind: string): void;
-  /** Too much waits: the stream is to end, and everything is told anew on the next one. */
+  /** The queue is full. The stream has to be closed; the next one starts with a full synchronization. */
   onOverflow(): void;
 }
 
-/** Sets that the sidecar was told of; told again where there are more than these. */
+/** Set ids remembered as sent. Beyond it the memory is cleared, and sets are sent again. */
 const MAX_SYNCED_SETS = 10_000;
-/** In one event: a manifest of one's own has at most 256 KiB. */
+/** Per event: a manifest has at most 256 KiB. */
 const SETS_PER_EVENT = 4;
-/** Sets that wait to be told of: one may take some hundred KiB. */
+/** Changed sets that wait to be sent: one may take some hundred KiB. */
 const MAX_PENDING_SETS = 200;
-/** Events in a row before a part of the world gets its turn. */
+/** Queued events written in a row before a perception update is due. */
 const MAX_CONSECUTIVE_EVENTS = 50;
-/** After something could not be read. */
+/** Pause after a failed read. */
 const RETRY_MS: Milliseconds = 1_000;
-/** Between two warnings that something could not be told. */
+/** Minimum time between two warnings. */
 const WARN_MS: Milliseconds = 60_000;
+
 /**
- * All that is told on one stream: first what devices can do, then what waits for the sidecar with the world around it, then
- * what happens. One event is on its way at a time, so that a sidecar that does not read holds up nothing but itself: what
- * waits meanwhile is bounded, and beyond that the stream ends.
+ * Sends all events of one stream: first the capability sets, then the active contexts with the world around them, then
+ * changes as they happen. One write is in progress at a time and the queue is bounded, so a sidecar that does not read
+ * delays only itself; when the queue overflows, the stream is closed.
  */
 export class EventSender {
   readonly scheduler: WorldUpdateScheduler;
   private readonly parts: EventSenderParts;
   private readonly syncedSets = new Set<string>();
-  /** Of homes about which there is nothing to think. */
+  /** The last hash sent for each home without active contexts. */
   private readonly idleWorldHashes: LRUCache<Uuid, string>;
   private readonly openedContexts = new Set<Uuid>();
-  /** Contexts that there was no room for wait too. */
+  /** Active contexts exist beyond `maxContexts`. */
   private hasContextsLeftOut = false;
-  /** By their ids. */
+  /** Changed sets to send, by id. */
   private readonly pendingSets = new Map<string, CapabilitySet>();
   private queue: OutgoingEvent[] = [];
   private eventId = 0n;
   private stopped = false;
-  /** No warning before. */
   private nextWarningAt: Milliseconds = 0;
   private wake: (() => void) | null = null;
 
@@ -82,22 +81,22 @@ export class EventSender {
     };
   }
 
-  /** Ends when the stream does. */
+  /** Runs until the stream is closed. */
   async run(): Promise<void> {
     await this.syncCapabilities(registryCapabilitySets(), Number.POSITIVE_INFINITY);
     await this.refreshContexts();
     for (let streak = 0; !this.stopped; ) {
-      const told = await this.sendNext(streak).catch((error: unknown) => this.logFailure(error, 'an event'));
-      streak = told ? streak + 1 : 0;
+      const sentEvent = await this.sendNext(streak).catch((error: unknown) => this.logFailure(error, 'event'));
+      streak = sentEvent ? streak + 1 : 0;
     }
   }
 
-  /** One thing that cannot be told, or not now, keeps nothing else from being told. */
+  /** A failed read or encoding is logged and skipped; the sender continues with the next event. */
   private logFailure(error: unknown, what: string): false {
     const now = performance.now();
     if (this.stopped || now < this.nextWarningAt) return false;
     this.nextWarningAt = now + WARN_MS;
-    this.parts.log.warn({ err: error, what }, 'the sidecar could not be told');
+    this.parts.log.warn({ err: error, what }, 'sidecar event dropped or delayed');
     return false;
   }
 
@@ -114,7 +113,7 @@ export class EventSender {
     else this.notify();
   }
 
-  /** It waits for the sidecar. What it is about is read in its turn. */
+  /** The context waits for the sidecar. It is loaded by the sender's loop. */
   openContext(contextId: Uuid): void {
     if (this.stopped) return;
     if (this.scheduler.contextCount + this.openedContexts.size >= this.parts.limits.maxContexts)
@@ -123,13 +122,13 @@ export class EventSender {
     this.notify();
   }
 
-  /** It does not wait for the sidecar any more; others may have room now. */
+  /** The context no longer waits for the sidecar. This may make room for contexts beyond the limit. */
   closeContext(contextId: Uuid): void {
     this.scheduler.closeContext(contextId);
     this.notify();
   }
 
-  /** The device's manifest is another now. One of very many at once is told of with the device that has it. */
+  /** Queues a changed manifest. Beyond `MAX_PENDING_SETS` it is sent later, with the next update that has its device. */
   enqueueManifest(manifest: Manifest): void {
     if (this.stopped || this.pendingSets.size >= MAX_PENDING_SETS) return;
     const set = capabilitySetOf(manifest);
@@ -137,7 +136,7 @@ export class EventSender {
     this.notify();
   }
 
-  /** Looks again whether there is something to tell. */
+  /** Wakes the sender's loop. */
   notify(): void {
     this.wake?.();
   }
@@ -148,12 +147,12 @@ export class EventSender {
     this.notify();
   }
 
-  /** True where it was something that happened. */
+  /** True if a queued event was written. */
   private async sendNext(streak: number): Promise<boolean> {
     if (this.pendingSets.size > 0) {
-      const news = [...this.pendingSets.values()];
+      const changedSets = [...this.pendingSets.values()];
       this.pendingSets.clear();
-      await this.syncCapabilities(news);
+      await this.syncCapabilities(changedSets);
     }
     const { queue, scheduler } = this;
     if (queue.length > 0 && streak < MAX_CONSECUTIVE_EVENTS) {
@@ -166,7 +165,7 @@ export class EventSender {
     const watched = scheduler.takeNext(now);
     if (watched !== null) {
       await this.sendPerception(watched).catch((error: unknown) => {
-        this.logFailure(error, 'a part of the world');
+        this.logFailure(error, 'perception update');
         scheduler.reschedule(watched, performance.now());
       });
     } else if (queue.length + this.pendingSets.size + this.openedContexts.size === 0) {
@@ -183,12 +182,12 @@ export class EventSender {
       const context = await this.parts.cognition.context(contextId);
       if (context !== null) this.scheduler.openContext(context);
     } catch (error) {
-      this.logFailure(error, 'a context');
+      this.logFailure(error, 'context');
       this.retry(() => this.openContext(contextId));
     }
   }
 
-  /** All that waits already. */
+  /** Registers the contexts that wait for the sidecar, up to `maxContexts`. */
   private async loadActiveContexts(): Promise<void> {
     const { scheduler } = this;
     this.hasContextsLeftOut = false;
@@ -203,7 +202,7 @@ export class EventSender {
     }
   }
 
-  /** There is room enough again that it is worth the reading. */
+  /** At least 10 % free: reading all active contexts again is worth the cost. */
   private get hasCapacity(): boolean {
     return this.scheduler.contextCount + this.openedContexts.size <= this.parts.limits.maxContexts * 0.9;
   }
@@ -212,7 +211,7 @@ export class EventSender {
     try {
       await this.loadActiveContexts();
     } catch (error) {
-      this.logFailure(error, 'what waits');
+      this.logFailure(error, 'active contexts');
       this.retry(() => void this.refreshContexts());
     }
     this.notify();
@@ -228,13 +227,13 @@ export class EventSender {
       else contexts.push(context);
     }
     if (watched.contexts.size === 0) return;
-    const from = performance.now();
+    const startedAt = performance.now();
     const world = await cognition.world(watched);
-    this.scheduler.recordReadTime(watched, performance.now() - from);
+    this.scheduler.recordReadTime(watched, performance.now() - startedAt);
     if (watched.sentHash === world.hash) return;
     const memories = await cognition.memories(watched.tenantId);
     await this.syncCapabilities(capabilitySetsOf(world.devices));
-    const waiting = Math.max(0, watched.contexts.size - contexts.length);
+    const contextsNotRead = Math.max(0, watched.contexts.size - contexts.length);
     this.scheduler.markSent(watched, world.hash);
     const { tenantId, homeId, deviceId } = watched;
     const value = buildPerceptionUpdate({
@@ -243,37 +242,37 @@ export class EventSender {
       deviceId,
       world,
       contexts,
-      contextsNotRead: waiting,
+      contextsNotRead,
       memories,
     });
     await this.write({ case: 'perceptionUpdate', value });
   }
 
-  private async sendIdlePerception(part: Scope): Promise<void> {
-    const from = performance.now();
-    const world = await this.parts.cognition.world(part);
-    this.scheduler.recordIdleReadTime(performance.now() - from);
-    if (this.idleWorldHashes.get(part.homeId as Uuid) === world.hash) return;
-    this.idleWorldHashes.set(part.homeId as Uuid, world.hash);
-    const value = buildPerceptionUpdate({ ...part, world, contexts: [], contextsNotRead: 0, memories: [] });
+  private async sendIdlePerception(scope: Scope): Promise<void> {
+    const startedAt = performance.now();
+    const world = await this.parts.cognition.world(scope);
+    this.scheduler.recordIdleReadTime(performance.now() - startedAt);
+    if (this.idleWorldHashes.get(scope.homeId as Uuid) === world.hash) return;
+    this.idleWorldHashes.set(scope.homeId as Uuid, world.hash);
+    const value = buildPerceptionUpdate({ ...scope, world, contexts: [], contextsNotRead: 0, memories: [] });
     await this.write({ case: 'perceptionUpdate', value });
   }
 
-  /** Tells of sets that the sidecar does not know. */
-  private async syncCapabilities(sets: Iterable<CapabilitySet>, atOnce = SETS_PER_EVENT): Promise<void> {
+  /** Sends the sets that were not sent on this stream yet. */
+  private async syncCapabilities(sets: Iterable<CapabilitySet>, perEvent = SETS_PER_EVENT): Promise<void> {
     if (this.syncedSets.size > MAX_SYNCED_SETS) this.syncedSets.clear();
-    const news = [...sets].filter(({ capabilitySetId }) => !this.syncedSets.has(capabilitySetId));
-    for (let at = 0; at < news.length; at += atOnce) {
-      const some = news.slice(at, at + atOnce);
-      for (const { capabilitySetId } of some) this.syncedSets.add(capabilitySetId);
-      await this.write({ case: 'capabilitySync', value: { sets: some } });
+    const unsent = [...sets].filter(({ capabilitySetId }) => !this.syncedSets.has(capabilitySetId));
+    for (let at = 0; at < unsent.length; at += perEvent) {
+      const chunk = unsent.slice(at, at + perEvent);
+      for (const { capabilitySetId } of chunk) this.syncedSets.add(capabilitySetId);
+      await this.write({ case: 'capabilitySync', value: { sets: chunk } });
     }
   }
 
-  private async write(given: OutgoingEvent): Promise<void> {
+  private async write(queued: OutgoingEvent): Promise<void> {
     if (this.stopped) return;
     const { call, clock, onSent } = this.parts;
-    const event = typeof given === 'function' ? await given() : given;
+    const event = typeof queued === 'function' ? await queued() : queued;
     this.eventId += 1n;
     const sentAt = timestampFromMs(clock.now());
     if (!(await call.write(create(RuntimeEventSchema, { eventId: this.eventId, sentAt, event })))) this.stop();

@@ -23,7 +23,7 @@ import type { ActiveContext, ContextNode, World, WorldDevice } from '../../opera
 import { capabilitySetOf } from './capability-sets.ts';
 import { maxProtobufBytes } from './protobuf-size.ts';
 
-// What is shown to a sidecar, in the contract's words and within its bounds.
+// Perception updates: maps contexts, devices and memories to protobuf messages, within a byte budget.
 
 export const nodeStates: Readonly<Record<StepStatus, NodeState>> = {
   pending: NodeState.PENDING,
@@ -37,7 +37,7 @@ export const nodeStates: Readonly<Record<StepStatus, NodeState>> = {
   compensation_failed: NodeState.COMPENSATION_FAILED,
 };
 
-/** What an observation led to does not run before somebody accepts it. */
+/** Nodes of an observation are proposals: they run only after a user accepts them. */
 export const nodeStateOf = ({ status }: Pick<ContextNode, 'status'>, kind: ActiveContext['kind']): NodeState =>
   kind === 'observation' ? NodeState.PROPOSED : nodeStates[status];
 
@@ -54,7 +54,7 @@ const contextKinds = {
 } as const;
 const contextPhases = { thinking: ContextPhase.THINKING, suspended: ContextPhase.SUSPENDED } as const;
 
-/** Bytes of one event, by what takes them: together below the 4 MiB that gRPC libraries take. */
+/** Byte budget of one event by content. The sum stays below 4 MiB, the default message limit of gRPC libraries. */
 export interface ByteBudget {
   contexts: number;
   devices: number;
@@ -62,46 +62,46 @@ export interface ByteBudget {
 }
 export const DEFAULT_BUDGET: ByteBudget = { contexts: 1_250_000, devices: 1_500_000, memories: 500_000 };
 
-/** What a message takes beside its texts and its JSON. */
+/** Upper bound for the fields of a message other than its texts and its JSON. */
 const MESSAGE_OVERHEAD_BYTES = 400;
 const textBytes = (...texts: readonly (string | null)[]): number =>
   texts.reduce((sum, text) => sum + (text === null ? 0 : Buffer.byteLength(text)), 0);
 
 export interface PerceptionInput {
-  /** Of the world: told whether there is something to think about or not. */
+  /** The scope of the update, sent with and without active contexts. */
   tenantId: Uuid;
   homeId: Uuid | null;
   deviceId: Uuid | null;
   world: World;
   /** Oldest first. */
   contexts: readonly ActiveContext[];
-  /** Contexts that are not even looked at. */
+  /** Number of contexts that were not loaded. */
   contextsNotRead: number;
   memories: readonly Memory[];
 }
 
-export function buildPerceptionUpdate(shown: PerceptionInput, room: ByteBudget = DEFAULT_BUDGET): PerceptionUpdate {
-  const { tenantId, homeId, deviceId, world } = shown;
-  const part = { tenantId, homeId: homeId ?? '', deviceId: deviceId ?? '', worldStateHash: world.hash };
-  if (shown.contexts.length === 0) return create(PerceptionUpdateSchema, part);
-  const activeContexts = fitContexts(shown.contexts, room.contexts);
-  const devices = fitDevices(world.devices, room.devices);
+export function buildPerceptionUpdate(input: PerceptionInput, budget: ByteBudget = DEFAULT_BUDGET): PerceptionUpdate {
+  const { tenantId, homeId, deviceId, world } = input;
+  const scope = { tenantId, homeId: homeId ?? '', deviceId: deviceId ?? '', worldStateHash: world.hash };
+  if (input.contexts.length === 0) return create(PerceptionUpdateSchema, scope);
+  const activeContexts = fitContexts(input.contexts, budget.contexts);
+  const devices = fitDevices(world.devices, budget.devices);
   return create(PerceptionUpdateSchema, {
-    ...part,
+    ...scope,
     activeContexts,
-    contextsLeftOut: shown.contextsNotRead + shown.contexts.length - activeContexts.length,
+    contextsLeftOut: input.contextsNotRead + input.contexts.length - activeContexts.length,
     devices,
     devicesLeftOut: world.devices.length - devices.length,
-    memories: fitMemories(shown.memories, room.memories),
+    memories: fitMemories(input.memories, budget.memories),
   });
 }
 
-function fitContexts(contexts: readonly ActiveContext[], room: number): WireContext[] {
-  const shown: WireContext[] = [];
-  let left = room;
+function fitContexts(contexts: readonly ActiveContext[], budget: number): WireContext[] {
+  const fitting: WireContext[] = [];
+  let left = budget;
   for (const context of contexts) {
     const bytes = contextBytes(context);
-    if (bytes > left && shown.length > 0) break;
+    if (bytes > left && fitting.length > 0) break;
     left -= bytes;
     const nodes = context.nodes.map((node) => {
       const more = maxProtobufBytes(node.params, left) + maxProtobufBytes(node.compensation?.params ?? {}, left);
@@ -109,9 +109,9 @@ function fitContexts(contexts: readonly ActiveContext[], room: number): WireCont
       if (fits) left -= more;
       return toWireNode(node, context.kind, fits);
     });
-    shown.push(toWireContext(context, nodes));
+    fitting.push(toWireContext(context, nodes));
   }
-  return shown;
+  return fitting;
 }
 
 const contextBytes = ({ text, note, data, action, nodes }: ActiveContext): number =>
@@ -138,39 +138,39 @@ const toWireContext = (context: ActiveContext, nodes: WireNode[]): WireContext =
     nodes,
   });
 
-function toWireNode(node: ContextNode, kind: ActiveContext['kind'], whole: boolean): WireNode {
+function toWireNode(node: ContextNode, kind: ActiveContext['kind'], withParams: boolean): WireNode {
   const { id, deviceId, action, params, dependsOn, compensation, timeoutS, commandId, error } = node;
   return create(ContextNodeSchema, {
     node: {
       ...{ nodeId: id, deviceId, action, dependsOn: [...dependsOn], timeoutS: timeoutS ?? 0 },
-      ...(whole && { params }),
+      ...(withParams && { params }),
       ...(compensation && {
-        compensation: { action: compensation.action, ...(whole && { params: compensation.params }) },
+        compensation: { action: compensation.action, ...(withParams && { params: compensation.params }) },
       }),
     },
     state: nodeStateOf(node, kind),
     commandId: commandId ?? '',
     code: error?.code ?? '',
     detail: error?.detail ?? '',
-    paramsLeftOut: !whole,
+    paramsLeftOut: !withParams,
   });
 }
 
-function fitDevices(devices: readonly WorldDevice[], room: number): WireDevice[] {
-  const shown: WireDevice[] = [];
-  let left = room;
+function fitDevices(devices: readonly WorldDevice[], budget: number): WireDevice[] {
+  const fitting: WireDevice[] = [];
+  let left = budget;
   for (const device of devices) {
-    const bare = MESSAGE_OVERHEAD_BYTES + textBytes(device.name, device.type, device.room?.name ?? null);
-    if (bare > left) break;
-    const bytes = maxProtobufBytes(device.state, left);
-    const whole = bare + bytes <= left;
-    left -= whole ? bare + bytes : bare;
-    shown.push(toWireDevice(device, whole));
+    const baseBytes = MESSAGE_OVERHEAD_BYTES + textBytes(device.name, device.type, device.room?.name ?? null);
+    if (baseBytes > left) break;
+    const stateBytes = maxProtobufBytes(device.state, left);
+    const stateFits = baseBytes + stateBytes <= left;
+    left -= stateFits ? baseBytes + stateBytes : baseBytes;
+    fitting.push(toWireDevice(device, stateFits));
   }
-  return shown;
+  return fitting;
 }
 
-const toWireDevice = (device: WorldDevice, whole: boolean): WireDevice =>
+const toWireDevice = (device: WorldDevice, withState: boolean): WireDevice =>
   create(DeviceSchema, {
     deviceId: device.id,
     homeId: device.homeId ?? '',
@@ -180,13 +180,13 @@ const toWireDevice = (device: WorldDevice, whole: boolean): WireDevice =>
     deviceType: device.type,
     category: device.category ?? '',
     online: device.online,
-    ...(whole && { state: device.state }),
-    stateLeftOut: !whole,
+    ...(withState && { state: device.state }),
+    stateLeftOut: !withState,
     capabilitySetId: device.manifest === null ? '' : capabilitySetOf(device.manifest).capabilitySetId,
   });
 
-function fitMemories(memories: readonly Memory[], room: number): WireMemory[] {
-  let left = room;
+function fitMemories(memories: readonly Memory[], budget: number): WireMemory[] {
+  let left = budget;
   const fitting = memories.filter(({ content, subject, tags }) => {
     left -= MESSAGE_OVERHEAD_BYTES + textBytes(content, subject, ...tags);
     return left >= 0;

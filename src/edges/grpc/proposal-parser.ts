@@ -6,7 +6,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { readFields, uuid } from '../../domain/request-fields.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 
-// What a sidecar says, checked before anybody acts on it. Whether a context may hear it is not decided here.
+// Validates proposals before they are executed. Whether the context accepts a proposal is decided by the operations.
 
 export type ProposalBody =
   | { type: 'graphNode'; node: JsonObject }
@@ -14,7 +14,7 @@ export type ProposalBody =
   | { type: 'complete'; summary: string; finalState: JsonObject | null }
   | { type: 'error'; code: string; detail: string };
 
-/** What an answer names, as far as it can be said back. */
+/** Identifies the proposal in the answer. An id that is not valid is replaced by an empty string. */
 export interface ProposalRef {
   proposalId: string;
   contextId: Uuid | '';
@@ -29,10 +29,10 @@ const sentenceSchema = z.string().max(1_000);
 const jsonObjectSchema = z.custom<JsonObject>(isObject).nullable();
 
 const bodySchemas = {
-  suspend: z.object({ reason: sentenceSchema, forS: z.number().int().max(3_600, 'is at most 3600') }),
+  suspend: z.object({ reason: sentenceSchema, forS: z.number().int().max(3_600, 'must be at most 3600') }),
   complete: z.object({ summary: sentenceSchema, finalState: jsonObjectSchema }),
   error: z.object({
-    code: z.string().regex(/^[A-Z0-9_]{1,64}$/, 'holds 1 to 64 of A-Z, 0-9 and _'),
+    code: z.string().regex(/^[A-Z0-9_]{1,64}$/, 'must be 1 to 64 characters of A-Z, 0-9 and _'),
     detail: sentenceSchema,
   }),
 };
@@ -50,12 +50,12 @@ const sanitizeId = (text: string): string => (idSchema.safeParse(text).success ?
 
 export function parseProposal({ proposalId, proposal }: CognitionProposal): Outcome<ProposalBody> {
   if (!idSchema.safeParse(proposalId).success) {
-    return refuse('VALIDATION_FAILED', 'proposal_id has at most 64 characters, none of them a control character.');
+    return refuse('VALIDATION_FAILED', 'proposal_id must be at most 64 characters without control characters.');
   }
-  const word = parseBody(proposal);
-  if (!word.ok) return word;
-  const sound = checkJson(word.value);
-  return sound.ok ? word : refuse('VALIDATION_FAILED', `What it says cannot be kept: ${sound.reason}.`);
+  const body = parseBody(proposal);
+  if (!body.ok) return body;
+  const checked = checkJson(body.value);
+  return checked.ok ? body : refuse('VALIDATION_FAILED', `The proposal cannot be stored: ${checked.reason}.`);
 }
 
 function parseBody(proposal: CognitionProposal['proposal']): Outcome<ProposalBody> {
@@ -81,11 +81,11 @@ function parseBody(proposal: CognitionProposal['proposal']): Outcome<ProposalBod
       return read.ok ? done({ type: 'error', code, detail }) : withSingleDetail(read);
     }
     default:
-      return refuse('VALIDATION_FAILED', 'The proposal proposes nothing that is known here.');
+      return refuse('VALIDATION_FAILED', 'The proposal is empty or of an unknown kind.');
   }
 }
 
-/** A step as `POST /plans` takes it; what is wrong with it is found there. */
+/** A step in the format of `POST /plans`, which validates it. */
 function planStepOf({ nodeId, deviceId, action, params, dependsOn, compensation, timeoutS }: GraphNode): JsonObject {
   return {
     ...{ id: nodeId, device_id: deviceId, action },
@@ -98,13 +98,13 @@ function planStepOf({ nodeId, deviceId, action, params, dependsOn, compensation,
   };
 }
 
-/** There is one sentence to answer with: it says what is wrong where. */
+/** Moves the first field error into `detail`: the protobuf answer has no list of errors. */
 export function withSingleDetail(
   refused: Extract<Outcome<unknown>, { ok: false }>,
 ): Extract<Outcome<unknown>, { ok: false }> {
   const { refusal } = refused;
   const [error] = refusal.errors ?? [];
   if (error === undefined) return refused;
-  const detail = `${error.path === '' ? 'The proposal' : error.path} ${error.message}`.slice(0, 500);
+  const detail = `${error.path === '' ? 'proposal' : error.path}: ${error.message}`.slice(0, 500);
   return { ok: false, refusal: { ...refusal, detail } };
 }

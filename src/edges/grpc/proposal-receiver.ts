@@ -22,21 +22,21 @@ export interface ProposalReceiverParts {
   limits: SidecarLimits;
   log: Log;
   send(event: OutgoingEvent): void;
-  /** The context does not wait any more: the sidecar said so itself. */
+  /** The sidecar completed or failed the context. */
   onContextEnded(contextId: Uuid): void;
   onReceived(kind: string): void;
   onRefused(code: string): void;
 }
 
 /**
- * What a sidecar says, done in its order for each context, and answered where it was refused. One that says more than it may
- * is not read for a while: nothing is dropped, and nothing piles up here.
+ * Proposal receiver: executes the proposals of each context in order and answers refused ones. A token bucket and a limit on
+ * proposals in progress apply back-pressure: reading from the stream pauses, so that no proposal is dropped or queued here.
  */
 export class ProposalReceiver {
   private readonly parts: ProposalReceiverParts;
-  /** What is under way, by context. */
+  /** The last proposal in progress of each context; the next one is chained to it. */
   private readonly tails = new Map<string, Promise<void>>();
-  /** Nodes that are being proposed, with the proposal that the answer names. */
+  /** `<context id> <node id>` of each node in progress → the proposal id for the answer. */
   private readonly openProposals = new Map<string, string>();
   private inFlight = 0;
   private tokens: number;
@@ -53,25 +53,25 @@ export class ProposalReceiver {
     return { sidecar_queues: this.tails.size, sidecar_proposals: this.openProposals.size };
   }
 
-  /** Reading a large one costs as much as reading many. */
+  /** A large proposal costs as many tokens as several small ones. */
   receive(proposal: CognitionProposal, bytes: number): void {
     this.tokens -= Math.max(1, bytes / this.parts.limits.proposalRate.bytesPerToken);
     this.inFlight += 1;
     const about = proposalRefOf(proposal);
     this.parts.onReceived(proposal.proposal.case ?? 'nothing');
-    // Those about no context share one queue.
-    const before = this.tails.get(about.contextId) ?? Promise.resolve();
-    const turn = before.then(() => this.process(proposal, about));
-    this.tails.set(about.contextId, turn);
-    void turn.then(() => {
+    // Proposals without a valid context id share one queue.
+    const previous = this.tails.get(about.contextId) ?? Promise.resolve();
+    const current = previous.then(() => this.process(proposal, about));
+    this.tails.set(about.contextId, current);
+    void current.then(() => {
       this.inFlight -= 1;
-      if (this.tails.get(about.contextId) === turn) this.tails.delete(about.contextId);
+      if (this.tails.get(about.contextId) === current) this.tails.delete(about.contextId);
       this.applyBackpressure();
     });
     this.applyBackpressure();
   }
 
-  /** The proposal that a node came with, if that is not answered yet; asked once, by whoever tells of the node. */
+  /** The proposal that created the node, if it is not answered yet. Consumed by the first node update that reports it. */
   takeProposalId(contextId: Uuid, nodeId: string): string {
     const key = `${contextId} ${nodeId}`;
     const proposalId = this.openProposals.get(key) ?? '';
@@ -104,11 +104,11 @@ export class ProposalReceiver {
 
   private async process(proposal: CognitionProposal, about: ProposalRef): Promise<void> {
     const { lease, log, onRefused } = this.parts;
-    // It may have waited for an earlier one of its context.
+    // The lease may have ended while the proposal waited for an earlier one of its context.
     if (!lease.valid()) return;
     const outcome = await this.execute(proposal, about).catch((thrown: unknown) => ({
       ok: false as const,
-      refusal: refusalOf(thrown, log, { request_id: about.contextId, operation: 'a proposal' }),
+      refusal: refusalOf(thrown, log, { request_id: about.contextId, operation: 'sidecar proposal' }),
     }));
     if (outcome.ok) return;
     onRefused(outcome.refusal.code);
@@ -118,18 +118,18 @@ export class ProposalReceiver {
   private async execute(proposal: CognitionProposal, about: ProposalRef): Promise<Outcome<null>> {
     const { cognition, onContextEnded } = this.parts;
     const { contextId } = about;
-    if (contextId === '') return refuse('NOT_FOUND', 'There is no such context.');
-    const read = parseProposal(proposal);
-    if (!read.ok) return read;
-    const word = read.value;
-    switch (word.type) {
+    if (contextId === '') return refuse('NOT_FOUND', 'Context not found.');
+    const parsed = parseProposal(proposal);
+    if (!parsed.ok) return parsed;
+    const body = parsed.value;
+    switch (body.type) {
       case 'graphNode':
-        return this.propose(word, contextId, about);
+        return this.propose(body, contextId, about);
       case 'suspend':
-        return cognition.suspend(contextId, word);
+        return cognition.suspend(contextId, body);
       default: {
         const ended =
-          word.type === 'complete' ? await cognition.complete(contextId, word) : await cognition.fail(contextId, word);
+          body.type === 'complete' ? await cognition.complete(contextId, body) : await cognition.fail(contextId, body);
         if (ended.ok) onContextEnded(contextId);
         return ended;
       }
@@ -153,7 +153,7 @@ export class ProposalReceiver {
     }
   }
 
-  /** Nobody told of the node: it stood there already, or does not run before somebody accepts it. */
+  /** Answers a proposal that caused no node update: the node existed already, or it runs only after a user accepts it. */
   private async reportAccepted(contextId: Uuid, nodeId: string, proposalId: string): Promise<void> {
     const { cognition, clock, send } = this.parts;
     const context = await cognition.context(contextId);

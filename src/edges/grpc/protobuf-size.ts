@@ -1,12 +1,12 @@
 import type { Json } from '../../domain/values.ts';
 
-/** A tag and a length. */
+/** A field tag and a length prefix. */
 const FIELD_OVERHEAD_BYTES = 6;
 const DOUBLE_BYTES = 9;
 
 /**
- * At most so many bytes does the value take as `google.protobuf.Value`, which may be several times its JSON text. Counts no
- * further than a little beyond `most`.
+ * Upper bound of the encoded size of a value as `google.protobuf.Value`, which may be several times its JSON text. Stops
+ * counting shortly after `most` bytes.
  */
 export function maxProtobufBytes(value: Json | undefined, most = Number.POSITIVE_INFINITY): number {
   if (typeof value === 'string') return FIELD_OVERHEAD_BYTES * 2 + Buffer.byteLength(value);

@@ -1,36 +1,36 @@
 import type { Milliseconds } from '../../domain/values.ts';
 
-/** What the stream to a sidecar may cost, however it behaves. */
+/** Resource limits of the stream to a sidecar. They hold whatever the sidecar does. */
 export interface SidecarLimits {
-  /** The pause before another attempt, doubled with each that failed. */
+  /** Exponential back-off between connection attempts. */
   backoff: { initialMs: Milliseconds; maxMs: Milliseconds };
-  /** A stream that stood this long makes the pauses start anew. */
+  /** A stream that lasted this long resets the back-off. */
   stableAfterMs: Milliseconds;
-  /** For the connection to stand. */
+  /** Time limit for the TCP and HTTP/2 connection. */
   connectTimeoutMs: Milliseconds;
-  /** A sidecar that refuses the stream does so within this time; many say nothing before their first proposal. */
+  /** A stream that was not refused within this time counts as accepted: many sidecars send no headers before their first proposal. */
   acceptanceGraceMs: Milliseconds;
   keepaliveMs: Milliseconds;
   keepaliveTimeoutMs: Milliseconds;
-  /** One that reads nothing for so long is hung up on. */
+  /** The call is cancelled when one write is blocked for this long. */
   stallTimeoutMs: Milliseconds;
-  /** Of one proposal, in bytes. */
+  /** Size of one proposal. */
   maxProposalBytes: number;
-  /** Events that wait to be written; beyond it everything is told anew instead. */
+  /** Queued events. Beyond it the stream is closed, and the next stream starts with a full synchronization. */
   maxQueuedEvents: number;
-  /** Proposals a second, and at once; beyond it the stream is not read. One of more bytes counts as several. */
+  /** Token bucket for proposals; reading pauses while it is empty. A proposal costs one token per `bytesPerToken`, at least one. */
   proposalRate: { perSecond: number; burst: number; bytesPerToken: number };
-  /** Proposals that are being answered; beyond it the stream is not read. */
+  /** Proposals in progress; beyond it reading pauses. */
   maxInFlightProposals: number;
-  /** A part of the world that changed is told at most once in this time. */
+  /** Minimum time between two updates of the same scope. */
   coalesceMs: Milliseconds;
-  /** Between two homes about which there is nothing to think. */
+  /** Time between two updates of homes without active contexts. */
   idleHomeIntervalMs: Milliseconds;
-  /** Homes that changed and wait to be told; the others are told when they change again. */
+  /** Changed homes that wait for such an update. A home beyond it is queued at its next change. */
   maxIdleHomes: number;
-  /** Contexts that are kept in mind; those beyond it are looked for when others are over. */
+  /** Contexts held in memory. Those beyond it are loaded when others have ended. */
   maxContexts: number;
-  /** Contexts in one perception. */
+  /** Contexts in one perception update. */
   maxContextsPerUpdate: number;
 }
 

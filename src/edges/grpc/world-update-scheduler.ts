@@ -3,91 +3,94 @@ import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext } from '../../operations/cognition/contract.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
-// Which parts of the world a sidecar is to be told of, and when. It holds ids alone: what is told is read when it is told.
-
-/** A part of the world: a home, one device, or all of a tenant. */
+/** The scope of a perception update: a home, one device, or a whole tenant. */
 export interface Scope {
   tenantId: Uuid;
   homeId: Uuid | null;
   deviceId: Uuid | null;
 }
 
-/** A part about which there is something to think. */
+/** A scope with active contexts. */
 export interface WatchedScope extends Scope {
   key: string;
-  /** Contexts about it, oldest first. */
+  /** Oldest first. */
   contexts: Set<Uuid>;
-  /** On the process' own clock, as all times here. */
+  /** Monotonic clock (`performance.now()`), like all times here. */
   sentAt: Milliseconds;
-  /** How long it took to read when it was told. */
+  /** Duration of the last read. */
   readMs: Milliseconds;
-  /** The world's hash as it was told; null: something other than the world is to be told too. */
+  /** The world hash of the last update; null forces an update even if the world is unchanged. */
   sentHash: string | null;
 }
 
-/** The part of the world that a context is about. */
 export const scopeOf = ({ tenantId, homeId, deviceId, kind }: ActiveContext): Scope =>
   kind === 'device' ? { tenantId, homeId: null, deviceId } : { tenantId, homeId, deviceId: null };
 
 const scopeKeyOf = ({ tenantId, homeId, deviceId }: Scope): string => deviceId ?? homeId ?? tenantId;
 
-/** Parts of the world that wait for their turn: the tenants take turns, and of each the part that waits longest comes first. */
+/** A queue of scopes that is fair to tenants: round-robin over tenants, first in, first out within a tenant. */
 class TenantFairQueue {
   private readonly tenants = new Map<Uuid, Set<WatchedScope>>();
 
-  /** False where it waits already. */
-  add(part: WatchedScope): boolean {
-    let own = this.tenants.get(part.tenantId);
-    if (own === undefined) {
-      own = new Set();
-      this.tenants.set(part.tenantId, own);
+  /** False if the scope is queued already. */
+  add(scope: WatchedScope): boolean {
+    let queued = this.tenants.get(scope.tenantId);
+    if (queued === undefined) {
+      queued = new Set();
+      this.tenants.set(scope.tenantId, queued);
     }
-    if (own.has(part)) return false;
-    own.add(part);
+    if (queued.has(scope)) return false;
+    queued.add(scope);
     return true;
   }
 
   get size(): number {
     let size = 0;
-    for (const own of this.tenants.values()) size += own.size;
+    for (const queued of this.tenants.values()) size += queued.size;
     return size;
   }
 
-  has = (part: WatchedScope): boolean => this.tenants.get(part.tenantId)?.has(part) === true;
+  has = (scope: WatchedScope): boolean => this.tenants.get(scope.tenantId)?.has(scope) === true;
 
-  delete(part: WatchedScope): void {
-    const own = this.tenants.get(part.tenantId);
-    if (!own?.delete(part)) return;
-    this.tenants.delete(part.tenantId);
-    if (own.size > 0) this.tenants.set(part.tenantId, own);
+  /** Moves the tenant to the end of the round. */
+  delete(scope: WatchedScope): void {
+    const queued = this.tenants.get(scope.tenantId);
+    if (!queued?.delete(scope)) return;
+    this.tenants.delete(scope.tenantId);
+    if (queued.size > 0) this.tenants.set(scope.tenantId, queued);
   }
 
   *[Symbol.iterator](): Generator<WatchedScope> {
-    for (const own of this.tenants.values()) yield* own;
+    for (const queued of this.tenants.values()) yield* queued;
   }
 }
 
-function findDue(waiting: Iterable<WatchedScope>, isDue: (one: WatchedScope) => boolean): WatchedScope | undefined {
-  for (const one of waiting) if (isDue(one)) return one;
+function findDue(queue: Iterable<WatchedScope>, isDue: (scope: WatchedScope) => boolean): WatchedScope | undefined {
+  for (const scope of queue) if (isDue(scope)) return scope;
   return undefined;
 }
 
-/** Of the time that passes, one part in so many may go into reading what was asked about, and what only changed. */
+/** Pause between two reads of a scope as a multiple of its read time: for scopes with a new context, and for changed scopes. */
 const REQUESTED_COST_FACTOR = 4;
 const CHANGED_COST_FACTOR = 20;
 const MAX_COST_MS: Milliseconds = 1_000;
 
+/**
+ * Schedules perception updates: decides which scope is sent next and when, within rate limits that depend on the read time of
+ * a scope. It holds ids only; the sender reads the data when an update is due.
+ */
 export class WorldUpdateScheduler {
   private readonly limits: SidecarLimits;
   private readonly scopes = new Map<string, WatchedScope>();
-  private readonly contexts = new Map<Uuid, { part: WatchedScope; kind: ActiveContext['kind'] }>();
-  /** There is something new to think about. */
+  private readonly contexts = new Map<Uuid, { watched: WatchedScope; kind: ActiveContext['kind'] }>();
+  /** Scopes with a new context. */
   private readonly requested = new TenantFairQueue();
+  /** Scopes whose devices changed. */
   private readonly changed = new TenantFairQueue();
-  /** Homes about which there is nothing to think, by their tenants. */
+  /** Changed homes without active contexts → their tenants. */
   private readonly idleHomes = new Map<Uuid, Uuid>();
   private nextIdleAt: Milliseconds = 0;
-  /** As the last `pause` answered. */
+  /** When the delay that `delayUntilNext` last returned ends. */
   private pausedUntil = Number.POSITIVE_INFINITY;
 
   constructor(limits: SidecarLimits) {
@@ -110,19 +113,19 @@ export class WorldUpdateScheduler {
 
   hasContext = (contextId: Uuid): boolean => this.contexts.has(contextId);
 
-  /** The context waits for the sidecar. */
+  /** Registers a context that waits for the sidecar. */
   openContext(context: ActiveContext): void {
-    const part = scopeOf(context);
-    const key = scopeKeyOf(part);
+    const scope = scopeOf(context);
+    const key = scopeKeyOf(scope);
     let watched = this.scopes.get(key);
     if (watched === undefined) {
-      watched = { ...part, key, contexts: new Set(), sentAt: 0, readMs: 0, sentHash: null };
+      watched = { ...scope, key, contexts: new Set(), sentAt: 0, readMs: 0, sentHash: null };
       this.scopes.set(key, watched);
     }
-    // That nothing waits there would say that the context is over.
-    if (part.homeId !== null) this.idleHomes.delete(part.homeId);
+    // An update without contexts means that the context has ended.
+    if (scope.homeId !== null) this.idleHomes.delete(scope.homeId);
     watched.contexts.add(context.id);
-    this.contexts.set(context.id, { part: watched, kind: context.kind });
+    this.contexts.set(context.id, { watched, kind: context.kind });
     this.requestUpdate(watched);
   }
 
@@ -131,12 +134,12 @@ export class WorldUpdateScheduler {
     this.requested.add(watched);
   }
 
-  /** Whether nodes of the context wait for people before they run. */
+  /** True if the nodes of the context run only after a user accepts them. */
   isProposalOnly = (contextId: Uuid): boolean => this.contexts.get(contextId)?.kind === 'observation';
 
-  /** It does not wait any more; those that there was no room for take its place. */
+  /** Removes a context. If the scope has more contexts than fit into one update, the remaining ones are sent. */
   closeContext(contextId: Uuid): void {
-    const watched = this.contexts.get(contextId)?.part;
+    const watched = this.contexts.get(contextId)?.watched;
     if (watched === undefined) return;
     this.contexts.delete(contextId);
     watched.contexts.delete(contextId);
@@ -148,16 +151,16 @@ export class WorldUpdateScheduler {
   }
 
   /**
-   * Something of the device changed. Called for every report of every device: it does next to nothing. True where there is
-   * something to tell sooner than before.
+   * Marks the scopes of a device as changed. Hot path: called for every report of every device. True if an update is now due
+   * earlier than the last returned delay.
    */
   markDeviceChanged(tenantId: Uuid, deviceId: Uuid, homeId: Uuid | null): boolean {
     const { scopes, changed, idleHomes } = this;
     let at = Number.POSITIVE_INFINITY;
     const home = homeId === null ? undefined : scopes.get(homeId);
     if (scopes.size > 0)
-      for (const part of [scopes.get(deviceId), scopes.get(tenantId), home])
-        if (part && changed.add(part)) at = Math.min(at, this.changedDueAt(part));
+      for (const scope of [scopes.get(deviceId), scopes.get(tenantId), home])
+        if (scope && changed.add(scope)) at = Math.min(at, this.changedDueAt(scope));
     if (homeId !== null && home === undefined && idleHomes.size < this.limits.maxIdleHomes) {
       if (idleHomes.size === 0) at = Math.min(at, this.nextIdleAt);
       idleHomes.set(homeId, tenantId);
@@ -165,16 +168,16 @@ export class WorldUpdateScheduler {
     return at < this.pausedUntil;
   }
 
-  /** A device may have left its home: every part of its tenant's world may be another. */
+  /** Marks every scope of a tenant as changed, when a device may have left its home. */
   markTenantChanged(tenantId: Uuid): void {
-    for (const part of this.scopes.values()) if (part.tenantId === tenantId) this.changed.add(part);
+    for (const scope of this.scopes.values()) if (scope.tenantId === tenantId) this.changed.add(scope);
   }
 
-  /** The part that is to be told now, if any; it is told when this answers it. */
+  /** Takes the scope that is due now, if any, and counts it as sent. */
   takeNext(now: Milliseconds): WatchedScope | null {
     const watched =
-      findDue(this.requested, (one) => now >= this.requestedDueAt(one)) ??
-      findDue(this.changed, (one) => now >= this.changedDueAt(one));
+      findDue(this.requested, (scope) => now >= this.requestedDueAt(scope)) ??
+      findDue(this.changed, (scope) => now >= this.changedDueAt(scope));
     if (watched === undefined) return null;
     this.requested.delete(watched);
     this.changed.delete(watched);
@@ -182,18 +185,18 @@ export class WorldUpdateScheduler {
     return watched;
   }
 
-  // At once, or at most so often; what is large takes no more than its share of the time, whoever asks about it.
+  // A scope that is expensive to read is limited to a fixed share of the time, even when new contexts keep arriving.
   private requestedDueAt = ({ sentAt, readMs }: WatchedScope): Milliseconds =>
     readMs === 0 ? 0 : sentAt + REQUESTED_COST_FACTOR * readMs;
   private changedDueAt = ({ sentAt, readMs }: WatchedScope): Milliseconds =>
     sentAt + Math.max(this.limits.coalesceMs, CHANGED_COST_FACTOR * readMs);
 
-  /** It is told with a world of this hash; what was asked about it since is still to be told. */
+  /** Records the sent hash, unless a new context requested another update since. */
   markSent(watched: WatchedScope, hash: string): void {
     if (!this.requested.has(watched)) watched.sentHash = hash;
   }
 
-  /** It could not be told: it is tried again a little later. */
+  /** Schedules another attempt after a failed update. */
   reschedule(watched: WatchedScope, now: Milliseconds): void {
     if (this.scopes.get(watched.key) !== watched) return;
     watched.sentHash = null;
@@ -201,7 +204,7 @@ export class WorldUpdateScheduler {
     this.changed.add(watched);
   }
 
-  /** A home about which there is nothing to think, if it is time to tell of one. */
+  /** The next changed home without active contexts, if one is due. */
   takeNextIdleHome(now: Milliseconds): Scope | null {
     if (now < this.nextIdleAt) return null;
     for (const [homeId, tenantId] of this.idleHomes) {
@@ -212,21 +215,19 @@ export class WorldUpdateScheduler {
     return null;
   }
 
-  /** The home took so long to read. */
-  recordIdleReadTime(cost: Milliseconds): void {
-    this.nextIdleAt += CHANGED_COST_FACTOR * Math.min(cost, MAX_COST_MS);
+  recordIdleReadTime(readMs: Milliseconds): void {
+    this.nextIdleAt += CHANGED_COST_FACTOR * Math.min(readMs, MAX_COST_MS);
   }
 
-  /** The part took so long to read. */
-  recordReadTime(watched: WatchedScope, cost: Milliseconds): void {
-    watched.readMs = Math.min(cost, MAX_COST_MS);
+  recordReadTime(watched: WatchedScope, readMs: Milliseconds): void {
+    watched.readMs = Math.min(readMs, MAX_COST_MS);
   }
 
-  /** How long nothing is to be told unless something happens; null: for ever. */
+  /** Time until the next update is due, if nothing changes; null: no update is scheduled. */
   delayUntilNext(now: Milliseconds): Milliseconds | null {
     let at = this.idleHomes.size > 0 ? this.nextIdleAt : Number.POSITIVE_INFINITY;
-    for (const one of this.requested) at = Math.min(at, this.requestedDueAt(one));
-    for (const one of this.changed) at = Math.min(at, this.changedDueAt(one));
+    for (const scope of this.requested) at = Math.min(at, this.requestedDueAt(scope));
+    for (const scope of this.changed) at = Math.min(at, this.changedDueAt(scope));
     this.pausedUntil = at;
     return at === Number.POSITIVE_INFINITY ? null : Math.max(0, at - now);
   }

@@ -33,7 +33,7 @@ describe('the dialler', () => {
 
   it('goes on trying until somebody listens, and is connected then', async () => {
     const { edge, sidecar, lines } = await house();
-    await eventually(() => lines.some(({ message }) => message.includes('cannot be reached')));
+    await eventually(() => lines.some(({ message }) => message.includes('sidecar unreachable')));
     expect(edge.connected()).toBe(false);
     await sidecar();
     await eventually(() => edge.connected());
@@ -63,7 +63,7 @@ describe('the dialler', () => {
     address = `127.0.0.1:${port}`;
     dialler.retryNow();
     await eventually(() => dialler.connected());
-    expect(lines).toEqual(['the sidecar is connected']);
+    expect(lines).toEqual(['sidecar connected']);
   });
 
   it('dials again when the sidecar is killed, ends the stream, or fails', async () => {
@@ -111,9 +111,9 @@ describe('the dialler', () => {
       }),
       address,
     );
-    await eventually(() => said('does not stand'));
+    await eventually(() => said('connection timed out'));
     answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
-    await eventually(() => said('was refused'));
+    await eventually(() => said('connection failed'));
     expect(edge.connected()).toBe(false);
     await eventually(() => sockets.filter((socket) => !socket.destroyed).length <= 1);
   });
@@ -154,7 +154,7 @@ describe('the dialler', () => {
     const there = await sidecar();
     await eventually(() => edge.connected());
     there.stream.fail(13, `\u001b[31m${'x'.repeat(5_000)}`);
-    const { fields } = await eventually(() => lines.find(({ message }) => message === 'the sidecar is gone'));
+    const { fields } = await eventually(() => lines.find(({ message }) => message === 'sidecar disconnected'));
     const { why } = fields as { why: string };
     expect(why.length).toBeLessThanOrEqual(200);
     expect(why).not.toContain('\u001b');

@@ -45,7 +45,7 @@ describe('a sidecar that means no good', () => {
     await there.waitForStream();
     await eventually(() => {
       cognition.open({ id: newId(), tenantId, homeId });
-      return lines.some(({ fields }) => JSON.stringify(fields).includes('does not read'));
+      return lines.some(({ fields }) => JSON.stringify(fields).includes('the sidecar is not reading'));
     });
     await there.waitForStream(2);
   });

@@ -161,14 +161,14 @@ describe('what a sidecar says', () => {
   });
 
   it.each<[string, Proposal | undefined, RegExp]>([
-    ['a proposal that proposes nothing', undefined, /nothing/],
+    ['a proposal that proposes nothing', undefined, /empty or of an unknown kind/],
     ['a node proposal without a node', { case: 'graphNode', value: {} }, /no node/],
     ['U+0000 in a node id', { case: 'graphNode', value: { node: { nodeId: 'a\0b' } } }, /U\+0000/],
     ['U+0000 in a key of params', { case: 'graphNode', value: { node: { params: { 'a\0': 1 } } } }, /U\+0000/],
     ['NaN in params', { case: 'graphNode', value: { node: { params: { level: Number.NaN } } } }, /out of range/],
     ['nesting over 32 levels', { case: 'graphNode', value: { node: { params: nested(33) } } }, /nested/],
     ['a reason that is a book', { case: 'suspend', value: { reason: 'x'.repeat(1_001) } }, /reason/],
-    ['a wait of weeks', { case: 'suspend', value: { forS: 4_000_000_000 } }, /forS is at most 3600/],
+    ['a wait of weeks', { case: 'suspend', value: { forS: 4_000_000_000 } }, /forS: must be at most 3600/],
     ['a summary that is a book', { case: 'complete', value: { summary: 'x'.repeat(1_001) } }, /summary/],
     ['U+0000 in a final state', { case: 'complete', value: { finalState: { a: ['\0'] } } }, /U\+0000/],
     ['a code in words', { case: 'error', value: { code: 'it broke', detail: '' } }, /code/],
