@@ -300,11 +300,14 @@ describe('memories', () => {
 });
 
 describe('requests for a device', () => {
-  const asked = (more: Parameters<typeof context>[0]) => view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
+  const asked = (more: Parameters<typeof context>[0]) =>
+    view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
 
   it('are that action, with what undoes it', () => {
     const requestedAction = { action: 'set_brightness', params: { level: 70 } };
-    expect(told(decide(asked({ requestedAction })))).toEqual(['Bed light set_brightness 70 undone by set_brightness 30']);
+    expect(told(decide(asked({ requestedAction })))).toEqual([
+      'Bed light set_brightness 70 undone by set_brightness 30',
+    ]);
   });
 
   it('are a goal that is about this device alone', () => {

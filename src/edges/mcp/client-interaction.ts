@@ -1,20 +1,20 @@
 import type { Caller } from '../../operations/operation.ts';
 
-/** What the client's user said. */
+/** The user's answer to an elicitation. */
 export interface ElicitationReply {
   accepted: boolean;
-  /** Who answered, as they are now: while they were asked they may have lost what they had when they called. */
+  /** The caller of the answer, with the permissions at that time: they may have changed since the tool call. */
   caller: Caller;
 }
 
-/** How the client can be spoken to while it waits for a tool. */
+/** Communication with the client during a tool call: elicitation, progress and cancellation. */
 export interface ClientInteraction {
-  /** Asks the client's user a yes-or-no question; null where the client cannot ask, or nobody answered. */
+  /** Sends the user a yes-or-no question. Null if the client does not support elicitation, or if the user did not answer. */
   elicit(question: string, untilMs: number): Promise<ElicitationReply | null>;
-  /** Tells how far it is, or null where the client did not ask to know. `done` must grow from one call to the next. */
-  reportProgress: ((done: number, total: number, words: string) => void) | null;
-  /** The client took its request back. That its connection broke is no such thing. */
+  /** Null if the client sent no progress token. `done` must increase from one call to the next. */
+  reportProgress: ((done: number, total: number, message: string) => void) | null;
+  /** Aborts when the client cancels the request. A broken connection does not cancel it. */
   cancelled: AbortSignal;
-  /** The service is going down: who waits for something answers with what there is. */
+  /** Aborts when the service shuts down: a tool that is waiting answers with the current state. */
   stopping: AbortSignal;
 }

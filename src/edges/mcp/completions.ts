@@ -6,12 +6,12 @@ import { callerRefusal, type Perform } from '../../operations/perform.ts';
 import { promptArgumentKind, promptsFor } from './prompts.ts';
 import { type ResourceKind, resources, resourceTemplates } from './resources.ts';
 
-/** MCP's bound. */
+/** Limit of the MCP specification. */
 const MAX_VALUES = 100;
-/** The newest of a kind are looked through. */
+/** Only the newest resources of a kind are searched. */
 const SCAN_LIMIT = 200;
 
-/** Ids that begin with what was typed, or of things whose name holds it. Throws where there is nothing to complete. */
+/** Ids that start with the typed text, or whose resource has it in its name. Throws if the reference does not exist. */
 export async function completeArgument(
   perform: Perform,
   caller: Caller,
@@ -37,11 +37,11 @@ export async function completeArgument(
 
 function kindOfPromptArgument(caller: Caller, name: string, argument: string): ResourceKind | null {
   if (promptsFor(caller).some((prompt) => prompt.name === name)) return promptArgumentKind(name, argument);
-  throw new McpError(ErrorCode.InvalidParams, 'There is no such prompt.');
+  throw new McpError(ErrorCode.InvalidParams, 'Prompt not found.');
 }
 
 function kindOfTemplateArgument(uri: string, argument: string): ResourceKind | null {
   const found = resourceTemplates.find(({ uriTemplate }) => uriTemplate === uri);
-  if (found === undefined) throw new McpError(ErrorCode.InvalidParams, 'There is no such resource template.');
+  if (found === undefined) throw new McpError(ErrorCode.InvalidParams, 'Resource template not found.');
   return argument === 'id' ? found.name : null;
 }

@@ -28,7 +28,7 @@ import {
 import { LegacySseTransport, MESSAGES_PATH } from './legacy-sse-transport.ts';
 import { type McpServerParts, makeMcpServer } from './mcp-server.ts';
 import type { McpTransport, RequestContext } from './mcp-transport.ts';
-import * as plain from './sanitizer.ts';
+import * as sanitizer from './sanitizer.ts';
 import { defaultSessionLimits, makeSessionRegistry, type Session, type SessionLimits } from './session-registry.ts';
 import { StreamableHttpTransport } from './streamable-http-transport.ts';
 import { makeSubscriptions, type Subscriber } from './subscriptions.ts';
@@ -43,7 +43,7 @@ export interface McpParts {
   publicUrl(): string;
   /** The address that it listens on. */
   host: string;
-  /** Told of each answer. */
+  /** Called for each answer, for metrics. */
   observe(route: string, method: string, status: number, milliseconds: number): void;
   log: Log;
   limits?: Partial<SessionLimits>;
@@ -53,23 +53,22 @@ export interface McpParts {
 export interface McpEdge extends SizeReporter {
   listener: RequestListener;
   counts(): { sessions: number };
-  /** Lets what is under way be answered, and ends the rest. */
+  /** Drains requests in progress for at most 3 s, then closes all sessions. */
   close(): Promise<void>;
 }
 
-/** How long what is under way is waited for at the end of the process. */
+/** Time for requests in progress at shutdown. */
 const DRAIN_MS = 3_000;
 
 const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
-const UNKNOWN_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'There is no such session: begin with initialize.' };
+const UNKNOWN_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'Session not found. Start a new one with initialize.' };
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const TOO_MANY_SESSIONS: Refusal = {
   code: 'OVERLOADED',
-  detail: 'There are too many sessions; try again later.',
+  detail: 'Too many sessions. Try again later.',
   retryAfterS: 60,
 };
 
-/** A request of whom the identity check knows. */
 interface AuthenticatedExchange extends Exchange {
   caller: Caller;
   address: string;
@@ -88,16 +87,17 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     validator: new AjvJsonSchemaValidator(),
     stopping: stopping.signal,
   };
-  /** Of requests without a session: all that each needs comes with it, so that one wire does for all. */
-  const passing = new StreamableHttpTransport({ session: false });
-  const connected = makeMcpServer(serverParts, passing, null).connect(passing);
+  /** Serves all requests without a session: each carries everything that it needs. */
+  const statelessTransport = new StreamableHttpTransport({ session: false });
+  const connected = makeMcpServer(serverParts, statelessTransport, null).connect(statelessTransport);
   const sessions = makeSessionRegistry(services, {
-    ...{ subscriptions, limits, passing },
-    serverFor: (wire: McpTransport, follower: Subscriber) => makeMcpServer(serverParts, wire, follower),
-    isIdle: (wire) => wire instanceof StreamableHttpTransport && !wire.hasEventStream && wire.pending === 0,
+    ...{ subscriptions, limits, statelessTransport },
+    makeServer: (transport: McpTransport, subscriber: Subscriber) => makeMcpServer(serverParts, transport, subscriber),
+    isIdle: (transport) =>
+      transport instanceof StreamableHttpTransport && !transport.hasEventStream && transport.pending === 0,
   });
 
-  async function whoCalls(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
+  async function authenticate(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
     const { request, requestId } = exchange;
     const found = await identity.authenticate(credentialIn(request.headers), { via: 'mcp', requestId, address });
     if (!found.ok || found.value.user !== null) return found;
@@ -106,151 +106,174 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
 
   async function serve(exchange: Exchange): Promise<void> {
     const { request } = exchange;
-    const barred = hosts.refusalFor(request.headers) ?? (stopping.signal.aborted ? DRAINING : null);
-    if (barred !== null) return sendRefusal(exchange, barred);
+    const refusal = hosts.refusalFor(request.headers) ?? (stopping.signal.aborted ? DRAINING : null);
+    if (refusal !== null) return sendRefusal(exchange, refusal);
     const address = addressOf(request);
     const credential = credentialIn(request.headers);
     if (credential === null && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
-    const found = await whoCalls(exchange, address);
+    const found = await authenticate(exchange, address);
     if (!found.ok) {
       if (credential !== null) exchange.rateLimitHeaders = gate.signInRateHeaders(address);
       return sendRefusal(exchange, found.refusal, [], `, resource_metadata="${publicUrl()}${METADATA_PATH}"`);
     }
-    const known: AuthenticatedExchange = { ...exchange, caller: found.value, address, credential: credential ?? '' };
+    const authenticated: AuthenticatedExchange = {
+      ...exchange,
+      caller: found.value,
+      address,
+      credential: credential ?? '',
+    };
     const path = exchange.path.replace(/\/$/, '');
-    if (path === '/mcp') return atMcp(known);
-    if (path !== MESSAGES_PATH) return sendRefusal(known, UNKNOWN_PATH);
-    if (known.method !== 'POST') return refuseMethod(known, 'POST');
-    return legacyPost(known);
+    if (path === '/mcp') return serveMcp(authenticated);
+    if (path !== MESSAGES_PATH) return sendRefusal(authenticated, UNKNOWN_PATH);
+    if (authenticated.method !== 'POST') return refuseMethod(authenticated, 'POST');
+    return legacyPost(authenticated);
   }
 
-  async function atMcp(known: AuthenticatedExchange): Promise<void> {
-    const { headers } = known.request;
+  async function serveMcp(authenticated: AuthenticatedExchange): Promise<void> {
+    const { headers } = authenticated.request;
     const id = headers['mcp-session-id'];
-    switch (known.method) {
+    switch (authenticated.method) {
       case 'POST':
-        return post(known, typeof id === 'string' ? id : null);
+        return post(authenticated, typeof id === 'string' ? id : null);
       case 'GET':
-        if (id === undefined && headers['mcp-protocol-version'] === undefined) return openLegacy(known);
-        return listen(known, typeof id === 'string' ? id : null);
+        if (id === undefined && headers['mcp-protocol-version'] === undefined) return openLegacy(authenticated);
+        return openEventStream(authenticated, typeof id === 'string' ? id : null);
       case 'DELETE': {
-        const session = typeof id === 'string' ? sessions.find(id, sessionOwnerOf(known.caller)) : null;
-        if (session === null) return sendRefusal(known, UNKNOWN_SESSION);
+        const session = typeof id === 'string' ? sessions.find(id, sessionOwnerOf(authenticated.caller)) : null;
+        if (session === null) return sendRefusal(authenticated, UNKNOWN_SESSION);
         sessions.end(session);
-        return send(known, 204, null);
+        return send(authenticated, 204, null);
       }
       default:
-        return refuseMethod(known, 'GET, POST, DELETE');
+        return refuseMethod(authenticated, 'GET, POST, DELETE');
     }
   }
 
-  async function messagesIn(known: AuthenticatedExchange): Promise<ParsedPost | null> {
-    const body = await readJson(known.request);
+  async function readMessages(authenticated: AuthenticatedExchange): Promise<ParsedPost | null> {
+    const body = await readJson(authenticated.request);
     const posted = body.ok ? parseMessages(body.value) : body;
     if (posted.ok) return posted.value;
-    sendRefusal(known, posted.refusal);
+    sendRefusal(authenticated, posted.refusal);
     return null;
   }
 
-  async function post(known: AuthenticatedExchange, id: string | null): Promise<void> {
-    const posted = await messagesIn(known);
+  async function post(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
+    const posted = await readMessages(authenticated);
     if (posted === null) return;
     const { isInitialize, messages, isBatch } = posted;
-    const fault = isInitialize ? null : protocolVersionRefusal(known.request.headers);
-    if (fault !== null) return sendRefusal(known, fault);
-    if (isInitialize && id !== null) return sendRefusal(known, INITIALIZE_IN_SESSION);
-    const wire = isInitialize ? await opened(known) : id === null ? passing : back(known, id);
-    if (wire === null) return;
+    const refusal = isInitialize ? null : protocolVersionRefusal(authenticated.request.headers);
+    if (refusal !== null) return sendRefusal(authenticated, refusal);
+    if (isInitialize && id !== null) return sendRefusal(authenticated, INITIALIZE_IN_SESSION);
+    const transport = isInitialize
+      ? await openSession(authenticated)
+      : id === null
+        ? statelessTransport
+        : findSession(authenticated, id);
+    if (transport === null) return;
     await connected;
-    if (wire !== passing && hasPendingId(wire, messages)) return sendRefusal(known, DUPLICATE_REQUEST_ID);
-    const bearings = await charged(known, messages);
-    // Its credential may have ended meanwhile.
-    if (wire.closed) return sendRefusal(known, UNKNOWN_SESSION);
-    wire.post(known, messages, bearings, isBatch);
+    if (transport !== statelessTransport && hasPendingId(transport, messages))
+      return sendRefusal(authenticated, DUPLICATE_REQUEST_ID);
+    const contexts = await chargeMessages(authenticated, messages);
+    // The credential may have been revoked in between.
+    if (transport.closed) return sendRefusal(authenticated, UNKNOWN_SESSION);
+    transport.post(authenticated, messages, contexts, isBatch);
   }
 
-  async function opened(known: AuthenticatedExchange): Promise<StreamableHttpTransport | null> {
-    const wire = new StreamableHttpTransport({ session: true });
+  async function openSession(authenticated: AuthenticatedExchange): Promise<StreamableHttpTransport | null> {
+    const transport = new StreamableHttpTransport({ session: true });
     const session = sessions.open({
-      owner: sessionOwnerOf(known.caller),
-      caller: known.caller,
-      wire: wire as SessionTransport,
+      owner: sessionOwnerOf(authenticated.caller),
+      caller: authenticated.caller,
+      transport: transport as SessionTransport,
     });
     if (session === null) {
-      sendRefusal(known, TOO_MANY_SESSIONS);
+      sendRefusal(authenticated, TOO_MANY_SESSIONS);
       return null;
     }
-    await session.server.connect(wire);
-    return wire;
+    await session.server.connect(transport);
+    return transport;
   }
 
-  function back(known: AuthenticatedExchange, id: string): StreamableHttpTransport | null {
-    const session = sessions.find(id, sessionOwnerOf(known.caller));
+  function findSession(authenticated: AuthenticatedExchange, id: string): StreamableHttpTransport | null {
+    const session = sessions.find(id, sessionOwnerOf(authenticated.caller));
     if (session === null || !(session.transport instanceof StreamableHttpTransport)) {
-      sendRefusal(known, UNKNOWN_SESSION);
+      sendRefusal(authenticated, UNKNOWN_SESSION);
       return null;
     }
-    used(session, known.caller);
+    touchSession(session, authenticated.caller);
     return session.transport;
   }
 
-  function used(session: Session, caller: Caller): void {
+  function touchSession(session: Session, caller: Caller): void {
     session.usedAt = clock.now();
-    // From now on the session ends with this credential: who listens with another one comes back with one that is good.
+    // The session now ends with this credential. The client has to open its event stream again with it.
     if (session.transport instanceof StreamableHttpTransport && credentialOf(caller) !== credentialOf(session.caller)) {
       session.transport.closeEventStream();
     }
     session.caller = caller;
   }
 
-  /** What each message came with; the rate of those that count is in the answer's headers. */
-  async function charged(known: AuthenticatedExchange, messages: readonly JSONRPCMessage[]): Promise<RequestContext[]> {
-    const bearings: RequestContext[] = [];
-    const structure = supportsStructuredContent(known.request.headers);
+  /** Charges the rate-limited messages and returns the request context of each message. */
+  async function chargeMessages(
+    authenticated: AuthenticatedExchange,
+    messages: readonly JSONRPCMessage[],
+  ): Promise<RequestContext[]> {
+    const contexts: RequestContext[] = [];
+    const structured = supportsStructuredContent(authenticated.request.headers);
     for (const message of messages) {
-      const charge = isRateLimited(message) ? await gate.chargeCaller(known.caller, known.address) : null;
-      if (charge !== null) known.rateLimitHeaders = charge.headers;
-      bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null, supportsStructuredContent: structure });
+      const charge = isRateLimited(message)
+        ? await gate.chargeCaller(authenticated.caller, authenticated.address)
+        : null;
+      if (charge !== null) authenticated.rateLimitHeaders = charge.headers;
+      contexts.push({
+        caller: authenticated.caller,
+        refusal: charge?.refusal ?? null,
+        supportsStructuredContent: structured,
+      });
     }
-    return bearings;
+    return contexts;
   }
 
-  async function listen(known: AuthenticatedExchange, id: string | null): Promise<void> {
+  async function openEventStream(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
     if (id === null)
-      return refuseMethod(known, 'POST', 'Begin with initialize: there is nothing to hear without a session.');
-    const fault = protocolVersionRefusal(known.request.headers);
-    if (fault !== null) return sendRefusal(known, fault);
-    const wire = back(known, id);
-    if (wire === null) return;
-    wire.openEventStream(known);
+      return refuseMethod(authenticated, 'POST', 'An event stream needs a session. Start one with initialize.');
+    const refusal = protocolVersionRefusal(authenticated.request.headers);
+    if (refusal !== null) return sendRefusal(authenticated, refusal);
+    const transport = findSession(authenticated, id);
+    if (transport === null) return;
+    transport.openEventStream(authenticated);
     subscriptions.flush();
   }
 
-  async function openLegacy(known: AuthenticatedExchange): Promise<void> {
-    // It ends with its connection; so nobody is sent away whose session cannot be opened.
-    if (!sessions.hasCapacity(known.caller.principal.id)) return sendRefusal(known, TOO_MANY_SESSIONS);
-    // Who went away while they were looked at will not go away again.
-    if (known.response.destroyed) return;
-    const wire = new LegacySseTransport(known, pathOf(publicUrl()));
-    const session = sessions.open({ owner: legacySessionOwnerOf(known), caller: known.caller, wire });
-    if (session === null) return wire.close();
-    await session.server.connect(wire);
+  async function openLegacy(authenticated: AuthenticatedExchange): Promise<void> {
+    // Checked first: opening a session may evict another one, and this one cannot be refused after its stream was opened.
+    if (!sessions.hasCapacity(authenticated.caller.principal.id)) return sendRefusal(authenticated, TOO_MANY_SESSIONS);
+    // The client may have disconnected during authentication; then no further close event follows.
+    if (authenticated.response.destroyed) return;
+    const transport = new LegacySseTransport(authenticated, pathOf(publicUrl()));
+    const session = sessions.open({
+      owner: legacySessionOwnerOf(authenticated),
+      caller: authenticated.caller,
+      transport,
+    });
+    if (session === null) return transport.close();
+    await session.server.connect(transport);
   }
 
-  async function legacyPost(known: AuthenticatedExchange): Promise<void> {
-    const id = new URLSearchParams(known.query).get('session_id') ?? '';
-    const session = sessions.find(id, legacySessionOwnerOf(known));
+  async function legacyPost(authenticated: AuthenticatedExchange): Promise<void> {
+    const id = new URLSearchParams(authenticated.query).get('session_id') ?? '';
+    const session = sessions.find(id, legacySessionOwnerOf(authenticated));
     if (session === null || !(session.transport instanceof LegacySseTransport))
-      return sendRefusal(known, UNKNOWN_SESSION);
-    const posted = await messagesIn(known);
+      return sendRefusal(authenticated, UNKNOWN_SESSION);
+    const posted = await readMessages(authenticated);
     if (posted === null) return;
-    used(session, known.caller);
-    if (hasPendingId(session.transport, posted.messages)) return sendRefusal(known, DUPLICATE_REQUEST_ID);
-    const bearings = await charged(known, posted.messages);
-    // Its stream may have ended meanwhile.
-    if (session.transport.closed) return sendRefusal(known, UNKNOWN_SESSION);
-    send(known, 202, { type: 'text/plain; charset=utf-8', body: 'Accepted' });
-    session.transport.post(posted.messages, bearings);
+    touchSession(session, authenticated.caller);
+    if (hasPendingId(session.transport, posted.messages)) return sendRefusal(authenticated, DUPLICATE_REQUEST_ID);
+    const contexts = await chargeMessages(authenticated, posted.messages);
+    // The event stream may have ended in between.
+    if (session.transport.closed) return sendRefusal(authenticated, UNKNOWN_SESSION);
+    send(authenticated, 202, { type: 'text/plain; charset=utf-8', body: 'Accepted' });
+    session.transport.post(posted.messages, contexts);
   }
 
   return {
@@ -265,7 +288,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
       response.on('close', observe);
       serve(exchange)
         .then(() => {
-          // A stream lasts as long as somebody listens: what took time was the opening.
+          // An event stream stays open; only the time to open it is measured.
           if (exchange.method === 'GET') observe();
         })
         .catch((thrown: unknown) => {
@@ -275,17 +298,23 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
         });
     },
     sizes: () =>
-      sumSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ transport }) => transport)]),
+      sumSizes([
+        sessions,
+        subscriptions,
+        sanitizer,
+        statelessTransport,
+        ...[...sessions.all()].map(({ transport }) => transport),
+      ]),
     counts: () => ({ sessions: sessions.count() }),
     async close() {
       stopping.abort();
       const until = performance.now() + DRAIN_MS;
-      const drained = async (wire: McpTransport): Promise<void> => {
-        while (wire.pending > 0 && performance.now() < until) await after(20, undefined, { ref: false });
-        await wire.close();
+      const drained = async (transport: McpTransport): Promise<void> => {
+        while (transport.pending > 0 && performance.now() < until) await after(20, undefined, { ref: false });
+        await transport.close();
       };
-      for (const { server } of sessions.all()) server.sendLoggingMessage(SHUTDOWN_NOTICE).catch(() => {}); // nobody reads
-      await Promise.all([...[...sessions.all()].map(({ transport }) => transport), passing].map(drained));
+      for (const { server } of sessions.all()) server.sendLoggingMessage(SHUTDOWN_NOTICE).catch(() => {}); // no open stream
+      await Promise.all([...[...sessions.all()].map(({ transport }) => transport), statelessTransport].map(drained));
       sessions.close();
       subscriptions.close();
     },
@@ -297,33 +326,33 @@ type SessionTransport = McpTransport & { sessionId: string };
 const SHUTDOWN_NOTICE = {
   level: 'notice' as const,
   logger: 'twinkeep',
-  data: 'The service is going down. Connect again in a moment; plan and command ids stay good.',
+  data: 'The service is shutting down. Reconnect in a few seconds; plan and command ids remain valid.',
 };
 
 const INITIALIZE_IN_SESSION: Refusal = {
   code: 'VALIDATION_FAILED',
-  detail: 'initialize begins a session, and names none.',
+  detail: 'initialize must not carry an Mcp-Session-Id.',
 };
 const DUPLICATE_REQUEST_ID: Refusal = {
   code: 'VALIDATION_FAILED',
-  detail: 'A request with this id is under way in this session.',
+  detail: 'A request with this id is already in progress in this session.',
 };
 
 const hasPendingId = (
-  wire: StreamableHttpTransport | LegacySseTransport,
+  transport: StreamableHttpTransport | LegacySseTransport,
   messages: readonly JSONRPCMessage[],
-): boolean => messages.some((message) => 'method' in message && 'id' in message && wire.isPending(message.id));
+): boolean => messages.some((message) => 'method' in message && 'id' in message && transport.isPending(message.id));
 
-/** Where a proxy has put the service, without a slash at the end. */
+/** The path prefix of the public URL, without a slash at the end. */
 const pathOf = (url: string): string => new URL(url).pathname.replace(/\/$/, '');
 
-/** A user of a tenant may come back with a fresh token; a key is itself. */
+/** A session belongs to a user in a tenant, with any token, or to one API key. */
 const sessionOwnerOf = ({ principal, tenantId }: Caller): string =>
   `${principal.id} ${tenantId} ${principal.key ?? ''}`;
 
 const credentialOf = ({ principal, token }: Caller): string | undefined => token?.id ?? principal.key;
 
-/** Only the credential that opened it may use it (contract §6). */
+/** A legacy session may be used only with the credential that opened it (contract §6). */
 const legacySessionOwnerOf = ({ caller, credential }: AuthenticatedExchange): string =>
   `${sessionOwnerOf(caller)} ${hash('sha256', credential)}`;
 

@@ -2,12 +2,12 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { API_POLICY, type Exchange } from '../shared/exchange.ts';
 import { standardHeaders } from '../shared/http.ts';
 
-/** Bytes that may wait for one client; who reads more slowly is cut off. */
+/** Bytes buffered for one client. A client that reads more slowly is disconnected. */
 const MAX_WAITING = 4 * 1024 * 1024;
-/** A client with so much to read still is told of changes later. */
+/** With more buffered bytes the stream is busy, and notifications are delayed. */
 const BUSY_BYTES = 64 * 1024;
 
-/** An answer that goes on: server-sent events. */
+/** A response that is a stream of server-sent events. */
 export class EventStream {
   readonly #exchange: Exchange;
   #ended = false;
@@ -19,7 +19,7 @@ export class EventStream {
     response.writeHead(200, [
       ...standardHeaders(requestId),
       ...['Content-Security-Policy', API_POLICY, 'Content-Type', 'text/event-stream'],
-      // A proxy that collects or changes what comes would hold everything up.
+      // Keeps proxies from buffering or transforming the stream.
       ...['Cache-Control', 'no-store, no-transform', 'X-Accel-Buffering', 'no'],
       ...rateLimitHeaders,
       ...headers,
@@ -43,7 +43,7 @@ export class EventStream {
     this.#write(`event: ${name}\ndata: ${data}\n\n`);
   }
 
-  /** A comment: what stands between keeps the connection open. */
+  /** An SSE comment, so that proxies keep the connection open. */
   keepAlive(): void {
     if (!this.isBusy) this.#write(': \n\n');
   }

@@ -4,30 +4,27 @@ import { type Refusal, refuse } from '../../domain/refusals.ts';
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 export interface HostCheck {
-  /**
-   * Why a request is not taken, whoever sends it: a browser that was led here under another's name (DNS rebinding) says so in
-   * `Host`, one that another site sends says so in `Origin`. Null where it is taken.
-   */
+  /** Protects against DNS rebinding: `Host`, and `Origin` if present, must name this service. Null if the request is allowed. */
   refusalFor(headers: IncomingHttpHeaders): Refusal | null;
 }
 
 /** `publicUrl` is how clients reach the service; `host` is the address that it listens on. */
 export function makeHostCheck({ publicUrl, host }: { publicUrl(): string; host: string }): HostCheck {
-  let known: { url: string; hosts: ReadonlySet<string>; origins: ReadonlySet<string> } | null = null;
+  let cached: { url: string; hosts: ReadonlySet<string>; origins: ReadonlySet<string> } | null = null;
 
-  function names() {
+  function allowedNames() {
     const url = publicUrl();
-    if (known?.url === url) return known;
-    const own = [hostnameOf(url), hostnameOf(`http://${host.includes(':') ? `[${host}]` : host}`)];
-    const mine = own.filter((name) => name !== null && !WILDCARD_ADDRESSES.has(name)) as string[];
-    const local = mine.some((name) => LOOPBACK.has(name));
-    known = { url, hosts: new Set([...mine, ...LOOPBACK]), origins: new Set([...mine, ...(local ? LOOPBACK : [])]) };
-    return known;
+    if (cached?.url === url) return cached;
+    const configured = [hostnameOf(url), hostnameOf(`http://${host.includes(':') ? `[${host}]` : host}`)];
+    const names = configured.filter((name) => name !== null && !WILDCARD_ADDRESSES.has(name)) as string[];
+    const local = names.some((name) => LOOPBACK.has(name));
+    cached = { url, hosts: new Set([...names, ...LOOPBACK]), origins: new Set([...names, ...(local ? LOOPBACK : [])]) };
+    return cached;
   }
 
   return {
     refusalFor({ host, origin }) {
-      const { hosts, origins } = names();
+      const { hosts, origins } = allowedNames();
       if (host === undefined || !hosts.has(hostnameOf(`http://${host}`) ?? '')) {
         return refuse('FORBIDDEN', 'The Host header does not name this service.').refusal;
       }

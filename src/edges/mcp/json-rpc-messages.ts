@@ -10,26 +10,26 @@ import type { Json } from '../../domain/values.ts';
 
 const MAX_BATCH = 50;
 
-/** What one POST carries. */
+/** The parsed body of one POST. */
 export interface ParsedPost {
   messages: readonly JSONRPCMessage[];
-  /** It was an array, and so is its answer. */
+  /** The body is an array, so the answer is one too. */
   isBatch: boolean;
-  /** It begins a session. */
+  /** The POST starts a session. */
   isInitialize: boolean;
 }
 
 export function parseMessages(body: Json): Outcome<ParsedPost> {
   const batch = Array.isArray(body);
-  const given = batch ? body : [body];
-  if (given.length === 0 || given.length > MAX_BATCH) {
-    return refuse('VALIDATION_FAILED', `A batch holds 1 to ${MAX_BATCH} messages.`);
+  const items = batch ? body : [body];
+  if (items.length === 0 || items.length > MAX_BATCH) {
+    return refuse('VALIDATION_FAILED', `A batch must have 1 to ${MAX_BATCH} messages.`);
   }
   const messages: JSONRPCMessage[] = [];
   const ids = new Set<string>();
-  for (const one of given) {
-    const parsed = JSONRPCMessageSchema.safeParse(one);
-    if (!parsed.success) return refuse('VALIDATION_FAILED', 'The body is no JSON-RPC 2.0 message.');
+  for (const item of items) {
+    const parsed = JSONRPCMessageSchema.safeParse(item);
+    if (!parsed.success) return refuse('VALIDATION_FAILED', 'The body is not a JSON-RPC 2.0 message.');
     const message = parsed.data;
     if ('method' in message && 'id' in message) {
       const id = JSON.stringify(message.id);
@@ -39,28 +39,28 @@ export function parseMessages(body: Json): Outcome<ParsedPost> {
     messages.push(message);
   }
   const initializes = messages.some((message) => 'method' in message && message.method === 'initialize');
-  if (initializes && messages.length > 1) return refuse('VALIDATION_FAILED', 'initialize comes alone.');
+  if (initializes && messages.length > 1) return refuse('VALIDATION_FAILED', 'initialize must be the only message.');
   if (initializes && !isInitializeRequest(messages[0])) {
     return refuse('VALIDATION_FAILED', 'initialize needs protocolVersion, capabilities and clientInfo.');
   }
   return done({ messages, isBatch: batch, isInitialize: initializes });
 }
 
-/** Contract §2: these count against the tenant's rate, and nothing else here does. */
+/** Only these methods count against the tenant's rate limit (contract §2). */
 const rateLimitedMethods: ReadonlySet<string> = new Set(['tools/call', 'resources/read']);
 
 export const isRateLimited = (message: JSONRPCMessage): boolean =>
   'method' in message && 'id' in message && rateLimitedMethods.has(message.method);
 
-/** The first revision that has structured content. */
+/** The first protocol revision with structured content. */
 const STRUCTURED_SINCE = '2025-06-18';
 
-/** Whether the client's revision has structured content; one that names none may be an older one. */
+/** True if the client's protocol revision has structured content. Without a version header an older revision is assumed. */
 export function supportsStructuredContent({ 'mcp-protocol-version': version }: IncomingHttpHeaders): boolean {
   return SUPPORTED_PROTOCOL_VERSIONS.includes(`${version}`) && `${version}` >= STRUCTURED_SINCE;
 }
 
-/** Why the revision that the client says it speaks is not spoken here; null where it is, or none is named. */
+/** Refuses an unsupported protocol revision. Null if it is supported or absent. */
 export function protocolVersionRefusal(headers: IncomingHttpHeaders): Refusal | null {
   const version = headers['mcp-protocol-version'];
   if (version === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(`${version}`)) return null;

@@ -6,14 +6,14 @@ import { McpTransport, type RequestContext } from './mcp-transport.ts';
 
 export const MESSAGES_PATH = '/mcp/messages';
 
-/** HTTP+SSE, the transport of MCP's first revision: all answers come on the one stream that the client opened. */
+/** HTTP+SSE, the transport of MCP's first revision: all answers are sent on the event stream that the client opened. */
 export class LegacySseTransport extends McpTransport {
   readonly sessionId = randomUUID();
   readonly #stream: EventStream;
   readonly #pending = new Set<RequestId>();
   #closed = false;
 
-  /** `prefix` is the path under which a proxy has put the service; mostly there is none. */
+  /** `prefix` is the path prefix of the public URL, usually empty. */
   constructor(exchange: Exchange, prefix: string) {
     super();
     this.#stream = new EventStream(exchange);
@@ -34,17 +34,17 @@ export class LegacySseTransport extends McpTransport {
     return this.#pending.has(id);
   }
 
-  post(messages: readonly JSONRPCMessage[], bearings: readonly RequestContext[]): void {
+  post(messages: readonly JSONRPCMessage[], contexts: readonly RequestContext[]): void {
     messages.forEach((message, n) => {
       if ('method' in message && 'id' in message) this.#pending.add(message.id);
-      this.deliver(message, bearings[n] as RequestContext);
+      this.deliver(message, contexts[n] as RequestContext);
     });
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    // What was taken back is answered no more.
+    // Drops the answer of a cancelled request.
     if (!('method' in message) && message.id !== undefined && !this.#pending.delete(message.id)) return;
-    if (!this.#stream.isOpen) throw new Error('nobody reads');
+    if (!this.#stream.isOpen) throw new Error('the event stream is closed');
     this.#stream.sendMessage(message);
   }
 

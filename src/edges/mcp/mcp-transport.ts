@@ -26,50 +26,49 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Caller } from '../../operations/operation.ts';
 
-/** What a message came with. */
+/** Context of a received message. */
 export interface RequestContext {
   caller: Caller;
-  /** Why it is not to be answered otherwise: its rate. */
+  /** Set if the message exceeds the rate limit: the request is answered with it. */
   refusal: Refusal | null;
-  /** The client's revision of MCP has structured content, so that no text has to say all of it. */
+  /** True if the client's protocol revision has structured content. Otherwise the text content has to be complete. */
   supportsStructuredContent: boolean;
 }
 
-/** A call of a tool. */
 export interface ToolCallRequest {
   id: RequestId;
   params: CallToolRequest['params'];
   context: RequestContext;
-  /** Aborts when the client takes the call back, and not when its connection breaks. */
+  /** Aborts when the client cancels the call, but not when its connection breaks. */
   cancelled: AbortSignal;
 }
 
-/** As the SDK hands it to the handlers of requests. */
+/** Keyed by the `authInfo` object that the SDK passes to request handlers. */
 const requestContexts = new WeakMap<object, RequestContext>();
 
 export function requestContextOf(authInfo: object | undefined): RequestContext {
   const found = authInfo === undefined ? undefined : requestContexts.get(authInfo);
-  if (found === undefined) throw new Error('a message came without its caller');
+  if (found === undefined) throw new Error('message has no request context');
   return found;
 }
 
-function messageExtraOf(borne: RequestContext): MessageExtraInfo {
-  const authInfo = { token: '', clientId: borne.caller.principal.id, scopes: [] };
-  requestContexts.set(authInfo, borne);
+function messageExtraOf(context: RequestContext): MessageExtraInfo {
+  const authInfo = { token: '', clientId: context.caller.principal.id, scopes: [] };
+  requestContexts.set(authInfo, context);
   return { authInfo };
 }
 
-/** Between the messages of one client and the SDK's protocol. */
+/** Base class of the transports: passes the messages of a client to the SDK's protocol, tool calls directly to `onToolCall`. */
 export abstract class McpTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void;
-  /** Answers calls of tools. They do not go through the SDK, which looks at each of them and its result six times over. */
-  onToolCall?: (called: ToolCallRequest) => Promise<CallToolResult>;
-  /** Who had too much to read has read it. */
+  /** Handles tool calls. They bypass the SDK, which validates each call and result six times. */
+  onToolCall?: (request: ToolCallRequest) => Promise<CallToolResult>;
+  /** The client has read the buffered data. */
   ondrain?: () => void;
   abstract readonly sessionId: string | undefined;
-  /** With whose credential the client answered a question of ours last. */
+  /** The caller of the client's last response to a request of the server. */
   lastResponder: Caller | null = null;
   readonly #cancels = new Map<RequestId, AbortController>();
 
@@ -80,13 +79,13 @@ export abstract class McpTransport implements Transport {
   async start(): Promise<void> {}
   abstract send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void>;
   abstract close(): Promise<void>;
-  /** Requests that are not answered yet. */
+  /** Number of unanswered requests. */
   abstract get pending(): number;
-  /** Tells what belongs to no request; false where nobody reads just now. */
+  /** Sends a message that belongs to no request. False if the stream is closed or busy. */
   abstract trySend(message: JSONRPCMessage): boolean;
   abstract keepAlive(): void;
 
-  protected deliver(message: JSONRPCMessage, borne: RequestContext): void {
+  protected deliver(message: JSONRPCMessage, context: RequestContext): void {
     if ('method' in message && 'id' in message) {
       const fault = paramsError(message);
       if (fault !== null) {
@@ -95,11 +94,11 @@ export abstract class McpTransport implements Transport {
         return;
       }
       if (message.method === 'tools/call') {
-        this.#call(message, borne);
+        this.#call(message, context);
         return;
       }
     }
-    if (!('method' in message)) this.lastResponder = borne.caller;
+    if (!('method' in message)) this.lastResponder = context.caller;
     if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId as RequestId | undefined;
       if (id !== undefined) {
@@ -107,14 +106,14 @@ export abstract class McpTransport implements Transport {
         this.onCancelled(id);
       }
     }
-    this.onmessage?.(message, messageExtraOf(borne));
+    this.onmessage?.(message, messageExtraOf(context));
   }
 
-  #call({ id, params }: JSONRPCRequest, bearing: RequestContext): void {
+  #call({ id, params }: JSONRPCRequest, context: RequestContext): void {
     const cancel = new AbortController();
     this.#cancels.set(id, cancel);
-    const called = { id, params: params as CallToolRequest['params'], context: bearing, cancelled: cancel.signal };
-    (this.onToolCall?.(called) ?? Promise.reject(new McpError(ErrorCode.MethodNotFound, 'Method not found')))
+    const request = { id, params: params as CallToolRequest['params'], context, cancelled: cancel.signal };
+    (this.onToolCall?.(request) ?? Promise.reject(new McpError(ErrorCode.MethodNotFound, 'Method not found')))
       .then(
         (result) => this.send({ jsonrpc: '2.0', id, result }),
         ({ code, message }: McpError) => this.send({ jsonrpc: '2.0', id, error: { code, message } }),
@@ -125,11 +124,11 @@ export abstract class McpTransport implements Transport {
       });
   }
 
-  /** The client wants no answer to this any more, and gets none. */
+  /** The client cancelled the request; it gets no answer. */
   protected onCancelled(_id: RequestId): void {}
 }
 
-/** The SDK takes what does not fit these for a fault of its own. */
+/** Checked here because the SDK reports invalid params as an internal error. */
 const requestSchemas: Readonly<Record<string, ZodType>> = {
   initialize: InitializeRequestSchema,
   'tools/list': ListToolsRequestSchema,
@@ -151,5 +150,5 @@ function paramsError(message: { method: string }): string | null {
     : undefined;
   if (parsed === undefined || parsed.success) return null;
   const [issue] = parsed.error.issues;
-  return `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'is not valid'}`;
+  return `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'invalid value'}`;
 }

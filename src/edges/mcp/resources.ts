@@ -16,9 +16,9 @@ export type ResourceKind = (typeof resourceKinds)[number];
 interface ResourceDefinition {
   title: string;
   description: string;
-  /** Who may read it is who may call this. */
+  /** Reading the resource needs the permissions of this operation. */
   operation: Operation;
-  /** Its list and the member with the entries. */
+  /** The operation that lists the resources. */
   list: Operation;
   nameOf(entry: JsonObject): Json | undefined;
   read(perform: Perform, caller: Caller, id: Uuid): Promise<Outcome<JsonObject>>;
@@ -27,7 +27,7 @@ interface ResourceDefinition {
 export const resources: Readonly<Record<ResourceKind, ResourceDefinition>> = {
   homes: {
     title: 'A home',
-    description: 'A home with its rooms and its devices; it changes when one of the devices does.',
+    description: 'A home with its rooms and its devices. It is updated when one of the devices changes.',
     operation: getHome,
     list: listHomes,
     nameOf: ({ home_name }) => home_name,
@@ -35,7 +35,7 @@ export const resources: Readonly<Record<ResourceKind, ResourceDefinition>> = {
   },
   devices: {
     title: 'A device',
-    description: 'All that is kept of a device, with the state that it reported last.',
+    description: 'The full record of a device with its last reported state.',
     operation: getDevice,
     list: listDevices,
     nameOf: ({ name, device_type }) => name ?? device_type,
@@ -43,7 +43,7 @@ export const resources: Readonly<Record<ResourceKind, ResourceDefinition>> = {
   },
   plans: {
     title: 'A plan',
-    description: 'How far a plan is, step by step.',
+    description: 'The status of a plan and of each step.',
     operation: getPlan,
     list: listPlans,
     nameOf: ({ name }) => name ?? 'Plan',
@@ -51,7 +51,7 @@ export const resources: Readonly<Record<ResourceKind, ResourceDefinition>> = {
   },
 };
 
-/** Of a home's devices; the rest is for list_devices. */
+/** Devices in a home resource. The others are available with list_devices. */
 const MAX_DEVICES = 200;
 
 async function readHome(perform: Perform, caller: Caller, homeId: Uuid): Promise<Outcome<JsonObject>> {
@@ -59,11 +59,11 @@ async function readHome(perform: Perform, caller: Caller, homeId: Uuid): Promise
   if (!home.ok) return home;
   const rooms = await bodyOf(perform, listRooms, { homeId, limit: MAX_DEVICES }, caller);
   if (!rooms.ok) return rooms;
-  const whole = { ...home.value, rooms: rooms.value.rooms as Json };
-  // Who may see the home need not be allowed to see its devices.
-  if (callerRefusal(listDevices, caller) !== null) return { ok: true, value: whole };
+  const homeWithRooms = { ...home.value, rooms: rooms.value.rooms as Json };
+  // The caller may read homes but not devices.
+  if (callerRefusal(listDevices, caller) !== null) return { ok: true, value: homeWithRooms };
   const devices = await bodyOf(perform, listDevices, { home_id: homeId, limit: MAX_DEVICES }, caller);
-  return devices.ok ? { ok: true, value: { ...whole, devices: devices.value.devices as Json } } : devices;
+  return devices.ok ? { ok: true, value: { ...homeWithRooms, devices: devices.value.devices as Json } } : devices;
 }
 
 async function bodyOf(
@@ -86,7 +86,7 @@ export const resourceTemplates = resourceKinds.map((kind) => ({
   mimeType: 'application/json',
 }));
 
-/** What a URI names; null where it is none of ours. */
+/** Null if the URI is not one of this service. */
 export function parseResourceUri(uri: string): { kind: ResourceKind; id: Uuid; uri: string } | null {
   const [, found, id = ''] = /^twin:\/\/([a-z]+)\/([^/]+)$/i.exec(uri) ?? [];
   const kind = resourceKinds.find((known) => known === found?.toLowerCase());
@@ -94,26 +94,26 @@ export function parseResourceUri(uri: string): { kind: ResourceKind; id: Uuid; u
   return { kind, id: id.toLowerCase(), uri };
 }
 
-/** MCP's own code for a resource that is not there; the others have only the general one. */
+/** MCP's error code for an unknown resource. MCP has no specific codes for the other refusals. */
 const NOT_FOUND = -32002;
 
 export function refusalError(refusal: Refusal, uri?: string): McpError {
-  const told = refusalBody(refusal);
+  const body = refusalBody(refusal);
   const code = refusal.code === 'NOT_FOUND' ? NOT_FOUND : ErrorCode.InvalidRequest;
-  return new McpError(code, `${told.code}: ${told.detail} Next: ${told.next}`, { ...told, ...(uri && { uri }) });
+  return new McpError(code, `${body.code}: ${body.detail} Next: ${body.next}`, { ...body, ...(uri && { uri }) });
 }
 
-/** Throws where there is no such resource, or it is not for this caller. */
+/** Throws if the resource does not exist or the caller may not read it. */
 export async function readResource(perform: Perform, caller: Caller, uri: string): Promise<ReadResourceResult> {
   const named = parseResourceUri(uri);
-  if (named === null) throw refusalError({ code: 'NOT_FOUND', detail: 'There is no such resource.' }, uri);
+  if (named === null) throw refusalError({ code: 'NOT_FOUND', detail: 'Resource not found.' }, uri);
   const read = await resources[named.kind].read(perform, caller, named.id);
   if (!read.ok) throw refusalError(read.refusal, uri);
   const text = JSON.stringify(sanitizeJson(read.value));
   return { contents: [{ uri, mimeType: 'application/json', text, _meta: { [UNTRUSTED_META_KEY]: true } }] };
 }
 
-/** A page of what the caller may read: homes, then devices, then plans. Throws where the cursor is none. */
+/** One page of the resources that the caller may read: homes, then devices, then plans. Throws if the cursor is not valid. */
 export async function listResources(
   perform: Perform,
   caller: Caller,
@@ -129,7 +129,7 @@ export async function listResources(
     const following = kinds[kinds.indexOf(kind) + 1];
     const next = body.value.next_cursor as string | null;
     const nextCursor = next === null ? following && `${following}.` : `${kind}.${next}`;
-    // A page without anything is none: the kind after it begins it.
+    // Skips an empty page: the page starts with the next kind.
     if (entries.length === 0 && next === null && following !== undefined) continue;
     return { resources: entries.map((entry) => toResource(kind, entry)), ...(nextCursor && { nextCursor }) };
   }
@@ -140,7 +140,7 @@ function parseCursor(cursor: string | undefined): { kind: ResourceKind | null; a
   if (cursor === undefined) return { kind: null, after: null };
   const [, found, after = ''] = /^([a-z]+)\.(.*)$/.exec(cursor) ?? [];
   const kind = resourceKinds.find((known) => known === found);
-  if (kind === undefined) throw new McpError(ErrorCode.InvalidParams, 'The cursor is not one of this list.');
+  if (kind === undefined) throw new McpError(ErrorCode.InvalidParams, 'cursor is not valid for this list.');
   return { kind, after: after === '' ? null : after };
 }
 

@@ -2,29 +2,29 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { isObject, setOwn } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
-// What devices and users wrote, on its way to a language model: bounded, and without what a person would not see in it.
+// Sanitizes texts of devices and users for a language model: limits their length and removes invisible characters.
 
-/** Characters of one text; a memory's content just fits. */
+/** Characters of one text; equals the limit of a memory's content. */
 const MAX_TEXT = 4_096;
 const MAX_NAME = 256;
 
 /**
- * Control characters but line breaks and tabs, characters that turn the direction of what is read, those without a width that
- * no script needs, and those that can spell a hidden text: Unicode's tags and the variation selectors of its supplement.
+ * Control characters except line breaks and tabs, bidirectional overrides, zero-width characters that no script needs, and
+ * characters that can encode hidden text: Unicode tags and the supplementary variation selectors.
  */
 const INVISIBLE_CHARACTERS =
   /[\u202a-\u202e]|[\u00ad\u200b\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]|[\p{Cc}--[\n\t]]/gv;
 
-/** Most texts are this, and then nothing has to be looked for. */
+/** Fast path: most texts are printable ASCII and need no replacement. */
 const ASCII = /^[\x20-\x7e]*$/;
 
 export function sanitizeText(text: string, max = MAX_TEXT): string {
   if (text.length <= max && ASCII.test(text)) return text;
-  const seen = text.replace(INVISIBLE_CHARACTERS, '');
-  return seen.length <= max ? seen : `${seen.slice(0, max - 1).toWellFormed()}…`;
+  const visible = text.replace(INVISIBLE_CHARACTERS, '');
+  return visible.length <= max ? visible : `${visible.slice(0, max - 1).toWellFormed()}…`;
 }
 
-/** The same for every text in an answer, the names of members too; an answer in which nothing is amiss stays the same object. */
+/** Sanitizes all texts of an answer, including member names. Returns the same object if nothing had to be changed. */
 export const sanitizeJson = (value: Json): Json => (isSanitized(value) ? value : sanitizeValue(value));
 
 function isSanitized(value: Json): boolean {
@@ -37,7 +37,7 @@ function isSanitized(value: Json): boolean {
   return true;
 }
 
-/** The names that answers have are few, and met again and again. */
+/** Member names known to be clean: answers have few different names. */
 const sanitizedNames = new Set<string>();
 
 export const sizes = (): CollectionSizes => ({ mcp_plain_names: sanitizedNames.size });
@@ -45,32 +45,32 @@ const MAX_CACHED_NAMES = 1_000;
 
 function isSanitizedName(name: string): boolean {
   if (sanitizedNames.has(name)) return true;
-  const is = sanitizeText(name, MAX_NAME) === name;
-  if (is && sanitizedNames.size < MAX_CACHED_NAMES) sanitizedNames.add(name);
-  return is;
+  const isClean = sanitizeText(name, MAX_NAME) === name;
+  if (isClean && sanitizedNames.size < MAX_CACHED_NAMES) sanitizedNames.add(name);
+  return isClean;
 }
 
 function sanitizeValue(value: Json): Json {
   if (typeof value === 'string') return sanitizeText(value);
   if (Array.isArray(value)) return value.map(sanitizeValue);
   if (!isObject(value)) return value;
-  const shown: JsonObject = {};
+  const sanitized: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    const known = sanitizeText(name, MAX_NAME);
-    // Two names that differ in what nobody sees: the first one stays.
-    if (!Object.hasOwn(shown, known)) setOwn(shown, known, sanitizeValue(member));
+    const key = sanitizeText(name, MAX_NAME);
+    // Of two names that differ only in invisible characters the first one is kept.
+    if (!Object.hasOwn(sanitized, key)) setOwn(sanitized, key, sanitizeValue(member));
   }
-  return shown;
+  return sanitized;
 }
 
 /**
- * JSON between marks that nothing inside can close: what stands there was written by devices and users, and is data. Without
- * `<` the text is the same JSON; beyond `max` characters it is cut.
+ * JSON between data marks, for texts of devices and users. `<` is escaped, so that the content cannot close the mark; the JSON
+ * stays equivalent. Beyond `max` characters it is cut.
  */
 export function wrapAsData(value: Json, max = Number.POSITIVE_INFINITY): { text: string; cut: boolean } {
   const json = JSON.stringify(value);
   const cut = json.length > max;
-  // With an ellipsis in place of the dots the whole answer would be held, and written, as text of two bytes a character.
-  const shown = (cut ? `${json.slice(0, max - 3).toWellFormed()}...` : json).replaceAll('<', '\\u003c');
-  return { text: `<twinkeep-data>${shown}</twinkeep-data>`, cut };
+  // Three ASCII dots: with the character U+2026 V8 would store the whole answer with two bytes per character.
+  const content = (cut ? `${json.slice(0, max - 3).toWellFormed()}...` : json).replaceAll('<', '\\u003c');
+  return { text: `<twinkeep-data>${content}</twinkeep-data>`, cut };
 }

@@ -8,13 +8,13 @@ import type { McpTransport } from './mcp-transport.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
 
 export interface SessionLimits {
-  /** Of one user; beyond it one ends that nobody reads, or else any: the one that was used least lately. */
+  /** Per user. Beyond it the least recently used session is evicted, idle ones first. */
   maxPerUser: number;
-  /** Beyond it one ends, in the same way, of whoever has the most, while that is more than the newcomer has then. */
+  /** Beyond it a session of the user with the most sessions is evicted, if that user has more than the new one would have. */
   maxTotal: number;
-  /** Nobody reads it, and nothing was asked for so long: it ends. */
+  /** A session without an open stream and without requests ends after this time. */
   idleTimeoutMs: Milliseconds;
-  /** How often credentials are looked at: their end closes within a second. */
+  /** Interval of the credential check: a session has to close within one second after its credential ends. */
   checkIntervalMs: Milliseconds;
   keepAliveIntervalMs: Milliseconds;
 }
@@ -27,24 +27,24 @@ export const defaultSessionLimits: SessionLimits = {
   keepAliveIntervalMs: 15_000,
 };
 
-/** What a client comes back to. What it asked for stands under handles; of a session only who it is and what it follows. */
+/** A session of one client: its identity and its subscriptions. Plans and commands are independent of it, under their ids. */
 export interface Session extends GuardedConnection {
   readonly id: string;
-  /** Who may come back: whoever else does finds no such session. */
+  /** Requests of another owner do not find the session. */
   readonly owner: string;
   readonly transport: McpTransport;
   readonly server: Server;
   readonly subscriber: Subscriber;
-  /** With what they came last. */
+  /** The caller of the last request. */
   caller: Caller;
   usedAt: EpochMs;
 }
 
 export interface SessionRegistry extends SizeReporter {
-  /** Whether this user can have one more. */
+  /** True if this user can open one more session. */
   hasCapacity(userId: Uuid): boolean;
-  /** Null where there are too many in all. */
-  open(parts: { owner: string; caller: Caller; wire: McpTransport & { sessionId: string } }): Session | null;
+  /** Null if there are too many sessions. */
+  open(parts: { owner: string; caller: Caller; transport: McpTransport & { sessionId: string } }): Session | null;
   find(id: string, owner: string): Session | null;
   end(session: Session): void;
   count(): number;
@@ -52,15 +52,16 @@ export interface SessionRegistry extends SizeReporter {
   close(): void;
 }
 
-/** `serverFor` makes what answers on a wire. `isIdle` says whether nobody reads and nothing is asked. */
+/** Session registry: opens, finds, evicts and ends sessions, checks their credentials, and keeps their streams alive. */
 export function makeSessionRegistry(
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
   parts: {
     subscriptions: Subscriptions;
-    serverFor(wire: McpTransport, follower: Subscriber): Server;
-    isIdle(wire: McpTransport): boolean;
-    /** Of whoever comes without a session; its streams are kept open with the others. */
-    passing: McpTransport;
+    makeServer(transport: McpTransport, subscriber: Subscriber): Server;
+    /** True if the transport has neither an open event stream nor a pending request. */
+    isIdle(transport: McpTransport): boolean;
+    /** For requests without a session. The registry keeps its streams alive too. */
+    statelessTransport: McpTransport;
     limits: SessionLimits;
   },
 ): SessionRegistry {
@@ -73,9 +74,9 @@ export function makeSessionRegistry(
     if (!sessions.delete(session.id)) return;
     subscriptions.removeSubscriber(session.subscriber);
     const userId = session.caller.principal.id;
-    const theirs = byUser.get(userId);
-    theirs?.delete(session);
-    if (theirs?.size === 0) byUser.delete(userId);
+    const own = byUser.get(userId);
+    own?.delete(session);
+    if (own?.size === 0) byUser.delete(userId);
   }
 
   function end(session: Session): void {
@@ -83,70 +84,70 @@ export function makeSessionRegistry(
     void session.transport.close();
   }
 
-  const guests = guardConnections(services, () => sessions.values(), end);
-  const rolesChanged = users.subscribe((id) => {
-    for (const { server } of byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // nobody reads
+  const guard = guardConnections(services, () => sessions.values(), end);
+  const unsubscribe = users.subscribe((id) => {
+    for (const { server } of byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // no open stream
   });
 
-  let keptAlive = performance.now();
-  const looking = setInterval(() => {
-    guests.endExpired();
+  let keptAliveAt = performance.now();
+  const checkTimer = setInterval(() => {
+    guard.endExpired();
     const idleSince = clock.now() - limits.idleTimeoutMs;
     for (const session of sessions.values()) {
       if (session.usedAt <= idleSince && parts.isIdle(session.transport)) end(session);
     }
-    if (performance.now() - keptAlive < limits.keepAliveIntervalMs) return;
-    keptAlive = performance.now();
-    parts.passing.keepAlive();
+    if (performance.now() - keptAliveAt < limits.keepAliveIntervalMs) return;
+    keptAliveAt = performance.now();
+    parts.statelessTransport.keepAlive();
     for (const { transport } of sessions.values()) transport.keepAlive();
   }, limits.checkIntervalMs);
-  looking.unref();
+  checkTimer.unref();
 
-  /** Of whom one ends before this user can have one more; null where nobody's does, or none may. */
-  function holderFor(userId: Uuid): Set<Session> | null {
-    const theirs = byUser.get(userId);
-    if (theirs !== undefined && theirs.size >= limits.maxPerUser) return theirs;
+  /** The user's sessions from which one has to be evicted first; null if none has to be, or none may be. */
+  function evictionPoolFor(userId: Uuid): Set<Session> | null {
+    const own = byUser.get(userId);
+    if (own !== undefined && own.size >= limits.maxPerUser) return own;
     if (sessions.size < limits.maxTotal) return null;
     let most: Set<Session> | null = null;
-    for (const held of byUser.values()) if (held.size > (most?.size ?? (theirs?.size ?? 0) + 1)) most = held;
+    for (const held of byUser.values()) if (held.size > (most?.size ?? (own?.size ?? 0) + 1)) most = held;
     return most;
   }
 
-  /** Whoever opens more and more ends their own, and does not shut out who has few. */
-  function makeRoom(userId: Uuid): void {
-    const holder = holderFor(userId);
-    if (holder === null) return;
-    const unread = [...holder].filter(({ transport }) => parts.isIdle(transport));
-    const [oldest] = (unread.length > 0 ? unread : [...holder]).sort((a, b) => a.usedAt - b.usedAt);
+  /** A user with many sessions loses them first, so that one user cannot lock out the others. */
+  function evictOne(userId: Uuid): void {
+    const pool = evictionPoolFor(userId);
+    if (pool === null) return;
+    const idle = [...pool].filter(({ transport }) => parts.isIdle(transport));
+    const [oldest] = (idle.length > 0 ? idle : [...pool]).sort((a, b) => a.usedAt - b.usedAt);
     if (oldest !== undefined) end(oldest);
   }
 
   return {
-    hasCapacity: (userId) => sessions.size < limits.maxTotal || holderFor(userId) !== null,
-    open({ owner, caller, wire }) {
+    hasCapacity: (userId) => sessions.size < limits.maxTotal || evictionPoolFor(userId) !== null,
+    open({ owner, caller, transport }) {
       const userId = caller.principal.id;
-      makeRoom(userId);
+      evictOne(userId);
       if (sessions.size >= limits.maxTotal) return null;
-      const follower: Subscriber = {
+      const subscriber: Subscriber = {
         tenantId: caller.tenantId,
         get isClosed() {
-          return !sessions.has(wire.sessionId);
+          return !sessions.has(transport.sessionId);
         },
-        notify: (uris) => notifyUpdates(wire, uris),
+        notify: (uris) => notifyUpdates(transport, uris),
       };
       const session: Session = {
-        ...{ id: wire.sessionId, owner, caller, transport: wire, subscriber: follower },
-        server: parts.serverFor(wire, follower),
+        ...{ id: transport.sessionId, owner, caller, transport, subscriber },
+        server: parts.makeServer(transport, subscriber),
         usedAt: clock.now(),
         get subscription(): Subscription {
-          return { ...NO_SUBSCRIPTION, kinds: subscriptions.requiredAccess(follower) };
+          return { ...NO_SUBSCRIPTION, kinds: subscriptions.requiredAccess(subscriber) };
         },
       };
       sessions.set(session.id, session);
-      const theirs = byUser.get(userId) ?? new Set<Session>();
-      byUser.set(userId, theirs.add(session));
-      wire.onclose = () => forget(session);
-      wire.ondrain = () => subscriptions.flushSubscriber(follower);
+      const own = byUser.get(userId) ?? new Set<Session>();
+      byUser.set(userId, own.add(session));
+      transport.onclose = () => forget(session);
+      transport.ondrain = () => subscriptions.flushSubscriber(subscriber);
       return session;
     },
     find(id, owner) {
@@ -158,12 +159,14 @@ export function makeSessionRegistry(
     sizes: () => ({ mcp_sessions: sessions.size, mcp_session_users: byUser.size }),
     all: () => [...sessions.values()],
     close() {
-      clearInterval(looking);
-      guests.close();
-      rolesChanged();
+      clearInterval(checkTimer);
+      guard.close();
+      unsubscribe();
     },
   };
 }
 
-const notifyUpdates = (wire: McpTransport, uris: readonly string[]): boolean =>
-  uris.every((uri) => wire.trySend({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } }));
+const notifyUpdates = (transport: McpTransport, uris: readonly string[]): boolean =>
+  uris.every((uri) =>
+    transport.trySend({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } }),
+  );

@@ -5,30 +5,30 @@ import { type Exchange, send, sendJson } from '../shared/exchange.ts';
 import { EventStream } from './event-stream.ts';
 import { McpTransport, type RequestContext } from './mcp-transport.ts';
 
-/** One POST with requests, until all of them are answered. */
+/** The pending response to one POST, until all of its requests are answered. */
 interface PostResponse {
   exchange: Exchange;
-  /** Not answered yet: what the client calls them, by our ids. */
+  /** Internal id → the client's id of each unanswered request. */
   clientIds: Map<RequestId, RequestId>;
   answers: JSONRPCMessage[];
-  /** An answer alone is JSON; whatever comes before it makes the answer a stream. */
+  /** Opened when the server sends a message before the answer. Otherwise the response is plain JSON. */
   stream: EventStream | null;
   batch: boolean;
 }
 
 /**
- * Streamable HTTP. Nothing is kept for a client that went away in the middle of an answer: what it asked for goes on, and
- * handles (`plan_id`, `command_id`) say what became of it.
+ * The Streamable HTTP transport. Streams are not resumable: if a client disconnects, its requests continue, and it can read the
+ * outcome by `plan_id` or `command_id`.
  */
 export class StreamableHttpTransport extends McpTransport {
   readonly sessionId: string | undefined;
   readonly #replies = new Map<RequestId, PostResponse>();
-  /** What the client reads beside its requests. */
+  /** The event stream opened with GET, for messages that belong to no request. */
   #stream: EventStream | null = null;
   #closed = false;
   #lastId = 0;
 
-  /** `session`: the client comes back under an id of its own. Without, this is the wire of whoever comes, each for one POST. */
+  /** `session`: the transport of one session. Otherwise one transport shared by all requests without a session. */
   constructor({ session }: { session: boolean }) {
     super();
     this.sessionId = session ? randomUUID() : undefined;
@@ -38,7 +38,7 @@ export class StreamableHttpTransport extends McpTransport {
     return this.#replies.size;
   }
 
-  /** Whether the session goes on without any request. */
+  /** True while a GET event stream is open: it keeps the session alive without requests. */
   get hasEventStream(): boolean {
     return this.#stream?.isOpen === true;
   }
@@ -51,37 +51,37 @@ export class StreamableHttpTransport extends McpTransport {
     return this.#replies.has(id);
   }
 
-  /** The messages of one POST; `bearings` tells what each came with. */
+  /** Delivers the messages of one POST. `contexts` has the context of each message. */
   post(
     exchange: Exchange,
     messages: readonly JSONRPCMessage[],
-    bearings: readonly RequestContext[],
+    contexts: readonly RequestContext[],
     batch: boolean,
   ): void {
-    const delivered = this.sessionId === undefined ? this.#renamed(messages) : messages;
-    const waiting = new Map<RequestId, RequestId>();
-    const reply: PostResponse = { exchange, clientIds: waiting, answers: [], stream: null, batch };
+    const delivered = this.sessionId === undefined ? this.#withInternalIds(messages) : messages;
+    const clientIds = new Map<RequestId, RequestId>();
+    const reply: PostResponse = { exchange, clientIds, answers: [], stream: null, batch };
     delivered.forEach((message, n) => {
       if (message === null || !isRequest(message)) return;
-      waiting.set(message.id, (messages[n] as JSONRPCRequest).id);
+      clientIds.set(message.id, (messages[n] as JSONRPCRequest).id);
       this.#replies.set(message.id, reply);
     });
-    if (waiting.size === 0) send(exchange, 202, null, this.#headers());
+    if (clientIds.size === 0) send(exchange, 202, null, this.#headers());
     else exchange.response.on('error', () => {});
     delivered.forEach((message, n) => {
-      if (message !== null) this.deliver(message, bearings[n] as RequestContext);
+      if (message !== null) this.deliver(message, contexts[n] as RequestContext);
     });
   }
 
   /**
-   * Where many clients share the wire their ids are ours, so that none is another's. What is no request would be about one of
-   * another POST: nobody's here.
+   * On the shared transport every request gets an internal id, so that the ids of different clients cannot collide. Other
+   * messages refer to another POST, which does not exist without a session: they are dropped.
    */
-  #renamed(messages: readonly JSONRPCMessage[]): (JSONRPCMessage | null)[] {
+  #withInternalIds(messages: readonly JSONRPCMessage[]): (JSONRPCMessage | null)[] {
     return messages.map((message) => (isRequest(message) ? { ...message, id: ++this.#lastId } : null));
   }
 
-  /** Opens the stream beside the requests; a newer one takes the place of an older. */
+  /** Opens the GET event stream. A new one replaces the previous one. */
   openEventStream(exchange: Exchange): void {
     this.#stream?.end();
     const stream = new EventStream(exchange, this.#headers());
@@ -93,7 +93,7 @@ export class StreamableHttpTransport extends McpTransport {
     stream.keepAlive();
   }
 
-  /** Ends what is read beside the requests; whoever may opens it again. */
+  /** Closes the GET event stream. The client may open it again with a valid credential. */
   closeEventStream(): void {
     this.#stream?.end();
     this.#stream = null;
@@ -106,11 +106,11 @@ export class StreamableHttpTransport extends McpTransport {
     }
     const reply = options?.relatedRequestId === undefined ? null : this.#replies.get(options.relatedRequestId);
     if (reply === null) {
-      if (!this.trySend(message) && 'id' in message) throw new Error('nobody reads');
+      if (!this.trySend(message) && 'id' in message) throw new Error('no open event stream');
       return;
     }
     const stream = reply === undefined ? null : this.#streamOf(reply);
-    if (stream === null && 'id' in message) throw new Error('nobody reads');
+    if (stream === null && 'id' in message) throw new Error('no open event stream');
     stream?.sendMessage(message);
   }
 
@@ -138,15 +138,15 @@ export class StreamableHttpTransport extends McpTransport {
     this.#answer(id, null);
   }
 
-  /** Null: it is taken back, and gets no answer. */
+  /** A null `message` drops the request without an answer: it was cancelled. */
   #answer(id: RequestId, message: JSONRPCMessage | null): void {
     const reply = this.#replies.get(id);
     if (reply === undefined) return;
     this.#replies.delete(id);
-    const theirs = message === null ? null : { ...message, id: reply.clientIds.get(id) as RequestId };
+    const answer = message === null ? null : { ...message, id: reply.clientIds.get(id) as RequestId };
     reply.clientIds.delete(id);
-    if (theirs !== null && reply.stream !== null) reply.stream.sendMessage(theirs as JSONRPCMessage);
-    else if (theirs !== null) reply.answers.push(theirs as JSONRPCMessage);
+    if (answer !== null && reply.stream !== null) reply.stream.sendMessage(answer as JSONRPCMessage);
+    else if (answer !== null) reply.answers.push(answer as JSONRPCMessage);
     if (reply.clientIds.size === 0) this.#end(reply);
   }
 
@@ -156,7 +156,7 @@ export class StreamableHttpTransport extends McpTransport {
     else sendJson(exchange, 200, batch ? answers : answers[0], this.#headers());
   }
 
-  /** Null where the client is gone, or takes no stream. */
+  /** Null if the client disconnected or does not accept an event stream. */
   #streamOf(reply: PostResponse): EventStream | null {
     const { response, request } = reply.exchange;
     if (reply.stream !== null) return reply.stream.isOpen ? reply.stream : null;

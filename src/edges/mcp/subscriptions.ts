@@ -5,17 +5,17 @@ import type { ActorKind } from '../../machines/outputs.ts';
 import type { AccessRequirement } from '../shared/live/subscription.ts';
 import { type ResourceKind, resources } from './resources.ts';
 
-/** Of one session. */
+/** Per session. */
 const MAX_SUBSCRIPTIONS = 200;
-/** What changes again and again is told once in so long. */
+/** Notifications about one resource are coalesced over this time. */
 export const NOTIFY_INTERVAL_MS = 100;
 
-/** Who is told that a resource changed. */
+/** Receives notifications about changed resources. */
 export interface Subscriber {
   tenantId: Uuid | null;
-  /** Its session is over: it follows nothing any more, whatever it asked for before. */
+  /** The session has ended: new subscriptions are ignored. */
   readonly isClosed: boolean;
-  /** Tells what changed; false where nobody reads just now, and then it is told later. */
+  /** Sends the changed URIs. False if the client cannot receive them now; then they are sent later. */
   notify(uris: readonly string[]): boolean;
 }
 
@@ -24,122 +24,119 @@ interface SubscribedResource {
   kind: ResourceKind;
 }
 
-/** Follows the live actors for those who subscribed to what they are. */
+/** Resource subscriptions: notifies subscribers when the live actor behind a resource changes. */
 export interface Subscriptions extends SizeReporter {
-  /** False where the follower has too many, or is gone. */
-  add(follower: Subscriber, named: SubscribedResource & { id: Uuid }): boolean;
-  remove(follower: Subscriber, named: SubscribedResource & { id: Uuid }): void;
-  removeSubscriber(follower: Subscriber): void;
-  /** What hearing what it follows takes. */
-  requiredAccess(follower: Subscriber): ReadonlyMap<string, AccessRequirement>;
-  /** Tells whoever did not read before what changed meanwhile. */
+  /** False if the subscriber has too many subscriptions or is closed. */
+  add(subscriber: Subscriber, named: SubscribedResource & { id: Uuid }): boolean;
+  remove(subscriber: Subscriber, named: SubscribedResource & { id: Uuid }): void;
+  removeSubscriber(subscriber: Subscriber): void;
+  /** Role and scope that the subscriptions of this subscriber need. */
+  requiredAccess(subscriber: Subscriber): ReadonlyMap<string, AccessRequirement>;
+  /** Sends the pending notifications of all subscribers. */
   flush(): void;
-  /** The same for one of them. */
-  flushSubscriber(follower: Subscriber): void;
+  /** Sends the pending notifications of one subscriber. */
+  flushSubscriber(subscriber: Subscriber): void;
   close(): void;
 }
 
 export function makeSubscriptions(actors: Pick<Actors, 'subscribeTransitions'>): Subscriptions {
-  /** Followers by what they follow: `device <id>`. */
-  const audiences = new Map<string, Set<Subscriber>>();
-  const followed = new Map<Subscriber, Map<string, SubscribedResource>>();
+  /** Subscribers by resource key: `device <id>`. */
+  const subscribersByKey = new Map<string, Set<Subscriber>>();
+  const resourcesBySubscriber = new Map<Subscriber, Map<string, SubscribedResource>>();
   const dirty = new Map<Subscriber, Set<string>>();
-  let flushing: NodeJS.Timeout | null = null;
-  let stop: (() => void) | null = null;
+  let flushTimer: NodeJS.Timeout | null = null;
+  let unsubscribe: (() => void) | null = null;
 
-  function changed(key: string): void {
-    for (const follower of audiences.get(key) ?? []) mark(follower, key);
+  function markChanged(key: string): void {
+    for (const subscriber of subscribersByKey.get(key) ?? []) markDirty(subscriber, key);
   }
 
-  function mark(follower: Subscriber, key: string): void {
-    const keys = dirty.get(follower) ?? new Set<string>();
-    dirty.set(follower, keys.add(key));
-    flushing ??= setTimeout(flush, NOTIFY_INTERVAL_MS).unref();
+  function markDirty(subscriber: Subscriber, key: string): void {
+    const keys = dirty.get(subscriber) ?? new Set<string>();
+    dirty.set(subscriber, keys.add(key));
+    flushTimer ??= setTimeout(flush, NOTIFY_INTERVAL_MS).unref();
   }
 
   function flush(): void {
-    if (flushing !== null) clearTimeout(flushing);
-    flushing = null;
-    for (const follower of dirty.keys()) catchUp(follower);
+    if (flushTimer !== null) clearTimeout(flushTimer);
+    flushTimer = null;
+    for (const subscriber of dirty.keys()) flushSubscriber(subscriber);
   }
 
-  function catchUp(follower: Subscriber): void {
-    const uris = [...(dirty.get(follower) ?? [])].flatMap((key) => followed.get(follower)?.get(key)?.uri ?? []);
-    if (uris.length === 0 || follower.notify(uris)) dirty.delete(follower);
+  function flushSubscriber(subscriber: Subscriber): void {
+    const resourcesByKey = resourcesBySubscriber.get(subscriber);
+    const uris = [...(dirty.get(subscriber) ?? [])].flatMap((key) => resourcesByKey?.get(key)?.uri ?? []);
+    if (uris.length === 0 || subscriber.notify(uris)) dirty.delete(subscriber);
   }
 
-  /** Nothing is listened for while nobody follows anything: telemetry is frequent. */
-  function listen(): void {
-    stop ??= actors.subscribeTransitions(({ ref, snapshot }, event) => {
-      changed(`${ref.kind} ${ref.id}`);
+  /** Subscribes to transitions only while there are subscriptions: telemetry is frequent. */
+  function subscribeToActors(): void {
+    unsubscribe ??= actors.subscribeTransitions(({ ref, snapshot }, event) => {
+      markChanged(`${ref.kind} ${ref.id}`);
       if (ref.kind !== 'device') return;
       const { homeId, tenantId } = snapshot.context as { homeId: Uuid | null; tenantId: Uuid };
-      if (homeId !== null) changed(`home ${homeId}`);
-      // It may have left another home, which it does not name any more.
-      if (event.type === 'patch') homesOf(tenantId);
+      if (homeId !== null) markChanged(`home ${homeId}`);
+      // The device may have left another home, which is unknown here.
+      if (event.type === 'patch') markHomesChanged(tenantId);
     });
   }
 
-  function homesOf(tenantId: Uuid): void {
-    for (const [follower, theirs] of followed) {
-      if (follower.tenantId !== tenantId) continue;
-      for (const [key, { kind }] of theirs) if (kind === 'homes') mark(follower, key);
+  function markHomesChanged(tenantId: Uuid): void {
+    for (const [subscriber, subscribed] of resourcesBySubscriber) {
+      if (subscriber.tenantId !== tenantId) continue;
+      for (const [key, { kind }] of subscribed) if (kind === 'homes') markDirty(subscriber, key);
     }
   }
 
-  function drop(follower: Subscriber, key: string): void {
-    const audience = audiences.get(key);
-    audience?.delete(follower);
-    if (audience?.size === 0) audiences.delete(key);
+  function removeFromKey(subscriber: Subscriber, key: string): void {
+    const subscribers = subscribersByKey.get(key);
+    subscribers?.delete(subscriber);
+    if (subscribers?.size === 0) subscribersByKey.delete(key);
   }
 
-  function leave(follower: Subscriber): void {
-    for (const key of followed.get(follower)?.keys() ?? []) drop(follower, key);
-    followed.delete(follower);
-    dirty.delete(follower);
-    rest();
-  }
-
-  function rest(): void {
-    if (followed.size > 0) return;
-    stop?.();
-    stop = null;
+  function removeSubscriber(subscriber: Subscriber): void {
+    for (const key of resourcesBySubscriber.get(subscriber)?.keys() ?? []) removeFromKey(subscriber, key);
+    resourcesBySubscriber.delete(subscriber);
+    dirty.delete(subscriber);
+    if (resourcesBySubscriber.size > 0) return;
+    unsubscribe?.();
+    unsubscribe = null;
   }
 
   return {
-    add(follower, { uri, kind, id }) {
-      if (follower.isClosed) return false;
-      const theirs = followed.get(follower) ?? new Map<string, SubscribedResource>();
+    add(subscriber, { uri, kind, id }) {
+      if (subscriber.isClosed) return false;
+      const subscribed = resourcesBySubscriber.get(subscriber) ?? new Map<string, SubscribedResource>();
       const key = keyOf(kind, id);
-      if (!theirs.has(key) && theirs.size >= MAX_SUBSCRIPTIONS) return false;
-      followed.set(follower, theirs.set(key, { uri, kind }));
-      audiences.set(key, (audiences.get(key) ?? new Set<Subscriber>()).add(follower));
-      listen();
+      if (!subscribed.has(key) && subscribed.size >= MAX_SUBSCRIPTIONS) return false;
+      resourcesBySubscriber.set(subscriber, subscribed.set(key, { uri, kind }));
+      subscribersByKey.set(key, (subscribersByKey.get(key) ?? new Set<Subscriber>()).add(subscriber));
+      subscribeToActors();
       return true;
     },
-    remove(follower, { kind, id }) {
+    remove(subscriber, { kind, id }) {
       const key = keyOf(kind, id);
-      const theirs = followed.get(follower);
-      theirs?.delete(key);
-      drop(follower, key);
-      dirty.get(follower)?.delete(key);
-      if (theirs?.size === 0) leave(follower);
+      const subscribed = resourcesBySubscriber.get(subscriber);
+      subscribed?.delete(key);
+      removeFromKey(subscriber, key);
+      dirty.get(subscriber)?.delete(key);
+      if (subscribed?.size === 0) removeSubscriber(subscriber);
     },
-    removeSubscriber: leave,
-    requiredAccess(follower) {
-      const kinds = new Set([...(followed.get(follower)?.values() ?? [])].map(({ kind }) => kind));
+    removeSubscriber,
+    requiredAccess(subscriber) {
+      const kinds = new Set([...(resourcesBySubscriber.get(subscriber)?.values() ?? [])].map(({ kind }) => kind));
       return new Map([...kinds].flatMap((kind) => requiredAccessOf(kind)));
     },
     flush,
-    flushSubscriber: catchUp,
+    flushSubscriber,
     sizes: () => ({
-      mcp_followed_resources: audiences.size,
-      mcp_followers: followed.size,
+      mcp_followed_resources: subscribersByKey.size,
+      mcp_followers: resourcesBySubscriber.size,
       mcp_followers_to_notify: dirty.size,
     }),
     close() {
-      stop?.();
-      if (flushing !== null) clearTimeout(flushing);
+      unsubscribe?.();
+      if (flushTimer !== null) clearTimeout(flushTimer);
     },
   };
 }

@@ -4,49 +4,49 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import { nextSteps } from './next-steps.ts';
 import { sanitizeJson, sanitizeText, wrapAsData } from './sanitizer.ts';
 
-/** Under which a result says what its text says, for programs. */
+/** `_meta` key of the structured refusal, for programs. */
 export const REFUSAL_META_KEY = 'twinkeep/refusal';
-/** Says of a result that what is in it was written by devices and users. */
+/** `_meta` key that marks content written by devices and users. */
 export const UNTRUSTED_META_KEY = 'twinkeep/untrusted';
 
-/** A short text of ours, and what was asked for. */
-export const toolResult = (words: string, body: JsonObject): CallToolResult => ({
-  content: [{ type: 'text', text: words }],
+/** A result with a short summary text and the structured body. */
+export const toolResult = (summary: string, body: JsonObject): CallToolResult => ({
+  content: [{ type: 'text', text: summary }],
   structuredContent: sanitizeJson(body) as JsonObject,
   _meta: { [UNTRUSTED_META_KEY]: true },
 });
 
-/** What of the structure stands in a text too, where the client has both. */
+/** Maximum length of the text copy if the client has the structured content too. */
 const MAX_TEXT_COPY = 4_096;
-const CUT_NOTICE = 'The text is cut; structured content has all of it. To see all in texts, ask for less at once.';
+const CUT_NOTICE = 'This text is cut; the structured content is complete. To get the whole text, request less at once.';
 
 /**
- * A result as a client is told it: beside the words stands what was asked for, marked as data, for models that are shown texts
- * only. `structure` says that its revision of MCP has structured content; without, the text has to say all.
+ * Adds the structured content as a text, marked as data, for models that see texts only. If the client's protocol revision has
+ * no structured content (`structured` is false), the text is not cut.
  */
-export function withTextContent(result: CallToolResult, structure: boolean): CallToolResult {
+export function withTextContent(result: CallToolResult, structured: boolean): CallToolResult {
   const { content, structuredContent } = result;
   if (structuredContent === undefined) return result;
   const { text, cut } = wrapAsData(
     structuredContent as JsonObject,
-    structure ? MAX_TEXT_COPY : Number.POSITIVE_INFINITY,
+    structured ? MAX_TEXT_COPY : Number.POSITIVE_INFINITY,
   );
   const more = cut ? [CUT_NOTICE, text] : [text];
   return { ...result, content: [...content, ...more.map((one) => ({ type: 'text' as const, text: one }))] };
 }
 
-/** A refusal is a result: the model reads why, and what to do next. */
+/** A refusal as a tool result with `isError`, so that the model sees the reason and the next step. */
 export function refusalResult(refusal: Refusal): CallToolResult {
-  const told = refusalBody(refusal);
+  const body = refusalBody(refusal);
   const after = refusal.retryAfterS === undefined ? '' : ` Retry after ${refusal.retryAfterS} s.`;
   return {
     isError: true,
-    content: [{ type: 'text', text: `${told.code}: ${told.detail}${after}\nNext: ${told.next}` }],
-    _meta: { [REFUSAL_META_KEY]: told },
+    content: [{ type: 'text', text: `${body.code}: ${body.detail}${after}\nNext: ${body.next}` }],
+    _meta: { [REFUSAL_META_KEY]: body },
   };
 }
 
-/** A refusal as programs read it. */
+/** A refusal in structured form. */
 export function refusalBody({ code, detail, errors, retryAfterS }: Refusal) {
   return {
     code,

@@ -2,53 +2,53 @@ import { type ZodType, z } from 'zod';
 import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
-/** A JSON Schema whose root is an object, as tools have them. */
+/** A JSON Schema with an object at its root, as MCP requires for tools. */
 export type ObjectSchema = JsonObject & { type: 'object' };
 
-/** The names that a tool has for arguments of its operation: `{ device_id: 'id' }`. */
+/** Tool argument → operation input: `{ device_id: 'id' }`. */
 export type ArgumentNames = Readonly<Record<string, string>>;
 
-/** What of an operation's arguments a tool has, and how. */
+/** How the arguments of a tool differ from the input of its operation. */
 export interface ArgumentOptions {
   names?: ArgumentNames;
-  /** Left out, by the tool's names. */
+  /** Arguments to leave out, by the tool's names. */
   omit?: readonly string[];
-  /** Needed, though the operation's schema alone does not say so. */
+  /** Arguments that the tool requires although the operation's schema does not. */
   alsoRequired?: readonly string[];
 }
 
-/** The arguments of a tool: those of its operation, some under another name. */
+/** The input schema of a tool, derived from the input of its operation. */
 export function inputSchema(
   schema: ZodType,
   { names = {}, omit = [], alsoRequired = [] }: ArgumentOptions = {},
 ): ObjectSchema {
   const { properties = {}, required = [], ...rest } = objectSchema(schema, 'input');
-  const toolName = new Map(Object.entries(names).map(([tool, own]) => [own, tool]));
-  const nameOf = (own: string): string => toolName.get(own) ?? own;
-  const members = Object.entries(properties as JsonObject).flatMap(([own, member]) => {
-    const name = nameOf(own);
+  const toolNames = new Map(Object.entries(names).map(([tool, input]) => [input, tool]));
+  const toolNameOf = (input: string): string => toolNames.get(input) ?? input;
+  const members = Object.entries(properties as JsonObject).flatMap(([input, member]) => {
+    const name = toolNameOf(input);
     return omit.includes(name) ? [] : [[name, withDescription(name, member as JsonObject)] as const];
   });
-  const needed = [...(required as string[]).map(nameOf), ...alsoRequired];
+  const requiredNames = [...(required as string[]).map(toolNameOf), ...alsoRequired];
   return {
     ...rest,
     type: 'object',
     properties: Object.fromEntries(members),
-    ...(needed.length > 0 && { required: needed }),
+    ...(requiredNames.length > 0 && { required: requiredNames }),
   };
 }
 
-/** Left open: a result may gain members, and a client must not mind. */
+/** Additional properties are allowed: later versions may add members to a result. */
 export const outputSchema = (schema: ZodType): ObjectSchema => objectSchema(schema, 'output');
 
-/** What the ids are of that every tool names alike. */
+/** Descriptions of the id arguments that many tools share. */
 const idDescriptions: Readonly<Record<string, string>> = {
-  device_id: 'Id of a device, as list_devices shows it',
-  home_id: 'Id of a home, as list_homes shows it',
-  room_id: 'Id of a room, as list_rooms shows it',
-  command_id: 'Id of a command, as execute_proto_command answers it',
-  plan_id: 'Id of a plan, as execute_plan answers it',
-  slug: 'Slug of a group, as list_groups shows it',
+  device_id: 'Id of a device, from list_devices',
+  home_id: 'Id of a home, from list_homes',
+  room_id: 'Id of a room, from list_rooms',
+  command_id: 'Id of a command, from execute_proto_command',
+  plan_id: 'Id of a plan, from execute_plan',
+  slug: 'Slug of a group, from list_groups',
 };
 
 function withDescription(name: string, member: JsonObject): JsonObject {
@@ -57,47 +57,47 @@ function withDescription(name: string, member: JsonObject): JsonObject {
 }
 
 function objectSchema(schema: ZodType, io: 'input' | 'output'): ObjectSchema {
-  const made = z.toJSONSchema(schema, {
+  const jsonSchema = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',
-    override: ({ jsonSchema }) => {
-      delete jsonSchema.noun; // ours, for refusals
-      delete jsonSchema.id;
-      // The format says it; zod's own expressions are pages long.
-      if (jsonSchema.format === 'uuid' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
-      if (io === 'output' && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
-      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
-      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    override: ({ jsonSchema: node }) => {
+      delete node.noun; // internal, for refusal messages
+      delete node.id;
+      // Implied by the format; zod's regular expressions are very long.
+      if (node.format === 'uuid' || node.format === 'date-time') delete node.pattern;
+      if (io === 'output' && node.additionalProperties === false) delete node.additionalProperties;
+      if (node.minimum === Number.MIN_SAFE_INTEGER) delete node.minimum;
+      if (node.maximum === Number.MAX_SAFE_INTEGER) delete node.maximum;
     },
   });
-  const { $schema: _, $defs, ...rest } = JSON.parse(JSON.stringify(made)) as JsonObject;
-  const whole = inlineReferences(rest, isObject($defs) ? $defs : {}) as JsonObject;
-  return { type: 'object', ...whole } as ObjectSchema;
+  const { $schema: _, $defs, ...rest } = JSON.parse(JSON.stringify(jsonSchema)) as JsonObject;
+  const inlined = inlineReferences(rest, isObject($defs) ? $defs : {}) as JsonObject;
+  return { type: 'object', ...inlined } as ObjectSchema;
 }
 
-/** What zod calls a recursive schema without a name. Only "any JSON" is one here. */
+/** Zod's name for a recursive schema without a name. The only one here is "any JSON". */
 const ANONYMOUS_SCHEMA = /__schema\d+$/;
 
 const anyJson = (): JsonObject => ({
   anyOf: ['null', 'boolean', 'number', 'string', 'array', 'object'].map((type) => ({ type })),
 });
 
-/** Without references: many clients hand each schema to a model that knows none. */
+/** Inlines `$ref`: many clients pass the schemas to models that do not support references. */
 function inlineReferences(schema: Json, definitions: JsonObject): Json {
   if (Array.isArray(schema)) return schema.map((item) => inlineReferences(item, definitions));
   if (!isObject(schema)) return schema;
-  const { $ref, ...beside } = schema;
+  const { $ref, ...siblings } = schema;
   if (typeof $ref === 'string') {
     if (ANONYMOUS_SCHEMA.test($ref)) return anyJson();
     const found = definitions[$ref.replace('#/$defs/', '')];
-    if (!isObject(found)) throw new Error(`there is no schema ${$ref}`);
-    return inlineReferences({ ...found, ...beside }, definitions);
+    if (!isObject(found)) throw new Error(`schema reference ${$ref} not found`);
+    return inlineReferences({ ...found, ...siblings }, definitions);
   }
   const members = Object.entries(schema).map(([key, value]) => [key, inlineReferences(value, definitions)] as const);
   return splitTypes(Object.fromEntries(members));
 }
 
-/** Several types at once are legal, and dialects that know no such thing take a choice of schemas. */
+/** Replaces a list of types by `anyOf`: some clients accept a single type only. */
 function splitTypes(schema: JsonObject): JsonObject {
   const { type, description, ...rest } = schema;
   if (!Array.isArray(type)) return schema;

@@ -117,8 +117,8 @@ describe.each(transports)('over %s', (transport) => {
         await asked({ action: 'decline' }, { target_type: 'group', target_id: slug, action: 'unlock' }),
       );
       expect(no.results.map(({ success, error }: Body) => [success, error])).toEqual([
-        [false, 'The user said no.'],
-        [false, 'The user said no.'],
+        [false, 'The user declined.'],
+        [false, 'The user declined.'],
       ]);
     });
 
@@ -130,7 +130,7 @@ describe.each(transports)('over %s', (transport) => {
         const result = await asked(yes, unlock(id));
         expect(asks).toEqual([]);
         expect(structured(result)).toMatchObject({ status: 'dry_run_required' });
-        expect(JSON.stringify(result.content)).toContain('somebody else');
+        expect(JSON.stringify(result.content)).toContain('another user to confirm');
         const { dry_run_token } = structured(result);
         expect(codeOf(await callTool(client, 'confirm_proto_command', { dry_run_token }))).toBe('CONFIRMATION_FAILED');
       } finally {

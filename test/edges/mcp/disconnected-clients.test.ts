@@ -109,14 +109,15 @@ function sessionsOfTheirOwn() {
       },
     } as never,
     {
-      ...{ subscriptions, limits: defaultSessionLimits, passing: new StreamableHttpTransport({ session: false }) },
-      serverFor: () => ({}) as never,
+      ...{ subscriptions, limits: defaultSessionLimits },
+      statelessTransport: new StreamableHttpTransport({ session: false }),
+      makeServer: () => ({}) as never,
       isIdle: () => false,
     },
   );
   const caller = { principal: { kind: 'user', id: 'u' }, tenantId: 't' } as Caller;
   const wire = new StreamableHttpTransport({ session: true });
-  const session = sessions.open({ owner: 'o', caller, wire: wire as never });
+  const session = sessions.open({ owner: 'o', caller, transport: wire as never });
   if (session === null) throw new Error('there is no room');
   return { sessions, subscriptions, watchers, wire, session };
 }

@@ -184,7 +184,7 @@ describe('a POST', () => {
         expect(JSON.parse(data)).toEqual(result.structuredContent);
       } else {
         expect([data.length, data.slice(-3)]).toEqual([4_096, '...']);
-        expect(result.content[1].text).toContain('ask for less');
+        expect(result.content[1].text).toContain('request less at once');
       }
     }
   });
@@ -453,7 +453,7 @@ describe('the end of the process', () => {
       /pending|running/,
     );
     await eventually(() => stream.ended);
-    expect(stream.said).toContain('going down');
+    expect(stream.said).toContain('shutting down');
     const late = await ask(WHOAMI);
     expect([late.status, late.body.code]).toEqual([503, 'OVERLOADED']);
   });

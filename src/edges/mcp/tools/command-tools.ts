@@ -22,8 +22,8 @@ import {
   type ToolCall,
 } from './tool.ts';
 
-// Commands through the safety gateway. What is critical waits for a confirmation; where the client can ask its user there and
-// then it does, which spares the requester a second call and is no other confirmation than that.
+// Commands through the safety gateway. A critical command waits for confirmation. If the client supports elicitation, the answer is
+// elicited during the call; this counts as the requester's own confirmation and saves a second call.
 
 const targets: Readonly<Record<string, { operation: Operation; member: string }>> = {
   device: { operation: commandDevice, member: 'deviceId' },
@@ -36,7 +36,7 @@ const schema = inputSchema(
   z.strictObject({
     target_type: z.enum(Object.keys(targets)),
     target_id: z.string().meta({ description: 'Id of the device or the room, or slug of the group' }),
-    action: action.meta({ description: 'Name of an action, as get_device_capabilities shows it' }),
+    action: action.meta({ description: 'Name of an action, from get_device_capabilities' }),
     params,
     dry_run,
   }),
@@ -44,7 +44,7 @@ const schema = inputSchema(
 
 const [dispatched, dryRunRequired] = commandDevice.output.options;
 const dryRun = dryRunRequired.extend({
-  code: z.literal('DRY_RUN_REQUIRED').optional().meta({ description: 'Where no dry run was asked for' }),
+  code: z.literal('DRY_RUN_REQUIRED').optional().meta({ description: 'Present if no dry run was requested' }),
 });
 type DryRun = z.infer<typeof dryRun>;
 const batch = z.object({ results: z.array(targetResult) });
@@ -53,7 +53,7 @@ const executeCommand: Tool = {
   name: 'execute_proto_command',
   title: 'Command devices',
   description:
-    'Sends an action to a device, to all devices of a room or of a group, through the safety gateway. A critical action is not sent: it is answered with a preview and a dry_run_token. Show the user the preview and confirm with confirm_proto_command only when they agree. dry_run: true previews any action. What became of a command: get_command_status.',
+    'Sends an action to a device, to all devices of a room or of a group, through the safety gateway. A critical action is not sent: the answer has a preview and a dry_run_token. Show the user the preview and confirm with confirm_proto_command only when they agree. dry_run: true previews any action. get_command_status returns the outcome of a command.',
   annotations: DESTRUCTIVE,
   operation: commandDevice,
   inputSchema: schema,
@@ -63,10 +63,10 @@ const executeCommand: Tool = {
     const target = typeof target_type === 'string' && Object.hasOwn(targets, target_type) ? targets[target_type] : null;
     const { caller, perform } = call;
     if (!target) {
-      const fault = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
-      const barred = callerRefusal(commandDevice, caller)?.refusal ?? fault;
-      await perform(commandDevice, { input: {}, caller, keyed: null, barred });
-      return refusalResult(barred);
+      const invalid = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
+      const refusal = callerRefusal(commandDevice, caller)?.refusal ?? invalid;
+      await perform(commandDevice, { input: {}, caller, keyed: null, barred: refusal });
+      return refusalResult(refusal);
     }
     const { operation, member } = target;
     const outcome = await performWithToolNames(perform, operation, {
@@ -78,44 +78,44 @@ const executeCommand: Tool = {
     if (!outcome.ok) return refusalResult(outcome.refusal);
     const { body, status } = outcome.value;
     if ('results' in (body as object)) return afterBatch(call, (body as z.infer<typeof batch>).results);
-    if (status === undefined) return toolResult('The command is on its way.', body as JsonObject);
-    if (status === 200) return toolResult(`Nothing is sent yet. ${CONFIRM_HINT}`, body as JsonObject);
+    if (status === undefined) return toolResult('The command was dispatched.', body as JsonObject);
+    if (status === 200) return toolResult(`Nothing was sent yet. ${CONFIRM_HINT}`, body as JsonObject);
     return afterDryRun(call, { ...(body as DryRun), code: 'DRY_RUN_REQUIRED' });
   },
 };
 
 const CONFIRM_HINT = 'To send it, call confirm_proto_command with the dry_run_token before expires_at.';
 const PREVIEW_HINT =
-  'This is critical and was not sent. Show the user what it would do; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
+  'This is critical and was not sent. Show the user the preview; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
 const OTHER_CONFIRMER_HINT =
-  'This is critical and was not sent. The tenant’s policy wants somebody else to confirm it: ask the user to look at the confirmations that wait.';
+  'This is critical and was not sent. The tenant’s policy requires another user to confirm it: refer the user to the pending confirmations.';
 
-async function afterDryRun(call: ToolCall, waiting: DryRun): Promise<CallToolResult> {
-  const { reply, shown } = await elicitConfirmation(call, [{ ...waiting, device_id: String(call.args.target_id) }]);
-  if (reply === null) return toolResult(shown, waiting as unknown as JsonObject);
+async function afterDryRun(call: ToolCall, pending: DryRun): Promise<CallToolResult> {
+  const { reply, hint } = await elicitConfirmation(call, [{ ...pending, device_id: String(call.args.target_id) }]);
+  if (reply === null) return toolResult(hint, pending as unknown as JsonObject);
   const { caller, accepted } = reply;
   if (!accepted) {
-    await cancelAll(call.perform, caller, [waiting.command_id]);
-    return toolResult('The user said no; nothing is sent.', { status: 'cancelled', command_id: waiting.command_id });
+    await cancelAll(call.perform, caller, [pending.command_id]);
+    return toolResult('The user declined; nothing was sent.', { status: 'cancelled', command_id: pending.command_id });
   }
-  const input = { dry_run_token: waiting.dry_run_token };
+  const input = { dry_run_token: pending.dry_run_token };
   const outcome = await call.perform(confirmByToken, { input, caller, keyed: null });
   if (!outcome.ok) return refusalResult(outcome.refusal);
-  return toolResult('The user agreed, and the command is on its way.', outcome.value.body as JsonObject);
+  return toolResult('The user confirmed, and the command was dispatched.', outcome.value.body as JsonObject);
 }
 
 const isPendingConfirmation = (one: TargetResult): one is TargetResult & PendingConfirmation =>
   one.code === 'DRY_RUN_REQUIRED' && !one.success;
 
 async function afterBatch(call: ToolCall, results: readonly TargetResult[]): Promise<CallToolResult> {
-  const waiting = results.filter(isPendingConfirmation);
-  if (waiting.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
-  const { reply, shown } = await elicitConfirmation(call, waiting);
+  const pending = results.filter(isPendingConfirmation);
+  if (pending.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
+  const { reply, hint } = await elicitConfirmation(call, pending);
   if (reply === null) {
-    return toolResult(`${batchSummary(results)} ${shown}`, { results } as unknown as JsonObject);
+    return toolResult(`${batchSummary(results)} ${hint}`, { results } as unknown as JsonObject);
   }
   const { caller, accepted } = reply;
-  const ids = waiting.map(({ command_id }) => command_id);
+  const ids = pending.map(({ command_id }) => command_id);
   if (!accepted) await cancelAll(call.perform, caller, ids);
   const after = await Promise.all(
     results.map((one) => {
@@ -123,18 +123,18 @@ async function afterBatch(call: ToolCall, results: readonly TargetResult[]): Pro
       return accepted ? confirmEntry(call.perform, caller, one) : refusedByUser(one);
     }),
   );
-  const told = accepted ? 'The user agreed to what was critical.' : 'The user said no to what was critical.';
-  return toolResult(`${told} ${batchSummary(after)}`, { results: after } as unknown as JsonObject);
+  const answer = accepted ? 'The user confirmed the critical commands.' : 'The user declined the critical commands.';
+  return toolResult(`${answer} ${batchSummary(after)}`, { results: after } as unknown as JsonObject);
 }
 
 const batchSummary = (results: readonly TargetResult[]): string =>
-  `${results.filter(({ success }) => success).length} of ${results.length} devices took it.`;
+  `${results.filter(({ success }) => success).length} of ${results.length} devices accepted the command.`;
 
 const refusedByUser = ({ device_id, command_id }: TargetResult): TargetResult => ({
   device_id,
   success: false,
   ...(command_id && { command_id }),
-  error: 'The user said no.',
+  error: 'The user declined.',
   code: 'CONFIRMATION_FAILED',
 });
 
@@ -154,20 +154,20 @@ async function confirmEntry(
 }
 
 async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly string[]): Promise<void> {
-  const input = { reason: 'The user was asked and said no.' };
+  const input = { reason: 'The user declined.' };
   await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
 }
 
-/** Asks the client's user, where the policy lets the requester confirm at all; else what the model is told instead. */
+/** Elicits a confirmation from the user, if the policy lets the requester confirm. Without a reply, `hint` is for the model. */
 async function elicitConfirmation(
   { caller, services, client, args }: ToolCall,
-  waiting: readonly PendingConfirmation[],
-): Promise<{ reply: ElicitationReply | null; shown: string }> {
-  if (!(await mayConfirmOwn(services, caller))) return { reply: null, shown: OTHER_CONFIRMER_HINT };
-  const until = Math.min(...waiting.map(({ expires_at }) => Date.parse(expires_at)));
+  pending: readonly PendingConfirmation[],
+): Promise<{ reply: ElicitationReply | null; hint: string }> {
+  if (!(await mayConfirmOwn(services, caller))) return { reply: null, hint: OTHER_CONFIRMER_HINT };
+  const until = Math.min(...pending.map(({ expires_at }) => Date.parse(expires_at)));
   return {
-    reply: await client.elicit(confirmationQuestion(services, String(args.action), waiting), until),
-    shown: PREVIEW_HINT,
+    reply: await client.elicit(confirmationQuestion(services, String(args.action), pending), until),
+    hint: PREVIEW_HINT,
   };
 }
 
@@ -175,11 +175,11 @@ const confirmCommand = defineOperationTool({
   name: 'confirm_proto_command',
   title: 'Confirm a critical command',
   description:
-    'Sends what a dry run showed, with its token. Only after the user has seen the preview and agreed. The token works once, for that command alone; the tenant’s policy may want somebody else to confirm.',
+    'Sends the command of a dry run, with its token. Call it only after the user has seen the preview and agreed. The token works once and for that command only; the tenant’s policy may require another user to confirm.',
   annotations: DESTRUCTIVE,
   operation: confirmByToken,
   arguments: { names: { device_id: 'deviceId' } },
-  words: () => 'It is confirmed, and the command is on its way.',
+  summary: () => 'The command is confirmed and was dispatched.',
 });
 
 export const commandTools = [executeCommand, confirmCommand];

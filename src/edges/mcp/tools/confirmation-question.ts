@@ -2,7 +2,7 @@ import type { DeviceContext } from '../../../machines/device-types.ts';
 import type { Services } from '../../../operations/operation.ts';
 import { sanitizeText } from '../sanitizer.ts';
 
-/** A command that waits for its confirmation. */
+/** A command that waits for confirmation. */
 export interface PendingConfirmation {
   device_id: string;
   command_id: string;
@@ -13,7 +13,7 @@ export interface PendingConfirmation {
 const MAX_LISTED_DEVICES = 10;
 const MAX_NAME = 60;
 
-/** What a person is asked before something critical is sent: the action, and on which devices. */
+/** The question to the user before a critical command is sent: the action and its devices. */
 export function confirmationQuestion(
   { actors }: Pick<Services, 'actors'>,
   action: string,
@@ -24,8 +24,8 @@ export function confirmationQuestion(
     return name === null ? id : `“${oneLine(name)}” (${id})`;
   });
   const more = waiting.length - names.length;
-  const whole = more > 0 ? [...names, `${more} more`] : names;
-  return `The action ${oneLine(action)} is critical. Do it on ${whole.join(', ')}?`;
+  const listed = more > 0 ? [...names, `${more} more`] : names;
+  return `The action ${oneLine(action)} is critical. Do it on ${listed.join(', ')}?`;
 }
 
 const oneLine = (text: string): string => sanitizeText(text, MAX_NAME).replace(/[\n\t\u2028\u2029]/g, ' ');

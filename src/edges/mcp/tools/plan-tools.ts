@@ -10,8 +10,8 @@ import { DESTRUCTIVE, performWithToolNames, type Tool, type ToolCall } from './t
 type Plan = z.infer<typeof planRecord>;
 
 /**
- * How long a call waits for its plan: long enough that a short plan is over when it is answered, and not so long that a client
- * gives up first, which would cancel the plan. Who wants to know how far it is waits longer.
+ * How long a call waits for its plan: long enough for short plans to finish, and shorter than the client's request timeout,
+ * which would cancel the plan. A client that receives progress notifications waits longer.
  */
 const WAIT_MS: Milliseconds = 3_000;
 const WAIT_WITH_PROGRESS_MS: Milliseconds = 45_000;
@@ -38,7 +38,7 @@ const executePlan: Tool = {
   name: 'execute_plan',
   title: 'Run several steps as one',
   description:
-    'Runs steps on devices, each as soon as those it depends on have succeeded; independent steps run side by side. When one fails, what was done is undone, the last first, where its step says how (compensation). Critical steps wait until the user approves them among the confirmations that wait. dry_run: true says what each step would come to. A long plan is answered while it still runs: follow it with get_plan_status. Taking the call back cancels the plan.',
+    'Runs steps on devices, each as soon as the steps that it depends on have succeeded; independent steps run in parallel. When a step fails, the completed steps that have a compensation are undone, the last one first. Critical steps wait until the user approves them in the pending confirmations. dry_run: true returns the expected result of each step. The answer for a long plan is returned while it still runs: follow it with get_plan_status. Cancelling the call cancels the plan.',
   annotations: DESTRUCTIVE,
   operation: createPlan,
   inputSchema: schema,
@@ -48,79 +48,82 @@ const executePlan: Tool = {
     if (!outcome.ok) return refusalResult(outcome.refusal);
     const { body, status } = outcome.value;
     if (status === 200)
-      return toolResult('Nothing was done: this is what each step would come to.', body as JsonObject);
+      return toolResult(
+        'Dry run: nothing was done. The result has the expected outcome of each step.',
+        body as JsonObject,
+      );
     const { plan } = planAnswer.parse(body);
     const after = await waitForPlan(call, plan);
     return toolResult(planSummary(after), { plan: after } as unknown as JsonObject);
   },
 };
 
-/** Waits until the plan is over or only a person can let it go on, as long as a call may; answers it as it is then. */
-async function waitForPlan(call: ToolCall, made: Plan): Promise<Plan> {
+/** Waits until the plan is over, waits for a user, or the time limit is reached. Returns its last known state. */
+async function waitForPlan(call: ToolCall, created: Plan): Promise<Plan> {
   const { services, caller, client } = call;
-  let plan = made;
-  let told = 0;
+  let plan = created;
+  let reported = 0;
   let reading: Promise<void> | null = null;
   let again = false;
 
   const read = async (): Promise<void> => {
     do {
       again = false;
-      const found = await findPlan(services, caller, made.id);
+      const found = await findPlan(services, caller, created.id);
       if (found.ok) plan = planRecordOf(found.value.snapshot.context);
       const done = plan.steps.filter(({ status }) => finalStepStatuses.has(status)).length;
-      if (done > told) {
-        told = done;
+      if (done > reported) {
+        reported = done;
         client.reportProgress?.(done, plan.steps.length, `The plan is ${plan.status}.`);
       }
     } while (again && !isFinalOrAwaitingUser(plan));
   };
 
   await new Promise<void>((resolve) => {
-    const look = (): void => {
+    const refresh = (): void => {
       if (reading !== null) {
         again = true;
         return;
       }
       reading = read()
-        .catch(() => {}) // the plan is answered as it was last seen
+        .catch(() => {}) // the last known state is returned
         .then(() => {
           reading = null;
           if (isFinalOrAwaitingUser(plan)) end();
-          else if (again) look();
+          else if (again) refresh();
         });
     };
-    const stop = services.actors.subscribe('plan.changed', ({ planId }) => {
-      if (planId === made.id) look();
+    const unsubscribe = services.actors.subscribe('plan.changed', ({ planId }) => {
+      if (planId === created.id) refresh();
     });
-    const late = setTimeout(end, client.reportProgress === null ? WAIT_MS : WAIT_WITH_PROGRESS_MS);
-    const takenBack = (): void => {
-      void cancelOnRequest(call, made.id).then(end);
+    const timer = setTimeout(end, client.reportProgress === null ? WAIT_MS : WAIT_WITH_PROGRESS_MS);
+    const onCancelled = (): void => {
+      void cancelOnRequest(call, created.id).then(end);
     };
-    const hurry = (): void => {
+    const onStopping = (): void => {
       void read()
         .catch(() => {})
         .then(end);
     };
     function end(): void {
-      stop();
-      clearTimeout(late);
-      client.cancelled.removeEventListener('abort', takenBack);
-      client.stopping.removeEventListener('abort', hurry);
+      unsubscribe();
+      clearTimeout(timer);
+      client.cancelled.removeEventListener('abort', onCancelled);
+      client.stopping.removeEventListener('abort', onStopping);
       resolve();
     }
-    client.cancelled.addEventListener('abort', takenBack, { once: true });
-    client.stopping.addEventListener('abort', hurry, { once: true });
-    if (client.stopping.aborted) hurry();
-    else if (client.cancelled.aborted) takenBack();
-    else look();
+    client.cancelled.addEventListener('abort', onCancelled, { once: true });
+    client.stopping.addEventListener('abort', onStopping, { once: true });
+    if (client.stopping.aborted) onStopping();
+    else if (client.cancelled.aborted) onCancelled();
+    else refresh();
   });
   return plan;
 }
 
-/** What is over by now stays as it is. */
+/** A plan that is over by now is not changed. */
 const cancelOnRequest = ({ perform, caller }: ToolCall, id: Uuid) =>
-  perform(cancelPlan, { input: { id, reason: 'The call was taken back.' }, caller, keyed: null });
+  perform(cancelPlan, { input: { id, reason: 'The client cancelled the call.' }, caller, keyed: null });
 
 const isFinalOrAwaitingUser = ({ status, steps }: Plan): boolean =>
   finalPlanStatuses.has(status) ||
@@ -129,7 +132,7 @@ const isFinalOrAwaitingUser = ({ status, steps }: Plan): boolean =>
 function planSummary({ status }: Plan): string {
   if (finalPlanStatuses.has(status)) return `The plan is over: ${status}.`;
   if (status === 'awaiting_confirmation') {
-    return 'The plan waits for a confirmation: ask the user to look at the confirmations that wait.';
+    return 'The plan waits for a confirmation: refer the user to the pending confirmations.';
   }
   return `The plan is ${status}. Follow it with get_plan_status.`;
 }

@@ -26,6 +26,6 @@ const byName = new Map(tools.map((tool) => [tool.name, tool]));
 
 export const findTool = (name: string): Tool | undefined => byName.get(name);
 
-/** Those that the caller's role and scopes allow. */
+/** The tools that the caller's role and scopes allow. */
 export const toolsFor = (caller: Caller): Tool[] =>
   tools.filter(({ operation }) => callerRefusal(operation, caller) === null);

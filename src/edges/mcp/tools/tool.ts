@@ -14,12 +14,12 @@ import {
   outputSchema,
 } from '../tool-schemas.ts';
 
-/** One line of the specification's table of tools. */
+/** An MCP tool; one row of the specification's table of tools. */
 export interface Tool {
   name: string;
   title: string;
   description: string;
-  /** Who may call it is who may call this. */
+  /** Calling the tool needs the permissions of this operation. */
   operation: Operation;
   inputSchema: ObjectSchema;
   outputSchema: ObjectSchema;
@@ -28,7 +28,7 @@ export interface Tool {
 }
 
 export interface ToolCall {
-  /** As they came: unchecked. */
+  /** Unvalidated. */
   args: JsonObject;
   caller: Caller;
   perform: Perform;
@@ -38,29 +38,29 @@ export interface ToolCall {
 
 type ToolInfo = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'>;
 
-/** A tool that is one operation, perhaps with less in its answer. */
+/** Defines a tool that performs one operation; `view` reduces the output. */
 export function defineOperationTool<In extends ZodType, Out extends ZodType, Shown extends ZodType = Out>(
   about: ToolInfo & {
     operation: Operation<In, Out>;
     arguments?: ArgumentOptions;
-    /** One sentence of ours: nothing that a device or a user wrote. */
-    words(shown: z.infer<Shown>): string;
-  } & (Shown extends Out ? { shows?: undefined } : { shows: OutputView<Out, Shown> }),
+    /** One sentence. Must not contain texts of devices or users. */
+    summary(shown: z.infer<Shown>): string;
+  } & (Shown extends Out ? { view?: undefined } : { view: OutputView<Out, Shown> }),
 ): Tool {
-  const { operation, arguments: given = {}, words, shows, ...rest } = about;
-  const shown = shows as OutputView<Out, Shown> | undefined;
-  const schema = inputSchema(operation.input, given);
+  const { operation, arguments: options = {}, summary, view, ...rest } = about;
+  const outputView = view as OutputView<Out, Shown> | undefined;
+  const schema = inputSchema(operation.input, options);
   return {
     ...rest,
     operation,
     inputSchema: schema,
-    outputSchema: outputSchema(shown?.schema ?? operation.output),
+    outputSchema: outputSchema(outputView?.schema ?? operation.output),
     async call({ args, caller, perform }) {
-      const outcome = await performWithToolNames(perform, operation, { args, caller, schema, names: given.names });
+      const outcome = await performWithToolNames(perform, operation, { args, caller, schema, names: options.names });
       if (!outcome.ok) return refusalResult(outcome.refusal);
       const body = outcome.value.body as z.infer<Out>;
-      const told = (shown === undefined ? body : shown.of(body)) as z.infer<Shown>;
-      return toolResult(words(told), told as JsonObject);
+      const shown = (outputView === undefined ? body : outputView.of(body)) as z.infer<Shown>;
+      return toolResult(summary(shown), shown as JsonObject);
     },
   };
 }
@@ -70,36 +70,36 @@ export interface OutputView<Out extends ZodType, Shown extends ZodType> {
   of(body: z.infer<Out>): z.infer<Shown>;
 }
 
-/** Runs an operation with a tool's arguments; what it refuses is told by the tool's names. */
+/** Performs an operation with a tool's arguments. Refusals name the fields by the tool's argument names. */
 export async function performWithToolNames(
   perform: Perform,
   operation: Operation,
-  asked: { args: JsonObject; caller: Caller; schema: ObjectSchema; names?: ArgumentNames | undefined },
+  request: { args: JsonObject; caller: Caller; schema: ObjectSchema; names?: ArgumentNames | undefined },
 ): Promise<Outcome<Performed>> {
-  const { args, caller, schema, names = {} } = asked;
-  const known = schema.properties as JsonObject;
-  const stray = Object.keys(args).filter((name) => !Object.hasOwn(known, name));
+  const { args, caller, schema, names = {} } = request;
+  const properties = schema.properties as JsonObject;
+  const unknown = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
   const input = Object.fromEntries(
     Object.entries(args).map(([name, value]) => [Object.hasOwn(names, name) ? (names[name] as string) : name, value]),
   );
-  // Who may not call it hears that first.
-  const barred = stray.length === 0 || callerRefusal(operation, caller) !== null ? null : unknownArguments(stray);
-  const outcome = await perform(operation, { input, caller, keyed: null, ...(barred && { barred }) });
-  return outcome.ok || outcome.refusal === barred
+  // A missing permission is reported before an unknown argument.
+  const refusal = unknown.length === 0 || callerRefusal(operation, caller) !== null ? null : unknownArguments(unknown);
+  const outcome = await perform(operation, { input, caller, keyed: null, ...(refusal && { barred: refusal }) });
+  return outcome.ok || outcome.refusal === refusal
     ? outcome
     : { ok: false, refusal: withToolNames(outcome.refusal, names) };
 }
 
-/** Arguments that are not as the tool's own schema says. */
+/** A refusal of arguments that do not match the tool's schema. */
 export const invalidArguments = (names: readonly string[], message: string): Refusal =>
   refuse('VALIDATION_FAILED', names.map((path) => `${path}: ${message}`).join('; '), {
     errors: names.map((path) => ({ path, message })),
   }).refusal;
 
-const unknownArguments = (names: readonly string[]): Refusal => invalidArguments(names, 'is not known here');
+const unknownArguments = (names: readonly string[]): Refusal => invalidArguments(names, 'unknown field');
 
 function withToolNames(refusal: Refusal, names: ArgumentNames): Refusal {
-  const toolNames = new Map(Object.entries(names).map(([tool, own]) => [own, tool]));
+  const toolNames = new Map(Object.entries(names).map(([tool, input]) => [input, tool]));
   const { errors } = refusal;
   if (errors === undefined || toolNames.size === 0) return refusal;
   const renamed = errors.map(({ path, message }) => {
@@ -110,16 +110,15 @@ function withToolNames(refusal: Refusal, names: ArgumentNames): Refusal {
   return { ...refusal, errors: renamed, detail: renamed.map(({ path, message }) => `${path}: ${message}`).join('; ') };
 }
 
-/** Looks, and changes nothing anywhere. */
 export const READ_ONLY: ToolAnnotations = { readOnlyHint: true, openWorldHint: false };
-/** Adds a record; nothing that was there is lost. */
+/** Adds a record and changes no existing one. */
 export const ADDITIVE: ToolAnnotations = {
   readOnlyHint: false,
   destructiveHint: false,
   idempotentHint: false,
   openWorldHint: false,
 };
-/** Moves something in somebody's house, and may not be undone. */
+/** Changes something in a home and may be irreversible. */
 export const DESTRUCTIVE: ToolAnnotations = {
   readOnlyHint: false,
   destructiveHint: true,

@@ -8,69 +8,69 @@ import { ADDITIVE, DESTRUCTIVE, defineOperationTool } from './tool.ts';
 
 // Tools that change records.
 
-/** Without the secret: what a model has read, others may read. */
+/** Without the secret: everything that a model reads may be disclosed to others. */
 const withoutSecret = registerDevice.output.extend({
-  device_secret: z.null().meta({ description: 'Always null: no secret is shown here' }),
+  device_secret: z.null().meta({ description: 'Always null: secrets are not returned by tools' }),
 });
 
 const provisionDevice = defineOperationTool({
   name: 'provision_device',
   title: 'Register a device',
   description:
-    'Registers a device. With public_key (and signing_alg ed25519) it is ready at once, with the key it made itself. Without, no secret is shown here: an admin fetches the first one by POST /v1/device/{id}/rotate-secret.',
+    'Registers a device. With public_key (and signing_alg ed25519) the device is ready at once, with its own key pair. Without it, the secret is not returned here: an admin gets the first one with POST /v1/device/{id}/rotate-secret.',
   annotations: ADDITIVE,
   operation: registerDevice,
-  shows: { schema: withoutSecret, of: (registered) => ({ ...registered, device_secret: null }) },
-  words: () => 'The device is registered. Its secret is not shown here.',
+  view: { schema: withoutSecret, of: (registered) => ({ ...registered, device_secret: null }) },
+  summary: () => 'The device is registered. Its secret is not returned here.',
 });
 
 const decommissionDevice = defineOperationTool({
   name: 'decommission_device',
   title: 'Revoke a device',
   description:
-    'Shuts a device out: its session ends, its keys are dead for good, its commands are closed. Ask the user first. Only an admin can take it back, with a new key.',
+    'Revokes a device: closes its session, invalidates its keys for good and closes its commands. Get the consent of the user first. Only an admin can reinstate it, with a new key.',
   annotations: { ...DESTRUCTIVE, idempotentHint: true },
   operation: revokeDevice,
   arguments: { names: { device_id: 'id' } },
-  words: () => 'The device is revoked.',
+  summary: () => 'The device is revoked.',
 });
 
 const setupHome = defineOperationTool({
   name: 'setup_home',
   title: 'Create a home',
-  description: 'Creates a home. Look at list_homes first: two homes may have the same name.',
+  description: 'Creates a home. Check list_homes first: two homes may have the same name.',
   annotations: ADDITIVE,
   operation: createHome,
-  words: () => 'The home is created.',
+  summary: () => 'The home is created.',
 });
 
 const createDeviceGroup = defineOperationTool({
   name: 'create_device_group',
   title: 'Create a group',
-  description: 'Creates a group of devices that are commanded together; its slug is made from its name.',
+  description: 'Creates a group of devices that are commanded together. Its slug is derived from its name.',
   annotations: ADDITIVE,
   operation: createGroup,
-  words: () => 'The group is created; its slug names it from now on.',
+  summary: () => 'The group is created. Use its slug from now on.',
 });
 
 const addDevicesToGroup = defineOperationTool({
   name: 'add_devices_to_group',
-  title: 'Put devices into a group',
-  description: 'Puts devices into a group; those that are in it stay.',
+  title: 'Add devices to a group',
+  description: 'Adds devices to a group. Devices that are already in it stay.',
   annotations: { ...ADDITIVE, idempotentHint: true },
   operation: joinGroup,
   arguments: { omit: ['device_id'], alsoRequired: ['device_ids'] },
-  words: () => 'The devices are in the group.',
+  summary: () => 'The devices are in the group.',
 });
 
 const writeAgentMemory = defineOperationTool({
   name: 'write_agent_memory',
   title: 'Write a memory',
   description:
-    'Writes down an observation, a preference or a routine for later; all of the tenant can read it. Write what was seen or said, not what somebody should do. When a tenant has too many, the oldest observations are forgotten.',
+    'Stores an observation, a preference or a routine for later; all users and agents of the tenant can read it. Write facts, not instructions. When a tenant has too many memories, the oldest observations are deleted.',
   annotations: ADDITIVE,
   operation: writeMemory,
-  words: () => 'It is written down.',
+  summary: () => 'The memory is stored.',
 });
 
 export const provisioningTools = [provisionDevice, decommissionDevice];
