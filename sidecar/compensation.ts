@@ -1,43 +1,45 @@
 import { deepEqual, isObject, schemaError } from './json-schema.ts';
 import type { ActionCall, Device, JsonObject, JsonValue, Tool } from './planner-types.ts';
 
-// What a device's actions are known to do: the manifest's templates of the state that proves an action say it both ways.
+// Compensations, derived from the manifest's templates of the expected state: a template maps an action to the state it causes, and
+// a reported state back to the action that restores it.
 
-/** Whether the reported state says that the action has nothing left to do. */
+/** True if the reported state already matches the action's expected state. */
 export function isAlreadyDone(device: Device, act: ActionCall): boolean {
-  const expected = device.tools.get(act.action)?.expected;
-  if (!expected || Object.keys(expected).length === 0 || device.state === null) return false;
-  return containsState(device.state, fillTemplate(expected, act.params));
+  const expectedState = device.tools.get(act.action)?.expectedState;
+  if (!expectedState || Object.keys(expectedState).length === 0 || device.state === null) return false;
+  return containsState(device.state, fillTemplate(expectedState, act.params));
 }
 
 /**
- * What brings back what the action changes, where the device has told how it stands and can be told to stand so again.
- * Never a critical action: a plan would ask for its approval before it begins.
+ * The action that restores the current state, if the device has reported it and has a suitable action. Never a critical one:
+ * the plan would need its approval before it starts.
  */
 export function compensationFor(device: Device, act: ActionCall): ActionCall | null {
   const { state, tools } = device;
-  const expected = tools.get(act.action)?.expected;
-  if (!expected || state === null) return null;
-  // To dim or colour a light that is off may switch it on.
+  const expectedState = tools.get(act.action)?.expectedState;
+  if (!expectedState || state === null) return null;
+  // Dimming or colouring a light that is off may switch it on.
   const off = { action: 'turn_off', params: {} };
-  if (state.on === false && expected.on === undefined) {
+  if (state.on === false && expectedState.on === undefined) {
     const tool = tools.get(off.action);
     if (device.category === 'light' && tool && isUsable(tool, off.params)) return off;
   }
-  const names = Object.keys(expected);
+  const names = Object.keys(expectedState);
   if (names.length === 0 || names.some((name) => state[name] === undefined)) return null;
   const before = Object.fromEntries(names.map((name) => [name, state[name] as JsonValue]));
-  const own = tools.get(act.action) as Tool;
-  // A fixed word (`turn_on`) rather than a parameter, and the same action rather than another.
-  const candidates = [...tools.values()].sort((a, b) => rank(a, own) - rank(b, own));
+  const sameTool = tools.get(act.action) as Tool;
+  // Prefers actions without parameters (`turn_on`), then the same action.
+  const candidates = [...tools.values()].sort((a, b) => rank(a, sameTool) - rank(b, sameTool));
   for (const tool of candidates) {
-    const params = tool.expected === null ? null : matchTemplate(tool.expected, before);
+    const params = tool.expectedState === null ? null : matchTemplate(tool.expectedState, before);
     if (params !== null && isUsable(tool, params)) return { action: tool.action, params };
   }
   return null;
 }
 
-const rank = (tool: Tool, own: Tool): number => (holdsParams(tool.expected) ? 1 : 0) + (tool === own ? 0 : 0.5);
+const rank = (tool: Tool, sameTool: Tool): number =>
+  (holdsParams(tool.expectedState) ? 1 : 0) + (tool === sameTool ? 0 : 0.5);
 
 const holdsParams = (template: JsonValue): boolean =>
   templateParamOf(template) !== null || (isObject(template) && Object.values(template).some(holdsParams));
@@ -50,7 +52,7 @@ const templateParamOf = (template: JsonValue): string | null =>
     ? template.$param
     : null;
 
-/** The template with its parameters filled in; one that is not given leaves its member out. */
+/** Fills in the parameters of a template. Members with a missing parameter are left out. */
 function fillTemplate(template: JsonObject, params: JsonObject): JsonObject {
   const members: [string, JsonValue][] = [];
   for (const [name, inner] of Object.entries(template)) {
@@ -61,27 +63,28 @@ function fillTemplate(template: JsonObject, params: JsonObject): JsonObject {
   return Object.fromEntries(members);
 }
 
-/** The parameters with which the template says just this; null where none do. */
+/** The parameters for which the template equals the value; null if there are none. */
 function matchTemplate(template: JsonObject, value: JsonObject): JsonObject | null {
   const params = new Map<string, JsonValue>();
-  const fits = (wanted: JsonValue, given: JsonValue | undefined): boolean => {
-    if (given === undefined) return false;
-    const param = templateParamOf(wanted);
+  const matches = (pattern: JsonValue, actual: JsonValue | undefined): boolean => {
+    if (actual === undefined) return false;
+    const param = templateParamOf(pattern);
     if (param !== null) {
-      if (params.has(param)) return deepEqual(params.get(param), given);
-      params.set(param, given);
+      if (params.has(param)) return deepEqual(params.get(param), actual);
+      params.set(param, actual);
       return true;
     }
-    if (!isObject(wanted) || !isObject(given)) return deepEqual(wanted, given);
-    const names = Object.keys(wanted);
+    if (!isObject(pattern) || !isObject(actual)) return deepEqual(pattern, actual);
+    const names = Object.keys(pattern);
     return (
-      names.length === Object.keys(given).length && names.every((name) => fits(wanted[name] as JsonValue, given[name]))
+      names.length === Object.keys(actual).length &&
+      names.every((name) => matches(pattern[name] as JsonValue, actual[name]))
     );
   };
-  return fits(template, value) ? Object.fromEntries(params) : null;
+  return matches(template, value) ? Object.fromEntries(params) : null;
 }
 
-/** Deep subset, exact equality of what is no object: as the service verifies a state. */
+/** Deep subset for objects, equality for other values: the same rule as the service's state verification. */
 function containsState(state: JsonValue | undefined, part: JsonValue): boolean {
   if (!isObject(part) || !isObject(state)) return deepEqual(state, part);
   return Object.entries(part).every(([name, inner]) => containsState(state[name], inner));

@@ -3,7 +3,7 @@ import { schemaError } from './json-schema.ts';
 import type { ActionCall, Decision, PlannerInput } from './planner-types.ts';
 import { finalStateOf, summaryOf } from './summary.ts';
 
-/** An action that was asked for as it is: nobody looks whether it is needed. */
+/** Plans a requested action as it is, even if the device is already in the expected state. */
 export function decideDirectAction(view: PlannerInput, { action, params }: ActionCall): Decision {
   const { context, devices, refusals } = view;
   const refused = refusals[0];
@@ -11,18 +11,18 @@ export function decideDirectAction(view: PlannerInput, { action, params }: Actio
   if (context.nodes.length > 0) return { done: summaryOf(view), finalState: finalStateOf(view) };
   const device = devices.find(({ id }) => id === context.deviceId);
   const tool = device?.tools.get(action);
-  if (device === undefined) return { code: 'NO_SUCH_DEVICE', failed: 'The device is not shown.' };
+  if (device === undefined) return { code: 'NO_SUCH_DEVICE', failed: 'The device was not found.' };
   if (tool === undefined)
-    return { code: 'ACTION_NOT_IN_MANIFEST', failed: `The device cannot ${action.slice(0, 80)}.` };
-  const wrong = schemaError(tool.params, params);
-  if (wrong !== null) return { code: 'PARAMS_INVALID', failed: wrong };
-  const asked = { action, params };
+    return { code: 'ACTION_NOT_IN_MANIFEST', failed: `The device does not offer '${action.slice(0, 80)}'.` };
+  const error = schemaError(tool.params, params);
+  if (error !== null) return { code: 'PARAMS_INVALID', failed: error };
+  const requested = { action, params };
   const step = {
-    ...asked,
+    ...requested,
     id: 'asked',
     deviceId: device.id,
     dependsOn: [],
-    compensation: compensationFor(device, asked),
+    compensation: compensationFor(device, requested),
   };
   return { steps: [step], because: '' };
 }

@@ -1,6 +1,6 @@
 import { type ServiceDefinition, status, type UntypedServiceImplementation } from '@grpc/grpc-js';
 
-// grpc.health.v1, which container platforms ask. Its two messages have one field each: the name of a service, and how it is.
+// The health check service grpc.health.v1, for container platforms. Both messages have one field: the service name, and its status.
 
 const SERVING = 1;
 const NOT_SERVING = 2;
@@ -11,7 +11,7 @@ interface HealthRequest {
 
 const decodeRequest = (request: Buffer): HealthRequest => {
   const length = request[1] ?? 0;
-  // Names of services are shorter than what one byte of length tells.
+  // Assumes a length of one byte: service names are shorter than 128 bytes.
   const isNamed = request[0] === 0x0a && length < 0x80;
   return { service: isNamed ? request.subarray(2, 2 + length).toString('utf8') : '' };
 };
@@ -29,7 +29,7 @@ const method = (path: string, responseStream: boolean) => ({
 
 export const healthService: ServiceDefinition = { Check: method('Check', false) };
 
-/** `services` are known by name; the empty name is the whole server. */
+/** `services` are the known names; the empty name stands for the whole server. */
 export const healthHandlers = (
   services: readonly string[],
   isServing: () => boolean,

@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from './planner-types.ts';
 
-// The parameter schemas of manifests use a subset of JSON Schema without references and patterns, so this is all there is.
+// Validator for the parameter schemas of manifests: a subset of JSON Schema without references and patterns.
 
-/** What is wrong with a value, or null. `at` names it in the answer. */
+/** The first error, or null if the value is valid. `at` is the path in the message. */
 export function schemaError(schema: JsonObject, value: JsonValue | undefined, at = 'params'): string | null {
   if (value === undefined) return `${at} is missing`;
   const { type, enum: choices, const: only } = schema;
@@ -32,8 +32,8 @@ function numberError(schema: JsonObject, value: number, at: string): string | nu
   return null;
 }
 
-function lengthError(schema: JsonObject, what: 'Length' | 'Items', size: number, at: string): string | null {
-  const [min, max] = [schema[`min${what}`], schema[`max${what}`]];
+function lengthError(schema: JsonObject, keyword: 'Length' | 'Items', size: number, at: string): string | null {
+  const [min, max] = [schema[`min${keyword}`], schema[`max${keyword}`]];
   if (typeof min === 'number' && size < min) return `${at} is too short`;
   if (typeof max === 'number' && size > max) return `${at} is too long`;
   return null;
@@ -43,7 +43,7 @@ function arrayError(schema: JsonObject, value: JsonValue[], at: string): string 
   const size = lengthError(schema, 'Items', value.length, at);
   if (size !== null || !isObject(schema.items)) return size;
   const items = schema.items;
-  return firstError(value, (item, place) => schemaError(items, item, `${at}[${place}]`));
+  return firstError(value, (item, index) => schemaError(items, item, `${at}[${index}]`));
 }
 
 function objectError(schema: JsonObject, value: JsonObject, at: string): string | null {
@@ -53,16 +53,16 @@ function objectError(schema: JsonObject, value: JsonObject, at: string): string 
   if (missing !== undefined) return `${at}.${missing} is missing`;
   return firstError(Object.entries(value), ([name, inner]) => {
     const own = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    // Whatever the schema says, the service takes no parameter that it does not name.
-    if (own === undefined) return `${at}.${name} is not known`;
+    // The service refuses parameters that the schema does not name, even if additionalProperties is true.
+    if (own === undefined) return `${at}.${name} is unknown`;
     return isObject(own) ? schemaError(own, inner, `${at}.${name}`) : null;
   });
 }
 
-function firstError<T>(list: readonly T[], look: (item: T, place: number) => string | null): string | null {
-  for (const [place, item] of list.entries()) {
-    const found = look(item, place);
-    if (found !== null) return found;
+function firstError<T>(list: readonly T[], check: (item: T, index: number) => string | null): string | null {
+  for (const [index, item] of list.entries()) {
+    const error = check(item, index);
+    if (error !== null) return error;
   }
   return null;
 }
@@ -77,10 +77,10 @@ function isOfType(type: string, value: JsonValue): boolean {
   return type === 'null' ? value === null : typeof value === type;
 }
 
-/** Deep equality of JSON; the order of an object's members does not count. */
+/** Deep equality of JSON, independent of the order of members. */
 export function deepEqual(one: JsonValue | undefined, other: JsonValue | undefined): boolean {
   if (Array.isArray(one) && Array.isArray(other)) {
-    return one.length === other.length && one.every((item, place) => deepEqual(item, other[place]));
+    return one.length === other.length && one.every((item, index) => deepEqual(item, other[index]));
   }
   if (isObject(one) && isObject(other)) {
     const names = Object.keys(one);

@@ -4,7 +4,7 @@ import { rulesPlanner } from './rules/planner.ts';
 import { serve } from './server.ts';
 import { readSettings } from './settings.ts';
 
-// The reference sidecar as a process of its own: started by the service as its child, or by anybody with these variables:
+// Entry point of the reference sidecar. The service starts it as a child process; it also runs on its own. Environment variables:
 // SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
 
 const HEARTBEAT_MS = 5_000;
@@ -15,7 +15,7 @@ async function main(): Promise<void> {
   const planner = llm === null ? rulesPlanner : languageModelPlanner(llm);
   const server = await serve(listen, { planner, log });
   const host = listen.slice(0, listen.lastIndexOf(':'));
-  log.info({ address: `${host}:${server.port}`, planner: planner.name }, 'the sidecar listens');
+  log.info({ address: `${host}:${server.port}`, planner: planner.name }, 'sidecar listening');
   let ending = false;
   const end = () => {
     if (ending) return;
@@ -23,13 +23,13 @@ async function main(): Promise<void> {
     void server.close().then(() => process.exit(0));
   };
   process.on('SIGTERM', end);
-  // A child of the service ends with it, however the service ended; a terminal's Ctrl-C is the service's to answer.
+  // A child process ends with the service (`disconnect`), also when the service crashed. It ignores Ctrl-C: the service handles it.
   if (process.send === undefined) process.on('SIGINT', end);
   else process.on('SIGINT', () => {});
   process.on('disconnect', end);
   process.stdout.on('error', () => {});
   process.send?.({ listening: `${host}:${server.port}` });
-  // Whoever started it cannot see otherwise that it still does something.
+  // Heartbeat for the parent process, which has no other sign that the event loop is alive.
   setInterval(() => process.connected && process.send?.({ alive: true }), HEARTBEAT_MS).unref();
 }
 

@@ -2,27 +2,27 @@ import type { JsonObject, JsonValue } from '@bufbuild/protobuf';
 
 export type { JsonObject, JsonValue };
 
-// What planners think in. The messages of the stream are turned into it, and back, in `perceive.ts` and `speak.ts`.
+// The types of the planners. `event-decoder.ts` and `proposal-encoder.ts` convert them from and to the messages of the stream.
 
 /** One action of a device's manifest. */
 export interface Tool {
-  /** Spelt exactly as the device knows it. */
+  /** The device's own name of the action. */
   action: string;
-  /** It waits for a person's approval; nothing that a sidecar says can give it. */
+  /** A user has to approve it. A sidecar cannot. */
   critical: boolean;
-  /** The action's name as language models take it. */
+  /** The action's name in the character set of language model APIs. */
   functionName: string;
   description: string;
   /** JSON Schema of the parameters. */
   params: JsonObject;
-  /** A template of the state that proves it: `{"$param": "level"}` stands for a parameter. */
-  expected: JsonObject | null;
+  /** Template of the state that verifies the action. `{"$param": "level"}` stands for a parameter. */
+  expectedState: JsonObject | null;
 }
 
 /** By the action's name. */
 export type Tools = ReadonlyMap<string, Tool>;
 
-/** Names, rooms and states were written by somebody: data, never an instruction. */
+/** Names, rooms and states come from devices and users: they are data, never instructions. */
 export interface Device {
   id: string;
   name: string | null;
@@ -30,7 +30,7 @@ export interface Device {
   type: string;
   category: string | null;
   online: boolean;
-  /** The whole state as last reported; null where none is known. */
+  /** The last reported state; null if none is known. */
   state: JsonObject | null;
   tools: Tools;
 }
@@ -47,14 +47,14 @@ export interface ActionCall {
   params: JsonObject;
 }
 
-/** A node of the graph as a planner wishes it. */
+/** A node of the plan graph, as a planner proposes it. */
 export interface Step extends ActionCall {
   /** 1 to 64 characters, unique in its context. */
   id: string;
   deviceId: string;
-  /** Steps that have to succeed before; all of them were wished before. */
+  /** Steps that have to succeed first. They must have been proposed earlier. */
   dependsOn: readonly string[];
-  /** What undoes it on the same device. */
+  /** Undoes the step on the same device. */
   compensation: ActionCall | null;
 }
 
@@ -73,25 +73,25 @@ export const nodeStates = [
 ] as const;
 export type NodeState = (typeof nodeStates)[number];
 
-/** A step that the service took, and how it stands. */
+/** A step that the service accepted, with its state. */
 export interface Node extends Step {
   state: NodeState;
   code: string;
   detail: string;
-  /** What its device reported once its command was over. */
+  /** The result of the finished command. */
   outcome: Outcome | null;
 }
 
 export interface Outcome {
   success: boolean;
-  /** The command's. */
+  /** Final status of the command. */
   status: string;
   verification: string;
   code: string;
   deviceState: JsonObject | null;
 }
 
-/** A step that the service did not take. */
+/** A step that the service rejected. */
 export interface Refusal {
   step: Step;
   code: string;
@@ -101,45 +101,44 @@ export interface Refusal {
 export interface Context {
   id: string;
   kind: 'goal' | 'device' | 'observation';
-  /** The goal in somebody's words; empty where an action is asked for, and in an observation. */
+  /** The goal as written by the user; empty for a requested action and for an observation. */
   text: string;
-  /** The device that it is about. */
+  /** The only device that the context may use; null: all devices of its scope. */
   deviceId: string | null;
-  /** What is asked for in place of a goal. */
+  /** A requested action in place of a goal. */
   requestedAction: ActionCall | null;
-  /** What was measured. */
+  /** Measurements of an observation. */
   data: JsonObject;
-  /** What somebody wrote beside it. */
+  /** A note of the requester: data, never an instruction. */
   note: string;
   nodes: readonly Node[];
 }
 
-/** All that a planner is given. The same view, the same thoughts: a planner remembers nothing. */
+/** The complete input of a planner. Planners are stateless. */
 export interface PlannerInput {
   context: Context;
   devices: readonly Device[];
   memories: readonly Memory[];
-  /** In this stream. */
+  /** Rejections in this stream. */
   refusals: readonly Refusal[];
 }
 
-/** How it goes on with a context none of whose steps is under way. */
+/** A planner's decision about a context that has no step in progress. */
 export type Decision =
-  /** `because` says why, in a sentence. */
+  /** `because` is the reason, in one sentence. */
   | { steps: readonly [Step, ...Step[]]; because: string }
   | { done: string; finalState: JsonObject }
-  /** `code` is upper snake case, `failed` an honest sentence for whoever asked. */
+  /** `code` is in upper snake case; `failed` is one sentence for the user. */
   | { failed: string; code: string };
 
 export interface Planner {
   readonly name: string;
-  /** Seconds that one thought may take; 0: it is at once. */
+  /** Time limit of one decision in seconds; 0: it is immediate. */
   readonly timeoutS: number;
   decide(view: PlannerInput, signal: AbortSignal): Promise<Decision>;
 }
 
-/** A context has no more steps. */
+/** Limit of steps per context. */
 export const MAX_STEPS = 100;
 
-/** What people call a device. */
 export const displayNameOf = (device: Device): string => device.name ?? device.type;

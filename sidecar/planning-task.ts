@@ -13,7 +13,7 @@ import type {
 } from './planner-types.ts';
 import type { ProposalBody } from './proposal-encoder.ts';
 
-/** What is told of the part of the world that a context stands in. */
+/** The last perception update of the scope of a context. */
 export interface WorldState {
   devices: readonly Device[];
   memories: readonly Memory[];
@@ -22,118 +22,118 @@ export interface WorldState {
 export interface PlanningTaskParts {
   planner: Planner;
   world(): WorldState;
-  send(word: ProposalBody): void;
-  /** Its end was said: what it stands in is not needed, unless it is told again. */
+  send(body: ProposalBody): void;
+  /** The end of the context was proposed. Its world is not needed until the service sends it again. */
   onEnded(): void;
-  /** Something that a planner must not do. */
+  /** The planner threw an error. */
   onPlannerError(error: unknown): void;
 }
 
-/** One context in one stream. */
+/** The planning of one context during one stream. */
 export interface PlanningTask {
-  /** How the service tells it now; `turn`: it waits for us. */
-  updateContext(context: Context, turn: boolean): void;
+  /** `awaitsSidecar`: the context is in the phase THINKING. */
+  updateContext(context: Context, awaitsSidecar: boolean): void;
   updateNode(nodeId: string, to: NodeState, more: { code: string; detail: string }): void;
-  handleRejection(nodeId: string, why: { code: string; detail: string }): void;
+  handleRejection(nodeId: string, reason: { code: string; detail: string }): void;
   recordOutcome(nodeId: string, outcome: Outcome): void;
-  /** Its end was said, and not refused. */
+  /** The end was proposed and not rejected. */
   hasEnded(): boolean;
   stop(): void;
 }
 
-/** For whatever is under way, an approval among it; the service tells it again after that. */
+/** Suspension while steps run or wait for approval. The service sends the context again after it. */
 const WAIT_S = 900;
-/** A word about the end that is refused may be said again; something is wrong with one that always is. */
+/** A rejected end may be proposed again, but not without limit. */
 const MAX_END_ATTEMPTS = 3;
 
 const doneStates: ReadonlySet<NodeState> = new Set(['succeeded', 'proposed']);
 const activeStates: ReadonlySet<NodeState> = new Set(['pending', 'running', 'awaiting_confirmation']);
 
 /**
- * Thinks whenever nothing of the context is under way: what the planner wishes is said, then the world is waited for. A
- * step that fails ends the plan, and the service says so.
+ * Runs the planner whenever the context has no step in progress, proposes the steps of its decision, then waits for their
+ * results. If a step fails, the service ends the plan.
  */
 export function startPlanning(
   first: Context,
-  { planner, world, send, onEnded: over, onPlannerError }: PlanningTaskParts,
+  { planner, world, send, onEnded, onPlannerError }: PlanningTaskParts,
 ): PlanningTask {
   let context = first;
-  let thinking: AbortController | null = null;
+  let planning: AbortController | null = null;
   let stopped = false;
   let ended = false;
-  let ends = 0;
-  /** Said, and not answered yet. */
-  const open = new Map<string, Step>();
-  /** Why that is proposed which an observation led to, once it is said and until some of it is refused. */
-  let because: string | null = null;
+  let endAttempts = 0;
+  /** Proposed steps that the service has not answered yet. */
+  const openSteps = new Map<string, Step>();
+  /** For an observation: the reason for the proposed steps, until one of them is rejected. */
+  let proposedBecause: string | null = null;
   const refusals: Refusal[] = [];
   const outcomes = new Map<string, Outcome>();
 
   const nodes = (): Node[] =>
     context.nodes.map((node) => ({ ...node, outcome: outcomes.get(node.id) ?? node.outcome }));
-  const isQuiet = () => open.size === 0 && context.nodes.every(({ state }) => doneStates.has(state));
-  const isBusy = () => open.size > 0 || context.nodes.some(({ state }) => activeStates.has(state));
+  const isSettled = () => openSteps.size === 0 && context.nodes.every(({ state }) => doneStates.has(state));
+  const isBusy = () => openSteps.size > 0 || context.nodes.some(({ state }) => activeStates.has(state));
 
-  function consider(): void {
-    if (stopped || ended || thinking !== null || !isQuiet()) return;
-    if (because !== null) {
-      end({ complete: because, finalState: {} });
+  function planNext(): void {
+    if (stopped || ended || planning !== null || !isSettled()) return;
+    if (proposedBecause !== null) {
+      end({ complete: proposedBecause, finalState: {} });
       return;
     }
-    const own = new AbortController();
-    thinking = own;
-    if (planner.timeoutS > 0) send({ suspend: `The ${planner.name} is asked.`, forS: planner.timeoutS });
+    const controller = new AbortController();
+    planning = controller;
+    if (planner.timeoutS > 0) send({ suspend: `Planning with the ${planner.name}.`, forS: planner.timeoutS });
     const view: PlannerInput = { ...world(), context: { ...context, nodes: nodes() }, refusals: [...refusals] };
-    planner.decide(view, own.signal).then(
+    planner.decide(view, controller.signal).then(
       (decision) => {
-        if (own.signal.aborted) return;
-        thinking = null;
-        act(decision);
+        if (controller.signal.aborted) return;
+        planning = null;
+        apply(decision);
       },
       (error: unknown) => {
-        if (own.signal.aborted) return;
-        thinking = null;
+        if (controller.signal.aborted) return;
+        planning = null;
         onPlannerError(error);
         end({ error: 'The planner failed.', code: 'INTERNAL' });
       },
     );
   }
 
-  function act(decision: Decision): void {
+  function apply(decision: Decision): void {
     if ('failed' in decision) end({ error: decision.failed, code: decision.code });
     else if ('done' in decision) end({ complete: decision.done, finalState: decision.finalState });
     else propose(decision);
   }
 
-  function propose({ steps, because: why }: Extract<Decision, { because: string }>): void {
+  function propose({ steps, because }: Extract<Decision, { because: string }>): void {
     for (const step of steps) {
-      open.set(step.id, step);
+      openSteps.set(step.id, step);
       send({ step });
     }
-    // It is complete when every step of it was taken.
-    if (context.kind === 'observation') because = why;
-    else send({ suspend: `${why} Waiting for ${countSteps(steps.length)}.`.trim(), forS: WAIT_S });
+    // An observation is completed when the service has accepted every step.
+    if (context.kind === 'observation') proposedBecause = because;
+    else send({ suspend: `${because} Waiting for ${countSteps(steps.length)}.`.trim(), forS: WAIT_S });
   }
 
-  function end(word: ProposalBody): void {
+  function end(body: ProposalBody): void {
     ended = true;
-    ends += 1;
+    endAttempts += 1;
     outcomes.clear();
-    send(word);
-    over();
+    send(body);
+    onEnded();
   }
 
   return {
-    updateContext(now, turn) {
-      context = now;
-      for (const { id } of now.nodes) open.delete(id);
-      // The wait is over, and what is waited for is not.
-      if (turn && !ended && (thinking !== null || isBusy())) send({ suspend: 'Still waiting.', forS: WAIT_S });
-      consider();
+    updateContext(updated, awaitsSidecar) {
+      context = updated;
+      for (const { id } of updated.nodes) openSteps.delete(id);
+      // The suspension has expired while the planner or a step is still in progress.
+      if (awaitsSidecar && !ended && (planning !== null || isBusy())) send({ suspend: 'Still waiting.', forS: WAIT_S });
+      planNext();
     },
     updateNode(nodeId, state, { code, detail }) {
-      const step = open.get(nodeId);
-      open.delete(nodeId);
+      const step = openSteps.get(nodeId);
+      openSteps.delete(nodeId);
       const known = context.nodes.find(({ id }) => id === nodeId);
       if (known === undefined && step === undefined) return;
       const node = { ...((known ?? step) as Step), state, code, detail, outcome: null };
@@ -142,19 +142,19 @@ export function startPlanning(
         ...context,
         nodes: known ? others.map((other) => (other === known ? node : other)) : [...others, node],
       };
-      consider();
+      planNext();
     },
-    handleRejection(nodeId, why) {
-      const step = open.get(nodeId);
+    handleRejection(nodeId, reason) {
+      const step = openSteps.get(nodeId);
       if (step === undefined) {
-        // A word about the end: the context goes on, if it is told again.
-        if (nodeId === '' && ended && ends < MAX_END_ATTEMPTS) ended = false;
+        // The end was rejected: the context continues with the next update.
+        if (nodeId === '' && ended && endAttempts < MAX_END_ATTEMPTS) ended = false;
         return;
       }
-      open.delete(nodeId);
-      refusals.push({ step, ...why });
-      because = null;
-      consider();
+      openSteps.delete(nodeId);
+      refusals.push({ step, ...reason });
+      proposedBecause = null;
+      planNext();
     },
     recordOutcome: (nodeId, outcome) => {
       if (!ended) outcomes.set(nodeId, outcome);
@@ -162,9 +162,9 @@ export function startPlanning(
     hasEnded: () => ended,
     stop() {
       stopped = true;
-      thinking?.abort();
+      planning?.abort();
     },
   };
 }
 
-const countSteps = (steps: number): string => (steps === 1 ? 'a step' : `${steps} steps`);
+const countSteps = (steps: number): string => (steps === 1 ? '1 step' : `${steps} steps`);

@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type CognitionProposal, CognitionProposalSchema } from '#proto/cognition/v1/runtime_pb.js';
 import type { JsonObject, Step } from './planner-types.ts';
 
-// What a sidecar may say about a context, as messages of the stream.
+// Encodes proposals about a context as messages of the stream.
 
 export type ProposalBody =
   | { step: Step }
@@ -10,15 +10,15 @@ export type ProposalBody =
   | { complete: string; finalState: JsonObject }
   | { error: string; code: string };
 
-/** Sentences are cut there (`runtime.proto`). */
+/** Limit of `runtime.proto`; longer sentences are cut. */
 const MAX_SENTENCE_CHARACTERS = 1_000;
 
-export const encodeProposal = (contextId: string, proposalId: string, word: ProposalBody): CognitionProposal =>
-  create(CognitionProposalSchema, { contextId, proposalId, proposal: encodeBody(word) });
+export const encodeProposal = (contextId: string, proposalId: string, body: ProposalBody): CognitionProposal =>
+  create(CognitionProposalSchema, { contextId, proposalId, proposal: encodeBody(body) });
 
-function encodeBody(word: ProposalBody): NonNullable<MessageInitShape<typeof CognitionProposalSchema>['proposal']> {
-  if ('step' in word) {
-    const { id, deviceId, action, params, dependsOn, compensation } = word.step;
+function encodeBody(body: ProposalBody): NonNullable<MessageInitShape<typeof CognitionProposalSchema>['proposal']> {
+  if ('step' in body) {
+    const { id, deviceId, action, params, dependsOn, compensation } = body.step;
     const node = {
       nodeId: id,
       deviceId,
@@ -29,14 +29,14 @@ function encodeBody(word: ProposalBody): NonNullable<MessageInitShape<typeof Cog
     };
     return { case: 'graphNode', value: { node } };
   }
-  if ('suspend' in word) return { case: 'suspend', value: { reason: toSentence(word.suspend), forS: word.forS } };
-  if ('complete' in word) {
-    return { case: 'complete', value: { summary: toSentence(word.complete), finalState: word.finalState } };
+  if ('suspend' in body) return { case: 'suspend', value: { reason: toSentence(body.suspend), forS: body.forS } };
+  if ('complete' in body) {
+    return { case: 'complete', value: { summary: toSentence(body.complete), finalState: body.finalState } };
   }
-  return { case: 'error', value: { code: errorCodeOf(word.code), detail: toSentence(word.error) } };
+  return { case: 'error', value: { code: errorCodeOf(body.code), detail: toSentence(body.error) } };
 }
 
-/** One line, short enough, and whole: a pair of surrogates is not cut in two. */
+/** One line within the limit, without a split surrogate pair. */
 const toSentence = (text: string): string => {
   const line = text.replace(/\p{Cc}+/gu, ' ').trim();
   return line.length <= MAX_SENTENCE_CHARACTERS

@@ -13,9 +13,9 @@ import type { Planner } from './planner-types.ts';
 import { abortStream, handleStream, type Stream } from './stream.ts';
 
 export interface RunningServer {
-  /** The one that was taken, where port 0 was asked for. */
+  /** The port that is bound, also if port 0 was requested. */
   port: number;
-  /** Ends the streams; the service dials again, somewhere. */
+  /** Ends the streams. */
   close(): Promise<void>;
 }
 
@@ -32,13 +32,13 @@ const definition: ServiceDefinition = {
   },
 };
 
-/** A home of hundreds of devices with large states is told at once. */
+/** Limit of one event: a perception update has a whole home, with hundreds of devices and large states. */
 const MAX_EVENT_BYTES = 32 * 1024 * 1024;
-/** One service has one; a second may come before the first is known to be gone. */
+/** A service has one stream. A second one may arrive before the first is known to be closed. */
 const MAX_STREAMS = 8;
 const CLOSE_MS = 1_000;
 
-/** Serves the sidecar at `host:port`, without TLS: it is internal (specification, 1). */
+/** Serves the sidecar at `host:port`, without TLS: it is internal (specification, section 1). */
 export async function serve(address: string, { planner, log }: { planner: Planner; log: Log }): Promise<RunningServer> {
   const server = new Server({
     'grpc.max_receive_message_length': MAX_EVENT_BYTES,
@@ -48,31 +48,31 @@ export async function serve(address: string, { planner, log }: { planner: Planne
   const streams = new Set<Stream>();
   let closing = false;
 
-  function hear(stream: Stream): void {
+  function acceptStream(stream: Stream): void {
     if (streams.size >= MAX_STREAMS || closing) {
       abortStream(stream, 'too many streams');
       return;
     }
     streams.add(stream);
-    log.info({ streams: streams.size, planner: planner.name }, 'the service opened a stream');
+    log.info({ streams: streams.size, planner: planner.name }, 'stream opened');
     handleStream(stream, {
       planner,
       log,
-      over(why) {
+      onClose(why) {
         streams.delete(stream);
-        log.info({ why }, 'the stream is over');
+        log.info({ why }, 'stream closed');
       },
     });
   }
 
-  server.addService(definition, { [orchestrate.name]: hear });
+  server.addService(definition, { [orchestrate.name]: acceptStream });
   server.addService(
     healthService,
     healthHandlers([CognitionRuntime.typeName], () => !closing),
   );
   const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) =>
-      error === null ? resolve(taken) : reject(error),
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) =>
+      error === null ? resolve(bound) : reject(error),
     ),
   );
   return {

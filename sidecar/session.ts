@@ -16,20 +16,20 @@ export interface SessionParts {
   planner: Planner;
   log: Log;
   send(message: CognitionProposal): void;
-  /** Ends the stream; all that is needed is told again in the next one. */
+  /** Ends the stream. The next one starts with a full synchronization. */
   resetStream(why: string): void;
 }
 
-/** One stream: what the service told in it, and a thought for each context. Nothing outlives it. */
+/** The state of one stream: capability sets, worlds, and one planning task per context. */
 export interface Session {
   handleEvent(event: RuntimeEvent): void;
   close(): void;
 }
 
-/** Manifests of their own that tenants change again and again are not kept for ever. */
+/** Beyond it the stream is reset: tenants may change their manifests often, and old sets are never removed. */
 const MAX_CAPABILITY_SETS = 2_000;
 
-/** Contexts whose end was said, of which no more was heard. */
+/** Contexts with a proposed end that the service has not confirmed. */
 const MAX_ENDED_CONTEXTS = 1_000;
 
 /** `ContextPhase` and `NodeState` of the protocol. */
@@ -38,102 +38,101 @@ const REJECTED = 10;
 
 export function startSession({ planner, log, send, resetStream }: SessionParts): Session {
   const sets = new Map<string, Tools>();
-  const parts = new Map<string, WorldState>();
-  const thoughts = new Map<string, { thought: PlanningTask; part: string }>();
+  const worlds = new Map<string, WorldState>();
+  const tasks = new Map<string, { task: PlanningTask; scope: string }>();
   const ended = new Set<string>();
-  let said = 0;
+  let proposalCount = 0;
 
-  function sync({ sets: told }: CapabilitySync): void {
-    for (const set of told) sets.set(set.capabilitySetId, toolsOf(set));
+  function syncCapabilities({ sets: received }: CapabilitySync): void {
+    for (const set of received) sets.set(set.capabilitySetId, toolsOf(set));
     if (sets.size > MAX_CAPABILITY_SETS) resetStream('too many manifests');
   }
 
-  function perceive(update: PerceptionUpdate): void {
+  function updateWorld(update: PerceptionUpdate): void {
     const key = [update.tenantId, update.homeId, update.deviceId].join('/');
-    const told = new Map(update.activeContexts.map((context) => [context.contextId, context]));
+    const received = new Map(update.activeContexts.map((context) => [context.contextId, context]));
     if (update.contextsLeftOut === 0) {
-      for (const [id, { part }] of thoughts) if (part === key && !told.has(id)) drop(id);
+      for (const [id, { scope }] of tasks) if (scope === key && !received.has(id)) drop(id);
     }
-    if (told.size === 0 && update.contextsLeftOut === 0) {
-      parts.delete(key);
+    if (received.size === 0 && update.contextsLeftOut === 0) {
+      worlds.delete(key);
       return;
     }
-    parts.set(key, {
+    worlds.set(key, {
       devices: update.devices.map((device) => deviceOf(device, sets)),
       memories: update.memories.map(memoryOf),
     });
-    for (const [id, one] of told) {
-      const context = contextOf(one);
+    for (const [id, message] of received) {
+      const context = contextOf(message);
       if (context === null) continue;
-      const known = thoughts.get(id);
-      const thought = known?.thought ?? begin(context, key);
-      thoughts.set(id, { thought, part: key });
-      thought.updateContext(context, (one.phase as number) === THINKING);
-      if (!thought.hasEnded()) ended.delete(id);
+      const task = tasks.get(id)?.task ?? startTask(context, key);
+      tasks.set(id, { task, scope: key });
+      task.updateContext(context, (message.phase as number) === THINKING);
+      if (!task.hasEnded()) ended.delete(id);
     }
     release(key);
   }
 
-  const begin = (context: Parameters<typeof startPlanning>[0], key: string): PlanningTask =>
+  const startTask = (context: Parameters<typeof startPlanning>[0], key: string): PlanningTask =>
     startPlanning(context, {
       planner,
-      world: () => parts.get(key) ?? { devices: [], memories: [] },
-      send: (word) => send(encodeProposal(context.id, `${++said}`, word)),
-      onEnded: () => forget(context.id, key),
-      onPlannerError: (error) => log.error({ context: context.id, err: String(error) }, 'the planner failed'),
+      world: () => worlds.get(key) ?? { devices: [], memories: [] },
+      send: (body) => send(encodeProposal(context.id, `${++proposalCount}`, body)),
+      onEnded: () => markEnded(context.id, key),
+      onPlannerError: (error) => log.error({ context: context.id, err: String(error) }, 'planner failed'),
     });
 
-  function forget(id: string, key: string): void {
+  function markEnded(id: string, key: string): void {
     ended.add(id);
     release(key);
     for (const oldest of ended) if (ended.size > MAX_ENDED_CONTEXTS) drop(oldest);
   }
 
-  /** The service may never tell of that part again: it is kept for those who still think. */
+  /** Frees the world of a scope when no active task needs it: the service may never update this scope again. */
   function release(key: string): void {
-    for (const [id, { part }] of thoughts) if (part === key && !ended.has(id)) return;
-    parts.delete(key);
+    for (const [id, { scope }] of tasks) if (scope === key && !ended.has(id)) return;
+    worlds.delete(key);
   }
 
   function drop(id: string): void {
-    thoughts.get(id)?.thought.stop();
-    thoughts.delete(id);
+    tasks.get(id)?.task.stop();
+    tasks.delete(id);
     ended.delete(id);
   }
 
-  function move({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {
-    const thought = thoughts.get(contextId)?.thought;
+  function updateNode({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {
+    const task = tasks.get(contextId)?.task;
     if ((to as number) === REJECTED) {
-      log.debug({ context: contextId, node: nodeId, code }, 'a word was refused');
-      thought?.handleRejection(nodeId, { code, detail });
+      log.debug({ context: contextId, node: nodeId, code }, 'proposal rejected');
+      task?.handleRejection(nodeId, { code, detail });
       return;
     }
     const state = nodeStateOf(to);
-    if (state !== null) thought?.updateNode(nodeId, state, { code, detail });
+    if (state !== null) task?.updateNode(nodeId, state, { code, detail });
   }
 
-  function observe(told: ObservationOutcome): void {
-    // What undoes a step says nothing about the step.
-    if (!told.compensation) thoughts.get(told.contextId)?.thought.recordOutcome(told.nodeId, outcomeOf(told));
+  function recordOutcome(outcome: ObservationOutcome): void {
+    // The outcome of a compensation is not the outcome of its step.
+    if (!outcome.compensation) tasks.get(outcome.contextId)?.task.recordOutcome(outcome.nodeId, outcomeOf(outcome));
   }
 
   return {
     handleEvent({ event }) {
       switch (event.case) {
         case 'capabilitySync':
-          return sync(event.value);
+          return syncCapabilities(event.value);
         case 'perceptionUpdate':
-          return perceive(event.value);
+          return updateWorld(event.value);
         case 'graphStateUpdate':
-          return move(event.value);
+          return updateNode(event.value);
         case 'observationOutcome':
-          return observe(event.value);
+          return recordOutcome(event.value);
         case 'interruptSignal':
           return drop(event.value.contextId);
       }
     },
     close() {
-      for (const id of [...thoughts.keys()]) drop(id);
+      for (const id of [...tasks.keys()]) drop(id);
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Level } from './log.ts';
 
-/** Everything that can be set about the sidecar. */
+/** All settings of the sidecar. */
 export interface Settings {
   /** `host:port` to listen on; port 0 takes a free one. */
   listen: string;
@@ -8,7 +8,7 @@ export interface Settings {
   logLevel: Level;
 }
 
-/** The only reader of the environment. What it throws names the variable, never a value. */
+/** The only reader of the environment. Error messages name the variable, never its value. */
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
   const read = (name: string): string | null => env[name]?.trim() || null;
   const listen = read('SIDECAR_ADDRESS') ?? '127.0.0.1:50051';

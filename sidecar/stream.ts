@@ -6,13 +6,13 @@ import { startSession } from './session.ts';
 
 export type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
 
-/** Words that the service does not read. */
+/** Proposals buffered while the service is not reading. */
 const MAX_UNREAD_PROPOSALS = 20_000;
 
-/** Leads the conversation of a stream from its first event to its end, which is told once. */
+/** Handles a stream from its first event to its end. `onClose` is called once. */
 export function handleStream(
   stream: Stream,
-  { planner, log, over }: { planner: Planner; log: Log; over(why: string): void },
+  { planner, log, onClose }: { planner: Planner; log: Log; onClose(why: string): void },
 ): void {
   const unread: CognitionProposal[] = [];
   let writable = true;
@@ -24,24 +24,24 @@ export function handleStream(
     if (ended) return;
     ended = true;
     session.close();
-    over(why);
+    onClose(why);
   };
-  const startOver = (why: string) => {
+  const reset = (why: string) => {
     end(why);
     abortStream(stream, why);
   };
   const session = startSession({
     planner,
     log,
-    resetStream: startOver,
+    resetStream: reset,
     send(message) {
       if (ended) return;
       unread.push(message);
       flush();
-      if (unread.length > MAX_UNREAD_PROPOSALS) startOver('the service does not read');
+      if (unread.length > MAX_UNREAD_PROPOSALS) reset('the service is not reading');
     },
   });
-  // Says that the stream is taken, before there is anything to propose.
+  // The headers accept the stream before there is a proposal.
   stream.sendMetadata(new Metadata());
   stream.on('drain', () => {
     writable = true;
@@ -51,14 +51,14 @@ export function handleStream(
     if (!ended) session.handleEvent(event);
   });
   stream.on('end', () => {
-    end('the service ended it');
+    end('the service ended the stream');
     stream.end();
   });
   stream.on('error', () => end('the connection broke'));
   stream.on('close', () => end('the connection closed'));
-  stream.on('cancelled', () => end('the service cancelled it'));
+  stream.on('cancelled', () => end('the service cancelled the stream'));
 }
 
-// To destroy it would end it without a word.
+// `destroy()` would end the stream without sending a status.
 export const abortStream = (stream: Stream, why: string): void =>
   void stream.emit('error', Object.assign(new Error(why), { code: status.RESOURCE_EXHAUSTED, details: why }));

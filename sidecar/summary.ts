@@ -2,31 +2,33 @@ import { displayNameOf, type JsonObject, type JsonValue, type Node, type Planner
 
 const SHOWN_STEPS = 10;
 
-/** What was done, in a sentence. */
+/** One sentence about the completed steps. */
 export function summaryOf({ context, devices }: PlannerInput): string {
   const done = context.nodes.filter(({ state }) => state === 'succeeded');
-  const told = done.slice(0, SHOWN_STEPS).map(({ deviceId, action }) => {
+  const listed = done.slice(0, SHOWN_STEPS).map(({ deviceId, action }) => {
     const device = devices.find(({ id }) => id === deviceId);
     return `${device === undefined ? deviceId : displayNameOf(device).slice(0, 60)}: ${action}`;
   });
-  const more = done.length > told.length ? `, and ${done.length - told.length} more` : '';
-  return `${done.length} of ${context.nodes.length} steps done (${told.join(', ')}${more}).`;
+  const more = done.length > listed.length ? `, and ${done.length - listed.length} more` : '';
+  return `${done.length} of ${context.nodes.length} steps done (${listed.join(', ')}${more}).`;
 }
 
-/** Devices report what they like: a value that is longer is left out, and devices where there are too many. */
+/** Bounds of the final state: longer values and further devices are left out. */
 const VALUE_CHARACTERS = 100;
 const SHOWN_DEVICES = 50;
 
-/** Of each device that was acted on, what the actions say about its state, as it was last reported. */
+/** For each device with a step: the last reported values of the properties in the actions' expected states. */
 export function finalStateOf({ context, devices }: PlannerInput): JsonObject {
   const states: Record<string, JsonObject> = {};
   for (const node of context.nodes) {
     const device = devices.find(({ id }) => id === node.deviceId);
-    const expected = device?.tools.get(node.action)?.expected;
+    const expectedState = device?.tools.get(node.action)?.expectedState;
     const reported = stateAfter(node, device?.state ?? null);
-    if (!expected || reported === null || Object.keys(states).length >= SHOWN_DEVICES) continue;
-    const told = Object.keys(expected).flatMap((name) => (isShort(reported[name]) ? [[name, reported[name]]] : []));
-    states[node.deviceId] = { ...states[node.deviceId], ...Object.fromEntries(told) };
+    if (!expectedState || reported === null || Object.keys(states).length >= SHOWN_DEVICES) continue;
+    const values = Object.keys(expectedState).flatMap((name) =>
+      isShort(reported[name]) ? [[name, reported[name]]] : [],
+    );
+    states[node.deviceId] = { ...states[node.deviceId], ...Object.fromEntries(values) };
   }
   return { devices: states };
 }
@@ -34,4 +36,5 @@ export function finalStateOf({ context, devices }: PlannerInput): JsonObject {
 const isShort = (value: JsonValue | undefined): boolean =>
   value !== undefined && JSON.stringify(value).length <= VALUE_CHARACTERS;
 
-const stateAfter = ({ outcome }: Node, shown: JsonObject | null): JsonObject | null => outcome?.deviceState ?? shown;
+const stateAfter = ({ outcome }: Node, lastState: JsonObject | null): JsonObject | null =>
+  outcome?.deviceState ?? lastState;

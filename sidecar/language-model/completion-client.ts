@@ -3,7 +3,7 @@ import { isObject } from '../json-schema.ts';
 import type { JsonObject, JsonValue } from '../planner-types.ts';
 import type { Message, ToolCall } from './chat-messages.ts';
 
-// An OpenAI-compatible chat-completions endpoint.
+// Client of an OpenAI-compatible chat completions endpoint.
 
 export interface EndpointSettings {
   /** Without `/chat/completions` and without a slash at its end. */
@@ -17,9 +17,9 @@ export interface Completion {
   calls: readonly ToolCall[];
 }
 
-/** The sentence is for whoever asked: it holds nothing that the endpoint wrote, and no key. */
+/** A failed request. The message is for the user: it contains no text of the endpoint and no key. */
 export class ModelError extends Error {
-  override name = 'ModelFailed';
+  override name = 'ModelError';
   readonly code: 'MODEL_UNAVAILABLE' | 'MODEL_REFUSED' | 'MODEL_ANSWER_INVALID';
   constructor(code: ModelError['code'], sentence: string) {
     super(sentence);
@@ -45,7 +45,7 @@ const MAX_BACKOFF_MS = 30_000;
 const REQUEST_TIMEOUT_MS = 60_000;
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const MAX_TOOL_CALLS = 100;
-/** What another try may mend. */
+/** Statuses that are retried. */
 const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
 
 export function makeCompletionClient(
@@ -65,24 +65,24 @@ export function makeCompletionClient(
     for (let attempt = 1; ; attempt++) {
       const response = await send(`${baseUrl}/chat/completions`, {
         ...{ method: 'POST', headers, body },
-        // A key goes nowhere but where it was meant for.
+        // Never sends the key to another address.
         redirect: 'error',
         signal: AbortSignal.any([signal, AbortSignal.timeout(REQUEST_TIMEOUT_MS)]),
       }).catch(() => null);
       signal.throwIfAborted();
       if (response?.ok) {
         const text = await readBounded(response);
-        // Whatever is answered may be shown to whoever asked.
-        if (apiKey !== null && text.includes(apiKey)) throw invalidAnswer('repeats the key');
+        // The answer may be shown to users, so it must not contain the key.
+        if (apiKey !== null && text.includes(apiKey)) throw invalidAnswer('contains the API key');
         return parseCompletion(text);
       }
       await response?.body?.cancel().catch(() => {});
       if (response !== null && !retryableStatuses.has(response.status)) {
-        throw new ModelError('MODEL_REFUSED', `The language model's endpoint answered ${response.status}.`);
+        throw new ModelError('MODEL_REFUSED', `The language model endpoint answered ${response.status}.`);
       }
       if (attempt === MAX_ATTEMPTS) {
-        const why = response === null ? 'cannot be reached' : `answered ${response.status} again and again`;
-        throw new ModelError('MODEL_UNAVAILABLE', `The language model's endpoint ${why}.`);
+        const why = response === null ? 'cannot be reached' : `answered ${response.status} after ${MAX_ATTEMPTS} attempts`;
+        throw new ModelError('MODEL_UNAVAILABLE', `The language model endpoint ${why}.`);
       }
       const wait = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + random() / 2);
       await pause(retryAfterMsOf(response) ?? wait, signal);
@@ -90,7 +90,7 @@ export function makeCompletionClient(
   };
 }
 
-/** `Retry-After` in seconds; a date would need the endpoint's clock. */
+/** `Retry-After` in seconds. A date is ignored: it depends on the endpoint's clock. */
 function retryAfterMsOf(response: Response | null): number | null {
   const seconds = Number(response?.headers.get('retry-after') ?? Number.NaN);
   return seconds >= 0 ? Math.min(MAX_BACKOFF_MS, seconds * 1_000) : null;
@@ -107,40 +107,41 @@ async function readBounded(response: Response): Promise<string> {
       text += decoder.decode(chunk, { stream: true });
     }
   } catch {
-    throw new ModelError('MODEL_UNAVAILABLE', "The language model's endpoint broke off its answer.");
+    throw new ModelError('MODEL_UNAVAILABLE', 'The connection to the language model endpoint was lost.');
   }
   if (bytes > MAX_ANSWER_BYTES) throw invalidAnswer('is too long');
   return text + decoder.decode();
 }
 
-const invalidAnswer = (what: string) => new ModelError('MODEL_ANSWER_INVALID', `The language model's answer ${what}.`);
+const invalidAnswer = (problem: string) =>
+  new ModelError('MODEL_ANSWER_INVALID', `The answer of the language model ${problem}.`);
 
 function parseCompletion(text: string): Completion {
   let body: JsonValue;
   try {
     body = JSON.parse(text);
   } catch {
-    throw invalidAnswer('is no JSON');
+    throw invalidAnswer('is not JSON');
   }
   const choice = isObject(body) && Array.isArray(body.choices) ? body.choices[0] : undefined;
   const message = isObject(choice) ? choice.message : undefined;
-  if (!isObject(choice) || !isObject(message)) throw invalidAnswer('holds no message');
+  if (!isObject(choice) || !isObject(message)) throw invalidAnswer('has no message');
   if (choice.finish_reason === 'length') throw invalidAnswer('was cut off');
-  const { content = null, tool_calls: given = null } = message;
-  if (content !== null && typeof content !== 'string') throw invalidAnswer('holds a message of an unknown kind');
-  if (given !== null && !Array.isArray(given)) throw invalidAnswer('holds calls of an unknown kind');
-  const calls = (given ?? []).map(parseToolCall);
-  if (calls.length > MAX_TOOL_CALLS) throw invalidAnswer('holds too many calls');
+  const { content = null, tool_calls: toolCalls = null } = message;
+  if (content !== null && typeof content !== 'string') throw invalidAnswer('has invalid content');
+  if (toolCalls !== null && !Array.isArray(toolCalls)) throw invalidAnswer('has invalid tool calls');
+  const calls = (toolCalls ?? []).map(parseToolCall);
+  if (calls.length > MAX_TOOL_CALLS) throw invalidAnswer('has too many tool calls');
   if (calls.length === 0 && (content ?? '').trim() === '') throw invalidAnswer('is empty');
   return { content, calls };
 }
 
-function parseToolCall(given: JsonValue): ToolCall {
-  const named = isObject(given) ? given.function : undefined;
-  if (!isObject(given) || !isObject(named)) throw invalidAnswer('holds a call of an unknown kind');
-  const { name, arguments: text } = named;
-  if (typeof name !== 'string' || typeof text !== 'string' || typeof given.id !== 'string') {
-    throw invalidAnswer('holds a call of an unknown kind');
+function parseToolCall(call: JsonValue): ToolCall {
+  const called = isObject(call) ? call.function : undefined;
+  if (!isObject(call) || !isObject(called)) throw invalidAnswer('has an invalid tool call');
+  const { name, arguments: text } = called;
+  if (typeof name !== 'string' || typeof text !== 'string' || typeof call.id !== 'string') {
+    throw invalidAnswer('has an invalid tool call');
   }
-  return { id: given.id, name, arguments: text };
+  return { id: call.id, name, arguments: text };
 }

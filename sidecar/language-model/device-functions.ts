@@ -2,11 +2,11 @@ import { isObject } from '../json-schema.ts';
 import type { Device, JsonObject, JsonValue, Tool } from '../planner-types.ts';
 import { sanitizeLine } from './sanitizer.ts';
 
-// Actions as functions that a language model calls.
+// Device actions as functions for a language model.
 
-/** What OpenAI-compatible endpoints take. */
+/** Limit of OpenAI-compatible endpoints. */
 const MAX_FUNCTIONS = 128;
-/** Up to here the ids are listed in the schema. */
+/** Up to this number the device ids are listed in the schema. */
 const LISTED_DEVICES = 40;
 const SCHEMA_CHARACTERS = 4_000;
 
@@ -16,56 +16,58 @@ export interface DeviceFunction {
   devices: Device[];
 }
 
-/** One function for each action; where devices mean different things by one name, each meaning has its own. */
+/** One function per action and parameter schema: devices may use the same action name with different parameters. */
 export function deviceFunctionsOf(devices: readonly Device[]): DeviceFunction[] {
-  const meanings = new Map<string, Omit<DeviceFunction, 'name'>>();
+  const functions = new Map<string, Omit<DeviceFunction, 'name'>>();
   for (const device of devices) {
     for (const tool of device.tools.values()) {
-      const meaning = JSON.stringify([tool.action, tool.params]);
-      const known = meanings.get(meaning);
+      const key = JSON.stringify([tool.action, tool.params]);
+      const known = functions.get(key);
       if (known !== undefined) known.devices.push(device);
-      else meanings.set(meaning, { tool, devices: [device] });
+      else functions.set(key, { tool, devices: [device] });
     }
   }
-  // What many devices can do is what goals are about.
-  const most = [...meanings.values()].sort((a, b) => b.devices.length - a.devices.length).slice(0, MAX_FUNCTIONS - 1);
-  const taken = new Set([CANNOT_DO]);
-  return most.map((one) => ({ name: uniqueName(one.tool.functionName, taken), ...one }));
+  // Beyond the limit, functions of few devices are left out: goals mostly need the common ones.
+  const common = [...functions.values()]
+    .sort((a, b) => b.devices.length - a.devices.length)
+    .slice(0, MAX_FUNCTIONS - 1);
+  const usedNames = new Set([CANNOT_DO]);
+  return common.map((one) => ({ name: uniqueName(one.tool.functionName, usedNames), ...one }));
 }
 
-function uniqueName(wanted: string, taken: Set<string>): string {
-  let name = wanted;
-  for (let n = 2; taken.has(name); n++) name = `${wanted.slice(0, 60)}_${n}`;
-  taken.add(name);
+function uniqueName(preferred: string, usedNames: Set<string>): string {
+  let name = preferred;
+  for (let n = 2; usedNames.has(name); n++) name = `${preferred.slice(0, 60)}_${n}`;
+  usedNames.add(name);
   return name;
 }
 
-/** The model's way to say that it gives up. */
+/** The function that the model calls to give up. */
 export const CANNOT_DO = 'cannot_do';
 
 const cannotDoSchema = {
   type: 'function',
   function: {
     name: CANNOT_DO,
-    description: 'Say that the goal cannot be reached with these devices.',
+    description: 'Report that the goal cannot be reached with these devices.',
     parameters: {
       type: 'object',
-      properties: { reason: { type: 'string', description: 'One honest sentence for whoever asked' } },
+      properties: { reason: { type: 'string', description: 'The reason, in one sentence for the user' } },
       required: ['reason'],
       additionalProperties: false,
     },
   },
 };
 
-export const functionSchemasOf = (callables: readonly DeviceFunction[]): JsonObject[] => [
-  ...callables.map(functionSchemaOf),
+export const functionSchemasOf = (deviceFunctions: readonly DeviceFunction[]): JsonObject[] => [
+  ...deviceFunctions.map(functionSchemaOf),
   cannotDoSchema,
 ];
 
-/** Manifests are written by tenants: what they say in words is cut, and a schema that is too large is left to be tried. */
+/** Tenants write manifests: descriptions are cut, and a schema that is too large is replaced by an empty one. */
 function boundedParams({ params }: Tool): JsonObject {
-  const shown = withShortDescriptions(params);
-  return isObject(shown) && JSON.stringify(shown).length <= SCHEMA_CHARACTERS ? shown : {};
+  const bounded = withShortDescriptions(params);
+  return isObject(bounded) && JSON.stringify(bounded).length <= SCHEMA_CHARACTERS ? bounded : {};
 }
 
 function withShortDescriptions(schema: JsonValue): JsonValue {

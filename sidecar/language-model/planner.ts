@@ -25,33 +25,35 @@ import { CANNOT_DO, type DeviceFunction, deviceFunctionsOf, functionSchemasOf } 
 import { sanitizeLine } from './sanitizer.ts';
 
 const MAX_ROUNDS = 8;
-/** How often a model may mend calls that cannot be. */
+/** How often a model may correct invalid calls. */
 const MAX_CORRECTIONS = 2;
 const MAX_CONCURRENT = 4;
 const PLANNING_TIMEOUT_MS = 240_000;
 const MAX_SENTENCE = 900;
 
-/** Plans by asking a language model, which sees the home as data and acts by calling functions. */
+/** A planner that uses a language model: it sees the home as data and acts by calling functions. */
 export function languageModelPlanner(settings: EndpointSettings, parts: EndpointParts = {}): Planner {
-  const ask = makeCompletionClient(settings, parts);
-  const turn = makeSemaphore(MAX_CONCURRENT);
+  const complete = makeCompletionClient(settings, parts);
+  const withPermit = makeSemaphore(MAX_CONCURRENT);
   return {
     name: 'language model',
     timeoutS: PLANNING_TIMEOUT_MS / 1_000 + 60,
     decide: (view, signal) =>
-      // What is asked for as it is needs no thought.
+      // A requested action needs no planning.
       view.context.requestedAction === null
-        ? turn(signal, () => decide(view, ask, AbortSignal.any([signal, AbortSignal.timeout(PLANNING_TIMEOUT_MS)])))
+        ? withPermit(signal, () =>
+            decide(view, complete, AbortSignal.any([signal, AbortSignal.timeout(PLANNING_TIMEOUT_MS)])),
+          )
         : Promise.resolve(decideDirectAction(view, view.context.requestedAction)),
   };
 }
 
-/** At most so many at a time, in the order in which they came. */
-function makeSemaphore(most: number) {
+/** A counting semaphore, first in, first out. */
+function makeSemaphore(permits: number) {
   let running = 0;
   const waiting: (() => void)[] = [];
   return async <T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
-    if (running >= most) await new Promise<void>((resolve) => waiting.push(resolve));
+    if (running >= permits) await new Promise<void>((resolve) => waiting.push(resolve));
     else running += 1;
     try {
       signal.throwIfAborted();
@@ -64,27 +66,27 @@ function makeSemaphore(most: number) {
   };
 }
 
-async function decide(view: PlannerInput, ask: CompletionClient, signal: AbortSignal): Promise<Decision> {
+async function decide(view: PlannerInput, complete: CompletionClient, signal: AbortSignal): Promise<Decision> {
   const round = lastRound(view) + 1;
   if (round > MAX_ROUNDS) {
-    return { code: 'TOO_MANY_ROUNDS', failed: `The language model came to no end in ${MAX_ROUNDS} rounds.` };
+    return { code: 'TOO_MANY_ROUNDS', failed: `The language model did not finish in ${MAX_ROUNDS} rounds.` };
   }
-  const callables = deviceFunctionsOf(shownDevices(view));
-  const messages = buildMessages(view, callables);
-  const tools = functionSchemasOf(callables);
+  const deviceFunctions = deviceFunctionsOf(shownDevices(view));
+  const messages = buildMessages(view, deviceFunctions);
+  const tools = functionSchemasOf(deviceFunctions);
   try {
     for (let corrections = 0; ; corrections++) {
-      const answer = await ask(messages, tools, signal);
-      const read = parseCalls(answer, callables, round);
-      if ('steps' in read) return toDecision(view, answer, read.steps);
-      if ('reason' in read) return { code: 'GOAL_NOT_POSSIBLE', failed: read.reason };
+      const answer = await complete(messages, tools, signal);
+      const parsed = parseCalls(answer, deviceFunctions, round);
+      if ('steps' in parsed) return toDecision(view, answer, parsed.steps);
+      if ('reason' in parsed) return { code: 'GOAL_NOT_POSSIBLE', failed: parsed.reason };
       if (corrections === MAX_CORRECTIONS) {
         return {
           code: 'MODEL_ANSWER_INVALID',
-          failed: `The language model called what cannot be: ${read.wrong.values().next().value}.`,
+          failed: `The language model made an invalid call: ${parsed.errors.values().next().value}.`,
         };
       }
-      messages.push(...correctionMessages(answer, read.wrong));
+      messages.push(...correctionMessages(answer, parsed.errors));
     }
   } catch (error) {
     if (error instanceof ModelError) return { code: error.code, failed: error.message };
@@ -94,35 +96,35 @@ async function decide(view: PlannerInput, ask: CompletionClient, signal: AbortSi
 }
 
 function toDecision(view: PlannerInput, { content }: Completion, steps: Step[]): Decision {
-  const said = sanitizeLine(content ?? '', MAX_SENTENCE);
+  const sentence = sanitizeLine(content ?? '', MAX_SENTENCE);
   const [first, ...more] = steps;
-  if (first === undefined) return { done: said, finalState: finalStateOf(view) };
+  if (first === undefined) return { done: sentence, finalState: finalStateOf(view) };
   const total = view.context.nodes.length + steps.length;
   if (total > MAX_STEPS)
-    return { code: 'TOO_MANY_STEPS', failed: `The language model wants more than ${MAX_STEPS} steps.` };
-  // Whoever is to accept it should know that none was given.
-  const because = said === '' && view.context.kind === 'observation' ? 'The language model gave no reason.' : said;
+    return { code: 'TOO_MANY_STEPS', failed: `The language model needs more than ${MAX_STEPS} steps.` };
+  // The user who decides about the proposal should see that there is no reason.
+  const because =
+    sentence === '' && view.context.kind === 'observation' ? 'The language model gave no reason.' : sentence;
   return { steps: [first, ...more], because };
 }
 
-type ParsedCalls = { steps: Step[] } | { reason: string } | { wrong: Map<string, string> };
+type ParsedCalls = { steps: Step[] } | { reason: string } | { errors: Map<string, string> };
 
-/** The calls as steps; or what is wrong, by the id of the call. */
-function parseCalls({ calls }: Completion, callables: readonly DeviceFunction[], round: number): ParsedCalls {
-  const wrong = new Map<string, string>();
+/** The calls as steps, or the errors by call id. */
+function parseCalls({ calls }: Completion, deviceFunctions: readonly DeviceFunction[], round: number): ParsedCalls {
+  const errors = new Map<string, string>();
   const steps: Step[] = [];
   for (const call of calls) {
-    const given = parseArguments(call);
+    const args = parseArguments(call);
     if (call.name === CANNOT_DO) {
-      const reason =
-        isObject(given) && typeof given.reason === 'string' ? sanitizeLine(given.reason, MAX_SENTENCE) : '';
-      return { reason: reason || 'The language model sees no way.' };
+      const reason = isObject(args) && typeof args.reason === 'string' ? sanitizeLine(args.reason, MAX_SENTENCE) : '';
+      return { reason: reason || 'The language model gave up without a reason.' };
     }
-    const step = stepOf(call, given, callables, stepId(round, steps.length + 1));
-    if (typeof step === 'string') wrong.set(call.id, step);
+    const step = stepOf(call, args, deviceFunctions, stepId(round, steps.length + 1));
+    if (typeof step === 'string') errors.set(call.id, step);
     else steps.push(step);
   }
-  return wrong.size > 0 ? { wrong } : { steps };
+  return errors.size > 0 ? { errors } : { steps };
 }
 
 function parseArguments({ arguments: text }: ToolCall): unknown {
@@ -133,21 +135,28 @@ function parseArguments({ arguments: text }: ToolCall): unknown {
   }
 }
 
-function stepOf({ name }: ToolCall, given: unknown, callables: readonly DeviceFunction[], id: string): Step | string {
-  const own = callables.find((callable) => callable.name === name);
-  if (own === undefined) return `there is no function ${JSON.stringify(sanitizeLine(name, 64))}`;
-  if (!isObject(given)) return 'the arguments are no JSON object';
-  const device = own.devices.find((one) => one.id === given.device_id);
-  if (device === undefined) return 'device_id names no device that has this function';
-  const params = given.params ?? {};
-  const misfits = schemaError({ ...own.tool.params, type: 'object' }, params);
-  if (misfits !== null || !isObject(params)) return misfits ?? 'params must be an object';
-  const act = { action: own.tool.action, params };
+function stepOf(
+  { name }: ToolCall,
+  args: unknown,
+  deviceFunctions: readonly DeviceFunction[],
+  id: string,
+): Step | string {
+  const called = deviceFunctions.find((one) => one.name === name);
+  if (called === undefined) return `unknown function ${JSON.stringify(sanitizeLine(name, 64))}`;
+  if (!isObject(args)) return 'the arguments must be a JSON object';
+  const device = called.devices.find((one) => one.id === args.device_id);
+  if (device === undefined) return 'device_id must be the id of a device that has this function';
+  const params = args.params ?? {};
+  const error = schemaError({ ...called.tool.params, type: 'object' }, params);
+  if (error !== null || !isObject(params)) return error ?? 'params must be an object';
+  const act = { action: called.tool.action, params };
   return { ...act, id, deviceId: device.id, dependsOn: [], compensation: compensationFor(device, act) };
 }
 
-/** What was wrong, so that the model can mend it. Nothing of the answer was done. */
-const correctionMessages = ({ content, calls }: Completion, wrong: ReadonlyMap<string, string>): Message[] => [
+/** Reports the errors, so that the model can correct its calls. No call of the answer was executed. */
+const correctionMessages = ({ content, calls }: Completion, errors: ReadonlyMap<string, string>): Message[] => [
   assistantMessage(calls, content),
-  ...calls.map(({ id }) => toolMessage(id, `not done: ${wrong.get(id) ?? 'another call of the same answer is wrong'}`)),
+  ...calls.map(({ id }) =>
+    toolMessage(id, `not executed: ${errors.get(id) ?? 'another call of the same answer is invalid'}`),
+  ),
 ];

@@ -1,15 +1,15 @@
 import { isObject } from '../json-schema.ts';
 import type { JsonValue } from '../planner-types.ts';
 
-// What devices and people wrote, made fit to be shown to a language model: data, never an instruction.
+// Sanitizes texts of devices and users for a language model: bounded, without invisible characters, marked as data.
 
-/** Control characters, what turns the direction of writing, what has no width, and Unicode's invisible copy of ASCII. */
+/** Control characters, bidirectional overrides, zero-width characters, and Unicode tags (an invisible copy of ASCII). */
 const INVISIBLE_CHARACTERS = /[\p{Cc}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]+/gu;
 
-/** One line, without what a person would not see. */
-export function sanitizeLine(text: string, most: number): string {
+/** One line without invisible characters. */
+export function sanitizeLine(text: string, max: number): string {
   const line = text.replace(INVISIBLE_CHARACTERS, ' ').trim();
-  return (line.length > most ? `${line.slice(0, most)}…` : line).toWellFormed();
+  return (line.length > max ? `${line.slice(0, max)}…` : line).toWellFormed();
 }
 
 const MAX_STRING = 200;
@@ -29,17 +29,17 @@ function sanitizeValue(value: JsonValue, depth: number): JsonValue {
 
 const TOO_LARGE = 'too large to be shown';
 
-/** JSON of at most `most` characters, in which nothing can look like the mark around it. */
-export function sanitizedJson(value: JsonValue, most: number): string {
+/** JSON of at most `max` characters. `<` is escaped, so that the content cannot close the data mark. */
+export function sanitizedJson(value: JsonValue, max: number): string {
   const json = JSON.stringify(sanitizeValue(value, 0)).replaceAll('<', '\\u003c');
-  return json.length <= most ? json : JSON.stringify(TOO_LARGE);
+  return json.length <= max ? json : JSON.stringify(TOO_LARGE);
 }
 
-/** The value with its texts cut, or a word about its size. */
-export function sanitizeBounded(value: JsonValue, most: number): JsonValue {
-  const short = sanitizeValue(value, 0);
-  return JSON.stringify(short).length <= most ? short : TOO_LARGE;
+/** The value with its texts cut, or a notice if it is still too large. */
+export function sanitizeBounded(value: JsonValue, max: number): JsonValue {
+  const sanitized = sanitizeValue(value, 0);
+  return JSON.stringify(sanitized).length <= max ? sanitized : TOO_LARGE;
 }
 
-/** The mark; the prompt says what it means. */
+/** The data mark. The system prompt explains it. */
 export const wrapAsData = (json: string): string => `<data>\n${json}\n</data>`;

@@ -76,7 +76,7 @@ describe('the sidecar as a child', () => {
     service.tell([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').includes('node front-door-lock'));
     // Its log comes by another way than its words.
-    const said = await until(() => lines.find(({ message }) => message === 'the sidecar listens'));
+    const said = await until(() => lines.find(({ message }) => message === 'sidecar listening'));
     expect(said).toMatchObject({ level: 'info', fields: { part: 'sidecar', address, planner: 'rules' } });
     await child.stop();
     expect(child.address()).toBe(null);

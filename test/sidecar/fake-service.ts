@@ -112,19 +112,21 @@ export const capabilities = (devices: readonly Device[] = flat()): EventInit => 
       ([id, device]) => ({
         capabilitySetId: `set-of-${id}`,
         category: device.category ?? '',
-        tools: [...device.tools.values()].map(({ action, critical, functionName, description, params, expected }) => ({
-          action,
-          safetyClass: critical ? SafetyClass.CRITICAL : SafetyClass.NORMAL,
-          definition: {
-            type: 'function',
-            function: {
-              name: functionName,
-              description,
-              parameters: { type: 'object', properties: { device_id: { type: 'string' }, params } },
+        tools: [...device.tools.values()].map(
+          ({ action, critical, functionName, description, params, expectedState }) => ({
+            action,
+            safetyClass: critical ? SafetyClass.CRITICAL : SafetyClass.NORMAL,
+            definition: {
+              type: 'function',
+              function: {
+                name: functionName,
+                description,
+                parameters: { type: 'object', properties: { device_id: { type: 'string' }, params } },
+              },
             },
-          },
-          ...(expected && { expectedState: expected }),
-        })),
+            ...(expectedState && { expectedState }),
+          }),
+        ),
       }),
     ),
   },

@@ -74,7 +74,7 @@ describe('the language model as a planner', () => {
       'assistant',
       'tool',
     ]);
-    expect(messages[1]?.content).toContain('The goal of somebody who may use these devices: "I want to sleep".');
+    expect(messages[1]?.content).toContain('The goal of a user of these devices: "I want to sleep".');
     expect(messages[1]?.content).toContain('cool is 17 degrees');
     // Each call has its result, whatever the ids.
     const made = messages.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
@@ -124,15 +124,15 @@ describe('the language model as a planner', () => {
     const { asked, next } = await planner(wrong, calls(['turn_off', { device_id: 'id-of-Bed light' }]));
     expect(told(await next(goal('x')))).toEqual(['Bed light turn_off undone by turn_on']);
     expect(asked[1]?.body.messages.slice(-4).map(({ content }) => content)).toEqual([
-      'not done: device_id names no device that has this function',
-      'not done: there is no function "fly"',
-      'not done: params.level must be at most 100',
-      'not done: the arguments are no JSON object',
+      'not executed: device_id must be the id of a device that has this function',
+      'not executed: unknown function "fly"',
+      'not executed: params.level must be at most 100',
+      'not executed: the arguments must be a JSON object',
     ]);
     await server?.close();
     const stubborn = await planner(wrong);
     expect(told(await stubborn.next(goal('x')))).toEqual([
-      'MODEL_ANSWER_INVALID: The language model called what cannot be: device_id names no device that has this function.',
+      'MODEL_ANSWER_INVALID: The language model made an invalid call: device_id must be the id of a device that has this function.',
     ]);
     expect(stubborn.asked).toHaveLength(3);
   });
@@ -165,7 +165,7 @@ describe('the language model as a planner', () => {
     const step = { id: '8-1', deviceId: 'd', action: 'a', params: {}, dependsOn: [], compensation: null };
     const nodes = [{ ...step, state: 'succeeded' as const, code: '', detail: '', outcome: null }];
     expect(told(await next(view({ context: context({ text: 'x', nodes }) })))).toEqual([
-      'TOO_MANY_ROUNDS: The language model came to no end in 8 rounds.',
+      'TOO_MANY_ROUNDS: The language model did not finish in 8 rounds.',
     ]);
     expect(asked).toHaveLength(1);
   });
@@ -199,7 +199,7 @@ describe('the language model as a planner', () => {
           functionName: 'turn_on',
           description: 'With a song',
           params: { type: 'object', properties: { song: { type: 'string' } } },
-          expected: null,
+          expectedState: null,
         },
       ],
     ]);
@@ -213,7 +213,7 @@ describe('the language model as a planner', () => {
 
 describe('what a tenant wrote in its manifests', () => {
   const tool = (action: string, description: string, largest: number): Tool => ({
-    ...{ action, critical: false, functionName: action, description: 'As it says', expected: null },
+    ...{ action, critical: false, functionName: action, description: 'As it says', expectedState: null },
     params: { type: 'object', properties: { description: { type: 'string', description, maxLength: largest } } },
   });
 
@@ -251,32 +251,32 @@ describe('the endpoint of the language model', () => {
   it('is given up after four tries', async () => {
     const { asked, next } = await planner({ status: 500, body: KEY });
     expect(told(await next(goal('x')))).toEqual([
-      "MODEL_UNAVAILABLE: The language model's endpoint answered 500 again and again.",
+      "MODEL_UNAVAILABLE: The language model endpoint answered 500 after 4 attempts.",
     ]);
     expect(asked).toHaveLength(4);
   });
 
   it.each<[string, Reply, string]>([
-    ['refuses', { status: 401, body: `bad key ${KEY}` }, "MODEL_REFUSED: The language model's endpoint answered 401."],
-    ['is no JSON', { body: '<html>' }, "MODEL_ANSWER_INVALID: The language model's answer is no JSON."],
-    ['holds nothing', { body: { choices: [] } }, "MODEL_ANSWER_INVALID: The language model's answer holds no message."],
-    ['is empty', says('  '), "MODEL_ANSWER_INVALID: The language model's answer is empty."],
+    ['refuses', { status: 401, body: `bad key ${KEY}` }, "MODEL_REFUSED: The language model endpoint answered 401."],
+    ['is not JSON', { body: '<html>' }, "MODEL_ANSWER_INVALID: The answer of the language model is not JSON."],
+    ['holds nothing', { body: { choices: [] } }, "MODEL_ANSWER_INVALID: The answer of the language model has no message."],
+    ['is empty', says('  '), "MODEL_ANSWER_INVALID: The answer of the language model is empty."],
     [
       'holds calls of another kind',
       { body: { choices: [{ message: { content: null, tool_calls: [{ id: 1 }] } }] } },
-      "MODEL_ANSWER_INVALID: The language model's answer holds a call of an unknown kind.",
+      "MODEL_ANSWER_INVALID: The answer of the language model has an invalid tool call.",
     ],
     [
       'repeats the key',
       says(`Your key is ${KEY}.`),
-      "MODEL_ANSWER_INVALID: The language model's answer repeats the key.",
+      "MODEL_ANSWER_INVALID: The answer of the language model contains the API key.",
     ],
     [
       'was cut off',
       { body: { choices: [{ finish_reason: 'length', message: { content: 'The lamps are' } }] } },
-      "MODEL_ANSWER_INVALID: The language model's answer was cut off.",
+      "MODEL_ANSWER_INVALID: The answer of the language model was cut off.",
     ],
-    ['is too long', says('x'.repeat(1024 * 1024)), "MODEL_ANSWER_INVALID: The language model's answer is too long."],
+    ['is too long', says('x'.repeat(1024 * 1024)), "MODEL_ANSWER_INVALID: The answer of the language model is too long."],
   ])('that %s ends the thought at once, and nothing of it is repeated', async (_what, reply, said) => {
     const { asked, next } = await planner(reply);
     const decision = await next(goal('x'));
@@ -293,7 +293,7 @@ describe('the endpoint of the language model', () => {
       body: {},
     });
     expect(told(await next(goal('x')))).toEqual([
-      "MODEL_UNAVAILABLE: The language model's endpoint cannot be reached.",
+      "MODEL_UNAVAILABLE: The language model endpoint cannot be reached.",
     ]);
     expect(elsewhere.asked).toHaveLength(0);
     await elsewhere.close();

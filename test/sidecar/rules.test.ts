@@ -183,7 +183,7 @@ describe('goals by rules', () => {
           functionName: 'set_brightness',
           description: '',
           params: { type: 'object', properties: { value: { type: 'number', maximum: 50 } }, required: ['value'] },
-          expected: null,
+          expectedState: null,
         },
       ],
     ]);
@@ -318,9 +318,9 @@ describe('requests for a device', () => {
   });
 
   it.each([
-    [{ action: 'fly', params: {} }, 'ACTION_NOT_IN_MANIFEST: The device cannot fly.'],
+    [{ action: 'fly', params: {} }, "ACTION_NOT_IN_MANIFEST: The device does not offer 'fly'."],
     [{ action: 'set_brightness', params: { level: 101 } }, 'PARAMS_INVALID: params.level must be at most 100'],
-    [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is not known'],
+    [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is unknown'],
   ])('that the device cannot do are refused: %o', (requestedAction, said) => {
     expect(told(decide(asked({ requestedAction })))).toEqual([said]);
   });

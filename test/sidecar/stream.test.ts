@@ -81,7 +81,7 @@ describe('the stream of the reference sidecar', () => {
     const service = again();
     const node = { nodeId: 'ceiling-light-turn-off', deviceId: 'id-of-Ceiling light', action: 'turn_off' };
     service.tell([goal('c', 'turn off the lights', { nodes: [{ node, state: NodeState.SUCCEEDED }] })]);
-    expect(await words(service, 2)).toEqual(['node bed-light-turn-off', 'suspend 900: Waiting for a step.']);
+    expect(await words(service, 2)).toEqual(['node bed-light-turn-off', 'suspend 900: Waiting for 1 step.']);
     service.move('c', 'bed-light-turn-off', NodeState.SUCCEEDED);
     expect((await words(service, 3))[2]).toMatch(/^complete: 2 of 2 steps done/);
   });
@@ -138,7 +138,7 @@ describe('the stream of the reference sidecar', () => {
     };
     const service = await stand(slow);
     service.tell([goal('c', 'anything')]);
-    expect(await words(service, 1)).toEqual(['suspend 120: The slow is asked.']);
+    expect(await words(service, 1)).toEqual(['suspend 120: Planning with the slow.']);
     service.send({ case: 'interruptSignal', value: { contextId: 'c', reason: 2 } });
     service.tell([goal('c', 'anything')]);
     await words(service, 2);

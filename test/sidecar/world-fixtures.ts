@@ -26,7 +26,7 @@ export const toolsOf = (category: Category): ReadonlyMap<string, Tool> =>
           functionName: action,
           description: description ?? '',
           params: paramSchema as JsonObject,
-          expected: (expectedState ?? null) as JsonObject | null,
+          expectedState: (expectedState ?? null) as JsonObject | null,
         },
       ]),
   );
