@@ -81,7 +81,8 @@ export function makeCompletionClient(
         throw new ModelError('MODEL_REFUSED', `The language model endpoint answered ${response.status}.`);
       }
       if (attempt === MAX_ATTEMPTS) {
-        const why = response === null ? 'cannot be reached' : `answered ${response.status} after ${MAX_ATTEMPTS} attempts`;
+        const why =
+          response === null ? 'cannot be reached' : `answered ${response.status} after ${MAX_ATTEMPTS} attempts`;
         throw new ModelError('MODEL_UNAVAILABLE', `The language model endpoint ${why}.`);
       }
       const wait = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + random() / 2);

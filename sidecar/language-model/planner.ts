@@ -102,7 +102,7 @@ function toDecision(view: PlannerInput, { content }: Completion, steps: Step[]):
   const total = view.context.nodes.length + steps.length;
   if (total > MAX_STEPS)
     return { code: 'TOO_MANY_STEPS', failed: `The language model needs more than ${MAX_STEPS} steps.` };
-  // The user who decides about the proposal should see that there is no reason.
+  // The user who decides about the proposal should see that the reason is missing.
   const because =
     sentence === '' && view.context.kind === 'observation' ? 'The language model gave no reason.' : sentence;
   return { steps: [first, ...more], because };

@@ -1,7 +1,7 @@
-// What a house does by custom, in the words of the grammar itself. A routine of the same name in memory comes before them.
+// Built-in routines, as text in the grammar of the rules. A routine of the same name in memory overrides them.
 
 const builtInRoutines: readonly (readonly [RegExp, string])[] = [
-  // A door that cannot be locked is noticed while the lights are still on.
+  // Locks first, so that a door that cannot be locked is noticed while the lights are still on.
   [
     /^(?:good ?night|night|night mode|bed ?time|time for bed|(?:im|i am|we are|were) going to (?:bed|sleep)|go to (?:bed|sleep))$/,
     'lock the doors; then turn off the lights; close the covers; make the climate night; set the controllers to night; arm the alarm',
@@ -21,6 +21,6 @@ const builtInRoutines: readonly (readonly [RegExp, string])[] = [
   [/^(?:movie|film|cinema|movie night|movie time|watch (?:movie|film))$/, 'set the lights to 20 %; close the covers'],
 ];
 
-/** The text of the custom of that name. */
+/** The text of the built-in routine with this name. */
 export const builtInRoutineOf = (name: string): string | null =>
   builtInRoutines.find(([pattern]) => pattern.test(name))?.[1] ?? null;

@@ -3,30 +3,31 @@ import type { ActionCall, Device, JsonValue, Tool } from '../planner-types.ts';
 import type { Effect, Quality } from './instruction-parser.ts';
 import type { Preferences } from './memories.ts';
 
-// What a effect comes to on one device: its actions, one after another. Null where the device can do nothing of the kind.
+// Maps an effect to the actions of one device.
 
-/** What a effect is measured against. */
+/** The surroundings of one device that decide how an effect applies to it. */
 export interface EffectScope {
   preferences: Preferences;
-  /** What the effect is about, this device among it. */
+  /** All devices of the instruction, including this one. */
   targets: readonly Device[];
-  /** Everything was meant, so that nothing dangerous is. */
+  /** The target was "everything": only harmless actions apply. */
   isEverything: boolean;
 }
 
-export function actionsFor(effect: Effect, device: Device, around: EffectScope): ActionCall[] | null {
-  if ('be' in effect) return single(firstSupported(device, stateActions[effect.be], around.isEverything));
+/** The actions in their order; null if the device has none for this effect. */
+export function actionsFor(effect: Effect, device: Device, scope: EffectScope): ActionCall[] | null {
+  if ('be' in effect) return single(firstSupported(device, stateActions[effect.be], scope.isEverything));
   if ('run' in effect) return single(firstSupported(device, programActions[effect.run], false));
   if ('celsius' in effect) return celsiusActions(device, effect.celsius);
-  if ('amount' in effect) return amountActions(device, effect.amount, around.targets);
+  if ('amount' in effect) return amountActions(device, effect.amount, scope.targets);
   if ('kelvin' in effect) return single(withValue(device, 'set_color_temperature', 'kelvin', effect.kelvin));
   if ('percent' in effect) return percentActions(device, effect.percent, effect.of);
   if ('more' in effect) return adjustmentActions(device, effect.more);
-  if ('mode' in effect) return single(modeAction(device, effect.mode, around.targets.length === 1));
-  return qualityActions(device, effect.quality, around);
+  if ('mode' in effect) return single(modeAction(device, effect.mode, scope.targets.length === 1));
+  return qualityActions(device, effect.quality, scope);
 }
 
-/** The first that the device can do. */
+/** Candidate actions by state; the first one that the device supports is used. */
 const stateActions = {
   on: ['turn_on'],
   off: ['turn_off'],
@@ -49,40 +50,40 @@ const single = (act: ActionCall | null): ActionCall[] | null => act && [act];
 
 function firstSupported(device: Device, actions: readonly string[], broad: boolean): ActionCall | null {
   // `open everything` means the blinds, neither the doors nor the water.
-  const meant = broad ? actions.slice(0, 1) : actions;
-  const action = meant.find((name) => {
+  const candidates = broad ? actions.slice(0, 1) : actions;
+  const action = candidates.find((name) => {
     const tool = device.tools.get(name);
     return tool !== undefined && schemaError(tool.params, {}) === null;
   });
   return action === undefined ? null : { action, params: {} };
 }
 
-/** The action with its one value; numbers are kept within what the device takes. */
-function withValue(device: Device, action: string, usual: string, value: JsonValue): ActionCall | null {
+/** The action with one parameter. Numbers are clamped to the range of the device. */
+function withValue(device: Device, action: string, usualName: string, value: JsonValue): ActionCall | null {
   const tool = device.tools.get(action);
-  const param = tool && paramNameOf(tool, usual);
+  const param = tool && paramNameOf(tool, usualName);
   if (tool === undefined || param === undefined) return null;
   const params = { [param]: typeof value === 'number' ? clampToSchema(tool, param, value) : value };
   return schemaError(tool.params, params) === null ? { action, params } : null;
 }
 
-/** Somebody who says 70 means another scale: the highest that can be set is not what was asked for. */
+/** Null if the value had to be clamped by 1 °C or more: a value of 70 is probably meant in another unit. */
 function celsiusActions(device: Device, value: number): ActionCall[] | null {
   const acts = climateActions(device, value, null);
   const set = Object.values(acts?.at(-1)?.params ?? {})[0];
   return typeof set === 'number' && Math.abs(set - value) < 1 ? acts : null;
 }
 
-/** A number without a unit: degrees where something heats or cools, whose lamps and blinds are left alone, else percent. */
-function amountActions(device: Device, value: number, meant: readonly Device[]): ActionCall[] | null {
-  const heated = meant.some(({ tools }) => tools.has('set_temperature'));
+/** A number without a unit means degrees if one of the devices has a temperature, and then only for those; otherwise percent. */
+function amountActions(device: Device, value: number, targets: readonly Device[]): ActionCall[] | null {
+  const heated = targets.some(({ tools }) => tools.has('set_temperature'));
   return heated ? celsiusActions(device, value) : percentActions(device, value, null);
 }
 
-/** A manifest of one's own may call the only parameter otherwise. */
-function paramNameOf(tool: Tool, usual: string): string | undefined {
+/** The usual parameter, or the only one: a tenant's manifest may use another name. */
+function paramNameOf(tool: Tool, usualName: string): string | undefined {
   const names = isObject(tool.params.properties) ? Object.keys(tool.params.properties) : [];
-  return names.includes(usual) ? usual : names.length === 1 ? names[0] : undefined;
+  return names.includes(usualName) ? usualName : names.length === 1 ? names[0] : undefined;
 }
 
 function clampToSchema(tool: Tool, param: string, value: number): number {
@@ -94,15 +95,15 @@ function clampToSchema(tool: Tool, param: string, value: number): number {
   return type === 'integer' ? Math.round(bound) : bound;
 }
 
-/** Switched on and in a mode that gets there, where the state says that it is not. */
-function climateActions(device: Device, celsius: number, way: 'heat' | 'cool' | null): ActionCall[] | null {
+/** Sets the temperature; first switches the device on and to a suitable mode, if its state needs that. */
+function climateActions(device: Device, celsius: number, direction: 'heat' | 'cool' | null): ActionCall[] | null {
   const set = withValue(device, 'set_temperature', 'celsius', celsius);
   if (set === null) return null;
   const { on, mode: now } = device.state ?? {};
   const start = on === false ? withoutParams(device, 'turn_on') : null;
-  const wrong = way === null ? now === 'off' : typeof now === 'string' && now !== way && now !== 'auto';
-  const turn = wrong ? withValue(device, 'set_mode', 'mode', way ?? 'auto') : null;
-  return [start, turn, set].filter((act) => act !== null);
+  const needsMode = direction === null ? now === 'off' : typeof now === 'string' && now !== direction && now !== 'auto';
+  const setMode = needsMode ? withValue(device, 'set_mode', 'mode', direction ?? 'auto') : null;
+  return [start, setMode, set].filter((act) => act !== null);
 }
 
 const withoutParams = (device: Device, action: string): ActionCall | null => firstSupported(device, [action], false);
@@ -125,57 +126,57 @@ function percentActions(
 const STEP_CELSIUS = 1;
 const STEP_PERCENT = 20;
 
-function adjustmentActions(device: Device, way: 'warm' | 'cool' | 'bright' | 'dark'): ActionCall[] | null {
+function adjustmentActions(device: Device, direction: 'warm' | 'cool' | 'bright' | 'dark'): ActionCall[] | null {
   const { target_celsius, brightness, on } = device.state ?? {};
-  if (way === 'warm' || way === 'cool') {
+  if (direction === 'warm' || direction === 'cool') {
     if (typeof target_celsius !== 'number') return null;
-    const to = target_celsius + (way === 'warm' ? STEP_CELSIUS : -STEP_CELSIUS);
-    return climateActions(device, to, way === 'warm' ? 'heat' : 'cool');
+    const to = target_celsius + (direction === 'warm' ? STEP_CELSIUS : -STEP_CELSIUS);
+    return climateActions(device, to, direction === 'warm' ? 'heat' : 'cool');
   }
   const now = on === false ? 0 : brightness;
   if (typeof now !== 'number') return null;
-  const to = now + (way === 'bright' ? STEP_PERCENT : -STEP_PERCENT);
+  const to = now + (direction === 'bright' ? STEP_PERCENT : -STEP_PERCENT);
   return single(to <= 0 ? withoutParams(device, 'turn_off') : withValue(device, 'set_brightness', 'level', to));
 }
 
-/** Modes from a fixed list; a name that only the device can judge where that device alone is meant. */
-function modeAction(device: Device, word: string, alone: boolean): ActionCall | null {
+/** A mode of a fixed list; for a single device also free names (program, scene, effect), which only the device can check. */
+function modeAction(device: Device, mode: string, isOnlyTarget: boolean): ActionCall | null {
   const listed =
-    withValue(device, 'set_mode', 'mode', word) ??
-    withValue(device, 'set_operating_mode', 'mode', word) ??
-    withValue(device, 'set_fan_speed', 'speed', word) ??
-    withValue(device, 'set_sensitivity', 'level', word);
-  if (listed !== null || !alone) return listed;
+    withValue(device, 'set_mode', 'mode', mode) ??
+    withValue(device, 'set_operating_mode', 'mode', mode) ??
+    withValue(device, 'set_fan_speed', 'speed', mode) ??
+    withValue(device, 'set_sensitivity', 'level', mode);
+  if (listed !== null || !isOnlyTarget) return listed;
   return (
-    withValue(device, 'set_program', 'program', word) ??
-    withValue(device, 'activate_scene', 'scene', word) ??
-    withValue(device, 'set_effect', 'effect', word)
+    withValue(device, 'set_program', 'program', mode) ??
+    withValue(device, 'activate_scene', 'scene', mode) ??
+    withValue(device, 'set_effect', 'effect', mode)
   );
 }
 
-/** Where nobody prefers anything else. */
+/** Defaults without a preference in memory. */
 const defaultCelsius: Partial<Record<Quality, number>> = {
   ...{ warm: 22, cosy: 22, comfortable: 21, cool: 19, night: 18, away: 17 },
 };
 const defaultPercent: Partial<Record<Quality, number>> = { bright: 100, cosy: 40, dim: 30 };
 const defaultKelvin: Partial<Record<Quality, number>> = { warm: 2_700, cool: 5_000 };
 
-function qualityActions(device: Device, wanted: Quality, { preferences, targets }: EffectScope): ActionCall[] | null {
+function qualityActions(device: Device, quality: Quality, { preferences, targets }: EffectScope): ActionCall[] | null {
   const value = (unit: 'celsius' | 'percent' | 'kelvin', usual: number | undefined) =>
-    usual === undefined ? null : (preferences.valueFor(wanted, unit, device) ?? usual);
-  const celsius = value('celsius', defaultCelsius[wanted]);
+    usual === undefined ? null : (preferences.valueFor(quality, unit, device) ?? usual);
+  const celsius = value('celsius', defaultCelsius[quality]);
   if (celsius !== null && device.tools.has('set_temperature')) {
-    return climateActions(device, celsius, wanted === 'warm' ? 'heat' : wanted === 'cool' ? 'cool' : null);
+    return climateActions(device, celsius, quality === 'warm' ? 'heat' : quality === 'cool' ? 'cool' : null);
   }
-  const level = value('percent', defaultPercent[wanted]);
+  const level = value('percent', defaultPercent[quality]);
   if (level !== null && device.tools.has('set_brightness')) {
     return single(withValue(device, 'set_brightness', 'level', level));
   }
-  if (wanted === 'dark' && (device.category === 'light' || device.tools.has('set_brightness'))) {
+  if (quality === 'dark' && (device.category === 'light' || device.tools.has('set_brightness'))) {
     return single(withoutParams(device, 'turn_off'));
   }
-  // `make the lamp warm`; a room is made warm by its heating, and its lamps are left alone.
+  // Only `make the lamp warm`: with a heating among the targets, `warm` means its temperature, and lamps are not changed.
   const heated = targets.some(({ tools }) => tools.has('set_temperature'));
-  const kelvin = value('kelvin', defaultKelvin[wanted]);
+  const kelvin = value('kelvin', defaultKelvin[quality]);
   return kelvin === null || heated ? null : single(withValue(device, 'set_color_temperature', 'kelvin', kelvin));
 }

@@ -1,18 +1,18 @@
 import { normalizeText, stripFillerWords } from './text-normalizer.ts';
 
-// What the rules understand of a sentence. The grammar stands in docs/sidecar.md, for whoever writes goals and routines.
+// Parses goals and routines into instructions. The grammar is documented in docs/sidecar.md.
 
 export const qualities = ['warm', 'cool', 'cosy', 'comfortable', 'bright', 'dim', 'dark', 'night', 'away'] as const;
 export type Quality = (typeof qualities)[number];
 
-/** What is to become of whatever the instruction is about. */
+/** The requested effect on the targets of an instruction. */
 export type Effect =
   | { be: 'on' | 'off' | 'locked' | 'unlocked' | 'open' | 'closed' | 'armed' | 'disarmed' }
   | { run: 'start' | 'stop' | 'pause' | 'resume' }
   | { celsius: number }
   | { kelvin: number }
   | { percent: number; of: 'brightness' | 'humidity' | 'position' | null }
-  /** Without a unit. */
+  /** A number without a unit. */
   | { amount: number }
   | { quality: Quality }
   | { more: 'warm' | 'cool' | 'bright' | 'dark' }
@@ -20,53 +20,53 @@ export type Effect =
 
 export interface Instruction {
   effect: Effect;
-  /** The words that say what it is about; empty: whatever there is. */
+  /** The phrase that names the targets; empty: all devices. */
   target: string;
-  /** What else the same verb is about. */
-  beside: readonly string[];
-  /** Left out of it. */
+  /** The other targets of the same verb. */
+  otherTargets: readonly string[];
+  /** Excluded targets. */
   except: readonly string[];
-  /** It waits for all before it. */
-  afterwards: boolean;
-  /** Nothing is wrong where there is nothing to do it with. */
-  lenient: boolean;
+  /** The instruction starts after all previous ones have succeeded. */
+  waitsForPrevious: boolean;
+  /** No error if no device matches. */
+  optional: boolean;
 }
 
-/** Sentences that are no instruction of their own but stand for others: null where a name stands for none. */
-export type RoutineLookup = (name: string) => { text: string; lenient: boolean } | null;
+/** Looks up the text of a routine by its name; null if there is none. */
+export type RoutineLookup = (name: string) => { text: string; optional: boolean } | null;
 
 export type ParseResult = { instructions: Instruction[] } | { unclear: string } | { endless: true };
 
 const MAX_DEPTH = 3;
-/** Routines that name routines that name routines come to any number. */
+/** Limit for nested routines, whose number grows exponentially with the depth. */
 const MAX_SENTENCES = 100;
 
-/** A goal or a routine, sentence by sentence. */
-export function parseInstructions(text: string, named: RoutineLookup): ParseResult {
-  let read = 0;
+/** Parses a goal or a routine, sentence by sentence. */
+export function parseInstructions(text: string, findRoutine: RoutineLookup): ParseResult {
+  let count = 0;
   return parseAtDepth(0, text, (sentence, depth) => {
-    read += 1;
-    if (read > MAX_SENTENCES) return 'endless';
-    return depth < MAX_DEPTH ? named(sentence) : null;
+    count += 1;
+    if (count > MAX_SENTENCES) return 'endless';
+    return depth < MAX_DEPTH ? findRoutine(sentence) : null;
   });
 }
 
 function parseAtDepth(
   depth: number,
   text: string,
-  named: (sentence: string, depth: number) => ReturnType<RoutineLookup> | 'endless',
+  findRoutine: (sentence: string, depth: number) => ReturnType<RoutineLookup> | 'endless',
 ): ParseResult {
   const instructions: Instruction[] = [];
-  for (const { sentence, afterwards } of splitSentences(normalizeText(text))) {
-    const meant = named(sentence, depth);
-    if (meant === 'endless') return { endless: true };
-    const found = meant === null ? parseClauses(sentence) : parseAtDepth(depth + 1, meant.text, named);
-    if (!('instructions' in found)) return found;
-    for (const [n, one] of found.instructions.entries()) {
+  for (const { sentence, waitsForPrevious } of splitSentences(normalizeText(text))) {
+    const routine = findRoutine(sentence, depth);
+    if (routine === 'endless') return { endless: true };
+    const parsed = routine === null ? parseClauses(sentence) : parseAtDepth(depth + 1, routine.text, findRoutine);
+    if (!('instructions' in parsed)) return parsed;
+    for (const [n, one] of parsed.instructions.entries()) {
       instructions.push({
         ...one,
-        afterwards: one.afterwards || (afterwards && n === 0),
-        lenient: one.lenient || meant?.lenient === true,
+        waitsForPrevious: one.waitsForPrevious || (waitsForPrevious && n === 0),
+        optional: one.optional || routine?.optional === true,
       });
     }
   }
@@ -75,15 +75,15 @@ function parseAtDepth(
 
 const EXCEPT = / (?:except(?: for)?|but not|apart from|but leave) /;
 
-/** Split where one thing ends and the next begins; `then` makes the next wait. */
-function splitSentences(text: string): { sentence: string; afterwards: boolean }[] {
+/** Splits at separators. A sentence after `then` waits for the previous ones. */
+function splitSentences(text: string): { sentence: string; waitsForPrevious: boolean }[] {
   return text
     .replace(/,(?=(?:except|but not|apart from|but leave) )/g, ' ')
     .replace(/(?:[ ,;\n]|^)(?:and )?(?:then|after that|afterwards)(?=[ ,]|$)/g, ';>')
     .split(/[;\n]/)
     .map((part) => ({
       sentence: stripFillerWords(part.replace(/^[>, ]+|[, ]+$/g, '')),
-      afterwards: part.startsWith('>'),
+      waitsForPrevious: part.startsWith('>'),
     }))
     .filter(({ sentence }) => sentence !== '');
 }
@@ -91,12 +91,12 @@ function splitSentences(text: string): { sentence: string; afterwards: boolean }
 function parseClauses(sentence: string): ParseResult {
   const clauses = parseSentence(sentence);
   if (clauses === null) return { unclear: sentence };
-  return { instructions: clauses.map((clause) => ({ ...clause, afterwards: false, lenient: false })) };
+  return { instructions: clauses.map((clause) => ({ ...clause, waitsForPrevious: false, optional: false })) };
 }
 
-type Clause = Pick<Instruction, 'effect' | 'target' | 'beside' | 'except'>;
+type Clause = Pick<Instruction, 'effect' | 'target' | 'otherTargets' | 'except'>;
 
-/** What one verb is about, part by part. */
+/** One verb with its targets and exceptions. */
 interface VerbPhrase {
   effect: Effect;
   targets: string[];
@@ -104,13 +104,13 @@ interface VerbPhrase {
 }
 
 /**
- * `lock the door and turn off the lamp and the fan`: a part without a verb belongs to the verb before it, and to what is
- * left out where that was begun.
+ * `lock the door and turn off the lamp and the fan`: a part without a verb is another target of the verb before it, or another
+ * exception if that verb already has one.
  */
 function parseSentence(sentence: string): Clause[] | null {
-  const whole = parseVerbPhrase(sentence);
+  const entire = parseVerbPhrase(sentence);
   const parts = sentence.split(/,and |,| and /).filter((part) => part !== '');
-  if (parts.length === 1) return whole && expandTargets(whole);
+  if (parts.length === 1) return entire && expandTargets(entire);
   const verbs: VerbPhrase[] = [];
   for (const part of parts) {
     const verb = parseVerbPhrase(stripFillerWords(part));
@@ -118,13 +118,13 @@ function parseSentence(sentence: string): Clause[] | null {
     if (verb !== null) verbs.push(verb);
     else if (before !== undefined && before.except.length > 0) before.except.push(stripFillerWords(part));
     else if (before !== undefined && !/^-?\d/.test(part)) before.targets.push(stripFillerWords(part));
-    else return whole && expandTargets(whole);
+    else return entire && expandTargets(entire);
   }
   return verbs.flatMap(expandTargets);
 }
 
 const expandTargets = ({ effect, targets, except }: VerbPhrase): Clause[] =>
-  targets.map((target) => ({ effect, target, beside: targets.filter((other) => other !== target), except }));
+  targets.map((target) => ({ effect, target, otherTargets: targets.filter((other) => other !== target), except }));
 
 const NUMBER = '(-?\\d+(?:\\.\\d+)?)';
 const UNIT = '(%|percent|°c?|degrees?(?: celsius)?|celsius|c|°f|degrees fahrenheit|fahrenheit|f|k|kelvin)?';
@@ -185,11 +185,11 @@ const patterns: readonly (readonly [RegExp, PatternReader])[] = [
   ],
 ];
 
-/** One verb with what it is about, or null where there is none. */
+/** Null if no pattern matches. */
 function parseVerbPhrase(text: string): VerbPhrase | null {
-  const [said = '', ...except] = text.split(EXCEPT);
+  const [phrase = '', ...except] = text.split(EXCEPT);
   for (const [pattern, read] of patterns) {
-    const found = pattern.exec(said);
+    const found = pattern.exec(phrase);
     const clause = found && read(found);
     if (clause)
       return {

@@ -3,24 +3,26 @@ import { type Quality, qualityOf } from './instruction-parser.ts';
 import { isAbout } from './targets.ts';
 import { normalizeText, stripFillerWords, tokenize } from './text-normalizer.ts';
 
-// What a tenant's memories say to the rules. Their newest word counts; they come newest first.
+// Reads routines, conditions and preferences from a tenant's memories. Memories are sorted newest first; the newest one wins.
 
 /** `when humidity is above 65: turn on the bathroom fan` */
 export interface Condition {
   measurement: string;
   relation: 'above' | 'below' | 'is';
   value: number | boolean | string;
-  /** Sentences of the grammar. */
+  /** Text in the grammar of the rules. */
   instructions: string;
   subject: string;
 }
 
-/** The text of the routine of that name. */
+/** The text of the routine with this name. */
 export function findRoutine(name: string, memories: readonly Memory[]): string | null {
-  const wanted = stripFillerWords(normalizeText(name));
+  const normalizedName = stripFillerWords(normalizeText(name));
   const found = memories.find(
     ({ kind, subject, content }) =>
-      kind === 'routine' && stripFillerWords(normalizeText(subject)) === wanted && parseCondition(content) === null,
+      kind === 'routine' &&
+      stripFillerWords(normalizeText(subject)) === normalizedName &&
+      parseCondition(content) === null,
   );
   return found?.content ?? null;
 }
@@ -40,16 +42,20 @@ export function conditionsOf(memories: readonly Memory[]): Condition[] {
 function parseCondition(content: string): Omit<Condition, 'subject'> | null {
   const found = CONDITION.exec(normalizeText(content));
   if (found === null) return null;
-  const [, measurement = '', said = '', value = '', call = ''] = found;
+  const [, measurement = '', comparison = '', value = '', instructions = ''] = found;
   const number = Number(value);
-  const relation = /above|over|more|least/.test(said) ? 'above' : /below|under|less|most/.test(said) ? 'below' : 'is';
+  const relation = /above|over|more|least/.test(comparison)
+    ? 'above'
+    : /below|under|less|most/.test(comparison)
+      ? 'below'
+      : 'is';
   if (relation !== 'is' && Number.isNaN(number)) return null;
   const word = value === 'true' || value === 'yes' ? true : value === 'false' || value === 'no' ? false : value;
   return {
     measurement: stripFillerWords(measurement),
     relation,
     value: Number.isNaN(number) ? word : number,
-    instructions: call,
+    instructions,
   };
 }
 
@@ -62,22 +68,22 @@ const units: Readonly<Record<Unit, RegExp>> = {
 
 const MAX_NAME = 200;
 
-/** What somebody prefers. */
+/** Preferences of the tenant. */
 export interface Preferences {
-  /** The number for this device and quality: one about its room or itself comes before one about no place. */
+  /** The number for this device and quality. A preference about the device or its room overrides a general one. */
   valueFor(quality: Quality, unit: Unit, device: Device): number | null;
-  /** It is never to be switched so: `never turn off the fridge`. */
+  /** True if a preference excludes the device from being switched on or off: `never turn off the fridge`. */
   isExcluded(be: 'on' | 'off', device: Device): boolean;
 }
 
-/** Each memory is read once, however many devices ask. */
+/** Parses each memory once for all devices. */
 export function preferencesOf(memories: readonly Memory[], devices: readonly Device[]): Preferences {
   const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => parsePreference(memory, devices));
   return {
     valueFor(quality, unit, device) {
-      const saying = all.filter(({ qualities, numbers }) => qualities.has(quality) && numbers[unit] !== null);
-      const own = saying.find(({ about }) => about.has(device)) ?? saying.find(({ about }) => about.size === 0);
-      return own?.numbers[unit] ?? null;
+      const matching = all.filter(({ qualities, numbers }) => qualities.has(quality) && numbers[unit] !== null);
+      const best = matching.find(({ about }) => about.has(device)) ?? matching.find(({ about }) => about.size === 0);
+      return best?.numbers[unit] ?? null;
     },
     isExcluded: (be, device) => all.some(({ never }) => never?.be === be && never.devices.has(device)),
   };
@@ -89,12 +95,12 @@ function parsePreference({ subject, content, tags }: Memory, devices: readonly D
     const found = units[unit].exec(text)?.[1];
     return found === undefined ? null : Number(found);
   };
-  const about = (said: string) => new Set(devices.filter((device) => isAbout(said.slice(0, MAX_NAME), device)));
-  const [, be, what = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(stripFillerWords(text)) ?? [];
+  const about = (name: string) => new Set(devices.filter((device) => isAbout(name.slice(0, MAX_NAME), device)));
+  const [, be, target = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(stripFillerWords(text)) ?? [];
   return {
     about: about(subject),
-    qualities: new Set([subject, content, ...tags].flatMap((said) => tokenize(said).map(qualityOf))),
+    qualities: new Set([subject, content, ...tags].flatMap((part) => tokenize(part).map(qualityOf))),
     numbers: { celsius: number('celsius'), percent: number('percent'), kelvin: number('kelvin') },
-    never: be === undefined ? null : { be, devices: about(what) },
+    never: be === undefined ? null : { be, devices: about(target) },
   };
 }

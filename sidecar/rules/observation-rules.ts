@@ -3,20 +3,20 @@ import { type Condition, conditionsOf } from './memories.ts';
 import { isAbout, namesAnyDevice } from './targets.ts';
 import { normalizeText, tokenize } from './text-normalizer.ts';
 
-// What an observation calls for: the conditions that people wrote down, and else what every house would do.
+// Reactions to observations: the tenant's conditions in memory, otherwise default rules.
 
 export interface Reaction {
-  /** Sentences of the grammar; empty: there is nothing to be done by a device. */
+  /** Text in the grammar of the rules; empty: no device can do anything about it. */
   text: string;
   because: string;
-  /** Nothing is wrong where there is nothing to do it with. */
-  lenient: boolean;
+  /** No error if no device matches. */
+  optional: boolean;
 }
 
 interface DefaultRule {
   namePattern: RegExp;
   matches(value: JsonValue): boolean;
-  /** `here` is what heats and cools where it was measured. */
+  /** `here` names the climate devices of the room of the measurement. */
   text(here: string): string;
   because(value: JsonValue): string;
 }
@@ -28,7 +28,7 @@ const isAlarm = (value: JsonValue) =>
   (typeof value === 'string' && /^(?:alarm|detected|wet|leak|on|yes|true)$/i.test(value)) ||
   (typeof value === 'number' && value >= 1);
 
-/** The dangerous first. */
+/** Dangers first. */
 const defaultRules: readonly DefaultRule[] = [
   {
     namePattern: /^(?:smoke|fire|smoke alarm|smoke detected|fire alarm)$/,
@@ -37,7 +37,7 @@ const defaultRules: readonly DefaultRule[] = [
     because: () => 'Smoke was detected.',
   },
   {
-    // A lamp that is switched may be the spark.
+    // Switches no lamps: the spark could ignite the gas.
     namePattern: /^(?:gas|gas alarm|gas detected|co|carbon monoxide|co alarm|co detected)$/,
     matches: isAlarm,
     text: () => 'close the valves; open the covers',
@@ -71,43 +71,41 @@ const defaultRules: readonly DefaultRule[] = [
     namePattern: /^(?:battery|battery percent|battery level)$/,
     matches: below(15),
     text: () => '',
-    because: (value) => `The battery is down to ${value} %: somebody has to change it.`,
+    because: (value) => `The battery is at ${value} %. Replace it.`,
   },
 ];
 
-/**
- * All that the measurements call for, danger first. What people wrote down about a measurement takes the place of the
- * usual.
- */
+/** The reactions to all measurements, dangers first. Conditions in memory replace the default rules for their measurement. */
 export function reactionsTo(
   data: JsonObject,
   by: Device | null,
   { devices, memories }: { devices: readonly Device[]; memories: readonly Memory[] },
 ): Reaction[] {
-  const concerning = conditionsOf(memories).filter(
+  const relevant = conditionsOf(memories).filter(
     ({ subject }) => by === null || !namesAnyDevice(subject, devices) || isAbout(subject, by),
   );
   const here = by?.room ? `${by.room} climate` : 'climate';
-  const own: Reaction[] = [];
-  const common: Reaction[][] = defaultRules.map(() => []);
+  const fromConditions: Reaction[] = [];
+  const fromDefaults: Reaction[][] = defaultRules.map(() => []);
   for (const [key, value] of Object.entries(data)) {
     const name = measurementNameOf(key);
-    const conditions = concerning.filter(({ measurement }) => sameWords(measurement, name));
+    const conditions = relevant.filter(({ measurement }) => sameWords(measurement, name));
     for (const condition of conditions.filter((one) => isMet(one, value))) {
-      own.push({ text: condition.instructions, because: conditionReason(condition, name, value), lenient: false });
+      const because = conditionReason(condition, name, value);
+      fromConditions.push({ text: condition.instructions, because, optional: false });
     }
     if (conditions.length > 0) continue;
-    for (const [place, usual] of defaultRules.entries()) {
-      if (!usual.namePattern.test(name) || !usual.matches(value)) continue;
-      common[place]?.push({ text: usual.text(here), because: usual.because(value), lenient: true });
+    for (const [index, rule] of defaultRules.entries()) {
+      if (!rule.namePattern.test(name) || !rule.matches(value)) continue;
+      fromDefaults[index]?.push({ text: rule.text(here), because: rule.because(value), optional: true });
     }
   }
-  return [...common.flat(), ...own];
+  return [...fromDefaults.flat(), ...fromConditions];
 }
 
 const sameWords = (one: string, other: string): boolean => tokenize(one).join(' ') === tokenize(other).join(' ');
 
-/** `waterLeak` and `water_leak` are a water leak. */
+/** `waterLeak` and `water_leak` → `water leak`. */
 const measurementNameOf = (key: string): string =>
   normalizeText(key.replace(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' '));
 
@@ -118,4 +116,4 @@ function isMet({ relation, value: limit }: Condition, value: JsonValue): boolean
 }
 
 const conditionReason = ({ relation, value: limit }: Condition, name: string, value: JsonValue): string =>
-  `${name} is ${JSON.stringify(value)}${relation === 'is' ? '' : `, ${relation} ${limit}`}, as a routine has it.`;
+  `${name} is ${JSON.stringify(value)}${relation === 'is' ? '' : `, ${relation} ${limit}`} (condition of a routine).`;

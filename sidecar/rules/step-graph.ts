@@ -7,44 +7,44 @@ import { type Preferences, preferencesOf } from './memories.ts';
 import { findTargets, findTargetsInList } from './targets.ts';
 import { slugOf } from './text-normalizer.ts';
 
-// Instructions become steps: which devices, in which order, and what undoes them.
+// Builds the steps of a plan from instructions: their devices, dependencies and compensations.
 
 export interface Graph {
-  /** Those that are not there yet. */
+  /** Steps that the context does not have yet. */
   steps: readonly Step[];
-  /** Devices that were meant and are not connected. */
+  /** Targets that are skipped because they are offline. */
   leftOut: readonly Device[];
 }
 
 export type GraphResult = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' | 'NOT_POSSIBLE' | 'TOO_MANY_STEPS' };
 
-/** `there` are the steps that the context has already: none of them is wished a second time. */
+/** `existing` are the steps that the context already has; they are not proposed again. */
 export function buildGraph(
   instructions: readonly Instruction[],
   { devices, memories }: { devices: readonly Device[]; memories: readonly Memory[] },
-  there: readonly Step[],
+  existing: readonly Step[],
 ): GraphResult {
-  const drawing = makeGraphBuilder(there);
+  const builder = makeGraphBuilder(existing);
   const preferences = preferencesOf(memories, devices);
   const leftOut = new Set<Device>();
   for (const instruction of instructions) {
-    if (instruction.afterwards) drawing.nextStage();
-    const able = resolveActions(instruction, devices, preferences);
-    if ('impossible' in able) {
-      if (instruction.lenient) continue;
-      return able;
+    if (instruction.waitsForPrevious) builder.nextStage();
+    const resolved = resolveActions(instruction, devices, preferences);
+    if ('impossible' in resolved) {
+      if (instruction.optional) continue;
+      return resolved;
     }
-    // A command for a device that is away would wait for it, and hold up all the rest.
-    const online = able.filter(({ device }) => device.online);
-    const chosen = online.length > 0 ? online : able;
-    for (const { device } of able) if (!device.online && online.length > 0) leftOut.add(device);
-    for (const { device, acts } of chosen) drawing.add(device, acts);
-    // What comes to far more is not drawn to its end.
-    if (there.length + drawing.steps().length > MAX_STEPS) {
-      return { impossible: `That takes more than the ${MAX_STEPS} steps of a plan.`, code: 'TOO_MANY_STEPS' };
+    // A command for an offline device would wait for it and block the rest of the plan.
+    const online = resolved.filter(({ device }) => device.online);
+    const chosen = online.length > 0 ? online : resolved;
+    for (const { device } of resolved) if (!device.online && online.length > 0) leftOut.add(device);
+    for (const { device, acts } of chosen) builder.add(device, acts);
+    // Stops early: a larger graph is refused anyway.
+    if (existing.length + builder.steps().length > MAX_STEPS) {
+      return { impossible: `The goal needs more than ${MAX_STEPS} steps.`, code: 'TOO_MANY_STEPS' };
     }
   }
-  return { steps: drawing.steps(), leftOut: [...leftOut] };
+  return { steps: builder.steps(), leftOut: [...leftOut] };
 }
 
 type DeviceActions = readonly { device: Device; acts: readonly ActionCall[] }[];
@@ -54,35 +54,35 @@ function resolveActions(
   devices: readonly Device[],
   preferences: Preferences,
 ): DeviceActions | Extract<GraphResult, { impossible: string }> {
-  const { effect, target, beside, except } = instruction;
-  const alone = (device: Device) =>
+  const { effect, target, otherTargets, except } = instruction;
+  const supportsEffect = (device: Device) =>
     actionsFor(effect, device, { preferences, targets: [device], isEverything: false }) !== null;
-  const found = findTargetsInList(target, beside, devices, alone);
+  const found = findTargetsInList(target, otherTargets, devices, supportsEffect);
   if (found === null) return noSuchDevice(target);
-  const spared = new Set<Device>();
-  for (const words of except) {
-    const left = findTargets(words, devices);
-    // Nobody wants done to everything what was not to be done to one.
-    if (left === null) return noSuchDevice(words);
-    for (const device of left.devices) spared.add(device);
+  const excluded = new Set<Device>();
+  for (const phrase of except) {
+    const match = findTargets(phrase, devices);
+    // An unknown exception is an error: otherwise the action would apply to the device that should be left out.
+    if (match === null) return noSuchDevice(phrase);
+    for (const device of match.devices) excluded.add(device);
   }
   const be = 'be' in effect && (effect.be === 'on' || effect.be === 'off') ? effect.be : null;
-  const meant = found.devices.filter(
-    (device) => !spared.has(device) && (found.named || be === null || !preferences.isExcluded(be, device)),
+  const targets = found.devices.filter(
+    (device) => !excluded.has(device) && (found.named || be === null || !preferences.isExcluded(be, device)),
   );
-  const able = meant.flatMap((device) => {
-    const acts = actionsFor(effect, device, { preferences, targets: meant, isEverything: found.broad });
+  const resolved = targets.flatMap((device) => {
+    const acts = actionsFor(effect, device, { preferences, targets, isEverything: found.broad });
     return acts === null ? [] : [{ device, acts }];
   });
-  if (able.length > 0) return able;
-  const where = target === '' ? 'here' : `called "${truncateName(target)}"`;
-  return { impossible: `Nothing ${where} can be ${participle(effect)}.`, code: 'NOT_POSSIBLE' };
+  if (resolved.length > 0) return resolved;
+  const named = target === '' ? '' : ` named "${truncateName(target)}"`;
+  return { impossible: `No device${named} can be ${participle(effect)}.`, code: 'NOT_POSSIBLE' };
 }
 
-const noSuchDevice = (words: string) =>
-  ({ impossible: `Nothing here is called "${truncateName(words)}".`, code: 'NO_SUCH_DEVICE' }) as const;
+const noSuchDevice = (phrase: string) =>
+  ({ impossible: `No device or room is named "${truncateName(phrase)}".`, code: 'NO_SUCH_DEVICE' }) as const;
 
-/** What somebody wrote, as far as an error repeats it. */
+/** User text, cut for an error message. */
 export const truncateName = (text: string): string => (text.length > 80 ? `${text.slice(0, 79)}…` : text);
 
 function participle(effect: Effect): string {
@@ -97,52 +97,53 @@ function participle(effect: Effect): string {
   return 'mode' in effect ? `set to "${truncateName(effect.mode)}"` : `made ${effect.quality}`;
 }
 
-/** Steps on one device follow each other; a stage waits for all before it; the rest runs side by side. */
-function makeGraphBuilder(there: readonly Step[]) {
+/** Steps on one device run in sequence, a stage waits for the previous one, all other steps run in parallel. */
+function makeGraphBuilder(existing: readonly Step[]) {
   const steps: Step[] = [];
   const lastOf = new Map<Device, string>();
-  const ids = new Set(there.map(({ id }) => id));
-  let before: readonly string[] = [];
+  const ids = new Set(existing.map(({ id }) => id));
+  let previousStage: readonly string[] = [];
   let stage: string[] = [];
-  const free = (wanted: string): string => {
-    let id = wanted;
-    for (let n = 2; ids.has(id); n++) id = `${wanted}-${n}`;
+  const uniqueId = (preferred: string): string => {
+    let id = preferred;
+    for (let n = 2; ids.has(id); n++) id = `${preferred}-${n}`;
     ids.add(id);
     return id;
   };
-  const taken = new Set<Step>();
-  /** Parameters that were reckoned from a state are others by now. */
-  const knownAs = (device: Device, act: ActionCall): Step | undefined => {
-    const alike = there.filter(({ deviceId, action }) => deviceId === device.id && action === act.action);
-    const found = alike.find(({ params }) => deepEqual(params, act.params)) ?? alike.find((step) => !taken.has(step));
-    if (found !== undefined) taken.add(found);
+  const matched = new Set<Step>();
+  /** Also matches a step with other parameters: relative values were computed from a state that has changed since. */
+  const findExisting = (device: Device, act: ActionCall): Step | undefined => {
+    const sameAction = existing.filter(({ deviceId, action }) => deviceId === device.id && action === act.action);
+    const found =
+      sameAction.find(({ params }) => deepEqual(params, act.params)) ?? sameAction.find((step) => !matched.has(step));
+    if (found !== undefined) matched.add(found);
     return found;
   };
-  const follow = (device: Device, id: string) => {
+  const addToStage = (device: Device, id: string) => {
     stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
     lastOf.set(device, id);
   };
   return {
     nextStage() {
       if (stage.length === 0) return;
-      before = stage;
+      previousStage = stage;
       stage = [];
     },
     add(device: Device, acts: readonly ActionCall[]) {
       for (const act of acts) {
-        const known = knownAs(device, act);
+        const known = findExisting(device, act);
         if (known !== undefined) {
-          follow(device, known.id);
+          addToStage(device, known.id);
           continue;
         }
         const previous = lastOf.get(device);
         if (previous === undefined && isAlreadyDone(device, act)) continue;
         const last = steps.find(({ id }) => id === previous);
         if (last !== undefined && last.action === act.action && deepEqual(last.params, act.params)) continue;
-        const id = free(`${slugOf(displayNameOf(device))}-${slugOf(act.action)}`.slice(0, 60));
-        const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : before;
+        const id = uniqueId(`${slugOf(displayNameOf(device))}-${slugOf(act.action)}`.slice(0, 60));
+        const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : previousStage;
         steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation: compensationFor(device, act) });
-        follow(device, id);
+        addToStage(device, id);
       }
     },
     steps: (): readonly Step[] => steps,

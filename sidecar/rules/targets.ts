@@ -1,17 +1,17 @@
 import type { Device } from '../planner-types.ts';
 import { indexOfPhrase, singularize, tokenize } from './text-normalizer.ts';
 
-// Which devices somebody means: by name, by room, by what they are.
+// Finds the devices that a phrase names: by name, by room, by kind.
 
 export interface TargetMatch {
   devices: readonly Device[];
-  /** They were named one by one rather than meant with others. */
+  /** The phrase names single devices, not a group such as a room or a kind. */
   named: boolean;
-  /** All there is was meant. */
+  /** The phrase means all devices. */
   broad: boolean;
 }
 
-/** Words for kinds of devices. A device whose manifest has no category is what its name or its type says. */
+/** Names of device kinds, by category. Without a category in the manifest, the kind is taken from the name or type. */
 const kindSynonyms: Readonly<Record<string, readonly string[]>> = {
   light: ['light', 'lamp', 'lighting', 'bulb'],
   switch: ['switch', 'plug', 'socket', 'outlet'],
@@ -43,23 +43,23 @@ type DevicePredicate = (device: Device) => boolean;
 const anyDevice: DevicePredicate = () => true;
 
 /**
- * Null where the words name nothing that is here. A device of just that name comes first, if it `can`: a sensor that is
- * called “Door” is not what is to be locked.
+ * Null if the phrase matches nothing. An exact device name has priority if one of those devices supports the effect: a sensor
+ * with the name “Door” is not the target of `lock the door`.
  */
 export function findTargets(
   target: string,
   devices: readonly Device[],
-  can: DevicePredicate = anyDevice,
+  supportsEffect: DevicePredicate = anyDevice,
 ): TargetMatch | null {
   const words = tokenize(target);
   if (words.every((word) => EVERYTHING_WORDS.has(word) || FILLER_WORDS.has(word)))
     return { devices, named: false, broad: true };
   const exact = devices.filter((device) => sameWords(nameWords(device), words));
   const named = exact.length > 0 ? { devices: exact, named: true, broad: false } : null;
-  return exact.some(can) ? named : (findByRoomKindOrName(words, devices) ?? named);
+  return exact.some(supportsEffect) ? named : (findByRoomKindOrName(words, devices) ?? named);
 }
 
-/** By room and kind, or by some of the words of a name. */
+/** Matches by room and kind, or by a part of a name. */
 function findByRoomKindOrName(words: readonly string[], devices: readonly Device[]): TargetMatch | null {
   const { rest, inRoom } = extractRoom(words, devices);
   const left = rest.filter((word) => !FILLER_WORDS.has(word) && !EVERYTHING_WORDS.has(word));
@@ -76,23 +76,23 @@ function findByRoomKindOrName(words: readonly string[], devices: readonly Device
   return described.length > 0 && left.length > 0 ? { devices: described, named: true, broad: false } : null;
 }
 
-/** `the lights in the bedroom and the kitchen`: a room beside things in another room means such things there. */
+/** `the lights in the bedroom and the kitchen`: a room without a noun takes the noun of another target of the same verb. */
 export function findTargetsInList(
   target: string,
-  beside: readonly string[],
+  otherTargets: readonly string[],
   devices: readonly Device[],
-  can: DevicePredicate,
+  supportsEffect: DevicePredicate,
 ): TargetMatch | null {
   if (nounInRoom(target, devices) === '') {
-    for (const other of beside) {
-      const things = nounInRoom(other, devices);
-      if (things) return findTargets(`${target} ${things}`, devices, can);
+    for (const other of otherTargets) {
+      const noun = nounInRoom(other, devices);
+      if (noun) return findTargets(`${target} ${noun}`, devices, supportsEffect);
     }
   }
-  return findTargets(target, devices, can);
+  return findTargets(target, devices, supportsEffect);
 }
 
-/** What is meant in a room: empty for all that is there, null where no room is named or a device is. */
+/** The noun next to a room name: empty if there is only the room, null if the phrase names no room or exactly one device. */
 function nounInRoom(target: string, devices: readonly Device[]): string | null {
   const words = tokenize(target);
   if (devices.some((device) => sameWords(nameWords(device), words))) return null;
@@ -100,7 +100,7 @@ function nounInRoom(target: string, devices: readonly Device[]): string | null {
   return inRoom && rest.filter((word) => !FILLER_WORDS.has(word) && !EVERYTHING_WORDS.has(word)).join(' ');
 }
 
-/** Whether a memory or a measurement with this subject is about the device. */
+/** True if a memory or measurement with this subject concerns the device. */
 export function isAbout(subject: string, device: Device): boolean {
   const words = tokenize(subject);
   const room = device.room === null ? [] : tokenize(device.room);
@@ -112,7 +112,7 @@ export function isAbout(subject: string, device: Device): boolean {
   );
 }
 
-/** Whether the subject names a room or a device that is here at all. */
+/** True if the subject names a room or a device of this home. */
 export const namesAnyDevice = (subject: string, devices: readonly Device[]): boolean =>
   devices.some((device) => isAbout(subject, device));
 
@@ -121,7 +121,7 @@ const nameWords = (device: Device): readonly string[] => tokenize(device.name ??
 const sameWords = (one: readonly string[], other: readonly string[]): boolean =>
   one.length > 0 && one.length === other.length && indexOfPhrase(one, other) === 0;
 
-/** The longest room's name among the words, what is left of them, and what stands in that room. */
+/** Finds the longest room name in the phrase. Returns the rest of the phrase and the devices of that room. */
 function extractRoom(words: readonly string[], devices: readonly Device[]) {
   let best: readonly string[] = [];
   for (const { room } of devices) {
@@ -137,22 +137,22 @@ function extractRoom(words: readonly string[], devices: readonly Device[]) {
 }
 
 function kindOf(words: readonly string[]): string | null {
-  const said = words.join(' ');
-  const means = (names: readonly string[] = []) =>
-    names.includes(said) || (words.length > 0 && words.every((word) => names.includes(word)));
-  return Object.keys(kindSynonyms).find((kind) => means(kindSynonyms[kind])) ?? null;
+  const phrase = words.join(' ');
+  const matches = (synonyms: readonly string[] = []) =>
+    synonyms.includes(phrase) || (words.length > 0 && words.every((word) => synonyms.includes(word)));
+  return Object.keys(kindSynonyms).find((kind) => matches(kindSynonyms[kind])) ?? null;
 }
 
-/** `light` holds a switch that is called a lamp, too. */
+/** The kind `light` includes switches that are named after a lamp. */
 function isOfKind(device: Device, kind: string): boolean {
   if (device.category === kind) return true;
   if (kind === 'light' ? device.category !== 'switch' && device.category !== null : device.category !== null)
     return false;
-  const said = [...nameWords(device), ...tokenize(device.type)];
-  return (kindSynonyms[kind] ?? []).some((word) => said.includes(word));
+  const words = [...nameWords(device), ...tokenize(device.type)];
+  return (kindSynonyms[kind] ?? []).some((synonym) => words.includes(synonym));
 }
 
 function isDescribedBy(device: Device, word: string): boolean {
-  const said = [...nameWords(device), ...tokenize(device.type), ...tokenize(device.room ?? ''), device.category ?? ''];
-  return said.map(singularize).includes(word);
+  const words = [...nameWords(device), ...tokenize(device.type), ...tokenize(device.room ?? ''), device.category ?? ''];
+  return words.map(singularize).includes(word);
 }

@@ -1,6 +1,6 @@
-// Sentences as the rules read them: lower case, without accents, quotes, courtesies and articles.
+// Normalizes text for the rules: lower case, without accents, quotes, courtesy phrases and articles.
 
-/** Letters, digits and the few signs that mean something, single spaces between. */
+/** Keeps letters, digits and the signs of the grammar, separated by single spaces. */
 export function normalizeText(text: string): string {
   return text
     .normalize('NFKD')
@@ -20,7 +20,7 @@ const COURTESIES =
 const ENDINGS = /[ ,](?:please|now|thanks|thank you|for me)$/;
 const ARTICLES = /\b(?:the|a|an|my|our|your|this|that|these|those)\b ?/g;
 
-/** A sentence without what is said for courtesy. */
+/** Removes courtesy phrases and articles. */
 export function stripFillerWords(sentence: string): string {
   let text = `${sentence.trim()} `;
   text = text.replace(COURTESIES, '').trim();
@@ -31,14 +31,14 @@ export function stripFillerWords(sentence: string): string {
   return text.replace(ARTICLES, '').replace(/ +/g, ' ').trim();
 }
 
-/** The same names are looked at for each device, each memory and each sentence. */
+/** Cached because the same names are tokenized for each device, memory and sentence. */
 const tokenCache = new Map<string, readonly string[]>();
 const MAX_CACHED = 5_000;
 
-/** The words of a name or a phrase, each in the singular, as far as an `s` tells. */
+/** Splits a name or a phrase into tokens in the singular (without a final `s`). */
 export function tokenize(text: string): readonly string[] {
-  const before = tokenCache.get(text);
-  if (before !== undefined) return before;
+  const cached = tokenCache.get(text);
+  if (cached !== undefined) return cached;
   const words = normalizeText(text)
     .replace(ARTICLES, '')
     .split(/[^\p{L}\p{N}]+/u)
@@ -52,16 +52,16 @@ export function tokenize(text: string): readonly string[] {
 export const singularize = (word: string): string =>
   word.length > 3 && word.endsWith('s') && !word.endsWith('ss') ? word.slice(0, -1) : word;
 
-/** Whether these words stand one after another in those. */
-export function indexOfPhrase(part: readonly string[], whole: readonly string[]): number {
-  if (part.length === 0) return -1;
-  for (let at = 0; at + part.length <= whole.length; at++) {
-    if (part.every((word, place) => whole[at + place] === word)) return at;
+/** Index of the token sequence `phrase` in `tokens`, or -1. */
+export function indexOfPhrase(phrase: readonly string[], tokens: readonly string[]): number {
+  if (phrase.length === 0) return -1;
+  for (let at = 0; at + phrase.length <= tokens.length; at++) {
+    if (phrase.every((token, index) => tokens[at + index] === token)) return at;
   }
   return -1;
 }
 
-/** Identifiers of steps: readable, ASCII, at most 48 characters. */
+/** A part of a step id: readable, ASCII, at most 48 characters. */
 export const slugOf = (text: string): string =>
   normalizeText(text)
     .replace(/[^a-z0-9]+/g, '-')

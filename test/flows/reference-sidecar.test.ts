@@ -78,7 +78,7 @@ describe('the embedded sidecar', () => {
       detail: 'The rules do not understand "sing me song".',
     });
     const done = await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded');
-    expect([done.steps, done.cognition.summary]).toEqual([[], 'Everything is so already.']);
+    expect([done.steps, done.cognition.summary]).toEqual([[], 'Nothing to do: the goal is already reached.']);
   });
 
   it('plans for one device: a requested action, or a goal', async () => {
@@ -109,7 +109,7 @@ describe('the embedded sidecar', () => {
       if (one.steps.length === 0) throw new Error(JSON.stringify(one));
       return one;
     });
-    expect(proposal).toMatchObject({ status: 'pending', reason: 'motion is false, as a routine has it.' });
+    expect(proposal).toMatchObject({ status: 'pending', reason: 'motion is false (condition of a routine).' });
     expect(home.actions).toEqual([]);
     const accepted = await owner.post(`/v1/cognition/proposals/${seen.body.proposal_id}/accept`);
     expect(accepted.status).toBe(202);

@@ -251,32 +251,40 @@ describe('the endpoint of the language model', () => {
   it('is given up after four tries', async () => {
     const { asked, next } = await planner({ status: 500, body: KEY });
     expect(told(await next(goal('x')))).toEqual([
-      "MODEL_UNAVAILABLE: The language model endpoint answered 500 after 4 attempts.",
+      'MODEL_UNAVAILABLE: The language model endpoint answered 500 after 4 attempts.',
     ]);
     expect(asked).toHaveLength(4);
   });
 
   it.each<[string, Reply, string]>([
-    ['refuses', { status: 401, body: `bad key ${KEY}` }, "MODEL_REFUSED: The language model endpoint answered 401."],
-    ['is not JSON', { body: '<html>' }, "MODEL_ANSWER_INVALID: The answer of the language model is not JSON."],
-    ['holds nothing', { body: { choices: [] } }, "MODEL_ANSWER_INVALID: The answer of the language model has no message."],
-    ['is empty', says('  '), "MODEL_ANSWER_INVALID: The answer of the language model is empty."],
+    ['refuses', { status: 401, body: `bad key ${KEY}` }, 'MODEL_REFUSED: The language model endpoint answered 401.'],
+    ['is not JSON', { body: '<html>' }, 'MODEL_ANSWER_INVALID: The answer of the language model is not JSON.'],
+    [
+      'holds nothing',
+      { body: { choices: [] } },
+      'MODEL_ANSWER_INVALID: The answer of the language model has no message.',
+    ],
+    ['is empty', says('  '), 'MODEL_ANSWER_INVALID: The answer of the language model is empty.'],
     [
       'holds calls of another kind',
       { body: { choices: [{ message: { content: null, tool_calls: [{ id: 1 }] } }] } },
-      "MODEL_ANSWER_INVALID: The answer of the language model has an invalid tool call.",
+      'MODEL_ANSWER_INVALID: The answer of the language model has an invalid tool call.',
     ],
     [
       'repeats the key',
       says(`Your key is ${KEY}.`),
-      "MODEL_ANSWER_INVALID: The answer of the language model contains the API key.",
+      'MODEL_ANSWER_INVALID: The answer of the language model contains the API key.',
     ],
     [
       'was cut off',
       { body: { choices: [{ finish_reason: 'length', message: { content: 'The lamps are' } }] } },
-      "MODEL_ANSWER_INVALID: The answer of the language model was cut off.",
+      'MODEL_ANSWER_INVALID: The answer of the language model was cut off.',
     ],
-    ['is too long', says('x'.repeat(1024 * 1024)), "MODEL_ANSWER_INVALID: The answer of the language model is too long."],
+    [
+      'is too long',
+      says('x'.repeat(1024 * 1024)),
+      'MODEL_ANSWER_INVALID: The answer of the language model is too long.',
+    ],
   ])('that %s ends the thought at once, and nothing of it is repeated', async (_what, reply, said) => {
     const { asked, next } = await planner(reply);
     const decision = await next(goal('x'));
@@ -292,9 +300,7 @@ describe('the endpoint of the language model', () => {
       headers: { location: `${elsewhere.url}/chat/completions` },
       body: {},
     });
-    expect(told(await next(goal('x')))).toEqual([
-      "MODEL_UNAVAILABLE: The language model endpoint cannot be reached.",
-    ]);
+    expect(told(await next(goal('x')))).toEqual(['MODEL_UNAVAILABLE: The language model endpoint cannot be reached.']);
     expect(elsewhere.asked).toHaveLength(0);
     await elsewhere.close();
   });

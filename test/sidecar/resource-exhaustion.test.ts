@@ -21,7 +21,7 @@ describe('a tenant that wants to occupy the sidecar', () => {
     ];
     const cost = relativeCost(() =>
       expect(plan('one', { memories })).toEqual([
-        'GOAL_TOO_LONG: That comes to more sentences than the rules read for a goal.',
+        'GOAL_TOO_LONG: The goal, including its routines, has too many sentences.',
       ]),
     );
     expect(cost).toBeLessThan(100);
@@ -31,7 +31,7 @@ describe('a tenant that wants to occupy the sidecar', () => {
     const text = Array.from({ length: 90 }, (_, n) => `dim the lights to ${n + 1} %`).join('; ');
     const devices = lamps(400);
     const cost = relativeCost(() =>
-      expect(plan(text, { devices })).toEqual(['TOO_MANY_STEPS: That takes more than the 100 steps of a plan.']),
+      expect(plan(text, { devices })).toEqual(['TOO_MANY_STEPS: The goal needs more than 100 steps.']),
     );
     expect(cost).toBeLessThan(100);
   });

@@ -20,7 +20,7 @@ describe('goals by rules', () => {
     ['Turn off the living room lights', ['Ceiling light turn_off undone by turn_on']],
     ['turn off all the lights except the bed light', ['Ceiling light turn_off undone by turn_on']],
     ['Lock the doors', ['Front door lock']],
-    ['unlock the front door', ['done: Everything is so already.']],
+    ['unlock the front door', ['done: Nothing to do: the goal is already reached.']],
     ['close the blinds', ['Living room blind close undone by open']],
     ['set the blinds to 30 %', ['Living room blind set_position 30 undone by open']],
     ['Make the living room warm', ['Thermostat set_temperature 22 undone by set_temperature 20']],
@@ -129,7 +129,7 @@ describe('goals by rules', () => {
     expect(plan('good night', { devices })[0]).toBe('Front door lock');
     expect(plan('turn off the doors', { devices })).toEqual(['Doors turn_off undone by turn_on']);
     const open = [device('sensor', 'Door')];
-    expect(plan('lock the door', { devices: open })).toEqual(['NOT_POSSIBLE: Nothing called "door" can be locked.']);
+    expect(plan('lock the door', { devices: open })).toEqual(['NOT_POSSIBLE: No device named "door" can be locked.']);
   });
 
   it('notices a door that cannot be locked before a good night begins', () => {
@@ -145,8 +145,8 @@ describe('goals by rules', () => {
 
   it('has no step for what is so already, and none for what a house lacks', () => {
     const lamp = device('light', 'Lamp', { state: { on: false } });
-    expect(plan('good night', { devices: [lamp] })).toEqual(['done: Everything is so already.']);
-    expect(plan('turn off the lights', { devices: [lamp] })).toEqual(['done: Everything is so already.']);
+    expect(plan('good night', { devices: [lamp] })).toEqual(['done: Nothing to do: the goal is already reached.']);
+    expect(plan('turn off the lights', { devices: [lamp] })).toEqual(['done: Nothing to do: the goal is already reached.']);
   });
 
   it('leaves out what is not connected, and says so; where nothing is, it tries', () => {
@@ -154,7 +154,7 @@ describe('goals by rules', () => {
     const far = device('light', 'Far', { state: { on: true }, online: false });
     const decision = decide(goal('lights off', { devices: [near, far] }));
     expect(told(decision)).toEqual(['Near turn_off undone by turn_on']);
-    expect(decision).toMatchObject({ because: 'Left out, because not connected: Far.' });
+    expect(decision).toMatchObject({ because: 'Skipped, because offline: Far.' });
     expect(plan('lights off', { devices: [far] })).toEqual(['Far turn_off undone by turn_on']);
   });
 
@@ -193,21 +193,21 @@ describe('goals by rules', () => {
 
   it.each([
     ['colourless green ideas', 'GOAL_NOT_UNDERSTOOD: The rules do not understand "colourless green ideas".'],
-    ['turn off the dishwasher', 'NO_SUCH_DEVICE: Nothing here is called "dishwasher".'],
-    ['lock the ceiling light', 'NOT_POSSIBLE: Nothing called "ceiling light" can be locked.'],
-    ['make the hall warm', 'NOT_POSSIBLE: Nothing called "hall" can be made warm.'],
+    ['turn off the dishwasher', 'NO_SUCH_DEVICE: No device or room is named "dishwasher".'],
+    ['lock the ceiling light', 'NOT_POSSIBLE: No device named "ceiling light" can be locked.'],
+    ['make the hall warm', 'NOT_POSSIBLE: No device named "hall" can be made warm.'],
     ['...', 'GOAL_NOT_UNDERSTOOD: The rules do not understand "...".'],
-    ['turn off everything except the aquarium', 'NO_SUCH_DEVICE: Nothing here is called "aquarium".'],
-    ['turn off the lights in the bedroom and the kitchen', 'NO_SUCH_DEVICE: Nothing here is called "kitchen".'],
-    ['set the thermostat to 70', 'NOT_POSSIBLE: Nothing called "thermostat" can be set to 70 °C.'],
-    ['heat the bedroom to 70', 'NOT_POSSIBLE: Nothing called "bedroom" can be set to 70 °C.'],
+    ['turn off everything except the aquarium', 'NO_SUCH_DEVICE: No device or room is named "aquarium".'],
+    ['turn off the lights in the bedroom and the kitchen', 'NO_SUCH_DEVICE: No device or room is named "kitchen".'],
+    ['set the thermostat to 70', 'NOT_POSSIBLE: No device named "thermostat" can be set to 70 °C.'],
+    ['heat the bedroom to 70', 'NOT_POSSIBLE: No device named "bedroom" can be set to 70 °C.'],
   ])('says honestly what it cannot do: %s', (text, said) => {
     expect(plan(text)).toEqual([said]);
   });
 
   it('does not begin what takes more steps than a plan has', () => {
     const devices = Array.from({ length: 101 }, (_, n) => device('light', `Lamp ${n}`, { state: { on: true } }));
-    expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: That takes more than the 100 steps of a plan.']);
+    expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: The goal needs more than 100 steps.']);
   });
 
   it('ends with what the devices report once all is done, and gives up where a step is refused', () => {
@@ -270,7 +270,7 @@ describe('memories', () => {
 
   it('does not do half of a routine that names what is not here', () => {
     const memories = [memory('routine', 'movie', 'turn off the lights; turn on the projector')];
-    expect(plan('movie', { memories })).toEqual(['NO_SUCH_DEVICE: Nothing here is called "projector".']);
+    expect(plan('movie', { memories })).toEqual(['NO_SUCH_DEVICE: No device or room is named "projector".']);
   });
 
   it('knows how warm is warm: in that room, else anywhere, else as usual', () => {
@@ -348,12 +348,12 @@ describe('observations', () => {
   });
 
   it.each([
-    [{ temperature: 21 }, 'done: Nothing that was measured calls for anything.'],
+    [{ temperature: 21 }, 'done: No measurement requires an action.'],
     [
       { battery: 9 },
-      'done: The battery is down to 9 %: somebody has to change it. There is nothing to do it with, or it is done.',
+      'done: The battery is at 9 %. Replace it. No device can do anything about it, or it is already done.',
     ],
-    [{}, 'done: Nothing that was measured calls for anything.'],
+    [{}, 'done: No measurement requires an action.'],
   ])('%o leads to nothing, and says why', (data, said) => {
     expect(told(decide(observed(data, 'Bath sensor')))).toEqual([said]);
   });
@@ -367,9 +367,9 @@ describe('observations', () => {
       'Reading lamp turn_on undone by turn_off',
       'Living room blind close undone by open',
     ]);
-    expect(inTheBathroom).toMatchObject({ because: 'humidity is 65, above 60, as a routine has it.' });
+    expect(inTheBathroom).toMatchObject({ because: 'humidity is 65, above 60 (condition of a routine).' });
     expect(told(decide(observed({ humidity: 65 }, 'Bed light', { memories })))).toEqual([
-      'done: Nothing that was measured calls for anything.',
+      'done: No measurement requires an action.',
     ]);
   });
 
@@ -383,7 +383,7 @@ describe('observations', () => {
       'Reading lamp turn_on undone by turn_off',
     ]);
     expect(told(decide(observed({ window: 'shut', motion: false }, 'Bath sensor', { memories })))).toEqual([
-      'done: Nothing that was measured calls for anything.',
+      'done: No measurement requires an action.',
     ]);
   });
 });

@@ -119,7 +119,7 @@ describe('the stream of the reference sidecar', () => {
       data: { water_leak: true },
     };
     service.tell([observation, { ...observation, contextId: 'd', data: { temperature: 20 } }]);
-    expect(await words(service, 1, 'd')).toEqual(['complete: Nothing that was measured calls for anything.']);
+    expect(await words(service, 1, 'd')).toEqual(['complete: No measurement requires an action.']);
     expect(service.words('c')).toEqual(['node main-valve-close-valve']);
     service.move('c', 'main-valve-close-valve', NodeState.PROPOSED);
     expect(await words(service, 2)).toEqual(['node main-valve-close-valve', 'complete: Water is leaking.']);
