@@ -1,8 +1,8 @@
 import { deepEqual, isObject, schemaError } from './json-schema.ts';
 import type { ActionCall, Device, JsonObject, JsonValue, Tool } from './planner-types.ts';
 
-// Compensations, derived from the manifest's templates of the expected state: a template maps an action to the state it causes, and
-// a reported state back to the action that restores it.
+// Compensations, derived from the manifest's templates of the expected state: a template maps an action to the state it
+// causes, and a reported state back to the action that restores it.
 
 /** True if the reported state already matches the action's expected state. */
 export function isAlreadyDone(device: Device, act: ActionCall): boolean {
@@ -12,8 +12,8 @@ export function isAlreadyDone(device: Device, act: ActionCall): boolean {
 }
 
 /**
- * The action that restores the current state, if the device has reported it and has a suitable action. Never a critical one:
- * the plan would need its approval before it starts.
+ * The action that restores the current state, if the device has reported it and has a suitable action. Never a critical
+ * one: the plan would need its approval before it starts.
  */
 export function compensationFor(device: Device, act: ActionCall): ActionCall | null {
   const { state, tools } = device;

@@ -66,7 +66,10 @@ export const memoryOf = ({ kind, subject, content, tags }: WireMemory): Memory =
   content: content.slice(0, MEMORY_CHARACTERS),
 });
 
-/** `ContextKind` of the protocol. Contexts with other values are ignored: 0 is never sent, others belong to later versions. */
+/**
+ * `ContextKind` of the protocol. Contexts with other values are ignored: 0 is never sent, others belong to later
+ * versions.
+ */
 const contextKinds: Readonly<Record<number, Context['kind']>> = { 1: 'goal', 2: 'device', 3: 'observation' };
 
 export function contextOf(context: WireContext): Context | null {

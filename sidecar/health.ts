@@ -1,6 +1,7 @@
 import { type ServiceDefinition, status, type UntypedServiceImplementation } from '@grpc/grpc-js';
 
-// The health check service grpc.health.v1, for container platforms. Both messages have one field: the service name, and its status.
+// The health check service grpc.health.v1, for container platforms. Both messages have one field: the service name, and
+// its status.
 
 const SERVING = 1;
 const NOT_SERVING = 2;

@@ -4,8 +4,8 @@ import { rulesPlanner } from './rules/planner.ts';
 import { serve } from './server.ts';
 import { readSettings } from './settings.ts';
 
-// Entry point of the reference sidecar. The service starts it as a child process; it also runs on its own. Environment variables:
-// SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
+// Entry point of the reference sidecar. The service starts it as a child process; it also runs on its own. Environment
+// variables: SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
 
 const HEARTBEAT_MS = 5_000;
 
@@ -23,7 +23,8 @@ async function main(): Promise<void> {
     void server.close().then(() => process.exit(0));
   };
   process.on('SIGTERM', end);
-  // A child process ends with the service (`disconnect`), also when the service crashed. It ignores Ctrl-C: the service handles it.
+  // A child process ends with the service (`disconnect`), also when the service crashed. It ignores Ctrl-C: the service
+  // handles it.
   if (process.send === undefined) process.on('SIGINT', end);
   else process.on('SIGINT', () => {});
   process.on('disconnect', end);

@@ -2,7 +2,8 @@ import type { JsonObject, JsonValue } from '@bufbuild/protobuf';
 
 export type { JsonObject, JsonValue };
 
-// The types of the planners. `event-decoder.ts` and `proposal-encoder.ts` convert them from and to the messages of the stream.
+// The types of the planners. `event-decoder.ts` and `proposal-encoder.ts` convert them from and to the messages of the
+// stream.
 
 /** One action of a device's manifest. */
 export interface Tool {

@@ -50,8 +50,8 @@ const doneStates: ReadonlySet<NodeState> = new Set(['succeeded', 'proposed']);
 const activeStates: ReadonlySet<NodeState> = new Set(['pending', 'running', 'awaiting_confirmation']);
 
 /**
- * Runs the planner whenever the context has no step in progress, proposes the steps of its decision, then waits for their
- * results. If a step fails, the service ends the plan.
+ * Runs the planner whenever the context has no step in progress, proposes the steps of its decision, then waits for
+ * their results. If a step fails, the service ends the plan.
  */
 export function startPlanning(
   first: Context,

@@ -24,7 +24,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/graphql/output-types.ts objects': 'fixed size: types of the schema',
   'edges/grpc/world-update-scheduler.ts tenants': 'the edge reports both of them by their number of parts',
   'edges/grpc/call.ts timers': 'per attempt to connect',
-  'edges/grpc/call.ts waiting': 'per attempt to connect',
+  'edges/grpc/call.ts pendingWrites': 'per attempt to connect',
   'edges/mcp/legacy-sse-transport.ts pending': 'per connection; mcp_requests counts all of them',
   'edges/mcp/streamable-http-transport.ts replies': 'per connection; mcp_requests counts all of them',
   'edges/mqtt/puback-queue.ts pending': 'per connection',

@@ -2,8 +2,8 @@ import type { Device, JsonObject, Memory, Node, PlannerInput, Refusal, Step } fr
 import type { DeviceFunction } from './device-functions.ts';
 import { sanitizeBounded, sanitizedJson, sanitizeLine, wrapAsData } from './sanitizer.ts';
 
-// Chat messages for the model. They are built each time from the planner's input, so that planning continues after a reconnect: the
-// id of a step contains the round in which the model called it.
+// Chat messages for the model. They are built each time from the planner's input, so that planning continues after a
+// reconnect: the id of a step contains the round in which the model called it.
 
 export interface ToolCall {
   id: string;

@@ -3,7 +3,9 @@ import type { JsonValue } from '../planner-types.ts';
 
 // Sanitizes texts of devices and users for a language model: bounded, without invisible characters, marked as data.
 
-/** Control characters, bidirectional overrides, zero-width characters, and Unicode tags (an invisible copy of ASCII). */
+/**
+ * Control characters, bidirectional overrides, zero-width characters, and Unicode tags (an invisible copy of ASCII).
+ */
 const INVISIBLE_CHARACTERS = /[\p{Cc}\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]+/gu;
 
 /** One line without invisible characters. */

@@ -74,7 +74,10 @@ function celsiusActions(device: Device, value: number): ActionCall[] | null {
   return typeof set === 'number' && Math.abs(set - value) < 1 ? acts : null;
 }
 
-/** A number without a unit means degrees if one of the devices has a temperature, and then only for those; otherwise percent. */
+/**
+ * A number without a unit means degrees if one of the devices has a temperature, and then only for those; otherwise
+ * percent.
+ */
 function amountActions(device: Device, value: number, targets: readonly Device[]): ActionCall[] | null {
   const heated = targets.some(({ tools }) => tools.has('set_temperature'));
   return heated ? celsiusActions(device, value) : percentActions(device, value, null);
@@ -139,7 +142,10 @@ function adjustmentActions(device: Device, direction: 'warm' | 'cool' | 'bright'
   return single(to <= 0 ? withoutParams(device, 'turn_off') : withValue(device, 'set_brightness', 'level', to));
 }
 
-/** A mode of a fixed list; for a single device also free names (program, scene, effect), which only the device can check. */
+/**
+ * A mode of a fixed list; for a single device also free names (program, scene, effect), which only the device can
+ * check.
+ */
 function modeAction(device: Device, mode: string, isOnlyTarget: boolean): ActionCall | null {
   const listed =
     withValue(device, 'set_mode', 'mode', mode) ??
@@ -175,7 +181,8 @@ function qualityActions(device: Device, quality: Quality, { preferences, targets
   if (quality === 'dark' && (device.category === 'light' || device.tools.has('set_brightness'))) {
     return single(withoutParams(device, 'turn_off'));
   }
-  // Only `make the lamp warm`: with a heating among the targets, `warm` means its temperature, and lamps are not changed.
+  // Only `make the lamp warm`: with a heating among the targets, `warm` means its temperature, and lamps are not
+  // changed.
   const heated = targets.some(({ tools }) => tools.has('set_temperature'));
   const kelvin = value('kelvin', defaultKelvin[quality]);
   return kelvin === null || heated ? null : single(withValue(device, 'set_color_temperature', 'kelvin', kelvin));

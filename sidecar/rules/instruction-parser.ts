@@ -104,8 +104,8 @@ interface VerbPhrase {
 }
 
 /**
- * `lock the door and turn off the lamp and the fan`: a part without a verb is another target of the verb before it, or another
- * exception if that verb already has one.
+ * `lock the door and turn off the lamp and the fan`: a part without a verb is another target of the verb before it, or
+ * another exception if that verb already has one.
  */
 function parseSentence(sentence: string): Clause[] | null {
   const entire = parseVerbPhrase(sentence);

@@ -3,7 +3,8 @@ import { type Quality, qualityOf } from './instruction-parser.ts';
 import { isAbout } from './targets.ts';
 import { normalizeText, stripFillerWords, tokenize } from './text-normalizer.ts';
 
-// Reads routines, conditions and preferences from a tenant's memories. Memories are sorted newest first; the newest one wins.
+// Reads routines, conditions and preferences from a tenant's memories. Memories are sorted newest first; the newest one
+// wins.
 
 /** `when humidity is above 65: turn on the bathroom fan` */
 export interface Condition {

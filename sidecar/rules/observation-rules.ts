@@ -75,7 +75,10 @@ const defaultRules: readonly DefaultRule[] = [
   },
 ];
 
-/** The reactions to all measurements, dangers first. Conditions in memory replace the default rules for their measurement. */
+/**
+ * The reactions to all measurements, dangers first. Conditions in memory replace the default rules for their
+ * measurement.
+ */
 export function reactionsTo(
   data: JsonObject,
   by: Device | null,

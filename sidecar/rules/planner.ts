@@ -15,8 +15,8 @@ export const rulesPlanner: Planner = {
 };
 
 /**
- * Stateless: plans the complete goal each time and leaves out the steps that the context already has. So an interrupted plan
- * continues without loss, and the context is complete when no step is left.
+ * Stateless: plans the complete goal each time and leaves out the steps that the context already has. So an interrupted
+ * plan continues without loss, and the context is complete when no step is left.
  */
 export function decide(view: PlannerInput): Decision {
   const { context, refusals } = view;

@@ -43,8 +43,8 @@ type DevicePredicate = (device: Device) => boolean;
 const anyDevice: DevicePredicate = () => true;
 
 /**
- * Null if the phrase matches nothing. An exact device name has priority if one of those devices supports the effect: a sensor
- * with the name “Door” is not the target of `lock the door`.
+ * Null if the phrase matches nothing. An exact device name has priority if one of those devices supports the effect: a
+ * sensor with the name “Door” is not the target of `lock the door`.
  */
 export function findTargets(
   target: string,
@@ -76,7 +76,9 @@ function findByRoomKindOrName(words: readonly string[], devices: readonly Device
   return described.length > 0 && left.length > 0 ? { devices: described, named: true, broad: false } : null;
 }
 
-/** `the lights in the bedroom and the kitchen`: a room without a noun takes the noun of another target of the same verb. */
+/**
+ * `the lights in the bedroom and the kitchen`: a room without a noun takes the noun of another target of the same verb.
+ */
 export function findTargetsInList(
   target: string,
   otherTargets: readonly string[],
@@ -92,7 +94,10 @@ export function findTargetsInList(
   return findTargets(target, devices, supportsEffect);
 }
 
-/** The noun next to a room name: empty if there is only the room, null if the phrase names no room or exactly one device. */
+/**
+ * The noun next to a room name: empty if there is only the room, null if the phrase names no room or exactly one
+ * device.
+ */
 function nounInRoom(target: string, devices: readonly Device[]): string | null {
   const words = tokenize(target);
   if (devices.some((device) => sameWords(nameWords(device), words))) return null;

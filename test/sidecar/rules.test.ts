@@ -146,7 +146,9 @@ describe('goals by rules', () => {
   it('has no step for what is so already, and none for what a house lacks', () => {
     const lamp = device('light', 'Lamp', { state: { on: false } });
     expect(plan('good night', { devices: [lamp] })).toEqual(['done: Nothing to do: the goal is already reached.']);
-    expect(plan('turn off the lights', { devices: [lamp] })).toEqual(['done: Nothing to do: the goal is already reached.']);
+    expect(plan('turn off the lights', { devices: [lamp] })).toEqual([
+      'done: Nothing to do: the goal is already reached.',
+    ]);
   });
 
   it('leaves out what is not connected, and says so; where nothing is, it tries', () => {

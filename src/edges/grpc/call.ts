@@ -37,7 +37,10 @@ const decode = (bytes: Buffer): DecodedProposal => ({
 });
 
 export interface Call {
-  /** Resolves to true when the event is written and the next one may follow, to false when the stream is closed. One call at a time. */
+  /**
+   * Resolves to true when the event is written and the next one may follow, to false when the stream is closed. One
+   * call at a time.
+   */
   write(event: RuntimeEvent): Promise<boolean>;
   /** Stops reading from the socket; a few buffered messages may still arrive. */
   pause(): void;
@@ -70,8 +73,8 @@ const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: S
 });
 
 /**
- * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After the
- * `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
+ * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After
+ * the `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
  */
 export function openCall(
   address: string,
@@ -164,8 +167,8 @@ export function openCall(
 const CANCEL_FLUSH_MS = 1_000;
 
 /**
- * Credentials without TLS that expose the sockets: even after `close()` the library waits without limit for a peer that never
- * answers, so the sockets have to be destroyed here.
+ * Credentials without TLS that expose the sockets: even after `close()` the library waits without limit for a peer that
+ * never answers, so the sockets have to be destroyed here.
  */
 function insecureCredentials(onSocket: (socket: Socket) => void): ChannelCredentials {
   const plain = credentials.createInsecure();

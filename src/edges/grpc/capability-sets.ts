@@ -52,7 +52,8 @@ function buildCapabilitySet({ category, capabilities }: Pick<Manifest, 'category
   return create(CapabilitySetSchema, { capabilitySetId, category: category ?? '', tools });
 }
 
-// Keyed by the capability list: devices with an automatic manifest share one list, and an entry lives as long as its manifest.
+// Keyed by the capability list: devices with an automatic manifest share one list, and an entry lives as long as its
+// manifest.
 const capabilitySetCache = new WeakMap<readonly Capability[], CapabilitySet>();
 
 /** The capability set of a manifest. The id is a content hash: equal manifests have the same set. */

@@ -35,7 +35,10 @@ export interface Dialler {
 
 const WARN_AFTER_FAILURES = 4;
 
-/** The pause before attempt `failed` + 1: exponential, with 50 % jitter so that several processes do not reconnect at once. */
+/**
+ * The pause before attempt `failed` + 1: exponential, with 50 % jitter so that several processes do not reconnect at
+ * once.
+ */
 export function backoffDelay(
   failed: number,
   { initialMs, maxMs }: SidecarLimits['backoff'],

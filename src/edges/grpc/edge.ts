@@ -22,7 +22,10 @@ export interface SidecarMeter {
   eventSent(kind: string): void;
   proposalReceived(kind: string): void;
   proposalRefused(code: string): void;
-  /** `taken`: the sidecar accepted a stream. `lost`: it closed. `flooded`: the event queue overflowed because the sidecar reads too slowly. */
+  /**
+   * `taken`: the sidecar accepted a stream. `lost`: it closed. `flooded`: the event queue overflowed because the
+   * sidecar reads too slowly.
+   */
   streamChanged(what: 'taken' | 'lost' | 'flooded'): void;
 }
 
@@ -42,7 +45,9 @@ export interface SidecarParts {
   limits?: Partial<SidecarLimits>;
 }
 
-/** The gRPC edge to the cognitive sidecar: the interface of the operations (`Sidecar`), and start and stop for `main`. */
+/**
+ * The gRPC edge to the cognitive sidecar: the interface of the operations (`Sidecar`), and start and stop for `main`.
+ */
 export interface SidecarEdge extends Sidecar, SizeReporter {
   /** Connects, and reconnects until `close()`. */
   open(parts: SidecarParts): void;

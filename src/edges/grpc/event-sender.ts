@@ -128,7 +128,9 @@ export class EventSender {
     this.notify();
   }
 
-  /** Queues a changed manifest. Beyond `MAX_PENDING_SETS` it is sent later, with the next update that has its device. */
+  /**
+   * Queues a changed manifest. Beyond `MAX_PENDING_SETS` it is sent later, with the next update that has its device.
+   */
   enqueueManifest(manifest: Manifest): void {
     if (this.stopped || this.pendingSets.size >= MAX_PENDING_SETS) return;
     const set = capabilitySetOf(manifest);

@@ -29,8 +29,9 @@ export interface ProposalReceiverParts {
 }
 
 /**
- * Proposal receiver: executes the proposals of each context in order and answers refused ones. A token bucket and a limit on
- * proposals in progress apply back-pressure: reading from the stream pauses, so that no proposal is dropped or queued here.
+ * Proposal receiver: executes the proposals of each context in order and answers refused ones. A token bucket and a
+ * limit on proposals in progress apply back-pressure: reading from the stream pauses, so that no proposal is dropped or
+ * queued here.
  */
 export class ProposalReceiver {
   private readonly parts: ProposalReceiverParts;
@@ -71,7 +72,9 @@ export class ProposalReceiver {
     this.applyBackpressure();
   }
 
-  /** The proposal that created the node, if it is not answered yet. Consumed by the first node update that reports it. */
+  /**
+   * The proposal that created the node, if it is not answered yet. Consumed by the first node update that reports it.
+   */
   takeProposalId(contextId: Uuid, nodeId: string): string {
     const key = `${contextId} ${nodeId}`;
     const proposalId = this.openProposals.get(key) ?? '';
@@ -153,7 +156,9 @@ export class ProposalReceiver {
     }
   }
 
-  /** Answers a proposal that caused no node update: the node existed already, or it runs only after a user accepts it. */
+  /**
+   * Answers a proposal that caused no node update: the node existed already, or it runs only after a user accepts it.
+   */
   private async reportAccepted(contextId: Uuid, nodeId: string, proposalId: string): Promise<void> {
     const { cognition, clock, send } = this.parts;
     const context = await cognition.context(contextId);

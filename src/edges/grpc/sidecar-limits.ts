@@ -8,7 +8,10 @@ export interface SidecarLimits {
   stableAfterMs: Milliseconds;
   /** Time limit for the TCP and HTTP/2 connection. */
   connectTimeoutMs: Milliseconds;
-  /** A stream that was not refused within this time counts as accepted: many sidecars send no headers before their first proposal. */
+  /**
+   * A stream that was not refused within this time counts as accepted: many sidecars send no headers before their first
+   * proposal.
+   */
   acceptanceGraceMs: Milliseconds;
   keepaliveMs: Milliseconds;
   keepaliveTimeoutMs: Milliseconds;
@@ -18,7 +21,10 @@ export interface SidecarLimits {
   maxProposalBytes: number;
   /** Queued events. Beyond it the stream is closed, and the next stream starts with a full synchronization. */
   maxQueuedEvents: number;
-  /** Token bucket for proposals; reading pauses while it is empty. A proposal costs one token per `bytesPerToken`, at least one. */
+  /**
+   * Token bucket for proposals; reading pauses while it is empty. A proposal costs one token per `bytesPerToken`, at
+   * least one.
+   */
   proposalRate: { perSecond: number; burst: number; bytesPerToken: number };
   /** Proposals in progress; beyond it reading pauses. */
   maxInFlightProposals: number;

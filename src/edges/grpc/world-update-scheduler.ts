@@ -70,14 +70,17 @@ function findDue(queue: Iterable<WatchedScope>, isDue: (scope: WatchedScope) => 
   return undefined;
 }
 
-/** Pause between two reads of a scope as a multiple of its read time: for scopes with a new context, and for changed scopes. */
+/**
+ * Pause between two reads of a scope as a multiple of its read time: for scopes with a new context, and for changed
+ * scopes.
+ */
 const REQUESTED_COST_FACTOR = 4;
 const CHANGED_COST_FACTOR = 20;
 const MAX_COST_MS: Milliseconds = 1_000;
 
 /**
- * Schedules perception updates: decides which scope is sent next and when, within rate limits that depend on the read time of
- * a scope. It holds ids only; the sender reads the data when an update is due.
+ * Schedules perception updates: decides which scope is sent next and when, within rate limits that depend on the read
+ * time of a scope. It holds ids only; the sender reads the data when an update is due.
  */
 export class WorldUpdateScheduler {
   private readonly limits: SidecarLimits;
@@ -151,8 +154,8 @@ export class WorldUpdateScheduler {
   }
 
   /**
-   * Marks the scopes of a device as changed. Hot path: called for every report of every device. True if an update is now due
-   * earlier than the last returned delay.
+   * Marks the scopes of a device as changed. Hot path: called for every report of every device. True if an update is
+   * now due earlier than the last returned delay.
    */
   markDeviceChanged(tenantId: Uuid, deviceId: Uuid, homeId: Uuid | null): boolean {
     const { scopes, changed, idleHomes } = this;

@@ -9,7 +9,10 @@ export interface ElicitationReply {
 
 /** Communication with the client during a tool call: elicitation, progress and cancellation. */
 export interface ClientInteraction {
-  /** Sends the user a yes-or-no question. Null if the client does not support elicitation, or if the user did not answer. */
+  /**
+   * Sends the user a yes-or-no question. Null if the client does not support elicitation, or if the user did not
+   * answer.
+   */
   elicit(question: string, untilMs: number): Promise<ElicitationReply | null>;
   /** Null if the client sent no progress token. `done` must increase from one call to the next. */
   reportProgress: ((done: number, total: number, message: string) => void) | null;

@@ -246,7 +246,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
   }
 
   async function openLegacy(authenticated: AuthenticatedExchange): Promise<void> {
-    // Checked first: opening a session may evict another one, and this one cannot be refused after its stream was opened.
+    // Checked before the event stream is opened: after that the request cannot be refused any longer.
     if (!sessions.hasCapacity(authenticated.caller.principal.id)) return sendRefusal(authenticated, TOO_MANY_SESSIONS);
     // The client may have disconnected during authentication; then no further close event follows.
     if (authenticated.response.destroyed) return;

@@ -4,7 +4,10 @@ import { type Refusal, refuse } from '../../domain/refusals.ts';
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 export interface HostCheck {
-  /** Protects against DNS rebinding: `Host`, and `Origin` if present, must name this service. Null if the request is allowed. */
+  /**
+   * Protects against DNS rebinding: `Host`, and `Origin` if present, must name this service. Null if the request is
+   * allowed.
+   */
   refusalFor(headers: IncomingHttpHeaders): Refusal | null;
 }
 

@@ -55,7 +55,9 @@ export const isRateLimited = (message: JSONRPCMessage): boolean =>
 /** The first protocol revision with structured content. */
 const STRUCTURED_SINCE = '2025-06-18';
 
-/** True if the client's protocol revision has structured content. Without a version header an older revision is assumed. */
+/**
+ * True if the client's protocol revision has structured content. Without a version header an older revision is assumed.
+ */
 export function supportsStructuredContent({ 'mcp-protocol-version': version }: IncomingHttpHeaders): boolean {
   return SUPPORTED_PROTOCOL_VERSIONS.includes(`${version}`) && `${version}` >= STRUCTURED_SINCE;
 }

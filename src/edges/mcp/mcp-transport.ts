@@ -58,7 +58,10 @@ function messageExtraOf(context: RequestContext): MessageExtraInfo {
   return { authInfo };
 }
 
-/** Base class of the transports: passes the messages of a client to the SDK's protocol, tool calls directly to `onToolCall`. */
+/**
+ * Base class of the transports: passes the messages of a client to the SDK's protocol, tool calls directly to
+ * `onToolCall`.
+ */
 export abstract class McpTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;

@@ -113,7 +113,10 @@ export async function readResource(perform: Perform, caller: Caller, uri: string
   return { contents: [{ uri, mimeType: 'application/json', text, _meta: { [UNTRUSTED_META_KEY]: true } }] };
 }
 
-/** One page of the resources that the caller may read: homes, then devices, then plans. Throws if the cursor is not valid. */
+/**
+ * One page of the resources that the caller may read: homes, then devices, then plans. Throws if the cursor is not
+ * valid.
+ */
 export async function listResources(
   perform: Perform,
   caller: Caller,

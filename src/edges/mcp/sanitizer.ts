@@ -9,8 +9,8 @@ const MAX_TEXT = 4_096;
 const MAX_NAME = 256;
 
 /**
- * Control characters except line breaks and tabs, bidirectional overrides, zero-width characters that no script needs, and
- * characters that can encode hidden text: Unicode tags and the supplementary variation selectors.
+ * Control characters except line breaks and tabs, bidirectional overrides, zero-width characters that no script needs,
+ * and characters that can encode hidden text: Unicode tags and the supplementary variation selectors.
  */
 const INVISIBLE_CHARACTERS =
   /[\u202a-\u202e]|[\u00ad\u200b\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]|[\p{Cc}--[\n\t]]/gv;
@@ -64,8 +64,8 @@ function sanitizeValue(value: Json): Json {
 }
 
 /**
- * JSON between data marks, for texts of devices and users. `<` is escaped, so that the content cannot close the mark; the JSON
- * stays equivalent. Beyond `max` characters it is cut.
+ * JSON between data marks, for texts of devices and users. `<` is escaped, so that the content cannot close the mark;
+ * the JSON stays equivalent. Beyond `max` characters it is cut.
  */
 export function wrapAsData(value: Json, max = Number.POSITIVE_INFINITY): { text: string; cut: boolean } {
   const json = JSON.stringify(value);

@@ -10,7 +10,10 @@ import type { Subscriber, Subscriptions } from './subscriptions.ts';
 export interface SessionLimits {
   /** Per user. Beyond it the least recently used session is evicted, idle ones first. */
   maxPerUser: number;
-  /** Beyond it a session of the user with the most sessions is evicted, if that user has more than the new one would have. */
+  /**
+   * Beyond it a session of the user with the most sessions is evicted, if that user has more than the new one would
+   * have.
+   */
   maxTotal: number;
   /** A session without an open stream and without requests ends after this time. */
   idleTimeoutMs: Milliseconds;
@@ -27,7 +30,10 @@ export const defaultSessionLimits: SessionLimits = {
   keepAliveIntervalMs: 15_000,
 };
 
-/** A session of one client: its identity and its subscriptions. Plans and commands are independent of it, under their ids. */
+/**
+ * A session of one client: its identity and its subscriptions. Plans and commands are independent of it, under their
+ * ids.
+ */
 export interface Session extends GuardedConnection {
   readonly id: string;
   /** Requests of another owner do not find the session. */
@@ -52,7 +58,9 @@ export interface SessionRegistry extends SizeReporter {
   close(): void;
 }
 
-/** Session registry: opens, finds, evicts and ends sessions, checks their credentials, and keeps their streams alive. */
+/**
+ * Session registry: opens, finds, evicts and ends sessions, checks their credentials, and keeps their streams alive.
+ */
 export function makeSessionRegistry(
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
   parts: {
@@ -108,9 +116,9 @@ export function makeSessionRegistry(
     const own = byUser.get(userId);
     if (own !== undefined && own.size >= limits.maxPerUser) return own;
     if (sessions.size < limits.maxTotal) return null;
-    let most: Set<Session> | null = null;
-    for (const held of byUser.values()) if (held.size > (most?.size ?? (own?.size ?? 0) + 1)) most = held;
-    return most;
+    let largest: Set<Session> | null = null;
+    for (const held of byUser.values()) if (held.size > (largest?.size ?? (own?.size ?? 0) + 1)) largest = held;
+    return largest;
   }
 
   /** A user with many sessions loses them first, so that one user cannot lock out the others. */

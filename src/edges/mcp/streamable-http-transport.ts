@@ -17,8 +17,8 @@ interface PostResponse {
 }
 
 /**
- * The Streamable HTTP transport. Streams are not resumable: if a client disconnects, its requests continue, and it can read the
- * outcome by `plan_id` or `command_id`.
+ * The Streamable HTTP transport. Streams are not resumable: if a client disconnects, its requests continue, and it can
+ * read the outcome by `plan_id` or `command_id`.
  */
 export class StreamableHttpTransport extends McpTransport {
   readonly sessionId: string | undefined;
@@ -74,8 +74,8 @@ export class StreamableHttpTransport extends McpTransport {
   }
 
   /**
-   * On the shared transport every request gets an internal id, so that the ids of different clients cannot collide. Other
-   * messages refer to another POST, which does not exist without a session: they are dropped.
+   * On the shared transport every request gets an internal id, so that the ids of different clients cannot collide.
+   * Other messages refer to another POST, which does not exist without a session: they are dropped.
    */
   #withInternalIds(messages: readonly JSONRPCMessage[]): (JSONRPCMessage | null)[] {
     return messages.map((message) => (isRequest(message) ? { ...message, id: ++this.#lastId } : null));

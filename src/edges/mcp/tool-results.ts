@@ -21,8 +21,8 @@ const MAX_TEXT_COPY = 4_096;
 const CUT_NOTICE = 'This text is cut; the structured content is complete. To get the whole text, request less at once.';
 
 /**
- * Adds the structured content as a text, marked as data, for models that see texts only. If the client's protocol revision has
- * no structured content (`structured` is false), the text is not cut.
+ * Adds the structured content as a text, marked as data, for models that see texts only. If the client's protocol
+ * revision has no structured content (`structured` is false), the text is not cut.
  */
 export function withTextContent(result: CallToolResult, structured: boolean): CallToolResult {
   const { content, structuredContent } = result;

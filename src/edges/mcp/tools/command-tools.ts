@@ -22,8 +22,8 @@ import {
   type ToolCall,
 } from './tool.ts';
 
-// Commands through the safety gateway. A critical command waits for confirmation. If the client supports elicitation, the answer is
-// elicited during the call; this counts as the requester's own confirmation and saves a second call.
+// Commands through the safety gateway. A critical command waits for confirmation. If the client supports elicitation,
+// the answer is elicited during the call; this counts as the requester's own confirmation and saves a second call.
 
 const targets: Readonly<Record<string, { operation: Operation; member: string }>> = {
   device: { operation: commandDevice, member: 'deviceId' },
@@ -158,7 +158,10 @@ async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly 
   await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
 }
 
-/** Elicits a confirmation from the user, if the policy lets the requester confirm. Without a reply, `hint` is for the model. */
+/**
+ * Elicits a confirmation from the user, if the policy lets the requester confirm. Without a reply, `hint` is for the
+ * model.
+ */
 async function elicitConfirmation(
   { caller, services, client, args }: ToolCall,
   pending: readonly PendingConfirmation[],

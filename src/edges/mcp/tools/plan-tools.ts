@@ -10,8 +10,8 @@ import { DESTRUCTIVE, performWithToolNames, type Tool, type ToolCall } from './t
 type Plan = z.infer<typeof planRecord>;
 
 /**
- * How long a call waits for its plan: long enough for short plans to finish, and shorter than the client's request timeout,
- * which would cancel the plan. A client that receives progress notifications waits longer.
+ * How long a call waits for its plan: long enough for short plans to finish, and shorter than the client's request
+ * timeout, which would cancel the plan. A client that receives progress notifications waits longer.
  */
 const WAIT_MS: Milliseconds = 3_000;
 const WAIT_WITH_PROGRESS_MS: Milliseconds = 45_000;
@@ -64,11 +64,11 @@ async function waitForPlan(call: ToolCall, created: Plan): Promise<Plan> {
   let plan = created;
   let reported = 0;
   let reading: Promise<void> | null = null;
-  let again = false;
+  let readAgain = false;
 
   const read = async (): Promise<void> => {
     do {
-      again = false;
+      readAgain = false;
       const found = await findPlan(services, caller, created.id);
       if (found.ok) plan = planRecordOf(found.value.snapshot.context);
       const done = plan.steps.filter(({ status }) => finalStepStatuses.has(status)).length;
@@ -76,13 +76,13 @@ async function waitForPlan(call: ToolCall, created: Plan): Promise<Plan> {
         reported = done;
         client.reportProgress?.(done, plan.steps.length, `The plan is ${plan.status}.`);
       }
-    } while (again && !isFinalOrAwaitingUser(plan));
+    } while (readAgain && !isFinalOrAwaitingUser(plan));
   };
 
   await new Promise<void>((resolve) => {
     const refresh = (): void => {
       if (reading !== null) {
-        again = true;
+        readAgain = true;
         return;
       }
       reading = read()
@@ -90,7 +90,7 @@ async function waitForPlan(call: ToolCall, created: Plan): Promise<Plan> {
         .then(() => {
           reading = null;
           if (isFinalOrAwaitingUser(plan)) end();
-          else if (again) refresh();
+          else if (readAgain) refresh();
         });
     };
     const unsubscribe = services.actors.subscribe('plan.changed', ({ planId }) => {
