@@ -5,8 +5,8 @@ import { type ArtifactFiles, ArtifactTooLarge, type WrittenArtifact } from './co
 import { StoreUnavailable } from './contract.ts';
 
 /**
- * Artifacts as files in a folder, which is made with the first of them. A file has its name only once it is whole and on
- * the disk: what is being written ends in `.part`.
+ * Artifacts as files in a folder, which is created with the first one. A file is written as `.part` and renamed once it
+ * is complete and synced to disk.
  */
 export function artifactFiles(folder: string): ArtifactFiles {
   const pathOf = (name: string): string => join(folder, name);
@@ -20,15 +20,15 @@ export function artifactFiles(folder: string): ArtifactFiles {
     remove,
     async write(name, source, maxBytes) {
       try {
-        const made = await onDisk(mkdir(folder, { recursive: true, mode: 0o700 }));
-        if (made !== undefined) await onDisk(syncFolder(dirname(made)));
+        const created = await onDisk(mkdir(folder, { recursive: true, mode: 0o700 }));
+        if (created !== undefined) await onDisk(syncFolder(dirname(created)));
         const file = await onDisk(open(partOf(name), 'wx', 0o600));
         const written = await copy(source, file, maxBytes).finally(() => file.close());
         await onDisk(rename(partOf(name), pathOf(name)));
         await onDisk(syncFolder(folder));
         return written;
       } catch (error) {
-        // Where not even that can be done, why it failed is what is told.
+        // A failed clean-up must not hide the original error.
         await remove(name).catch(() => {});
         throw error;
       }
@@ -53,14 +53,14 @@ async function writeFully(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let from = 0; from < chunk.length; ) from += (await file.write(chunk, from)).bytesWritten;
 }
 
-/** A new name is durable only when its folder is. */
+/** A new name is durable only after its folder is synced. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   await handle.sync().finally(() => handle.close());
 }
 
-/** A disk that is full or gone is a store that is away: asked again later it may do it. */
+/** A full or missing disk is a temporary fault: the operation can be retried. */
 const onDisk = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => {
-    throw new StoreUnavailable(`the folder of artifacts: ${(error as NodeJS.ErrnoException).code ?? error}`);
+    throw new StoreUnavailable(`artifact folder: ${(error as NodeJS.ErrnoException).code ?? error}`);
   });

@@ -19,19 +19,19 @@ import type { RetentionStore } from './contract/retention.ts';
 import type { SessionTokenStore } from './contract/session-tokens.ts';
 
 /*
- * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
- * it with one schema. Everything here may throw a `StoreFault`; a value that was returned is durable.
+ * The store's contract with the rest of the service: domain operations and batches, no SQL. PostgreSQL and PGlite
+ * implement it with one schema. Every method may throw a `StoreFault`; a value that was returned is durable.
  */
 
-/** The store did not do it and can be asked again. */
+/** The store did not apply the operation; it can be retried. */
 export class StoreUnavailable extends Error {
   override name = 'StoreUnavailable';
 }
 
-/** The connection was lost in COMMIT: it may or may not have happened. */
+/** The connection was lost during COMMIT: the batch may or may not have been committed. */
 export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
-  /** Resolves when the commit has ended, where it is still in flight; null where no attempt is left. Never rejects. */
+  /** Resolves when a commit that is still in flight has ended; null if no attempt is left. Never rejects. */
   readonly ended: Promise<void> | null;
   constructor(message: string, { ended = null, ...options }: ErrorOptions & { ended?: Promise<void> | null } = {}) {
     super(message, options);
@@ -39,7 +39,7 @@ export class CommitUnknown extends Error {
   }
 }
 
-/** The data was refused (SQLSTATE class 22 or 23); nothing of the batch was kept. */
+/** The database rejected the data (SQLSTATE class 22 or 23); nothing of the batch was stored. */
 export class DataRefused extends Error {
   override name = 'DataRefused';
   readonly sqlState: string;
@@ -50,14 +50,14 @@ export class DataRefused extends Error {
 }
 
 /**
- * The `Idempotency-Key` of a write has a row that was not there when the request began: another attempt's. Nothing of the
- * batch was kept; the stored answer is the one to return.
+ * The `Idempotency-Key` of a write has a row that did not exist when the request began: another attempt wrote it.
+ * Nothing of the batch was stored; return the stored response.
  */
 export class IdempotencyConflict extends DataRefused {
   override name = 'IdempotencyConflict';
 }
 
-/** An output that must be delivered, numbered so that a repeat is recognised. */
+/** An output that must be delivered, numbered so that a duplicate is recognised. */
 export interface OutboxRow {
   from: ActorRef;
   version: number;
@@ -66,25 +66,28 @@ export interface OutboxRow {
 }
 export type OutboxKey = Pick<OutboxRow, 'from' | 'version' | 'n'>;
 
-/** One that was committed and not delivered. */
+/** An output that was committed but not yet delivered. */
 export interface PendingOutput extends OutboxRow {
-  /** Its place in the order of their writing, from 1. */
+  /** Position in insertion order, from 1. */
   seq: number;
 }
 
-/** What one turn writes of one actor. All of it is kept, or, when the version read is no longer the row's, none of it. */
+/** One actor's changes in a batch. Stored as a whole, or not at all if the row's version is no longer `readVersion`. */
 export interface ActorCommit {
   ref: ActorRef;
   tenantId: Uuid;
-  /** The version that was decided on; 0 creates the row. */
+  /** The version that the decision was based on; 0 inserts the row. */
   readVersion: number;
   version: number;
   machineVersion: number;
   value: Json;
   context: JsonObject;
-  /** Members of `context` that most transitions change: kept apart, so that the others need not be written each time. */
+  /**
+   * Members of `context` that most transitions change. They are stored separately, so that the others are not rewritten
+   * each time.
+   */
   liveFields: ReadonlySet<string>;
-  /** All other members are in the row as they are here, and with them the columns that they tell. */
+  /** All other members, and the columns derived from them, already have these values in the row. */
   unchangedBase: boolean;
   /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
   columns: JsonObject;
@@ -94,19 +97,19 @@ export interface ActorCommit {
   timers: { set: TimerRow[]; clear: string[] };
   rows: RowOutput[];
   idempotency: IdempotencyRow | null;
-  /** Outbox rows that this transition answers: deleted with it, kept when it is lost. */
+  /** Outbox rows that this transition handles: deleted with it, kept when it conflicts. */
   delivered: OutboxKey[];
 }
 
 export interface BatchCommit {
   actors: ActorCommit[];
-  /** Outbox rows that called for no transition: deleted in the same commit. `actors` may be empty. */
+  /** Outbox rows that caused no transition: deleted in the same commit. `actors` may be empty. */
   delivered: OutboxKey[];
-  /** All or nothing: where the version of one had moved on nothing is kept, and all actors are lost. */
+  /** All or nothing: on a version conflict of one actor nothing is stored, and all actors are returned as conflicts. */
   atomic?: boolean;
 }
 
-/** Columns that `machines/device.ts` writes beside its context; times are epoch milliseconds. */
+/** Columns that `machines/device.ts` derives from its context; times are epoch milliseconds. */
 export interface DeviceColumns {
   device_type: string;
   home_id: Uuid | null;
@@ -123,11 +126,11 @@ export interface CommandColumns {
   device_id: Uuid;
   action: string;
   status: CommandStatus;
-  /** `pending` while the device's reports are compared with the expected state; else the verification's status. */
+  /** `pending` while the device's reports are compared with the expected state; otherwise the verification's status. */
   verification: string;
   critical: boolean;
   written: boolean;
-  /** SHA-256 hex of a dry-run token that can still be confirmed, else null. */
+  /** SHA-256 hex of a dry-run token that can still be confirmed, otherwise null. */
   token_hash: string | null;
   created_at: EpochMs;
 }
@@ -139,32 +142,35 @@ export interface TenantColumns {
   created_at: EpochMs;
 }
 
-/** A timer of an actor that does not understand it any more. */
+/** A timer whose actor no longer handles its event. */
 export interface UnhandledTimer extends Pick<TimerRow, 'ref' | 'id'> {
-  /** The actor's, which did not. */
+  /** Version of the actor that did not handle the event. */
   version: number;
 }
 
 export interface ActorStore {
-  /** Those of `ids` that exist; a deleted device does not. */
+  /** The existing actors of `ids`; deleted devices are left out. */
   load(kind: ActorKind, ids: readonly Uuid[]): Promise<StoredActor[]>;
-  /** One statement batch. Answers the actors whose version had moved on (nothing of them was kept). */
-  commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }>;
+  /** One statement. `lost` are the actors with a version conflict; nothing of them was stored. */
+  commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }>;
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
-  /** Timers due at or before `until`, oldest first. Firing does not delete: the transition's commit does. */
+  /** Timers due at or before `until`, oldest first. Firing does not delete a timer: the transition's commit does. */
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
-  /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy` or their actor has moved on. */
+  /**
+   * Removes timers with an unhandled event, unless they were set again for a time after `dueBy` or their actor has a
+   * newer version.
+   */
   dropTimers(timers: readonly UnhandledTimer[], dueBy: EpochMs): Promise<void>;
-  /** Lets a timer come again at `until`, unless it was set again for a time after `dueBy`. */
+  /** Makes a timer due again at `until`, unless it was set again for a time after `dueBy`. */
   postponeTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
-  /** The due time of the earliest timer, or null. */
+  /** Due time of the earliest timer, or null. */
   nextTimerAt(): Promise<EpochMs | null>;
-  /** Undelivered outputs in order of their writing, behind the place `after`. */
+  /** Undelivered outputs in insertion order, from the one after sequence number `after`. */
   pendingOutbox(limit: number, after: number): Promise<PendingOutput[]>;
   journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]>;
 }
 
-/** The device as lists show it. */
+/** A device as shown in lists. */
 export interface DeviceRow {
   id: Uuid;
   name: string | null;
@@ -188,7 +194,7 @@ export interface DeviceFilter {
   revoked?: boolean;
 }
 
-/** One key of a device with its life; the secret stays sealed. */
+/** A device key with its life cycle; the secret stays encrypted. */
 export interface StoredDeviceKey extends DeviceKeyRow {
   graceUntil: EpochMs | null;
   lastUsedAt: EpochMs | null;
@@ -199,11 +205,11 @@ export interface StoredDeviceKey extends DeviceKeyRow {
 export interface PresenceFlush {
   deviceId: Uuid;
   lastSeen: EpochMs;
-  /** Percent, where a heartbeat told it. */
+  /** Percent, if a heartbeat reported it. */
   battery?: number;
-  /** Refused messages to add to the device's count. */
+  /** Number of rejected messages to add to the device's count. */
   refusals?: number;
-  /** Keys that it signed in with. */
+  /** Key versions that the device signed in with. */
   keys?: readonly { version: number; usedAt: EpochMs }[];
 }
 
@@ -211,15 +217,15 @@ export interface DeviceStore {
   list(tenantId: Uuid, filter: DeviceFilter, limit: number, after?: Position): Promise<Page<DeviceRow>>;
   /** Rows of these ids that belong to the tenant, in any order. */
   find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
-  /** Ids of not revoked devices, for room and group commands; `category` narrows. */
+  /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */
   inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
   count(tenantId: Uuid): Promise<number>;
   /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
   countActive(): Promise<number>;
   countActiveInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
-  /** All devices placed in the home or room, revoked ones too. */
+  /** All devices placed in the home or room, including revoked ones. */
   placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;
-  /** Batched: the keys that may still verify, for sign-in. */
+  /** Batched: the keys that may still verify a signature, for sign-in. */
   liveKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>>;
   keyHistory(deviceId: Uuid): Promise<StoredDeviceKey[]>;
   manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
@@ -229,7 +235,7 @@ export interface DeviceStore {
   ): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>>;
   /** Devices that were online when this process started. */
   online(): Promise<Uuid[]>;
-  /** Whole reported states, for a snapshot on a WebSocket. */
+  /** Full reported states, for the snapshot that opens a WebSocket subscription. */
   states(
     tenantId: Uuid,
     ids?: readonly Uuid[],
@@ -239,25 +245,34 @@ export interface DeviceStore {
 export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  /** The command that this token confirms; of one device, or with null of any. */
+  /** The command that this token confirms: of one device, or of any device if `deviceId` is null. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed at `now`, newest first. */
   awaitingConfirmation(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  /** Not final, dispatched, and not older than a reinstatement of the device: what a granted subscription writes, oldest first. */
+  /**
+   * Commands to write when a subscription is granted, oldest first: dispatched, not final, and created after the
+   * device's last reinstatement.
+   */
   deliverable(deviceId: Uuid): Promise<Uuid[]>;
-  /** The device's commands that are not final, oldest first; with `revokedAt`, if it is active again, those created by then. */
+  /**
+   * The device's commands that are not final, oldest first. With `revokedAt`, and if the device is active again, only
+   * those created by then.
+   */
   open(deviceId: Uuid, revokedAt?: EpochMs): Promise<Uuid[]>;
-  /** Commands that are not final and whose device is revoked or deleted, or was reinstated after they were created, by their ids. */
+  /**
+   * Commands that are not final and whose device is revoked, deleted, or was reinstated after they were created;
+   * ordered by command id.
+   */
   openOnRevokedDevices(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
-  /** Commands whose verification is pending and that were dispatched, to watch again after a start. */
+  /** Dispatched commands with a pending verification, to watch again after a start. */
   awaitingVerification(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
 }
 
-/** Columns that `machines/plan.ts` writes beside its context. */
+/** Columns that `machines/plan.ts` derives from its context. */
 export interface PlanColumns {
   status: PlanStatus;
   over: boolean;
-  /** Somebody is to think about it. */
+  /** True while the plan waits for the planner. */
   thought: boolean;
   created_at: EpochMs;
 }
@@ -265,11 +280,11 @@ export interface PlanColumns {
 export interface PlanStore {
   /** The tenant's plans, newest first. */
   list(tenantId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  /** Those that are not over and can be told something: not those in quarantine. */
+  /** Plans that are not over and can receive messages (not quarantined). */
   open(tenantId: Uuid): Promise<Uuid[]>;
   /**
-   * Those that somebody is to think about, oldest first, of one tenant or of all that are not suspended; not those in
-   * quarantine. The next page begins after the position.
+   * Plans that wait for the planner, oldest first, without quarantined ones: of one tenant, or of all tenants that are
+   * not suspended. The next page begins after `after`.
    */
   awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
 }
@@ -297,31 +312,31 @@ export interface Group {
   createdAt: EpochMs;
 }
 
-/** Plain records. A write takes the idempotency row that must stand or fall with it. */
+/** Plain records. A write takes the idempotency row that is committed with it. */
 export interface RecordStore {
-  insertHome(home: Home, also?: IdempotencyRow | null): Promise<void>;
+  insertHome(home: Home, idempotency?: IdempotencyRow | null): Promise<void>;
   updateHome(tenantId: Uuid, id: Uuid, changes: { name?: string; timezone?: string | null }): Promise<Home | null>;
-  /** False where it does not exist. Devices placed there are moved by the caller first. */
+  /** False if the home does not exist. The caller moves its devices out first. */
   deleteHome(tenantId: Uuid, id: Uuid): Promise<boolean>;
   home(tenantId: Uuid, id: Uuid): Promise<Home | null>;
   homes(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Home>>;
-  /** Those of these ids that the tenant has, in any order. */
+  /** The tenant's homes among these ids, in any order. */
   findHomes(tenantId: Uuid, ids: readonly Uuid[]): Promise<Home[]>;
-  insertRoom(room: Room, also?: IdempotencyRow | null): Promise<void>;
+  insertRoom(room: Room, idempotency?: IdempotencyRow | null): Promise<void>;
   deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
   room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
   rooms(tenantId: Uuid, homeId: Uuid, limit: number, after?: Position): Promise<Page<Room>>;
-  /** Those of these ids that the tenant has, in any order. */
+  /** The tenant's rooms among these ids, in any order. */
   findRooms(tenantId: Uuid, ids: readonly Uuid[]): Promise<Room[]>;
   /** The newest rooms of each home, newest first. */
   roomsOf(tenantId: Uuid, homeIds: readonly Uuid[], each: number): Promise<Room[]>;
-  /** False where the slug is taken. */
-  insertGroup(group: Group, also?: IdempotencyRow | null): Promise<boolean>;
+  /** False if the slug is taken. */
+  insertGroup(group: Group, idempotency?: IdempotencyRow | null): Promise<boolean>;
   joinGroup(
     tenantId: Uuid,
     slug: string,
     deviceIds: readonly Uuid[],
-    also?: IdempotencyRow | null,
+    idempotency?: IdempotencyRow | null,
   ): Promise<Group | null>;
   leaveGroup(tenantId: Uuid, slug: string, deviceId: Uuid): Promise<boolean>;
   deleteGroup(tenantId: Uuid, slug: string): Promise<boolean>;
@@ -341,15 +356,17 @@ export interface User {
 }
 
 export interface IdentityStore {
-  /** The user of (`iss`, `sub`); made with `id` on first sight. A verified email that changed is kept. */
+  /**
+   * The user with (`iss`, `sub`); created with `id` at the first sign-in. A changed email is stored if it is verified.
+   */
   upsertUser(user: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
   user(id: Uuid): Promise<User | null>;
   slugTaken(slug: string): Promise<boolean>;
-  /** A token's `jti` that was logged out, until a day after it expires. */
+  /** Stores the `jti` of a token that was logged out, until a day after the token expires. */
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
-  /** Those that expire after `now`; 0 for all that are kept. */
+  /** Tokens that expire after `now`; 0 returns all that are stored. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
-  /** The digest of a token that was presented at `/mcp`, until a day after the token expires. */
+  /** Stores the digest of a token that was presented at `/mcp`, until a day after the token expires. */
   markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
   agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
@@ -372,29 +389,29 @@ export interface Store extends SizeReporter {
   memories: AgentMemoryStore;
   retention: RetentionStore;
   sessionTokens: SessionTokenStore;
-  /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
+  /** Batches that may be in flight at once: 2 with PostgreSQL, 1 with PGlite. */
   batchesInFlight: number;
-  /** Statements that are prepared on the connections of the database. */
+  /** Number of statements prepared on the database's connections. */
   preparedStatements(): number;
-  /** Answers within `timeoutMs` or throws. */
+  /** Resolves when the database answers within `timeoutMs`, otherwise rejects. */
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Shared, short-lived things; losing them loses no state. Memory or Redis. */
+/** Shared, short-lived entries; losing them loses no state. In memory or in Redis. */
 export interface Cache extends SizeReporter {
   get(key: string): Promise<string | null>;
-  /** `ttlMs` milliseconds of life. */
+  /** `ttlMs`: time to live in milliseconds. */
   set(key: string, value: string, ttlMs: number): Promise<void>;
-  /** Sets only where there is none; false where there was one. */
+  /** Sets the value if the key is free; false if it is not. */
   add(key: string, value: string, ttlMs: number): Promise<boolean>;
-  /** Reads and removes in one step. */
+  /** Reads and removes atomically. */
   take(key: string): Promise<string | null>;
   delete(key: string): Promise<void>;
-  /** Tells every process of this deployment, this one too. */
+  /** Delivers to all processes of this deployment, including this one. */
   publish(channel: string, message: string): Promise<void>;
   subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>>;
-  /** False while Redis is away and the in-process fallback answers. */
+  /** False while Redis is unavailable and the in-process fallback is used. */
   healthy(): boolean;
   close(): Promise<void>;
 }

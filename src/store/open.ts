@@ -14,16 +14,16 @@ import type { Database } from './postgres/database.ts';
 import { migrate } from './postgres/migrations.ts';
 import { createStore } from './postgres/store.ts';
 
-/** Where a deployment keeps its data: PostgreSQL where there is a URL, else the embedded database in `dataDir`. */
+/** Data location of a deployment: PostgreSQL if there is a URL, otherwise the embedded database in `dataDir`. */
 export interface DataLocation {
   databaseUrl: string | null;
   dataDir: string;
 }
 
 /**
- * The store of this process, migrated. With an acquired `lock` every connection and every group commit is checked: another
- * process may have taken over. Throws `SchemaMismatch` when the schema is not this program's, `StoreUnavailable` when
- * nobody answers.
+ * The store of this process, migrated. With an acquired `lock`, every connection and every group commit is fenced, as
+ * another process may have taken over. Throws `SchemaMismatch` if the schema does not match this program,
+ * `StoreUnavailable` if the database does not answer.
  */
 export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: ActiveLock): Promise<Store> {
   const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
@@ -39,8 +39,8 @@ export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: A
 }
 
 /**
- * The right to be the active process. It is acquired before the store is opened: the embedded database must never be open
- * twice, and a standby must not migrate under the active process.
+ * The active lock. It is acquired before the store is opened: the embedded database must never be open twice, and a
+ * standby must not migrate under the active process.
  */
 export const openLock = ({ databaseUrl, dataDir }: DataLocation, parts: AdvisoryLockParts): ActiveLock =>
   databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl, parts);
@@ -48,8 +48,9 @@ export const openLock = ({ databaseUrl, dataDir }: DataLocation, parts: Advisory
 const CACHE_WAIT_MS = 2_000;
 
 /**
- * Redis or Valkey where there is a URL, else this process's memory. A Redis that is away delays the start by 2 s at most.
- * What is kept ends by `clock` in memory, by its own time in Redis. Redis is changed only while `lease` is valid.
+ * Redis or Valkey if there is a URL, otherwise this process's memory. An unavailable Redis delays the start by 2 s at
+ * most. Entries expire by `clock` in memory, by the server's time in Redis. Redis is changed only while `lease` is
+ * valid.
  */
 export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Promise<Cache> {
   if (redisUrl === null) return new MemoryCache(clock);
@@ -58,7 +59,7 @@ export async function openCache({ redisUrl }: { redisUrl: string | null }, clock
   return cache;
 }
 
-/** The request rates of this process; with Redis the process after it goes on with them. */
+/** The rate limiter of this process; with Redis, the next process continues its windows. */
 export const openRateLimiter = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): RateLimiter =>
   redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
 

@@ -162,7 +162,7 @@ it.runIf(inject('postgresUrl'))(
     const at = await startService(env, {
       ...{ log, wallClock: () => Date.now() + ahead, limits: { clockCheckMs: 2_000 }, standsBy: true },
     });
-    await eventually(() => lines.includes('active lock: waiting; the database cannot be used'));
+    await eventually(() => lines.includes('active lock: waiting; database unavailable'));
     line.restore();
     const health = await eventually(async () => {
       const { status, body } = await at.api().get('/health');

@@ -25,7 +25,7 @@ const universal = new BatchStatement('any', allSections);
 /** Leaves out at once what exists already, in place of failing first. */
 class Careful extends BatchStatement {
   override text(fence: Fence | null): string {
-    return super.text(fence, 'left out');
+    return super.text(fence, 'skip');
   }
 }
 
@@ -272,7 +272,7 @@ eachDatabase('a turn', (backend) => {
       const { database } = backend();
       const empty = { actors: [], effectKinds: new Set<never>(), delivered: null, atomic: true };
       const [row] = await database.write<{ kept: number; names: null }>({
-        text: statement.text(null, 'fails'),
+        text: statement.text(null, 'fail'),
         values: statement.values(empty, 0),
       });
       expect(row).toMatchObject({ kept: 0, names: null });

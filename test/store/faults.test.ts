@@ -223,7 +223,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const store = createStore(database);
     await store.ping(5_000);
     proxy.silence();
-    await expect(store.ping(50)).rejects.toThrow(/no answer within 50 ms/);
+    await expect(store.ping(50)).rejects.toThrow(/no answer from the database within 50 ms/);
     proxy.cut();
   });
 

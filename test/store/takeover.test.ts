@@ -284,7 +284,7 @@ describe.runIf(serverUrl)('the lock of a database', () => {
     const stop = new AbortController();
     const waiting = lockOf('postgres://postgres@127.0.0.1:1/none', { log }).acquire(stop.signal);
     await eventually(() => lines.length === 1);
-    expect(lines[0]).toMatchObject({ level: 'warn', message: 'active lock: waiting; the database cannot be used' });
+    expect(lines[0]).toMatchObject({ level: 'warn', message: 'active lock: waiting; database unavailable' });
     stop.abort();
     await expect(waiting).rejects.toThrow();
   });

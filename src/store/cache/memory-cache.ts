@@ -8,20 +8,20 @@ type Listener = (message: string) => void;
 
 interface Entry {
   value: string;
-  /** The first moment at which it is gone. */
+  /** First moment at which the entry is expired. */
   until: EpochMs;
 }
 
-/** Entries kept at most; the least recently used go first. */
+/** Maximum number of entries; the least recently used are evicted first. */
 const MAX_ENTRIES = 200_000;
 
-/** A cache of this process alone. */
+/** Cache of this process only. */
 export class MemoryCache implements Cache {
   private readonly entries: LRUCache<string, Entry>;
   private readonly listeners = new Map<string, Set<Listener>>();
   private readonly clock: Clock;
 
-  /** Memory for `maxEntries` is allocated at once. */
+  /** Allocates memory for `maxEntries` at once. */
   constructor(clock: Clock, { maxEntries = MAX_ENTRIES }: { maxEntries?: number } = {}) {
     this.entries = new LRUCache({ max: maxEntries });
     this.clock = clock;
@@ -51,13 +51,13 @@ export class MemoryCache implements Cache {
     this.entries.delete(key);
   }
 
-  /** What is left of an entry's life in milliseconds, with its value; null where there is none. */
+  /** Value and remaining time to live in milliseconds; null if there is no entry. */
   entry(key: string): { value: string; ttlMs: number } | null {
     const entry = this.liveEntry(key);
     return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };
   }
 
-  /** Those that may still live. */
+  /** Keys of all entries, including expired ones that were not removed yet. */
   keys(): Iterable<string> {
     return this.entries.keys();
   }
@@ -67,23 +67,22 @@ export class MemoryCache implements Cache {
   }
 
   async subscribe(channel: string, listener: Listener): Promise<() => Promise<void>> {
-    const heard = this.listeners.get(channel) ?? new Set();
-    this.listeners.set(channel, heard.add(listener));
+    const listeners = this.listeners.get(channel) ?? new Set();
+    this.listeners.set(channel, listeners.add(listener));
     return async () => {
-      heard.delete(listener);
-      if (heard.size === 0 && this.listeners.get(channel) === heard) this.listeners.delete(channel);
+      listeners.delete(listener);
+      if (listeners.size === 0 && this.listeners.get(channel) === listeners) this.listeners.delete(channel);
     };
   }
 
-  /** Whether anybody here listens. */
   hasListeners(channel: string): boolean {
     return this.listeners.has(channel);
   }
 
   sizes(): CollectionSizes {
-    let listeners = 0;
-    for (const heard of this.listeners.values()) listeners += heard.size;
-    return { cache_entries: this.entries.size, cache_listeners: listeners };
+    let count = 0;
+    for (const set of this.listeners.values()) count += set.size;
+    return { cache_entries: this.entries.size, cache_listeners: count };
   }
 
   healthy(): boolean {

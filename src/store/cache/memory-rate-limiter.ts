@@ -8,12 +8,12 @@ export interface RateWindow {
   endsAt: EpochMs;
 }
 
-/** Windows kept of each kind of payer; a flood of addresses pushes out its own kind only. */
+/** Maximum number of windows per kind of payer, so that a flood of addresses evicts only windows of its own kind. */
 const MAX_WINDOWS = 50_000;
 
-/** The windows of this process. */
+/** Rate limiter with the windows of this process. */
 export class MemoryRateLimiter implements RateLimiter {
-  // In the order in which they were opened, which is that in which they end.
+  // In order of opening, which is also the order of expiry.
   private readonly pools: Readonly<Record<PayerKind, Map<string, RateWindow>>> = {
     tenant: new Map(),
     user: new Map(),
@@ -44,12 +44,12 @@ export class MemoryRateLimiter implements RateLimiter {
     return { ok: remaining > 0, remaining, resetMs: window === null ? RATE_WINDOW_MS : window.endsAt - now };
   }
 
-  /** The running window, as it is. */
+  /** The open window, without a charge. */
   window(kind: PayerKind, id: string): Readonly<RateWindow> | null {
     return this.running(kind, id, this.clock.now());
   }
 
-  /** Adds what was taken elsewhere in a window that ends in `leftMs`. */
+  /** Adds charges from an earlier process, whose window ends in `leftMs`. */
   adopt(kind: PayerKind, id: string, used: number, leftMs: number): void {
     const now = this.clock.now();
     const endsAt = now + Math.min(leftMs, RATE_WINDOW_MS);
@@ -73,7 +73,7 @@ export class MemoryRateLimiter implements RateLimiter {
   private running(kind: PayerKind, id: string, now: EpochMs): RateWindow | null {
     const window = this.pools[kind].get(id);
     if (window === undefined) return null;
-    // A window that ends later than one opened now is from before the clock was set back.
+    // A window that ends later than one opened now was opened before the clock was set back.
     if (now < window.endsAt && window.endsAt <= now + RATE_WINDOW_MS) return window;
     this.pools[kind].delete(id);
     return null;

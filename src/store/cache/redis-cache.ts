@@ -9,39 +9,40 @@ import { connectRedis, PREFIX } from './redis-connection.ts';
 
 const PROBE_MS = 250;
 const SYNC_BATCH = 1_000;
-/** A connection that nobody uses may be dead without a word. */
+/** Interval of the pings that detect a dead idle connection. */
 const HEARTBEAT_MS = 1_000;
-/** Nothing is kept longer than a cookie session, which ends with its token. */
+/** Upper bound of a time to live: cookie sessions live longest, and end with their token. */
 const LONGEST_LIFE_MS = 24 * 60 * 60 * 1000;
-/** Everything here is a duration, as it is in Redis: a step of the host's clock ends or prolongs none. */
+/** All times here are durations, as in Redis, so a step of the host's clock has no effect. */
 const monotonic: Clock = { now: () => performance.now() };
-/** Changes beyond which those that no longer matter are looked for while Redis is away. */
+/** Number of unsynced keys from which expired ones are pruned while Redis is unavailable. */
 const MANY_BEHIND = 1_000;
 
 /**
- * A cache in Redis 6.2 and later or Valkey. All that this process writes is also kept in it, so that while Redis is away
- * the process goes on with what it knew; what it wrote meanwhile is passed on when Redis is back, and all of it to a Redis
- * that was started anew.
+ * Cache in Redis 6.2 and later, or Valkey. Writes also go to a local copy, which is used while Redis is unavailable.
+ * After a reconnect, changed keys are written to Redis; after a restart of the server, all of them.
  */
 export class RedisCache implements Cache {
   private readonly commands: Redis;
   private readonly subscriber: Redis;
   private readonly local = new MemoryCache(monotonic);
-  /** Keys that were changed while Redis was away, with the monotonic time from which it has nothing under them. */
+  /**
+   * Keys that were changed while Redis was unavailable, with the monotonic time from which Redis has no entry for them.
+   */
   private readonly unsynced = new Map<string, number>();
   private pruneAt = MANY_BEHIND;
   private readonly channels = new Set<string>();
-  /** Tells our own messages from those of other processes. */
+  /** Distinguishes this process's messages from those of other processes. */
   private readonly origin = randomUUID();
   private disconnected = true;
   private closed = false;
   private reconnecting = false;
   private probe: NodeJS.Timeout | null = null;
   private readonly heartbeat: NodeJS.Timeout;
-  /** Which run of the server was last there. */
+  /** Run id of the server at the last connection. */
   private serverRunId: string | null = null;
 
-  /** Nothing is sent to Redis once `lease` is over. */
+  /** Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, lease: Lease) {
     this.commands = connectRedis(url, lease);
     this.subscriber = connectRedis(url, lease);
@@ -54,7 +55,7 @@ export class RedisCache implements Cache {
     this.heartbeat = setInterval(() => void this.pingConnections(), HEARTBEAT_MS).unref();
   }
 
-  /** Resolves when Redis answers, or after `timeoutMs` without it. */
+  /** Resolves when Redis answers, or after `timeoutMs` without an answer. */
   async ready(timeoutMs: number): Promise<void> {
     const end = performance.now() + timeoutMs;
     while (this.disconnected && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -74,18 +75,18 @@ export class RedisCache implements Cache {
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    const first = await this.local.add(key, value, ttlMs);
+    const added = await this.local.add(key, value, ttlMs);
     const set = await this.writeThrough(key, ttlMs, () =>
       this.commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs), 'NX'),
     );
-    return set === undefined ? first : set === 'OK';
+    return set === undefined ? added : set === 'OK';
   }
 
   async take(key: string): Promise<string | null> {
     const leftMs = this.local.entry(key)?.ttlMs ?? 0;
-    const known = await this.local.take(key);
+    const local = await this.local.take(key);
     const taken = await this.writeThrough(key, leftMs, () => this.commands.getdel(PREFIX + key));
-    return taken === undefined ? known : taken;
+    return taken === undefined ? local : taken;
   }
 
   async delete(key: string): Promise<void> {
@@ -94,7 +95,7 @@ export class RedisCache implements Cache {
     await this.writeThrough(key, leftMs, () => this.commands.del(PREFIX + key));
   }
 
-  /** Listeners here are told directly, those of other processes through Redis. */
+  /** Notifies local listeners directly, those of other processes through Redis. */
   async publish(channel: string, message: string): Promise<void> {
     await this.local.publish(channel, message);
     await this.tryRedis(
@@ -104,11 +105,11 @@ export class RedisCache implements Cache {
   }
 
   async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
-    const stop = await this.local.subscribe(channel, listener);
+    const unsubscribe = await this.local.subscribe(channel, listener);
     this.channels.add(channel);
     await this.subscribeInRedis(channel);
     return async () => {
-      await stop();
+      await unsubscribe();
       if (this.local.hasListeners(channel)) return;
       this.channels.delete(channel);
       await this.subscriber.unsubscribe(PREFIX + channel).catch(() => {});
@@ -123,7 +124,7 @@ export class RedisCache implements Cache {
     return !this.disconnected;
   }
 
-  /** Changes that Redis is to be told when it is back. */
+  /** Number of changes to send to Redis after a reconnect. */
   get unsyncedCount(): number {
     return this.unsynced.size;
   }
@@ -137,7 +138,7 @@ export class RedisCache implements Cache {
     await this.local.close();
   }
 
-  /** Fails while Redis is away; it is done again when the connection is ready. */
+  /** Fails while Redis is unavailable; repeated when the connection is ready. */
   private async subscribeInRedis(channel: string): Promise<void> {
     await this.subscriber.subscribe(PREFIX + channel).catch(() => {});
   }
@@ -160,8 +161,8 @@ export class RedisCache implements Cache {
   }
 
   /**
-   * Undefined where Redis was not changed: it is told when it is back, if what it may have under the key, which lives
-   * `leftMs` at most, is not over by then.
+   * Returns undefined if Redis was not changed. The key is then synced after a reconnect, unless the entry that Redis
+   * may have (it lives `leftMs` at most) has expired by then.
    */
   private writeThrough<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
     return this.tryRedis<T | undefined>(run, async () => {
@@ -174,7 +175,7 @@ export class RedisCache implements Cache {
     this.unsynced.set(key, Math.max(until, this.unsynced.get(key) ?? 0));
     if (this.unsynced.size < this.pruneAt) return;
     const now = monotonic.now();
-    for (const [old, over] of this.unsynced) if (over <= now) this.unsynced.delete(old);
+    for (const [old, expiresAt] of this.unsynced) if (expiresAt <= now) this.unsynced.delete(old);
     this.pruneAt = Math.max(MANY_BEHIND, 2 * this.unsynced.size);
   }
 
@@ -201,16 +202,16 @@ export class RedisCache implements Cache {
     }
   }
 
-  /** A server that was started anew may have lost what was there. */
+  /** Detects a restarted server, which may have lost its entries. */
   private async detectRestart(): Promise<void> {
-    const about = await this.commands.info('server').catch((error: Error) => {
-      // A server may be there and not tell about itself.
+    const info = await this.commands.info('server').catch((error: Error) => {
+      // The server may not permit INFO.
       if (error.name === 'ReplyError') return '';
       throw error;
     });
-    const run = /^run_id:(\w+)/m.exec(about)?.[1] ?? '';
-    if (this.serverRunId !== null && this.serverRunId !== run) this.markAllUnsynced();
-    this.serverRunId = run;
+    const runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
+    if (this.serverRunId !== null && this.serverRunId !== runId) this.markAllUnsynced();
+    this.serverRunId = runId;
   }
 
   private markAllUnsynced(): void {
@@ -224,7 +225,7 @@ export class RedisCache implements Cache {
   private async pingConnections(): Promise<void> {
     if (!this.disconnected) await this.commands.ping().catch(() => this.handleDisconnect());
     if (this.subscriber.status !== 'ready') return;
-    // Who hears nothing any more connects anew, and subscribes again.
+    // A subscriber connection that no longer answers is replaced, and subscribes again.
     await this.subscriber.ping().catch(() => this.subscriber.disconnect(true));
   }
 

@@ -2,17 +2,17 @@ import { Redis } from 'ioredis';
 import { guardWrites } from '../../domain/guard-writes.ts';
 import type { Lease } from '../../domain/lease.ts';
 
-/** Ours among others in one Redis. */
+/** Key prefix, as other services may share the Redis server. */
 export const PREFIX = 'twinkeep:';
 
-/** A cache that takes longer is of no use. */
+/** A slower cache is slower than doing without it. */
 const COMMAND_TIMEOUT_MS = 500;
 const CONNECT_TIMEOUT_MS = 2_000;
 const MAX_RETRY_MS = 1_000;
 
 /**
- * A connection that fails at once while Redis is away, and looks for it for ever. It ends with the lease: a process that is
- * no longer the active one sends no command, not even one that it had queued, and does not connect again.
+ * A connection that fails fast while Redis is unavailable, and retries forever. It ends with the lease: a process that
+ * is no longer active sends no command, not even a queued one, and does not reconnect.
  */
 export function connectRedis(url: string, lease: Lease): Redis {
   const mayWrite = () => lease.valid();
@@ -25,7 +25,7 @@ export function connectRedis(url: string, lease: Lease): Redis {
     connectTimeout: CONNECT_TIMEOUT_MS,
     keepAlive: 5_000,
     retryStrategy: (times: number) => (mayWrite() ? Math.min(times * 50, MAX_RETRY_MS) : null),
-    // A replica that was the primary until now: connect again, to whoever is.
+    // The server was demoted to a replica: reconnect to the current primary.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
     connectionName: 'twinkeep',
   });

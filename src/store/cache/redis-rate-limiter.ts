@@ -6,37 +6,37 @@ import { type Allowance, type PayerKind, RATE_WINDOW_MS, type RateLimiter } from
 import { MemoryRateLimiter } from './memory-rate-limiter.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
 
-/** What a pipeline answers to one command: an error or a value. */
+/** Result of one command of a pipeline. */
 type PipelineReply = [error: Error | null, value: unknown] | undefined;
 
 const COPY_MS = 250;
 /** Windows copied at a time. */
 const BATCH = 2_000;
-/** Payers asked for at a time; of more of them the earlier window is not known. */
-const MAX_ASKED = 50_000;
-/** Changed windows beyond which those that are over are looked for while Redis is away. */
+/** Maximum number of payers whose earlier window is read at a time; beyond it, earlier windows are ignored. */
+const MAX_RESTORING = 50_000;
+/** Number of changed windows from which expired ones are pruned while Redis is unavailable. */
 const MANY_CHANGED = 10_000;
 
 /**
- * The windows of this process, with a copy in Redis for the process after it
- * (docs/decisions/0009-rates-are-counted-in-the-process.md). Nobody waits for Redis, and without it the process goes on
- * with what it counted.
+ * Rate limiter with the windows of this process, copied to Redis for the next process
+ * (docs/decisions/0009-rates-are-counted-in-the-process.md). Requests never wait for Redis; without it, the local
+ * counts are used.
  */
 export class RedisRateLimiter implements RateLimiter {
   private readonly local: MemoryRateLimiter;
   private readonly redis: Redis;
   private readonly clock: Clock;
-  /** After one window no process before this one can have left anything. */
+  /** After one window's length, all windows of an earlier process have expired. */
   private readonly restoresUntil: number;
   private readonly changed = new Set<string>();
-  /** Payers whose earlier window is being asked for; they are not copied meanwhile. */
+  /** Payers whose earlier window is being read; they are not copied until it is known. */
   private readonly restoring = new Set<string>();
   private readonly restoreQueue: string[] = [];
   private readonly timer: NodeJS.Timeout;
-  /** Null while nothing is under way: a Redis that is slow to answer is not asked again meanwhile. */
+  /** Null while no copy runs: copies never overlap, however slow Redis is. */
   private copying: Promise<void> | null = null;
 
-  /** Nothing is sent to Redis once `lease` is over. */
+  /** Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, clock: Clock, lease: Lease) {
     this.local = new MemoryRateLimiter(clock);
     this.clock = clock;
@@ -74,7 +74,7 @@ export class RedisRateLimiter implements RateLimiter {
     };
   }
 
-  /** Leaves a last copy, where Redis takes it. */
+  /** Writes a last copy if Redis is available. */
   async close(): Promise<void> {
     clearInterval(this.timer);
     await this.copying;
@@ -84,12 +84,12 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   private requestRestore(key: string): void {
-    if (this.restoring.has(key) || this.restoring.size >= MAX_ASKED) return;
+    if (this.restoring.has(key) || this.restoring.size >= MAX_RESTORING) return;
     this.restoring.add(key);
     if (this.restoreQueue.push(key) === 1) setImmediate(() => void this.restoreWindows());
   }
 
-  /** False where Redis is not there or does not answer: the next copy asks again. */
+  /** False if Redis is unavailable or does not answer; the next copy retries. */
   private async restoreWindows(): Promise<boolean> {
     while (this.restoreQueue.length > 0) {
       if (!this.connected) return false;

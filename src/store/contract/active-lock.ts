@@ -1,30 +1,32 @@
 import type { Lease } from '../../domain/lease.ts';
 
-/** One renewal of the lease, for the comparison of this machine's clock with the database's. */
+/** One renewal of the lease, to compare this machine's clock with the database's. */
 export interface RenewalSample {
   /** Milliseconds of `performance.now()`. */
   sentAt: number;
   /** Milliseconds of `performance.now()`. */
   receivedAt: number;
-  /** Epoch milliseconds, from `clock_timestamp()` in the renewal's own statement. */
+  /** Epoch milliseconds, from `clock_timestamp()` in the statement of the renewal. */
   databaseNow: number;
 }
 
-/** The right to be the one active process of a database (contract §1). */
+/** Exclusive lock of the one active process of a database (contract §1). */
 export interface ActiveLock {
-  /** Not valid before `acquire` resolves, nor after the lock is lost or released. */
+  /** Invalid before `acquire` resolves and after the lock is lost or released. */
   readonly lease: Lease;
   /**
-   * Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. With a database server
-   * `accepts` judges a reading of its clock before the sessions of the previous owner are ended: where it returns false the
-   * lock is released, and requested again unless `signal` aborts.
+   * Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. With a database
+   * server, `accepts` checks a reading of its clock before the sessions of the previous owner are terminated: if it
+   * returns false, the lock is released and requested again, unless `signal` aborts.
    */
   acquire(signal: AbortSignal, accepts?: (sample: RenewalSample) => boolean): Promise<void>;
-  /** Called once when the lock's connection or its lease is lost: stop answering, writing and dispatching at once. */
+  /**
+   * Called once when the lock's connection or its lease is lost: stop answering, writing and dispatching immediately.
+   */
   onLost(listener: () => void): void;
   /**
-   * Called after each confirmed renewal, and for the first time before `acquire` resolves. Never called for the embedded
-   * database: it runs by this machine's clock.
+   * Called after each confirmed renewal, and for the first time before `acquire` resolves. Never called for the
+   * embedded database, which uses this machine's clock.
    */
   onRenewed(listener: (sample: RenewalSample) => void): void;
   release(): Promise<void>;

@@ -1,20 +1,20 @@
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { ActorRef } from '../../machines/outputs.ts';
 
-// What several parts of the store's contract hand out.
+// Types that several parts of the store's contract return.
 
-/** An actor as stored: our own shape, never XState's snapshot. */
+/** A stored actor, in this project's own format, not as an XState snapshot. */
 export interface StoredActor {
   ref: ActorRef;
   tenantId: Uuid;
-  /** Raised by one with each transition (a commit may hold several); 1 is the first. */
+  /** Increases by one with each transition (a commit may contain several); 1 is the first. */
   version: number;
   machineVersion: number;
   value: Json;
   context: JsonObject;
-  /** When its state value last changed. */
+  /** Time of the last change of `value`. */
   since: EpochMs;
-  /** Why it is quarantined, or null. */
+  /** Reason for the quarantine, or null. */
   quarantine: string | null;
 }
 
@@ -30,7 +30,7 @@ export interface JournalEntry {
 
 export interface TimerRow {
   ref: ActorRef;
-  /** Unique within its actor. */
+  /** Unique within the actor. */
   id: string;
   event: string;
   dueAt: EpochMs;

@@ -2,7 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page, Position } from './page.ts';
 
-/** A tenant as platform operators list it. */
+/** A tenant as listed for platform operators. */
 export interface TenantRow {
   id: Uuid;
   name: string;
@@ -12,10 +12,10 @@ export interface TenantRow {
   createdAt: EpochMs;
 }
 
-/** What only platform operators ask for. */
+/** Queries and settings for platform operators only. */
 export interface AdministrationStore {
   /** All tenants, newest first. */
   tenants(limit: number, after?: Position): Promise<Page<TenantRow>>;
   flags(): Promise<Record<string, boolean>>;
-  setFlag(flag: string, state: boolean, also?: IdempotencyRow | null): Promise<void>;
+  setFlag(flag: string, state: boolean, idempotency?: IdempotencyRow | null): Promise<void>;
 }

@@ -1,26 +1,26 @@
 import type { Uuid } from '../../domain/values.ts';
 
-/** What a stream held. */
+/** Size and checksum of a stored stream. */
 export interface WrittenArtifact {
   bytes: number;
   /** SHA-256, hex. */
   checksum: string;
 }
 
-/** More came than may. */
+/** The stream exceeded its size limit. */
 export class ArtifactTooLarge extends Error {
   override name = 'ArtifactTooLarge';
 }
 
-/** The artifacts' files, whatever they belong to. They are never changed: another upload is another file. */
+/** Files of uploaded artifacts, independent of their owner. They are immutable: each upload is a new file. */
 export interface ArtifactFiles {
   /**
-   * Durable when it resolves. Holds one chunk in memory at a time. Throws `ArtifactTooLarge`, `StoreUnavailable`, and what
-   * the source throws; then nothing is left.
+   * Durable when it resolves. Holds one chunk in memory at a time. Throws `ArtifactTooLarge`, `StoreUnavailable`, or
+   * the error of the source; the file is removed then.
    */
   write(name: Uuid, source: AsyncIterable<Uint8Array>, maxBytes: number): Promise<WrittenArtifact>;
-  /** Absolute; whether there is such a file is not looked at. */
+  /** Absolute path; does not check that the file exists. */
   pathOf(name: Uuid): string;
-  /** Also where there is none. Who reads it just then reads on. */
+  /** Succeeds if the file does not exist. Open readers can continue. */
   remove(name: Uuid): Promise<void>;
 }

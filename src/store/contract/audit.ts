@@ -1,29 +1,29 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Page, Position } from './page.ts';
 
-/** Somebody did, or was refused, something: told by a row of its own, or by the journal of an actor. */
+/** An action that a user performed or was refused, from an audit row or from an actor's journal. */
 export interface AuditEntry {
   at: EpochMs;
-  /** The user. */
+  /** User id. */
   by: Uuid;
-  /** The API key's prefix when the user acted through a key. */
+  /** Prefix of the API key, if the user acted through one. */
   key: string | null;
-  /** The edge. */
+  /** Edge that received the request. */
   via: string | null;
-  /** The operation. */
+  /** Name of the operation. */
   action: string;
-  /** As `home:<id>`. */
+  /** `<type>:<id>`, such as `home:<id>`. */
   subject: string;
-  /** `done`, or the code of the refusal. */
+  /** `done`, or the refusal code. */
   outcome: string;
   requestId: Uuid | null;
 }
 
-/** An entry that is no actor's transition. */
+/** An entry that is not a transition of an actor. */
 export interface AuditRow extends AuditEntry {
   /** UUID version 7. */
   id: Uuid;
-  /** Null for what concerns the whole service. */
+  /** Null if it concerns the whole service. */
   tenantId: Uuid | null;
 }
 
@@ -31,17 +31,18 @@ export interface AuditFilter {
   by?: Uuid;
   action?: string;
   subject?: string;
-  /** From this moment on, and before that one. */
+  /** Range of time: `from` inclusive, `to` exclusive. */
   from?: EpochMs;
   to?: EpochMs;
 }
 
 export interface AuditStore {
-  /** A row that is there already stays as it is: whoever does not know whether it was kept may append it again. */
+  /** Existing rows are left unchanged, so an append with unknown outcome can be retried. */
   append(rows: readonly AuditRow[]): Promise<void>;
   /**
-   * Rows and what users did to the tenant's actors, newest first. Where few entries fit the filter a page may be short, or
-   * empty, and still have a next one: one call looks at so many entries at most. `tenantId` null: the whole service's.
+   * Audit rows and users' transitions of the tenant's actors, newest first. A call examines a limited number of
+   * entries, so with a selective filter a page may be short or empty and still have a next one. `tenantId` null:
+   * entries of the whole service.
    */
   list(tenantId: Uuid | null, filter: AuditFilter, limit: number, after?: Position): Promise<Page<AuditEntry>>;
 }

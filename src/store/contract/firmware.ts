@@ -3,30 +3,30 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page, Position } from './page.ts';
 
-/** A version of a tenant's firmware for one type of device. */
+/** A firmware version of a tenant for one device type. */
 export interface FirmwareRelease {
   id: Uuid;
   tenantId: Uuid;
   deviceType: string;
-  /** Semantic version, as it was given. */
+  /** Semantic version, as it was submitted. */
   version: string;
   notes: string | null;
   status: FirmwareStatus;
-  /** 0–100: to which part of the devices it is offered once released. */
+  /** 0–100: percentage of the devices that a released version is offered to. */
   rolloutPercent: number;
-  /** Where others keep it; null for an artifact of ours. */
+  /** External URL; null for an uploaded artifact. */
   url: string | null;
-  /** SHA-256, hex; null until there is something to fetch. */
+  /** SHA-256, hex; null until there is an artifact or URL. */
   checksum: string | null;
-  /** What was uploaded to us; withdrawn, it is gone. */
+  /** The uploaded file; null after a withdrawal. */
   artifact: Artifact | null;
   createdAt: EpochMs;
-  /** When it was first released. */
+  /** Time of the first release. */
   releasedAt: EpochMs | null;
 }
 
 export interface Artifact {
-  /** Its name among the files; another one with each upload. */
+  /** File name; each upload has a new one. */
   name: Uuid;
   bytes: number;
 }
@@ -37,21 +37,24 @@ export interface FirmwareFilter {
 }
 
 export interface FirmwareStore {
-  /** False where the tenant has this version for this type of device. Build metadata makes no other version. */
-  insert(release: FirmwareRelease, also?: IdempotencyRow | null): Promise<boolean>;
-  /** Replaces what can change of it; what it is of (tenant, type, version) cannot. */
-  update(release: FirmwareRelease, also?: IdempotencyRow | null): Promise<void>;
+  /**
+   * False if the tenant already has this version for this device type. Build metadata does not make a version
+   * different.
+   */
+  insert(release: FirmwareRelease, idempotency?: IdempotencyRow | null): Promise<boolean>;
+  /** Replaces the mutable fields; tenant, device type and version are immutable. */
+  update(release: FirmwareRelease, idempotency?: IdempotencyRow | null): Promise<void>;
   find(tenantId: Uuid, id: Uuid): Promise<FirmwareRelease | null>;
-  /** Whoever's it is: for who shows a signed URL. */
+  /** Without a check of the tenant: for callers with a signed URL. */
   findInAnyTenant(id: Uuid): Promise<FirmwareRelease | null>;
   list(tenantId: Uuid, filter: FirmwareFilter, limit: number, after?: Position): Promise<Page<FirmwareRelease>>;
-  /** Every one of the type with status `released`, in any order. */
+  /** All versions of the type with status `released`, in any order. */
   released(tenantId: Uuid, deviceType: string): Promise<FirmwareRelease[]>;
   countArtifacts(tenantId: Uuid): Promise<number>;
-  /** Remembers a file before it is written, so that no crash leaves one that nobody knows. */
+  /** Registers a file before it is written, so that a crash leaves no unregistered file. */
   beginArtifact(name: Uuid, at: EpochMs): Promise<void>;
-  /** Files begun before `before` that belong to no release. */
+  /** Files registered before `before` that belong to no release. */
   orphanedArtifacts(before: EpochMs): Promise<Uuid[]>;
-  /** After the files are gone. One that belongs to a release stays. */
+  /** Removes the registration of deleted files. A file that belongs to a release stays registered. */
   forgetArtifacts(names: readonly Uuid[]): Promise<void>;
 }

@@ -4,10 +4,13 @@ import type { JournalEntry, StoredActor, TimerRow } from './actor-rows.ts';
 import type { Overview } from './overview.ts';
 import type { Page, Position } from './page.ts';
 
-/** An actor as lists show it: without its context. */
+/** An actor as shown in lists, without its context. */
 export interface ListedActor {
   ref: ActorRef;
-  /** What people call it: a device's name or type, a command's action, a plan's or tenant's name; null for a plan without one. */
+  /**
+   * Display name: a device's name or type, a command's action, a plan's or tenant's name; null for a plan without a
+   * name.
+   */
   name: string | null;
   version: number;
   value: Json;
@@ -17,16 +20,16 @@ export interface ListedActor {
 }
 
 export interface ActorFilter {
-  /** Paths of states in the chart: of each group one must be entered. */
+  /** Groups of state paths in the chart: the actor must be in at least one state of each group. */
   states?: readonly (readonly (readonly string[])[])[];
   quarantined?: boolean;
 }
 
-/** What administrators see of actors; nothing that the runtime itself needs. */
+/** Queries for administrators; the runtime does not use them. */
 export interface InspectionStore {
   /**
-   * The tenant's actors of one kind, newest first, without deleted devices. Where few fit the filter a page may be short, or
-   * empty, and still have a next one: one call looks at so many actors at most.
+   * The tenant's actors of one kind, newest first, without deleted devices. A call examines a limited number of actors,
+   * so with a selective filter a page may be short or empty and still have a next one.
    */
   actors(
     tenantId: Uuid,
@@ -35,11 +38,11 @@ export interface InspectionStore {
     limit: number,
     after?: Position,
   ): Promise<Page<ListedActor>>;
-  /** Null where the tenant has no such actor. */
+  /** Null if the tenant has no such actor. */
   actor(tenantId: Uuid, ref: ActorRef): Promise<StoredActor | null>;
   overview: Overview;
-  /** The timers that are set, the next one first. */
+  /** Pending timers, earliest first. */
   timers(ref: ActorRef): Promise<TimerRow[]>;
-  /** Newest first, from below `before` on; that of an actor that is gone is there as long as it is kept. */
+  /** Newest first, with versions below `before`. Entries of a deleted actor remain until they are pruned. */
   journal(tenantId: Uuid, ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]>;
 }

@@ -4,21 +4,21 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
 import type { Page, Position } from './page.ts';
 
-// The part of the store's contract that is about a tenant's people and their keys.
+// Members of a tenant, invitations and API keys.
 
-/** A key as it is kept: of its text only the prefix and a hash. */
+/** A stored API key: only the prefix and a hash of its text. */
 export interface ApiKey {
   /** 8 characters, unique in the whole service. */
   prefix: string;
   tenantId: Uuid;
-  /** Whom it acts for. */
+  /** The user that the key acts for. */
   userId: Uuid;
   name: string;
   /** SHA-256 of the whole key, base64url. */
   hash: string;
-  /** Empty: all that the role allows. */
+  /** Empty: all scopes that the role allows. */
   scopes: readonly Scope[];
-  /** It acts with its user's role, at most with this one. */
+  /** The key acts with the role of its user, limited to this one. */
   roleCap: Role;
   createdAt: EpochMs;
   lastUsedAt: EpochMs | null;
@@ -26,26 +26,26 @@ export interface ApiKey {
   revokedAt: EpochMs | null;
 }
 
-/** The subject of a stored answer that shows a key (`IdempotencyRow.subject`). */
+/** Subject of a stored response that contains a key (`IdempotencyRow.subject`). */
 export const keySubject = (prefix: string): string => `key:${prefix}`;
 
 export interface ApiKeyStore {
-  insert(key: ApiKey, also?: IdempotencyRow | null): Promise<void>;
+  insert(key: ApiKey, idempotency?: IdempotencyRow | null): Promise<void>;
   find(prefix: string): Promise<ApiKey | null>;
-  /** Dead ones too; `userId` narrows to one person's. */
+  /** Including revoked and expired keys; `userId` narrows to one user. */
   list(tenantId: Uuid, userId: Uuid | null, limit: number, after?: Position): Promise<Page<ApiKey>>;
-  /** The prefixes of the user's keys that are neither revoked nor expired. */
+  /** Prefixes of the user's keys that are neither revoked nor expired. */
   live(userId: Uuid, now: EpochMs): Promise<string[]>;
-  /** Dead from `at`, unless it was before; stored answers that show it are dropped. */
-  revoke(prefix: string, at: EpochMs, also?: IdempotencyRow | null): Promise<void>;
-  /** Revokes the one and keeps the other in the same commit; false where the old one is revoked already. */
-  replace(prefix: string, key: ApiKey, also?: IdempotencyRow | null): Promise<boolean>;
+  /** Revoked at `at`, unless it was revoked before; stored responses that contain the key are removed. */
+  revoke(prefix: string, at: EpochMs, idempotency?: IdempotencyRow | null): Promise<void>;
+  /** Revokes one key and inserts the other in the same commit; false if the old one is revoked already. */
+  replace(prefix: string, key: ApiKey, idempotency?: IdempotencyRow | null): Promise<boolean>;
   flushUse(uses: readonly { prefix: string; usedAt: EpochMs }[]): Promise<void>;
 }
 
-/** Somebody of a tenant, or who is asked to become it. */
+/** A member of a tenant, or the recipient of an invitation. */
 export interface Member {
-  /** The user's id; of an invited one the invitation's. */
+  /** User id; for an invitation, the invitation's id. */
   id: Uuid;
   email: string | null;
   role: Role;
@@ -58,39 +58,41 @@ export interface Invitation {
   tenantId: Uuid;
   email: string;
   role: Role;
-  /** Must be able to grant the role when it is accepted, too. */
+  /** This user must also be able to grant the role at the time of acceptance. */
   invitedBy: Uuid;
   createdAt: EpochMs;
   expiresAt: EpochMs;
 }
 
 /**
- * Members are users with a tenant; invitations stand beside them. An invitation that expired, or whose inviter could not
- * make it today, is as good as none everywhere here. Emails are compared without regard to the case of ASCII letters.
+ * Members are users with a tenant; invitations are separate rows. An invitation that expired, or whose inviter could no
+ * longer grant its role, is treated as absent by all methods. Emails are compared ignoring the case of ASCII letters.
  */
 export interface MemberStore {
   list(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<Member>>;
   find(tenantId: Uuid, id: Uuid, now: EpochMs): Promise<Member | null>;
-  /** The member or the invited one with this address. */
+  /** The member or invitation with this address. */
   byEmail(tenantId: Uuid, email: string, now: EpochMs): Promise<Member | null>;
   countInvited(tenantId: Uuid, now: EpochMs): Promise<number>;
   countOwners(tenantId: Uuid): Promise<number>;
   /** Replaces an older invitation of the same address. */
-  invite(invitation: Invitation, also?: IdempotencyRow | null): Promise<void>;
-  /** The role that is offered from now on, and by whom. */
+  invite(invitation: Invitation, idempotency?: IdempotencyRow | null): Promise<void>;
+  /** Changes the offered role and the inviter. */
   updateInvitation(id: Uuid, role: Role, invitedBy: Uuid): Promise<void>;
   deleteInvitation(id: Uuid): Promise<void>;
   invitation(id: Uuid, now: EpochMs): Promise<Invitation | null>;
   /** Newest first. */
   invitationsFor(email: string, now: EpochMs, limit: number): Promise<(Invitation & { tenantName: string })[]>;
-  /** The user becomes a member and the invitation is gone; false where either was not to be had. */
+  /**
+   * Makes the user a member and deletes the invitation; false if the invitation is not valid or the user has a tenant.
+   */
   accept(
     invitation: Pick<Invitation, 'id'>,
     userId: Uuid,
     now: EpochMs,
-    also?: IdempotencyRow | null,
+    idempotency?: IdempotencyRow | null,
   ): Promise<boolean>;
   setRole(tenantId: Uuid, userId: Uuid, role: Role): Promise<void>;
-  /** The user has no tenant any more, and the user's keys in it are dead. */
+  /** Removes the user from the tenant and revokes the user's API keys in it. */
   remove(tenantId: Uuid, userId: Uuid, at: EpochMs): Promise<void>;
 }

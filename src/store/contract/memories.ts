@@ -7,19 +7,19 @@ export interface MemoryFilter {
   kind?: MemoryKind;
   subject?: string;
   tag?: string;
-  /** Full text, over subject, content and tags: words that must all be there, `"a phrase"`, `or`, `-not`. */
+  /** Full-text query over subject, content and tags: required words, `"a phrase"`, `or`, `-not`. */
   text?: string;
 }
 
-/** What agents remember. One that has expired is not there, whether it was pruned or not. */
+/** Memories that agents store. An expired one is treated as absent, whether it was pruned or not. */
 export interface AgentMemoryStore {
   /**
-   * Where the tenant has `most` already, one that has expired makes room, else the oldest observation. False where neither
-   * is there: nothing was kept.
+   * If the tenant already has `most` memories, deletes an expired one, or else the oldest observation. False if neither
+   * exists: nothing was stored.
    */
-  insert(memory: Memory, most: number, also?: IdempotencyRow | null): Promise<boolean>;
+  insert(memory: Memory, most: number, idempotency?: IdempotencyRow | null): Promise<boolean>;
   /** Newest first. */
   list(tenantId: Uuid, filter: MemoryFilter, now: EpochMs, limit: number, after?: Position): Promise<Page<Memory>>;
-  /** False where it does not exist. */
+  /** False if it does not exist. */
   delete(tenantId: Uuid, id: Uuid, now: EpochMs): Promise<boolean>;
 }

@@ -1,15 +1,15 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 
-/** What a tenant's people see first. */
+/** Data of the tenant's overview page. */
 export interface TenantOverview {
   devices: { total: number; online: number };
-  /** How many of the newest commands have a status. */
+  /** Number of the newest commands by status. */
   commands: Readonly<Record<string, number>>;
-  /** Devices whose commands failed or had no answer, the worst first. */
+  /** Devices with failed or timed-out commands, most failures first. */
   failing: readonly { deviceId: Uuid; name: string | null; failures: number }[];
-  /** Plans that could not be undone, the newest first. */
+  /** Plans whose rollback failed, newest first. */
   rollbacksFailed: readonly { id: Uuid; name: string | null; since: EpochMs }[];
 }
 
-/** Commands and plans are those that were made since then. */
+/** Counts commands and plans created since `since`. */
 export type Overview = (tenantId: Uuid, since: EpochMs) => Promise<TenantOverview>;

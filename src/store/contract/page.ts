@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../domain/values.ts';
 
-/** A place in a list, newest first: the next page begins after it. */
+/** Cursor in a list, newest first: the next page begins after it. */
 export interface Position {
   createdAt: EpochMs;
   id: string;
@@ -8,6 +8,6 @@ export interface Position {
 export interface Page<T> {
   items: T[];
   next: Position | null;
-  /** Where each of the items stands: a list can go on after any of them. */
+  /** Cursor of each item, so that a list can continue after any of them. */
   positions(): Position[];
 }

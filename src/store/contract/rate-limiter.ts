@@ -1,27 +1,30 @@
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
-/** Who takes: a tenant, a user, a person's cookie session, a client address, or the failed sign-ins of one. */
+/**
+ * Kind of account that a limit applies to: a tenant, a user, a cookie session, a client address, or failed sign-ins of
+ * an address.
+ */
 export type PayerKind = 'tenant' | 'user' | 'session' | 'address' | 'sign-in';
 
-/** Every limit is one of a minute. */
+/** All limits are per minute. */
 export const RATE_WINDOW_MS = 60_000;
 
-/** What a payer has left. */
+/** Remaining budget of a payer. */
 export interface Allowance {
-  /** Whether what was asked for was there, and is taken. */
+  /** True if the cost was within the limit and has been charged. */
   ok: boolean;
   remaining: number;
-  /** Milliseconds until the whole limit is there again. */
+  /** Milliseconds until the window ends. */
   resetMs: number;
 }
 
 /**
- * Counts what payers take. A payer's window opens with the first thing it takes and lasts a minute; what is refused is not
- * counted. The limit comes with each question, so that another one holds from the next question on.
+ * Fixed-window rate limiter. A payer's window opens with its first charge and lasts a minute; a rejected request is not
+ * charged. The limit is passed with each call, so a changed limit applies from the next call on.
  */
 export interface RateLimiter extends SizeReporter {
-  /** Takes all of `cost` or nothing. */
+  /** Charges all of `cost` or nothing. */
   take(kind: PayerKind, id: string, limit: number, cost?: number): Allowance;
-  /** Takes nothing; `ok` where something is left. */
+  /** Charges nothing; `ok` if the budget is not exhausted. */
   peek(kind: PayerKind, id: string, limit: number): Allowance;
   close(): Promise<void>;
 }

@@ -1,8 +1,8 @@
 import type { EpochMs } from '../../domain/values.ts';
 
 export interface RetentionStore {
-  /** Deletes in small batches what is older; answers how many rows went. */
+  /** Deletes expired rows in small batches; returns the number of deleted rows. */
   prune(now: EpochMs, days: { commands: number; journal: number }, batch: number): Promise<number>;
-  /** The `now` of the last pruning that was completed; null where there was none. */
+  /** The `now` of the last completed pruning; null if there was none. */
   lastPrunedAt(): Promise<EpochMs | null>;
 }

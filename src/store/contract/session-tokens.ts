@@ -1,6 +1,6 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 
-/** The signed part of a CONNECT's client identifier. */
+/** Signed part of a CONNECT's client identifier. */
 export interface UsedSessionToken {
   deviceId: Uuid;
   timestamp: EpochMs;
@@ -8,11 +8,11 @@ export interface UsedSessionToken {
   nonce: string;
 }
 
-/** Session tokens that opened a session: one counts once, across restarts and takeovers too. */
+/** Session tokens that opened a session. A token is valid once, across restarts and takeovers. */
 export interface SessionTokenStore {
   /**
-   * Marks tokens as used and answers those that were not used before, as `<device_id>.<timestamp>.<nonce>`. A token whose
-   * answer was lost counts as used.
+   * Marks tokens as used and returns those that were unused, as `<device_id>.<timestamp>.<nonce>`. If the answer of the
+   * database is lost, the token counts as used.
    */
   markUsed(tokens: readonly UsedSessionToken[]): Promise<ReadonlySet<string>>;
 }

@@ -15,14 +15,14 @@ import { StandbyReporter } from './standby-reporter.ts';
 const RECONNECT_MS = 1_000;
 const CONNECT_MS = 3_000;
 const LOCK_NAME = 'twinkeep active lock';
-/** Nodes register with it; it is raised once, by whoever takes over. */
+/** Epoch that nodes register with; the node that takes over raises it once. */
 const FIRST_NODE_EPOCH = 1;
-/** The lease is looked at this often while nothing else asks for it. */
-const LOOKS_PER_LEASE = 40;
+/** Checks per lease while no other code checks it. */
+const CHECKS_PER_LEASE = 40;
 
 const databaseNow = '(extract(epoch from clock_timestamp()) * 1000)::float8 as now';
 const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid, ${databaseNow}`;
-/** `held` is false where a pooler in between gave us another session. */
+/** `held` is false if a connection pooler switched to another session. */
 const renewal = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
     and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
   coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current,
@@ -34,14 +34,15 @@ export interface AdvisoryLockParts {
   log: Log;
   node: NodeInfo;
   timing?: Partial<LockTiming>;
-  /** `performance.now()` where none is given. */
+  /** Defaults to `performance.now()`. */
   monotonic?: MonotonicClock;
 }
 
 /**
- * The session advisory lock of a PostgreSQL database, on a connection of its own: it lives exactly as long as that
- * connection. Who acquires it raises the epoch, ends the sessions of the owner before, and only then is active. The lease
- * covers what TCP does not report; it ends before the server gives the lock to another process.
+ * The session advisory lock of a PostgreSQL database. It has a dedicated connection and lives exactly as long as that
+ * connection. A node that acquires it raises the epoch, terminates the previous owner's sessions, and only then is
+ * active. The lease covers failures that TCP does not report; it ends before the server gives the lock to another
+ * process.
  */
 export class AdvisoryLock implements ActiveLock {
   readonly #url: string;
@@ -53,12 +54,12 @@ export class AdvisoryLock implements ActiveLock {
   readonly #lostListeners: (() => void)[] = [];
   readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
   #client: pg.Client | null = null;
-  /** A new one for each attempt: an attempt that breaks off leaves a registered node behind. */
+  /** A new id for each attempt: a failed attempt leaves a registered node behind. */
   #node: Uuid = randomUUID();
   #lockPid = 0;
-  #renewing: NodeJS.Timeout | null = null;
-  #watching: NodeJS.Timeout | null = null;
-  #over = false;
+  #renewTimer: NodeJS.Timeout | null = null;
+  #checkTimer: NodeJS.Timeout | null = null;
+  #ended = false;
 
   constructor(url: string, { log, node, timing, monotonic }: AdvisoryLockParts) {
     this.#url = url;
@@ -66,14 +67,14 @@ export class AdvisoryLock implements ActiveLock {
     this.#info = node;
     this.#timing = { ...lockTiming, ...timing };
     this.#now = monotonic ?? (() => performance.now());
-    this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost('the lease is over'));
+    this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost('lease expired'));
   }
 
   get lease(): Lease {
     return this.#lease;
   }
 
-  /** The fence that checks connections and group commits of the node that holds the lock. */
+  /** Fence that checks connections and group commits of the node that holds the lock. */
   fence(): Fence {
     return {
       node: this.#node,
@@ -85,12 +86,12 @@ export class AdvisoryLock implements ActiveLock {
     };
   }
 
-  /** Waits as long as it takes, through a server that is away too; rejects only when `signal` aborts. */
+  /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts. */
   async acquire(signal: AbortSignal, accepts: Accepts = () => true): Promise<void> {
     const reports = new StandbyReporter(this.#log, this.#timing.report);
     for (;;) {
       signal.throwIfAborted();
-      const client = await this.#try(signal, accepts, reports);
+      const client = await this.#attempt(signal, accepts, reports);
       if (client !== null) {
         reports.acquired(this.#lease.epoch);
         this.#hold(client);
@@ -109,11 +110,11 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   async release(): Promise<void> {
-    await end(this.#letGo());
+    await end(this.#detach());
   }
 
-  /** The connection that has the lock, with the lease begun; null where it broke before. */
-  async #try(signal: AbortSignal, accepts: Accepts, reports: StandbyReporter): Promise<pg.Client | null> {
+  /** The connection that holds the lock, with the lease started; null if the attempt failed. */
+  async #attempt(signal: AbortSignal, accepts: Accepts, reports: StandbyReporter): Promise<pg.Client | null> {
     const client = new pg.Client(
       sessionConfig(this.#url, {
         connectionTimeoutMillis: CONNECT_MS,
@@ -122,12 +123,12 @@ export class AdvisoryLock implements ActiveLock {
         application_name: LOCK_NAME,
       }),
     );
-    client.on('error', () => {}); // reported by the next query
+    client.on('error', () => {}); // Reported by the next query.
     try {
       await client.connect();
       await client.query(sessionSettings(this.#timing));
       const sample = await this.#wait(client, signal, reports);
-      if (!accepts(sample)) throw new Error('the clock of the database was not accepted');
+      if (!accepts(sample)) throw new Error('database clock not accepted');
       const epoch = await this.#takeOver(client, signal);
       const sentAt = this.#now();
       if (await this.#renew(client)) {
@@ -144,7 +145,7 @@ export class AdvisoryLock implements ActiveLock {
     return null;
   }
 
-  /** Answers the reading of the database's clock that came with the lock. */
+  /** Returns the reading of the database's clock that came with the lock. */
   async #wait(client: pg.Client, signal: AbortSignal, reports: StandbyReporter): Promise<RenewalSample> {
     for (;;) {
       const sentAt = this.#now();
@@ -157,25 +158,25 @@ export class AdvisoryLock implements ActiveLock {
     }
   }
 
-  /** Answers the shard's new epoch. */
+  /** Returns the shard's new epoch. */
   async #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
     this.#node = randomUUID();
-    const ending = { signal, log: this.#log, reportMs: this.#timing.report };
-    const epoch = await claimShard(client, this.#node, this.#info, () => endUnrecordedSessions(client, ending));
-    await endStaleSessions(client, ending);
+    const options = { signal, log: this.#log, reportMs: this.#timing.report };
+    const epoch = await claimShard(client, this.#node, this.#info, () => endUnrecordedSessions(client, options));
+    await endStaleSessions(client, options);
     return epoch;
   }
 
   #hold(client: pg.Client): void {
     this.#client = client;
-    client.once('end', () => this.#lost('its connection ended'));
-    const again = async (): Promise<void> => {
-      if (!(await this.#renew(client))) this.#lost('it was not renewed');
-      else if (!this.#over) this.#renewing = setTimeout(again, this.#timing.renew);
+    client.once('end', () => this.#lost('connection closed'));
+    const renew = async (): Promise<void> => {
+      if (!(await this.#renew(client))) this.#lost('renewal failed');
+      else if (!this.#ended) this.#renewTimer = setTimeout(renew, this.#timing.renew);
     };
-    this.#renewing = setTimeout(again, this.#timing.renew);
-    // A renewal that is not answered ends the lease by itself.
-    this.#watching = setInterval(() => this.#lease.valid(), this.#timing.lease / LOOKS_PER_LEASE);
+    this.#renewTimer = setTimeout(renew, this.#timing.renew);
+    // Detects the end of the lease when a renewal is not answered.
+    this.#checkTimer = setInterval(() => this.#lease.valid(), this.#timing.lease / CHECKS_PER_LEASE);
   }
 
   async #renew(client: pg.Client): Promise<boolean> {
@@ -194,17 +195,17 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   #lost(reason: string): void {
-    if (this.#over) return;
+    if (this.#ended) return;
     this.#log.error({ reason, epoch: this.#lease.epoch }, 'active lock: lost');
-    void end(this.#letGo());
+    void end(this.#detach());
     for (const listener of this.#lostListeners) listener();
   }
 
-  #letGo(): pg.Client | null {
-    this.#over = true;
+  #detach(): pg.Client | null {
+    this.#ended = true;
     this.#lease.end();
-    if (this.#renewing) clearTimeout(this.#renewing);
-    if (this.#watching) clearInterval(this.#watching);
+    if (this.#renewTimer) clearTimeout(this.#renewTimer);
+    if (this.#checkTimer) clearInterval(this.#checkTimer);
     const client = this.#client;
     this.#client = null;
     return client;

@@ -1,18 +1,20 @@
 import { LEASE_MS } from '../../domain/lease.ts';
 
-/** Milliseconds, all of them. */
+/** All values are in milliseconds. */
 export interface LockTiming {
-  /** How long a confirmed renewal lets this process act, from when it was sent. */
+  /** Validity of a confirmed renewal, counted from when it was sent. */
   lease: number;
-  /** Between two renewals. */
+  /** Interval of renewals. */
   renew: number;
-  /** The server ends the lock's session after this much silence: later than the lease ends, so that two never overlap. */
+  /**
+   * Idle time after which the server ends the lock's session: longer than the lease, so that two owners never overlap.
+   */
   idleSession: number;
-  /** The same where the network is gone: until unacknowledged bytes and keep-alive probes are given up. Whole seconds. */
+  /** The same for a lost network: time until unacknowledged bytes and keep-alive probes are given up. Whole seconds. */
   unreachable: number;
-  /** Between two attempts of a standby to get the lock. */
+  /** Interval of a standby's attempts to acquire the lock. */
   poll: number;
-  /** Between two log lines of a standby that waits. */
+  /** Interval of a waiting standby's log lines. */
   report: number;
 }
 
@@ -26,8 +28,8 @@ export const lockTiming: LockTiming = {
 };
 
 /**
- * Of the lock's own session. Both ways in which the server gives the lock away count from a time at or after the one at
- * which the last renewal was sent.
+ * Settings of the lock's session. Both ways in which the server releases the lock count from a time at or after the
+ * sending of the last renewal.
  */
 export function sessionSettings({ idleSession, unreachable }: LockTiming): string {
   const seconds = Math.max(2, Math.trunc(unreachable / 1_000));

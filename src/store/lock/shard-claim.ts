@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
 import { nodes } from '../postgres/migrations/0013-nodes.ts';
 
-/** The description of a node for other nodes and operators. */
+/** Description of a node for other nodes and operators. */
 export interface NodeInfo {
   /** Host and port of its HTTP server. */
   address: string;
@@ -10,12 +10,12 @@ export interface NodeInfo {
   build: string;
 }
 
-/** All tenants are in it, until there is more than one. */
+/** The only shard so far: it has all tenants. */
 export const SHARD = 0;
 
 /**
- * Raises the previous owner's epoch, registers this node and makes it the owner: one statement, so one commit. Nodes that
- * own nothing and were fenced long ago are forgotten: without a row they are refused all the same.
+ * Raises the previous owner's epoch, registers this node and makes it the owner, in one statement and so in one commit.
+ * Nodes that own no shard and were fenced more than 30 days ago are deleted; a node without a row is rejected as well.
  */
 const takeShard = `with previous as (
     update nodes set epoch = epoch + 1 where id = (select owner from shards where shard = $4) returning id),
@@ -31,8 +31,8 @@ const takeShard = `with previous as (
 const isMissing = `select to_regclass('node_sessions') is null as missing`;
 
 /**
- * The epoch of this node as the owner of the shard, committed. `endUnrecorded` ends sessions of builds that had no such
- * tables, before the tables are made: one of them may be about to make them.
+ * Claims the shard and returns its epoch as committed. `endUnrecorded` terminates sessions of builds without these
+ * tables, before the tables are created: one of those builds may be about to create them.
  */
 export async function claimShard(
   client: pg.Client,
@@ -47,6 +47,6 @@ export async function claimShard(
   }
   const taken = await client.query<{ epoch: number }>(takeShard, [node, address, build, SHARD]);
   const epoch = taken.rows[0]?.epoch;
-  if (epoch === undefined) throw new Error('the shard was not taken');
+  if (epoch === undefined) throw new Error('claiming the shard returned no epoch');
   return epoch;
 }

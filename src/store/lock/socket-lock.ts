@@ -8,27 +8,27 @@ import { type ActiveLock, OwnedByAnother } from '../contract.ts';
 
 const NAME = /^owner-[0-9a-f]{12}\.sock$/;
 const newName = (): string => `owner-${randomBytes(6).toString('hex')}.sock`;
-/** What fits into `sun_path` with its end: 108 bytes on Linux, 104 elsewhere. */
-const LONGEST_PATH = 103;
+/** Limit of `sun_path` without its terminating byte: 108 bytes on Linux, 104 elsewhere. */
+const MAX_SOCKET_PATH = 103;
 const REPLY_TIMEOUT_MS = 1_000;
-const LOOK_MS = 1_000;
-const AGAIN_MS = 20;
+const CHECK_MS = 1_000;
+const RETRY_MS = 20;
 
-/** What a socket in the folder says of itself to whoever asks. */
+/** Reply of a lock socket to a connection. */
 interface OwnerInfo {
   pid: number;
   /** ISO 8601. */
   since: string;
-  /** False while it still looks whether another is there. */
+  /** False while the process still checks for contenders. */
   owner: boolean;
 }
 
 /**
- * A listening Unix socket in a folder says whose the folder is. PGlite has no lock of its own, and two processes on one
- * folder lose acknowledged rows. A socket on which nobody listens was left by a process that was killed.
+ * Exclusive lock on a folder by a listening Unix socket in it. PGlite has no lock, and two processes on one folder lose
+ * acknowledged rows. A socket without a listener was left by a process that was killed.
  *
- * Each process listens first, under a name of its own that is never used again, and then asks all others that it
- * finds: of two that start at once at least one sees the other, and of two that both only look the lesser name goes on.
+ * Each process first listens under a unique, never reused name, and then queries all other sockets in the folder: of
+ * two processes that start at once at least one sees the other. If both are still checking, the lesser name wins.
  */
 export class SocketLock implements ActiveLock {
   private readonly dataDir: string;
@@ -36,14 +36,14 @@ export class SocketLock implements ActiveLock {
   private readonly claim: OwnerInfo = { pid: process.pid, since: new Date().toISOString(), owner: false };
   private held: OwnerSocket | null = null;
   private checkTimer: NodeJS.Timeout | null = null;
-  /** Valid as long as the socket is held: no other process takes it over, whatever becomes of this one. */
+  /** Valid as long as the socket is held: no other process takes it over, even if this one hangs. */
   readonly lease: Lease = { epoch: 0, valid: () => this.held !== null };
 
   constructor(dataDir: string) {
     this.dataDir = dataDir;
   }
 
-  /** Does not wait for an owner to go: throws `OwnedByAnother`. */
+  /** Does not wait for another owner: throws `OwnedByAnother`. */
   async acquire(signal: AbortSignal): Promise<void> {
     mkdirSync(this.dataDir, { recursive: true, mode: 0o700 });
     const folder = openFolder(realpathSync(this.dataDir));
@@ -51,13 +51,13 @@ export class SocketLock implements ActiveLock {
       signal.throwIfAborted();
       const socket = await listen(folder, this.claim);
       try {
-        while (await this.hasContenders(socket)) await pause(AGAIN_MS, undefined, { signal });
+        while (await this.hasContenders(socket)) await pause(RETRY_MS, undefined, { signal });
       } catch (error) {
         await socket.close();
         folder.close();
         throw error;
       }
-      // It may have been removed as left behind in the instant before it listened.
+      // Another process may have removed it as stale between its creation and the listen call.
       if (socket.exists()) this.hold(socket);
       else await socket.close();
     }
@@ -67,7 +67,7 @@ export class SocketLock implements ActiveLock {
     this.listeners.push(listener);
   }
 
-  /** Never called: the embedded database runs by this machine's clock. */
+  /** Never called: the embedded database uses this machine's clock. */
   onRenewed(): void {}
 
   async release(): Promise<void> {
@@ -78,30 +78,33 @@ export class SocketLock implements ActiveLock {
     held.folder.close();
   }
 
-  /** Throws where another owns the folder, or looks with a lesser name; removes what was left behind. */
+  /**
+   * True while another process is checking too. Throws if another process owns the folder, or is checking with a lesser
+   * name. Removes stale sockets.
+   */
   private async hasContenders(own: OwnerSocket): Promise<boolean> {
-    let looking = false;
+    let checking = false;
     for (const name of readdirSync(own.folder.path)) {
       if (!NAME.test(name) || name === own.name) continue;
       const path = join(own.folder.path, name);
       const other = await queryOwner(path);
       if (other === null) rmSync(path, { force: true });
       else if (other.owner !== false || name < own.name) throw ownedByAnotherError(this.dataDir, other);
-      else looking = true;
+      else checking = true;
     }
-    return looking;
+    return checking;
   }
 
   private hold(socket: OwnerSocket): void {
     this.claim.owner = true;
     this.held = socket;
     this.checkTimer = setInterval(() => {
-      // Without its name in the folder another process could come in.
+      // Without the file another process could acquire the lock.
       if (socket.exists()) return;
       this.drop();
       void socket.close();
       for (const listener of this.listeners) listener();
-    }, LOOK_MS);
+    }, CHECK_MS);
   }
 
   private drop(): void {
@@ -113,15 +116,15 @@ export class SocketLock implements ActiveLock {
 }
 
 interface Folder {
-  /** Short enough for a socket's path. */
+  /** Short enough for a socket path. */
   path: string;
   close(): void;
 }
 
-/** Where the folder's own path is too long, it is reached through an open descriptor. */
+/** A folder whose path is too long is reached through an open descriptor. */
 function openFolder(path: string): Folder {
-  if (Buffer.byteLength(join(path, newName())) <= LONGEST_PATH) return { path, close() {} };
-  if (process.platform !== 'linux') throw new Error(`DATA_DIR is too long for a socket in it: ${path}`);
+  if (Buffer.byteLength(join(path, newName())) <= MAX_SOCKET_PATH) return { path, close() {} };
+  if (process.platform !== 'linux') throw new Error(`DATA_DIR is too long for a Unix socket: ${path}`);
   const descriptor = openSync(path, 'r');
   return { path: `/proc/self/fd/${descriptor}`, close: () => closeSync(descriptor) };
 }
@@ -129,9 +132,9 @@ function openFolder(path: string): Folder {
 interface OwnerSocket {
   folder: Folder;
   name: string;
-  /** Its name was neither removed nor replaced. */
+  /** True if the file was neither removed nor replaced. */
   exists(): boolean;
-  /** Removes the name too. */
+  /** Also removes the file. */
   close(): Promise<void>;
 }
 
@@ -156,33 +159,33 @@ async function listen(folder: Folder, claim: OwnerInfo): Promise<OwnerSocket> {
   };
 }
 
-/** What is said there: null where nobody listens, nothing where somebody does and is silent. */
+/** Reply of the socket's process: null if there is no listener, empty if it does not reply. */
 async function queryOwner(path: string): Promise<Partial<OwnerInfo> | null> {
   for (;;) {
-    const said = await readReply(path);
-    // It closed before it answered, on its way out: now it is gone, or another question is answered.
-    if (said !== '') return said === null ? null : parseReply(said);
+    const reply = await readReply(path);
+    // An empty reply: the process closed while shutting down. Query again; the socket is gone by then, or replies.
+    if (reply !== '') return reply === null ? null : parseReply(reply);
   }
 }
 
-/** The words of whoever listens: null for nobody, empty when the connection ended without one. */
+/** Text of the reply: null without a listener, empty if the connection ended without one. */
 function readReply(path: string): Promise<string | null> {
   return new Promise((resolve) => {
     const connection = createConnection(path);
-    let said = '';
-    const finish = (words: string | null): void => {
+    let reply = '';
+    const finish = (result: string | null): void => {
       connection.destroy();
-      resolve(words);
+      resolve(result);
     };
     connection.setTimeout(REPLY_TIMEOUT_MS, () => finish('{}'));
     connection.on('data', (chunk) => {
-      said += chunk;
+      reply += chunk;
     });
-    connection.on('end', () => finish(said));
+    connection.on('end', () => finish(reply));
     connection.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') finish(null);
       else if (error.code === 'ECONNRESET' || error.code === 'EPIPE') finish('');
-      else finish('{}'); // its queue of connections is full, or it is not ours to ask: somebody is there
+      else finish('{}'); // Backlog full, or permission denied: a process listens.
     });
   });
 }

@@ -3,12 +3,12 @@ import pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { STORE_NAME } from '../postgres/connect.ts';
 
-const LOOK_MS = 10;
+const POLL_MS = 10;
 const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
- * Sessions recorded by nodes whose epoch was raised, identified by pid and start. The start of another role's session is
- * hidden from a role without pg_read_all_stats; pid and role are not.
+ * Sessions recorded by nodes whose epoch was raised, identified by pid and start time. A role without pg_read_all_stats
+ * cannot see the start time of another role's sessions, but sees pid and role.
  */
 const recorded = `select a.pid, s.role, s.node from node_sessions s
   join pg_stat_activity a on a.pid = s.pid and a.datname = current_database()
@@ -16,7 +16,7 @@ const recorded = `select a.pid, s.role, s.node from node_sessions s
   left join nodes n on n.id = s.node
   where n.epoch is distinct from s.epoch and a.pid <> pg_backend_pid()`;
 
-/** Those of builds that recorded none, and those that were not recorded yet. */
+/** Sessions of builds that do not record them, and sessions that were not recorded yet. */
 const unrecorded = `select a.pid, a.usename as role, null as node from pg_stat_activity a
   where a.datname = current_database() and a.usename = current_user and a.application_name = '${STORE_NAME}'
     and a.pid <> pg_backend_pid()`;
@@ -33,19 +33,19 @@ interface StaleSession {
 export interface TerminationOptions {
   signal: AbortSignal;
   log: Log;
-  /** Milliseconds between two log lines about sessions that cannot be ended. */
+  /** Milliseconds between two log lines about sessions that cannot be terminated. */
   reportMs: number;
 }
 
-/** Resolves when no session of a fenced node is left: only then can nothing of it be written any more. */
-export async function endStaleSessions(client: pg.Client, ending: TerminationOptions): Promise<void> {
-  await endAll(client, recorded, ending);
-  await endAll(client, unrecorded, ending);
+/** Resolves when no session of a fenced node is left: from then on it cannot write. */
+export async function endStaleSessions(client: pg.Client, options: TerminationOptions): Promise<void> {
+  await endAll(client, recorded, options);
+  await endAll(client, unrecorded, options);
   await client.query(forgetEnded);
 }
 
-export const endUnrecordedSessions = (client: pg.Client, ending: TerminationOptions): Promise<void> =>
-  endAll(client, unrecorded, ending);
+export const endUnrecordedSessions = (client: pg.Client, options: TerminationOptions): Promise<void> =>
+  endAll(client, unrecorded, options);
 
 async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: TerminationOptions): Promise<void> {
   let reportAt = performance.now();
@@ -57,12 +57,12 @@ async function endAll(client: pg.Client, query: string, { signal, log, reportMs 
     if (refused.length > 0 && performance.now() >= reportAt) {
       log.error(
         { sessions: refused },
-        'active lock: not allowed to end database sessions of the previous owner; not active until they are gone. ' +
-          'Grant pg_signal_backend, or end them yourself',
+        'active lock: not permitted to terminate database sessions of the previous owner; waiting until they end. ' +
+          'Grant pg_signal_backend, or terminate them yourself',
       );
       reportAt = performance.now() + reportMs;
     }
-    await pause(LOOK_MS, undefined, { signal });
+    await pause(POLL_MS, undefined, { signal });
   }
 }
 

@@ -12,7 +12,7 @@ const holderSession = `select l.pid, host(a.client_addr) as client, a.backend_st
 const owner = `select n.id as node, n.address, n.build, n.started_at as started, s.epoch::integer as epoch
   from shards s join nodes n on n.id = s.owner where s.shard = ${SHARD}`;
 
-/** Logs that a process waits to become the active one: at first, then periodically, and when that is over. */
+/** Logs the wait of a standby for the active lock: at the beginning, periodically, and at its end. */
 export class StandbyReporter {
   readonly #log: Log;
   readonly #everyMs: number;
@@ -35,10 +35,10 @@ export class StandbyReporter {
     );
   }
 
-  /** The database did not answer, or ended the connection. */
+  /** The database did not answer, or closed the connection. */
   failed(error: unknown): void {
     if (!this.#due('failed')) return;
-    this.#log.warn({ ...this.#waitedFor(), err: error }, 'active lock: waiting; the database cannot be used');
+    this.#log.warn({ ...this.#waitedFor(), err: error }, 'active lock: waiting; database unavailable');
   }
 
   acquired(epoch: number): void {
@@ -58,7 +58,7 @@ export class StandbyReporter {
   }
 }
 
-/** Null on a database that no build with these tables has used yet. */
+/** Null if no build with these tables has used the database yet. */
 async function ownerOf(client: pg.Client): Promise<object | null> {
   try {
     return (await client.query<object>(owner)).rows[0] ?? null;

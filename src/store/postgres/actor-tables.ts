@@ -1,17 +1,20 @@
 import type { ActorKind } from '../../machines/outputs.ts';
 
-/** A kind of actor's table: the columns its machine writes beside the common ones, with their types. */
+/** Table of an actor kind: the columns that its machine writes in addition to the common ones, with their types. */
 export interface ActorTable {
   kind: ActorKind;
   name: string;
   columns: Readonly<Record<string, string>>;
-  /** Those that follow from the value and the moving members of the context: all that a settled commit changes. */
+  /**
+   * Columns that follow from the value and the live fields of the context: all that a commit with an unchanged base
+   * writes.
+   */
   liveColumns: readonly string[];
-  /** Members of the context that a column says already, by their names: they are not written again. */
+  /** Context members that equal a column, with the column's name: they are not stored twice. */
   columnOf: Readonly<Record<string, string>>;
 }
 
-/** A new kind is one more entry here and one more table. */
+/** A new kind needs an entry here and a table. */
 export const actorTables: readonly ActorTable[] = [
   {
     kind: 'device',
@@ -64,9 +67,11 @@ export const actorTables: readonly ActorTable[] = [
 
 export function tableOf(kind: ActorKind): ActorTable {
   const table = actorTables.find((one) => one.kind === kind);
-  if (!table) throw new Error(`no table keeps actors of the kind ${kind}`);
+  if (!table) throw new Error(`no table for actor kind ${kind}`);
   return table;
 }
 
-/** As SQL, the statuses in which a command is open. One that timed out only waits for a late word. */
+/**
+ * As SQL, the statuses of an open command. `timed_out` is not one of them: it only waits for a late acknowledgement.
+ */
 export const openCommandStatuses = `('submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress')`;

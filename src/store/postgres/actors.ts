@@ -23,7 +23,7 @@ export interface ActorRow {
 const common = ['id', 'tenant_id', 'version', 'machine_version', 'value', 'context', 'moving', 'since', 'quarantine'];
 const fieldsInColumns = Object.fromEntries(actorTables.map(({ kind, columnOf }) => [kind, Object.entries(columnOf)]));
 
-/** What is read of actors of the kind, for `storedActor`. */
+/** Select list for actors of the kind, as `storedActor` needs it. */
 export const actorColumns = (kind: ActorKind): string =>
   [...new Set([...common, ...(fieldsInColumns[kind] ?? []).map(([, column]) => column)])].join(', ');
 
@@ -38,17 +38,17 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   quarantine: row.quarantine,
 });
 
-/** Rows of earlier builds have these members in their context too. */
+/** Rows of earlier builds have these members in their context as well. */
 function fieldsFromColumns(kind: ActorKind, row: object): JsonObject {
   const members: JsonObject = {};
   for (const [name, column] of fieldsInColumns[kind] ?? []) members[name] = (row as JsonObject)[column] as Json;
   return members;
 }
 
-/** A member of the context that may be a moving one, as `json`. */
+/** SQL for a context member that may be a live field, as `json`. */
 export const contextField = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
 
-/** The version of the actor that a timer `o` is of, by its kind. */
+/** SQL for the version of the actor that timer `o` belongs to. */
 const versions = actorTables
   .map(({ kind, name }) => `when '${kind}' then (select version from ${name} where id = o.id)`)
   .join(' ');
@@ -101,11 +101,11 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       return rows.map((row) => storedActor(kind, row));
     },
 
-    async commit(turn) {
+    async commit(batch) {
       try {
-        return await committer.commit(turn);
+        return await committer.commit(batch);
       } finally {
-        counts.committed(turn.actors);
+        counts.committed(batch.actors);
       }
     },
 

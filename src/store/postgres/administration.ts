@@ -31,13 +31,13 @@ export const administrationStore = (database: Database): AdministrationStore => 
     return Object.fromEntries(rows.map(({ name, state }) => [name, state]));
   },
 
-  async setFlag(flag, state, also) {
+  async setFlag(flag, state, idempotency) {
     await database.write({
       name: 'flag_set',
       text: `with made as (insert into flags (name, state) values ($1, $2)
           on conflict (name) do update set state = excluded.state returning name), ${idempotencyCte(3, 'made')}
         select name from made`,
-      values: [flag, state, idempotencyParameter(also)],
+      values: [flag, state, idempotencyParameter(idempotency)],
     });
   },
 });

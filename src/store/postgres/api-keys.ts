@@ -21,7 +21,7 @@ interface KeyRow {
 }
 
 const columns = `prefix, tenant_id, user_id, name, hash, scopes, role_cap, created_at, last_used_at, expires_at, revoked_at`;
-const places = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11';
+const placeholders = '$1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11';
 
 const keyOf = (row: KeyRow): ApiKey => ({
   prefix: row.prefix,
@@ -51,16 +51,16 @@ const valuesOf = (key: ApiKey): SqlValue[] => [
   key.revokedAt,
 ];
 
-/** After every prefix. */
+/** Sorts after every prefix. */
 const LAST = '\u{10ffff}';
 
 export const apiKeyStore = (database: Database): ApiKeyStore => ({
-  async insert(key, also) {
+  async insert(key, idempotency) {
     await database.write({
       name: 'key_insert',
-      text: `with made as (insert into api_keys (${columns}) values (${places}) returning prefix), ${idempotencyCte(12, 'made')}
+      text: `with made as (insert into api_keys (${columns}) values (${placeholders}) returning prefix), ${idempotencyCte(12, 'made')}
         select prefix from made`,
-      values: [...valuesOf(key), idempotencyParameter(also)],
+      values: [...valuesOf(key), idempotencyParameter(idempotency)],
     });
   },
 
@@ -97,26 +97,26 @@ export const apiKeyStore = (database: Database): ApiKeyStore => ({
     return rows.map(({ prefix }) => prefix);
   },
 
-  async revoke(prefix, at, also) {
+  async revoke(prefix, at, idempotency) {
     await database.write({
       name: 'key_revoke',
       text: `with ended as (
           update api_keys set revoked_at = coalesce(revoked_at, $2) where prefix = $1 returning prefix),
         dropped as (delete from idempotency where subject = $3), ${idempotencyCte(4, 'ended')}
         select prefix from ended`,
-      values: [prefix, at, keySubject(prefix), idempotencyParameter(also)],
+      values: [prefix, at, keySubject(prefix), idempotencyParameter(idempotency)],
     });
   },
 
-  async replace(prefix, key, also) {
+  async replace(prefix, key, idempotency) {
     const rows = await database.write({
       name: 'key_replace',
       text: `with ended as (
           update api_keys set revoked_at = $8 where prefix = $12 and revoked_at is null returning prefix),
-        made as (insert into api_keys (${columns}) select ${places} from ended returning prefix),
+        made as (insert into api_keys (${columns}) select ${placeholders} from ended returning prefix),
         dropped as (delete from idempotency where subject = $13), ${idempotencyCte(14, 'made')}
         select prefix from made`,
-      values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(also)],
+      values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(idempotency)],
     });
     return rows.length > 0;
   },

@@ -3,11 +3,11 @@ import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../contract/
 import type { Page, Position } from '../contract/page.ts';
 import type { Database } from './database.ts';
 
-/** Entries of each source that one filtered page looks at. */
-const MOST_LOOKED_AT = 10_000;
+/** Maximum number of entries of each source that one filtered page examines. */
+const MAX_SCANNED = 10_000;
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-/** An entry's place: an actor has several entries, told apart by its version; a row of its own has 0. */
+/** Cursor of an entry. An actor has several entries, distinguished by its version; an audit row has 0. */
 interface EntryPosition {
   at: EpochMs;
   id: Uuid;
@@ -24,7 +24,7 @@ interface EntryRow extends EntryPosition {
   request_id: Uuid | null;
 }
 
-// Where the operation is not known the machine's own word stands for it.
+// If the operation is unknown, the event of the machine is used.
 const fromJournal = `select at, id, version as n, by->>'id' as by, by->>'key' as key, by->>'via' as via,
     coalesce(by->>'operation', kind || '.' || event) as action, kind || ':' || id as subject,
     case when event = 'request' then coalesce(data->>'code', 'done') else 'done' end as outcome,
@@ -34,7 +34,7 @@ const fromRows = (tenantId: string | null): string => `select at, id, 0::bigint 
     subject, outcome, request_id::text as request_id
   from audit where ${tenantId === null ? 'tenant_id is null' : 'tenant_id = $1'} and (at, id, 0) < ($2, $3, $4) and at >= $5`;
 
-/** Only what the index leads to is looked at; of a subject the journal has an index of its own. */
+/** Conditions that use an index: the journal has its own index by subject. */
 const subjects = {
   journal: `id = case when split_part($8, ':', 2) ~ '^[0-9a-f-]{36}$' then split_part($8, ':', 2)::uuid end
     and kind = split_part($8, ':', 1)`,
@@ -42,18 +42,18 @@ const subjects = {
 };
 
 const newestFirst = 'order by at desc, id desc, n desc';
-const place = `jsonb_build_object('at', at, 'id', id, 'n', n)`;
+const cursor = `jsonb_build_object('at', at, 'id', id, 'n', n)`;
 
-/** The entries that fit, and how far each source was looked at where there is more of it. */
-const listing = (tenantId: Uuid | null, ofSubject: boolean): string => `with
+/** The matching entries, and the last examined cursor of each source that has more. */
+const listQuery = (tenantId: Uuid | null, ofSubject: boolean): string => `with
   j as materialized (${fromJournal}${ofSubject ? ` and ${subjects.journal}` : ''}
     order by at desc, id desc, version desc limit $6),
   a as materialized (${fromRows(tenantId)}${ofSubject ? ` and ${subjects.rows}` : ''} order by at desc, id desc limit $6),
   fitting as (select * from (select * from j union all select * from a) told
     where ${ofSubject ? '' : '$8::text is null and '}($9::text is null or by = $9) and ($10::text is null or action = $10) ${newestFirst} limit $7)
   select coalesce((select jsonb_agg(to_jsonb(fitting) ${newestFirst}) from fitting), '[]'::jsonb) as entries,
-    (select ${place} from j where (select count(*) from j) = $6 order by at, id, n limit 1) as journal_edge,
-    (select ${place} from a where (select count(*) from a) = $6 order by at, id, n limit 1) as rows_edge`;
+    (select ${cursor} from j where (select count(*) from j) = $6 order by at, id, n limit 1) as journal_edge,
+    (select ${cursor} from a where (select count(*) from a) = $6 order by at, id, n limit 1) as rows_edge`;
 
 export const auditStore = (database: Database): AuditStore => ({
   async append(rows) {
@@ -78,10 +78,10 @@ export const auditStore = (database: Database): AuditStore => ({
       rows_edge: EntryPosition | null;
     }>({
       name: `audit_list${tenantId === null ? '_service' : ''}${subject === null ? '' : '_subject'}`,
-      text: listing(tenantId, subject !== null),
-      values: [tenantId, at, id, n, from, sparse ? MOST_LOOKED_AT : limit + 1, limit + 1, subject, by, action],
+      text: listQuery(tenantId, subject !== null),
+      values: [tenantId, at, id, n, from, sparse ? MAX_SCANNED : limit + 1, limit + 1, subject, by, action],
     });
-    if (!row) throw new Error('a list answered no row');
+    if (!row) throw new Error('the audit list query returned no row');
     return pageOf(row.entries, limit, newest(row.journal_edge, row.rows_edge));
   },
 });
@@ -104,17 +104,17 @@ function newest(one: EntryPosition | null, other: EntryPosition | null): EntryPo
   return isNewer(one, other) ? one : other;
 }
 
-/** Beyond `edge` one source was not looked at: what the other has there waits for the next page. */
+/** Entries older than `edge` wait for the next page: one source was not examined beyond it. */
 function pageOf(rows: readonly EntryRow[], limit: number, edge: EntryPosition | null): Page<AuditEntry> {
-  const known = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
-  const page = known.slice(0, limit);
-  const last = known.length > limit ? (page.at(-1) ?? null) : edge;
+  const complete = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
+  const page = complete.slice(0, limit);
+  const last = complete.length > limit ? (page.at(-1) ?? null) : edge;
   return { items: page.map(entryOf), next: last && positionOf(last), positions: () => page.map(positionOf) };
 }
 
 const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at, id: `${id}.${n}` });
 
-/** What comes first is before the end of the range and after the last entry of the page before. */
+/** The list starts before the end of the range and after the last entry of the previous page. */
 function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
   const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST_ID, n: 0 } : { at: to, id: NIL, n: 0 };
   if (after === undefined) return end;

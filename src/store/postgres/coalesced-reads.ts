@@ -2,14 +2,14 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 
 interface ReadInFlight {
   finished: Promise<unknown>;
-  /** For all who asked since it began. */
+  /** Shared by all callers that arrived since this read began. */
   next: Promise<unknown> | null;
 }
 
 /**
- * Reads that ask the same at the same time are done once: while one runs, those who ask gather, and one read that begins
- * after they asked answers all of them. So each sees what was committed before it asked, its own writes too, and a lone
- * read waits for nobody. What is answered is shared: nobody may change it.
+ * Coalesces identical concurrent reads: callers that arrive while a read runs share one read that starts after it. So
+ * each caller sees everything committed before its call, including its own writes, and a single read never waits. The
+ * result is shared and must not be modified.
  */
 export class CoalescedReads {
   private readonly running = new Map<string, ReadInFlight>();
@@ -18,7 +18,7 @@ export class CoalescedReads {
     return { shared_reads: this.running.size };
   }
 
-  /** `key` says what is asked, all of it. */
+  /** `key` identifies the read completely. */
   read<T>(key: string, run: () => Promise<T>): Promise<T> {
     const current = this.running.get(key);
     if (current === undefined) return this.start(key, run);
@@ -27,12 +27,12 @@ export class CoalescedReads {
   }
 
   private start<T>(key: string, run: () => Promise<T>): Promise<T> {
-    const answer = run();
-    const settled = () => {
+    const result = run();
+    const onSettled = () => {
       if (this.running.get(key) === running && running.next === null) this.running.delete(key);
     };
-    const running: ReadInFlight = { finished: answer.then(settled, settled), next: null };
+    const running: ReadInFlight = { finished: result.then(onSettled, onSettled), next: null };
     this.running.set(key, running);
-    return answer;
+    return result;
   }
 }

@@ -6,15 +6,16 @@ import type { Database, SqlValue } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 /*
- * Nothing that every command changes is indexed, so that its one update stays in its page (HOT). A command for which something can still
- * happen has a timer, as its machine waits for nothing without a deadline: what is open, pending or watched is found by the timers.
+ * No column that every command changes is indexed, so that an update stays in its page (HOT). A command that is not
+ * finished has a timer, because its machine never waits without a deadline: open, pending and watched commands are
+ * found through the timers.
  */
 
 const dispatched = `('dispatched', 'acknowledged', 'in_progress')`;
 
 /**
- * The commands that have such a timer, and of these such as `condition` says; joined `left`, a row also for each other one. Reads a row
- * by its key for each timer: see `deleteByKey`.
+ * Commands with a timer that matches `timers` and, of these, those that match `condition`; with a `left` join there is
+ * a row for each other timer as well. Reads one row by key per timer: see `deleteByKey`.
  */
 const timed = (timers: string, condition: string, join: 'inner' | 'left' = 'inner'): string =>
   `(select distinct id from timers where ${timers}) t
@@ -25,8 +26,8 @@ const requestedBefore = `($2::bigint is null or created_at <= $2
   or not exists (select from devices d where d.id = $1 and not d.revoked))`;
 
 /**
- * The device was reinstated after `time`: a key followed a revoked one. A rotation follows a revoked key only where its old key was
- * revoked later, so what is older than that key is older than the revocation too.
+ * The device was reinstated after `time`: a key was created right after a revoked one. A rotation follows a revoked key
+ * only if the old key was revoked later, so a command older than that key is older than the revocation as well.
  */
 const reinstatedSince = (deviceId: string, time: string): string =>
   `exists (select from device_keys ended
@@ -40,10 +41,10 @@ interface WatchedRow {
   seen: boolean;
 }
 
-const LEAST: Uuid = '00000000-0000-0000-0000-000000000000';
+const FIRST_ID: Uuid = '00000000-0000-0000-0000-000000000000';
 
-/** Reads `atOnce` of the watched ones with a statement. */
-export function commandStore(database: Database, atOnce = 10_000): CommandStore {
+/** `batchSize`: rows that one statement reads of all commands with a timer. */
+export function commandStore(database: Database, batchSize = 10_000): CommandStore {
   const openOf = async (name: string, condition: string, values: SqlValue[]): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
@@ -76,7 +77,8 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
       return row === undefined ? null : { id: row.id, deviceId: row.device_id };
     },
 
-    // The timer that ends a confirmation may come a moment after its deadline. Whatever waits has a token: so the partial index is meant.
+    // The confirmation's timer may fire a little after its deadline. A waiting command always has a token, so the
+    // partial index applies.
     async awaitingConfirmation(tenantId, now, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_awaiting',
@@ -90,20 +92,20 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
-    // A critical command is written once, ever.
+    // A critical command is written at most once.
     deliverable: (deviceId) =>
       openOf(
         'commands_pending',
         `${dispatched} and not (critical and written) and not ${reinstatedSince('$1', 'c.created_at')}`,
         [deviceId],
       ),
-    // One snapshot for both tables: commands that it shows of a revoked device are older than any reinstatement that follows.
+    // One snapshot for both tables: commands that it shows for a revoked device are older than any later reinstatement.
     open: (deviceId, revokedAt) =>
       openOf('commands_open', `${openCommandStatuses} and ${requestedBefore}`, [deviceId, revokedAt ?? null]),
 
     async openOnRevokedDevices() {
       const found: Awaited<ReturnType<CommandStore['openOnRevokedDevices']>> = [];
-      for (let after = LEAST, more = true; more; ) {
+      for (let after = FIRST_ID, more = true; more; ) {
         const rows = await database.read<{ id: Uuid; device_id: Uuid | null }>({
           name: 'commands_open_of_revoked',
           text: `select t.id, revoked.id as device_id
@@ -115,33 +117,33 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
               left join lateral (select d.id from devices d where d.id = found.device_id
                 and (d.revoked or ${reinstatedSince('d.id', 'found.created_at')}) offset 0) revoked on true
             order by t.id`,
-          values: [after, atOnce],
+          values: [after, batchSize],
         });
         for (const { id: commandId, device_id: deviceId } of rows)
           if (deviceId !== null) found.push({ deviceId, commandId });
         after = rows.at(-1)?.id ?? after;
-        more = rows.length === atOnce;
+        more = rows.length === batchSize;
       }
       return found;
     },
 
-    // Of all commands with a timer, which after a bad day are many: none of these statements is a long one.
+    // Reads all commands with a timer, which may be many, in batches, so that each statement is short.
     async awaitingVerification() {
       const watched: Awaited<ReturnType<CommandStore['awaitingVerification']>> = [];
-      for (let after = LEAST, more = true; more; ) {
+      for (let after = FIRST_ID, more = true; more; ) {
         const rows = await database.read<WatchedRow>({
           name: 'commands_watching',
           text: `select t.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
             from ${timed("kind = 'command' and id > $1 order by id limit $2", "verification = 'pending'", 'left')}
               left join lateral (select ${contextField('verification')} as about) verified on true
             order by t.id`,
-          values: [after, atOnce],
+          values: [after, batchSize],
         });
         for (const { id: commandId, device_id: deviceId, expected, seen } of rows) {
           if (expected !== null) watched.push({ deviceId, commandId, expected, seen });
         }
         after = rows.at(-1)?.id ?? after;
-        more = rows.length === atOnce;
+        more = rows.length === batchSize;
       }
       return watched;
     },

@@ -6,11 +6,11 @@ import { idempotencyInput } from './idempotency.ts';
 import { assertStorable, jsonArray } from './json-array.ts';
 
 /*
- * A turn as the JSON that its statement reads: one array for each kind of actor and what is written of it. Everything that joins an
- * actor's commit is nested in its `also`, so that the statement cannot write it without its actor.
+ * A batch as the JSON parameters of its statement: one array for each actor kind and form. Everything written together
+ * with an actor is nested in its member `also`, so that the statement cannot write it without the actor.
  */
 
-/** What can join an actor's commit, in the order of the statement's sections. */
+/** Effects of an actor's commit, in the order of the statement's sections. */
 export const effectKinds = [
   'journal',
   'outbox',
@@ -28,54 +28,54 @@ export type EffectKind = (typeof effectKinds)[number];
 
 type Effects = Partial<Record<EffectKind, Json[]>>;
 
-/** Of a new actor all is written, of a settled one what transitions move. */
-export const forms = ['settled', 'whole', 'new'] as const;
-export type Form = (typeof forms)[number];
+/** Form of an actor's row: `new` inserts all columns, `whole` updates all, `settled` updates only the live columns. */
+export const commitForms = ['settled', 'whole', 'new'] as const;
+export type CommitForm = (typeof commitForms)[number];
 
 export interface BatchInput {
-  /** Rows for `kind` as JSON text, and beside it, as an array of `json`, the moving members of their contexts. */
-  actors: { kind: ActorKind; form: Form; json: string; moving: Buffer }[];
+  /** Rows of `kind` as JSON text, and, as an array of `json`, the live fields of their contexts. */
+  actors: { kind: ActorKind; form: CommitForm; json: string; live: Buffer }[];
   effectKinds: ReadonlySet<EffectKind>;
-  /** JSON text of what is delivered without an actor's commit, or null. */
+  /** JSON text of deliveries without an actor's commit, or null. */
   delivered: string | null;
   atomic: boolean;
 }
 
 interface Group {
   kind: ActorKind;
-  form: Form;
+  form: CommitForm;
   rows: Json[];
-  moving: string[];
+  live: string[];
 }
 
-export function batchInput(turn: BatchCommit): BatchInput {
+export function batchInput(batch: BatchCommit): BatchInput {
   const groups = new Map<string, Group>();
   const present = new Set<EffectKind>();
-  for (const commit of turn.actors) {
+  for (const commit of batch.actors) {
     const { kind } = commit.ref;
     const form = commit.readVersion === 0 ? 'new' : commit.unchangedBase ? 'settled' : 'whole';
     const name = kind + form;
     let group = groups.get(name);
     if (!group) {
-      group = { kind, form, rows: [], moving: [] };
+      group = { kind, form, rows: [], live: [] };
       groups.set(name, group);
     }
     group.rows.push(form === 'settled' ? deltaRow(commit, present) : fullRow(commit, present));
-    group.moving.push(assertStorable(JSON.stringify(liveFieldsOf(commit))));
+    group.live.push(assertStorable(JSON.stringify(liveFieldsOf(commit))));
   }
   return {
     actors: [...groups.values()]
       .sort((a, b) => rank(a) - rank(b))
-      .map(({ kind, form, rows, moving }) => ({ kind, form, json: JSON.stringify(rows), moving: jsonArray(moving) })),
+      .map(({ kind, form, rows, live }) => ({ kind, form, json: JSON.stringify(rows), live: jsonArray(live) })),
     effectKinds: present,
-    delivered: turn.delivered.length > 0 ? JSON.stringify(turn.delivered.map(outboxKey)) : null,
-    atomic: turn.atomic ?? false,
+    delivered: batch.delivered.length > 0 ? JSON.stringify(batch.delivered.map(outboxKey)) : null,
+    atomic: batch.atomic ?? false,
   };
 }
 
-/** One order for all turns, so that equal combinations are equal statements. */
+/** Fixed order, so that equal combinations use the same statement. */
 const rank = ({ kind, form }: Group): number =>
-  actorTables.findIndex((table) => table.kind === kind) * forms.length + forms.indexOf(form);
+  actorTables.findIndex((table) => table.kind === kind) * commitForms.length + commitForms.indexOf(form);
 
 function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
@@ -83,8 +83,8 @@ function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   if (readVersion !== 0) row.read_version = readVersion;
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
   row.context = fixedFieldsOf(commit, row);
-  const also = effectsOf(commit, present);
-  if (also !== null) row.also = also;
+  const effects = effectsOf(commit, present);
+  if (effects !== null) row.also = effects;
   return row;
 }
 
@@ -92,8 +92,8 @@ function deltaRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, readVersion, version, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
   for (const column of tableOf(ref.kind).liveColumns) row[column] = columns[column] ?? null;
-  const also = effectsOf(commit, present);
-  if (also !== null) row.also = also;
+  const effects = effectsOf(commit, present);
+  if (effects !== null) row.also = effects;
   return row;
 }
 
@@ -103,7 +103,7 @@ function liveFieldsOf({ context, liveFields }: ActorCommit): JsonObject {
   return members;
 }
 
-/** The other members of the context, without those that a column of the row says. */
+/** The other members of the context, without those that equal a column of the row. */
 function fixedFieldsOf({ ref, context, liveFields }: ActorCommit, row: JsonObject): JsonObject {
   const { columnOf } = tableOf(ref.kind);
   const members: JsonObject = {};
@@ -116,11 +116,11 @@ function fixedFieldsOf({ ref, context, liveFields }: ActorCommit, row: JsonObjec
 }
 
 function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | null {
-  let also: Effects | null = null;
+  let effects: Effects | null = null;
   const put = (name: EffectKind, rows: Json[]): void => {
     if (rows.length === 0) return;
-    also ??= {};
-    also[name] = rows;
+    effects ??= {};
+    effects[name] = rows;
     present.add(name);
   };
   const { journal, outbox, timers, delivered, rows, idempotency } = commit;
@@ -134,7 +134,7 @@ function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | nul
         event === id ? { id, due_at: dueAt } : { id, event, due_at: dueAt },
       ),
     );
-    // Of a timer both cleared and set the setting counts: one statement cannot do both to one row.
+    // A timer that is both cleared and set is set: one statement cannot change a row twice.
     put(
       'clear',
       timers.clear.filter((id) => !last.has(id)),
@@ -143,12 +143,12 @@ function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | nul
   if (delivered.length > 0) put('delivered', delivered.map(outboxKey));
   if (rows.length > 0) addRows(rows, put);
   if (idempotency) put('idempotency', [idempotencyInput(idempotency)]);
-  return also;
+  return effects;
 }
 
 const outboxKey = ({ from, version, n }: OutboxKey): Json => ({ kind: from.kind, id: from.id, version, n });
 
-/** A key put in this commit, with what the same commit did to it afterwards. */
+/** A key added in this commit, with the changes that the same commit makes to it afterwards. */
 interface NewKey extends DeviceKeyRow {
   graceUntil: number | null;
   endedAt: number | null;
@@ -156,7 +156,7 @@ interface NewKey extends DeviceKeyRow {
 }
 type KeysEnd = Pick<Extract<RowOutput, { type: 'keys.end' }>, 'status' | 'at'> & { except: number[] };
 
-/** Several outputs about one device's keys, given in order, become at most one change of each row. */
+/** Merges several outputs about one device's keys, applied in order, into at most one change of each row. */
 function addRows(rows: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
   const added = new Map<number, NewKey>();
   const graces: Record<string, number> = {};

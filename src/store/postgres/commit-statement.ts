@@ -1,21 +1,21 @@
 import type { ActorKind } from '../../machines/outputs.ts';
 import { actorTables, openCommandStatuses, tableOf } from './actor-tables.ts';
-import { type BatchInput, type EffectKind, effectKinds, type Form, forms } from './commit-input.ts';
+import { type BatchInput, type CommitForm, commitForms, type EffectKind, effectKinds } from './commit-input.ts';
 import type { SqlValue } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
 import { type Fence, ownsShard } from './fence.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
 
 /*
- * The statements that commit turns. A statement has a fixed set of sections, and a section without rows in its parameter writes
- * nothing. So a turn can use any statement that has at least the sections it needs: there is a fixed number of statements,
- * and the last of them has every section. See decision 32.
+ * The statements of group commits. A statement has a fixed set of sections, and a section whose parameter has no rows
+ * writes nothing. So a batch can use any statement that has at least the sections it needs: there is a fixed number of
+ * statements, and the last of them has every section. See decision 32.
  */
 
-/** A part of a statement: the actors of one kind and form, what joins them, and deliveries without an actor. */
-export type Section = `${ActorKind}_${Form}` | EffectKind | 'deliveries';
+/** Part of a statement: the actors of one kind and form, one kind of effect, or deliveries without an actor. */
+export type Section = `${ActorKind}_${CommitForm}` | EffectKind | 'deliveries';
 
-/** The columns of every actor table; a group commit does not write `quarantine`. */
+/** Columns of every actor table; a group commit does not write `quarantine`. */
 const common: Readonly<Record<string, string>> = {
   id: 'uuid',
   tenant_id: 'uuid',
@@ -26,22 +26,25 @@ const common: Readonly<Record<string, string>> = {
   since: 'bigint',
 };
 const fixed = new Set(['id', 'tenant_id', 'created_at']);
-/** Of `common`, what each transition writes. */
+/** The columns of `common` that every transition writes. */
 const always = ['version', 'value', 'since'];
 
-/** The columns that a form writes, beside `moving`. */
-function columnsOf(kind: ActorKind, form: Form): string[] {
+/** Columns that a form writes, in addition to `moving`. */
+function columnsOf(kind: ActorKind, form: CommitForm): string[] {
   const { columns, liveColumns } = tableOf(kind);
   if (form === 'settled') return [...always, ...liveColumns];
   const all = Object.keys({ ...common, ...columns });
   return form === 'new' ? all : all.filter((column) => !fixed.has(column));
 }
 
-/** What a statement does where a new actor is there already: it fails as a whole (23505), or leaves that one out. */
-export type OnDuplicate = 'fails' | 'left out';
+/** Behaviour of a statement if a new actor exists already: the statement fails (23505), or skips that actor. */
+export type OnDuplicate = 'fail' | 'skip';
 
-/** The actors of one kind and form, which the parameters `$n` and the next hold; the last section is what was kept of them. */
-function actorSections(kind: ActorKind, form: Form, n: number, contested: OnDuplicate): string {
+/**
+ * Sections for the actors of one kind and form, in the parameters `$n` and `$n+1`; the last section returns the stored
+ * ones.
+ */
+function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate: OnDuplicate): string {
   const { name, columns } = tableOf(kind);
   const types: Readonly<Record<string, string>> = { ...common, ...columns };
   const written = columnsOf(kind, form);
@@ -59,20 +62,20 @@ function actorSections(kind: ActorKind, form: Form, n: number, contested: OnDupl
   }
   const names = [...written, 'moving'].join(', ');
   const insert = `insert into ${name} (${names}) select ${names} from ${kind}_given`;
-  const kept = `select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
-  const given = `${kind}_given as (select * from ${input})`;
-  if (contested === 'fails') return `${given}, ${kind}_inserted as (${insert}), ${section} as (${kept})`;
-  // "is true" keeps the planner from making a join of it: it hashes the few ids, whatever it thinks of their number.
-  return `${given},
+  const storedRows = `select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
+  const givenCte = `${kind}_given as (select * from ${input})`;
+  if (onDuplicate === 'fail') return `${givenCte}, ${kind}_inserted as (${insert}), ${section} as (${storedRows})`;
+  // "is true" prevents a join: PostgreSQL then hashes the few ids, whatever it estimates their number to be.
+  return `${givenCte},
     ${kind}_inserted as (${insert} on conflict (id) do nothing returning id),
-    ${section} as (${kept} where (id in (select id from ${kind}_inserted)) is true)`;
+    ${section} as (${storedRows} where (id in (select id from ${kind}_inserted)) is true)`;
 }
 
-/** The device of a command that is not final: its timers lead to it. Everything else has none. */
+/** The device of a command that is not final, so that the command is found through its timers; otherwise null. */
 const openAt = (kind: ActorKind, row: string): string =>
   kind === 'command' ? `case when ${row}.status in ${openCommandStatuses} then ${row}.device_id end` : 'null::uuid';
 
-const sectionOf = (kind: ActorKind, form: Form): `${ActorKind}_${Form}` => `${kind}_${form}`;
+const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${CommitForm}` => `${kind}_${form}`;
 
 const from = (name: EffectKind, fields: string): string =>
   `from also a, jsonb_to_recordset(a.also->'${name}') as r(${fields})`;
@@ -104,7 +107,7 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
       `device_id uuid, key_version integer, signing_alg text, sealed_secret text, public_key text, created_at bigint,
        grace_until bigint, ended_at bigint, ended_as text`,
     )}`,
-  // Of several ends the first that does not spare a key is the one it died of; none leaves both columns null.
+  // The first end that does not except a key applies to it; without one both columns stay null.
   keysChanged: `update device_keys k set
       grace_until = coalesce((r.graces->>k.key_version::text)::bigint, k.grace_until),
       (ended_at, ended_as) = (
@@ -128,19 +131,19 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
   idempotency: putIdempotency(from('idempotency', idempotencyFields)),
 };
 
-/** A member that could not be bound takes the whole statement down (23505), and the runtime finds out whose it was. */
-const membersBound = `(select refuse('the user is a member of a tenant already, or is unknown')
+/** An unsuccessful binding of a member fails the whole statement (23505); the runtime then isolates the event. */
+const membersBound = `(select refuse('the user already belongs to a tenant or does not exist')
   where (select count(*) from members_done) < (select sum(jsonb_array_length(also->'members')) from also)) as refused`;
 
-/** Two plans of one proposal, or one of a refused one: nothing of the statement is kept. */
-const proposalsAccepted = `(select refuse('the proposal is not pending any more')
+/** Two plans of one proposal, or a plan of a rejected proposal, fail the whole statement. */
+const proposalsAccepted = `(select refuse('the proposal is no longer pending')
   where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
 
 /** Message of `refuse` for an atomic commit with a version conflict. */
-export const ATOMIC_CONFLICT = 'the turn is torn';
+export const ATOMIC_CONFLICT = 'version conflict in an atomic batch';
 
-const actorSectionNames: readonly { kind: ActorKind; form: Form; name: Section }[] = actorTables.flatMap(({ kind }) =>
-  forms.map((form) => ({ kind, form, name: sectionOf(kind, form) })),
+const actorSectionNames: readonly { kind: ActorKind; form: CommitForm; name: Section }[] = actorTables.flatMap(
+  ({ kind }) => commitForms.map((form) => ({ kind, form, name: sectionOf(kind, form) })),
 );
 
 /** In the order of the statement. */
@@ -153,11 +156,11 @@ export const allSections: readonly Section[] = [
 const NO_ROWS = '[]';
 const NO_CONTEXTS = '{}';
 
-/** A prepared statement for every turn that needs no other sections than these. */
+/** Prepared statement for all batches that need no sections but these. */
 export class BatchStatement {
   readonly name: string;
   readonly sections: ReadonlySet<Section>;
-  private readonly actors: readonly { kind: ActorKind; form: Form; name: Section }[];
+  private readonly actors: readonly { kind: ActorKind; form: CommitForm; name: Section }[];
 
   constructor(name: string, sections: Iterable<Section>) {
     this.name = `turn_${name}`;
@@ -169,12 +172,12 @@ export class BatchStatement {
     return needed.every((section) => this.sections.has(section));
   }
 
-  /** `expected` actors are to be kept. */
+  /** `expected`: number of actors that must be stored. */
   values(input: BatchInput, expected: number): SqlValue[] {
     const values: SqlValue[] = [];
     for (const { kind, form } of this.actors) {
-      const given = input.actors.find((group) => group.kind === kind && group.form === form);
-      values.push(given?.json ?? NO_ROWS, given?.moving ?? NO_CONTEXTS);
+      const group = input.actors.find((one) => one.kind === kind && one.form === form);
+      values.push(group?.json ?? NO_ROWS, group?.live ?? NO_CONTEXTS);
     }
     if (this.actors.length > 0) values.push(expected, input.atomic);
     if (this.sections.has('deliveries')) values.push(input.delivered ?? NO_ROWS);
@@ -186,14 +189,14 @@ export class BatchStatement {
     return this.actors.some(({ form }) => form === 'new');
   }
 
-  /** Fails as a whole where `fence` no longer holds. */
-  text(fence: Fence | null, contested: OnDuplicate): string {
-    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, contested));
+  /** The statement fails as a whole if `fence` no longer holds. */
+  text(fence: Fence | null, onDuplicate: OnDuplicate): string {
+    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, onDuplicate));
     const results = ['0 as kept', 'null as names'];
     let parameters = 2 * this.actors.length;
     if (this.actors.length > 0) {
-      parts.push(keptSection(this.actors), 'also as materialized (select * from kept where also is not null)');
-      results.splice(0, 2, '(select count(*) from kept) as kept', lostActors(parameters + 1, parameters + 2));
+      parts.push(storedSection(this.actors), 'also as materialized (select * from kept where also is not null)');
+      results.splice(0, 2, '(select count(*) from kept) as kept', conflicts(parameters + 1, parameters + 2));
       parameters += 2;
     }
     for (const name of effectKinds) {
@@ -210,15 +213,18 @@ export class BatchStatement {
   }
 }
 
-const keptSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
+const storedSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
   `kept as (${actors
     .map(({ kind, name }) => `select '${kind}'::text as kind, id, tenant_id, version, also, open_at from ${name}`)
     .join(' union all ')})`;
 
-/** Null where all the actors were kept, else the names of those that were; of an atomic turn nothing is kept then. */
-const lostActors = (expected: number, whole: number): string =>
+/**
+ * Null if all actors were stored, otherwise the names of the stored ones; a conflict in an atomic batch fails the
+ * statement.
+ */
+const conflicts = (expected: number, atomic: number): string =>
   `case when (select count(*) from kept) < $${expected}::integer then
-    case when $${whole}::boolean then array[refuse('${ATOMIC_CONFLICT}')] else array(select kind || ':' || id from kept) end
+    case when $${atomic}::boolean then array[refuse('${ATOMIC_CONFLICT}')] else array(select kind || ':' || id from kept) end
   end as names`;
 
 const commandSections: readonly Section[] = [
@@ -234,8 +240,8 @@ const commandSections: readonly Section[] = [
 ];
 
 /**
- * From narrow to wide; a turn takes the first that covers it. An empty section costs some microseconds, so the frequent
- * turns have statements of their own. Each costs a session 0.1 to 1.6 MB as long as it is connected.
+ * From narrow to wide; a batch takes the first that covers it. An empty section costs some microseconds, so frequent
+ * batches have their own statements. Each costs a session 0.1 to 1.6 MB for as long as the connection lives.
  */
 export const batchStatements: readonly BatchStatement[] = [
   new BatchStatement('deliveries', ['deliveries']),

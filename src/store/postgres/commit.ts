@@ -6,57 +6,58 @@ import type { Database, Statement } from './database.ts';
 import { FENCED, type Fence } from './fence.ts';
 
 /*
- * A turn is one statement: one round trip and one transaction. Actors are updated where the version read is still the
- * row's, or inserted. What joins an updated actor is taken from what its UPDATE answers, so that the loser of a version
- * conflict leaves nothing behind. Where an actor that is to be inserted exists, the statement fails as a whole, and the turn
- * is sent again with one that takes from its INSERT too what was kept.
+ * Group commit in one statement: one round trip and one transaction. Actors are updated if the version read is still
+ * the row's, or inserted. Effects of an updated actor are gated by the RETURNING of its UPDATE, so that the loser of a
+ * version conflict leaves nothing behind. If an actor to be inserted exists already, the statement fails as a whole,
+ * and the batch is sent again with a statement that also gates the effects of new actors by the RETURNING of the
+ * INSERT.
  */
 
-/** How many actors were kept, and, where that is not all, which. */
+/** Number of stored actors and, if some are missing, the names of the stored ones. */
 interface Answer {
   kept: number;
   names: string[] | null;
 }
 
-/** Commits turns on a database. */
+/** Group commit: writes batches to a database. */
 export class Committer {
   private readonly database: Database;
   private readonly fence: Fence | null;
-  private readonly statements: readonly { statement: BatchStatement; text: string; contested: string | null }[];
+  private readonly statements: readonly { statement: BatchStatement; text: string; skipText: string | null }[];
   private inserted = 0;
 
-  /** Of `statements` the first that covers a turn is used; the last must cover all. */
+  /** The first of `statements` that covers a batch is used; the last must cover all. */
   constructor(database: Database, fence: Fence | null = null, statements = batchStatements) {
     this.database = database;
     this.fence = fence;
     this.statements = statements.map((statement) => ({
       statement,
-      text: statement.text(fence, 'fails'),
-      contested: statement.creates ? statement.text(fence, 'left out') : null,
+      text: statement.text(fence, 'fail'),
+      skipText: statement.creates ? statement.text(fence, 'skip') : null,
     }));
   }
 
-  async commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
-    if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
-    const input = batchInput(turn);
+  async commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
+    if (batch.actors.length === 0 && batch.delivered.length === 0) return { lost: [] };
+    const input = batchInput(batch);
     const needed = sectionsOf(input);
     const found = this.statements.find(({ statement }) => statement.covers(needed));
-    if (!found) throw new Error(`no statement has the sections ${needed.join(', ')}`);
-    const { statement, text, contested } = found;
-    const values = statement.values(input, turn.actors.length);
-    const creates = turn.actors.some(({ readVersion }) => readVersion === 0);
+    if (!found) throw new Error(`no statement covers the sections ${needed.join(', ')}`);
+    const { statement, text, skipText } = found;
+    const values = statement.values(input, batch.actors.length);
+    const creates = batch.actors.some(({ readVersion }) => readVersion === 0);
     const row = await this.write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
-      // If the duplicate is a new actor, this keeps the others. It is too rare for a prepared statement.
-      const again =
-        error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && contested !== null;
-      if (!again) throw error;
-      return this.write({ text: contested, values, noRetry: true });
+      // If the duplicate is a new actor, this stores the others. It is too rare for a prepared statement.
+      const retryable =
+        error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && skipText !== null;
+      if (!retryable) throw error;
+      return this.write({ text: skipText, values, noRetry: true });
     });
-    if (row === ATOMIC_CONFLICT) return { lost: turn.actors.map(({ ref }) => ref) };
-    this.count(turn);
+    if (row === ATOMIC_CONFLICT) return { lost: batch.actors.map(({ ref }) => ref) };
+    this.count(batch);
     if (!row?.names) return { lost: [] };
     const kept = new Set(row.names);
-    return { lost: turn.actors.map(({ ref }) => ref).filter(({ kind, id }) => !kept.has(`${kind}:${id}`)) };
+    return { lost: batch.actors.map(({ ref }) => ref).filter(({ kind, id }) => !kept.has(`${kind}:${id}`)) };
   }
 
   private async write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {
@@ -71,10 +72,13 @@ export class Committer {
     }
   }
 
-  /** With every tenfold of new actors all plans are made again: one made for empty tables reads full ones as a whole. */
-  private count(turn: BatchCommit): void {
+  /**
+   * Discards all plans with every tenfold of inserted actors: a plan made for an empty table scans a full one
+   * completely.
+   */
+  private count(batch: BatchCommit): void {
     const before = magnitude(this.inserted);
-    for (const { readVersion } of turn.actors) if (readVersion === 0) this.inserted += 1;
+    for (const { readVersion } of batch.actors) if (readVersion === 0) this.inserted += 1;
     if (magnitude(this.inserted) > before) this.database.discardPlans();
   }
 }

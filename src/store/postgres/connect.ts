@@ -7,18 +7,18 @@ import { PgliteThread } from './pglite/thread.ts';
 import { ServerSessions } from './server-sessions.ts';
 import { SESSION_SETTINGS, sessionConfig } from './session-config.ts';
 
-/** What the store's sessions are called in the server's lists. */
+/** Application name of the store's sessions, as `pg_stat_activity` shows it. */
 export const STORE_NAME = 'twinkeep';
-/** Two turns in flight, and the rest for what callers ask meanwhile. */
+/** Two batches in flight, and the rest for concurrent queries. */
 const CONNECTIONS = 8;
 const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 8_000;
-/** A session's caches of the catalog and of plans grow as long as it lives; a new connection starts with none. */
+/** A session's catalog and plan caches grow as long as it lives, so connections are replaced. */
 const LIFETIME_S = 600;
-/** As long as a device's message waits (`deviceTimeoutMs`); only for a server that says nothing any more. */
+/** As long as a device's message waits (`deviceTimeoutMs`); only for a server that has stopped responding. */
 const QUERY_TIMEOUT_MS = 10_000;
 
-/** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */
+/** Connects lazily. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */
 export function connectPostgres(
   url: string,
   { lifetimeS = LIFETIME_S, fence = null }: { lifetimeS?: number; fence?: Fence | null } = {},
@@ -46,7 +46,7 @@ export function connectPostgres(
   );
 }
 
-/** PGlite's files in `dataDir`, or `memory://`. */
+/** `dataDir`: PGlite's folder, or `memory://`. */
 export async function connectPglite(dataDir: string): Promise<Database> {
   if (!dataDir.startsWith('memory:') && !existsSync(join(dataDir, 'PG_VERSION'))) await initialise(dataDir);
   const thread = new PgliteThread(dataDir);
@@ -54,18 +54,18 @@ export async function connectPglite(dataDir: string): Promise<Database> {
   return connectThread(thread);
 }
 
-/** Under another name first: a first start that is cut off leaves no half of a database behind. */
+/** Creates the files under another name first, so that an interrupted first start leaves no incomplete database. */
 async function initialise(dataDir: string): Promise<void> {
-  const making = `${dataDir}.making`;
-  rmSync(making, { recursive: true, force: true });
-  mkdirSync(making, { recursive: true, mode: 0o700 });
-  const thread = new PgliteThread(making);
+  const temporary = `${dataDir}.temporary`;
+  rmSync(temporary, { recursive: true, force: true });
+  mkdirSync(temporary, { recursive: true, mode: 0o700 });
+  const thread = new PgliteThread(temporary);
   await thread.ready();
   await thread.close();
-  renameSync(making, dataDir);
+  renameSync(temporary, dataDir);
 }
 
-/** The database on a thread that may still be starting; closing it closes the thread. */
+/** Database on a thread that may still be starting; closing the database closes the thread. */
 export function connectThread(thread: PgliteThread): Database {
   const pool = new pg.Pool({
     stream: () => thread.connect(),
@@ -74,7 +74,7 @@ export function connectThread(thread: PgliteThread): Database {
     max: 1,
     idleTimeoutMillis: 0,
     types: typeParsers,
-    // The session outlives the connection: what an earlier one left open or prepared is in the way.
+    // The session outlives the connection, so transactions and statements of the previous connection must be discarded.
     onConnect: async (client) => {
       await client.query('rollback');
       await client.query('discard all');

@@ -4,7 +4,7 @@ import { sessionConfig } from './session-config.ts';
 
 const CONNECT_MS = 3_000;
 
-/** Reads the database's clock on a connection of its own; null where the server does not answer. */
+/** Reads the database's clock on a separate connection; null if the server does not answer. */
 export async function readDatabaseClock(url: string): Promise<ClockSample | null> {
   const client = new pg.Client(
     sessionConfig(url, {
@@ -13,7 +13,7 @@ export async function readDatabaseClock(url: string): Promise<ClockSample | null
       application_name: 'twinkeep clock',
     }),
   );
-  client.on('error', () => {}); // the query that runs reports it
+  client.on('error', () => {}); // Reported by the running query.
   try {
     await client.connect();
     const sentAt = performance.now();

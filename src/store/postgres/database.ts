@@ -6,39 +6,39 @@ import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared-statements.ts';
 import type { ServerSessions } from './server-sessions.ts';
 
-/** Bytes are in the binary form of their type. */
+/** A buffer is in the binary format of its type. */
 export type SqlValue = string | number | boolean | null | Buffer;
 
-/** A statement with parameters. A named one is prepared once per connection. */
+/** A statement with parameters. A named statement is prepared once per connection. */
 export interface Statement {
   name?: string;
   text: string;
   values?: readonly SqlValue[];
-  /** Not tried again: whoever sends it has a patience of its own. */
+  /** Not retried: the caller has its own retry policy. */
   noRetry?: true;
 }
 
-/** Runs a statement on the connection of a transaction. Without values `text` may hold several statements. */
+/** Runs a statement in a transaction. Without values `text` may contain several statements. */
 export type Query = <Row extends object>(text: string, values?: readonly SqlValue[]) => Promise<Row[]>;
 
 /**
- * What the store's queries need of a driver. Throws the faults of `contract.ts`; what surely was not done is tried again
- * for two seconds first, so that nobody notices a server that blinks.
+ * The store's interface to a driver. Throws the faults of `contract.ts`. Operations that certainly had no effect are
+ * retried for two seconds first, so that callers do not notice a short interruption of the server.
  */
 export interface Database extends SizeReporter {
-  /** Can be asked again when the connection is lost: `StoreUnavailable`. */
+  /** Can be repeated after a connection loss: `StoreUnavailable`. */
   read<Row extends object>(statement: Statement): Promise<Row[]>;
-  /** Each statement is its own transaction. When the connection is lost in mid-statement: `CommitUnknown`. */
+  /** Each statement is its own transaction. After a connection loss during the statement: `CommitUnknown`. */
   write<Row extends object>(statement: Statement): Promise<Row[]>;
-  /** May take its time: no limit but the session's `statement_timeout`, which `run` can change for itself. */
+  /** No time limit except the session's `statement_timeout`, which `run` can change. */
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
-  /** PGlite: one session, and nobody who cleans up in the background. */
+  /** PGlite: one session, and no background processes. */
   readonly embedded: boolean;
-  /** Statements that were answered, for who asks whether anything still is. */
+  /** Number of answered statements, for checks whether the database still answers. */
   readonly answeredStatements: number;
-  /** Statements that are prepared on its connections. */
+  /** Number of statements prepared on its connections. */
   readonly preparedStatements: number;
-  /** Makes the plans of all prepared statements again, because the tables have outgrown them. */
+  /** Discards the plans of all prepared statements, because the tables have grown. */
   discardPlans(): void;
   close(): Promise<void>;
 }
@@ -47,10 +47,10 @@ const INT8 = 20;
 const RETRY_WINDOW_MS = 2_000;
 const FIRST_RETRY_MS = 20;
 const LAST_RETRY_MS = 250;
-/** As long as a timer can be. */
+/** Longest timer of Node.js. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** Whole numbers of the store stay far under 2⁵³, so `bigint` is read as a number. */
+/** Integers in the store are far below 2⁵³, so `bigint` is read as a number. */
 export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') =>
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as 'text'),
@@ -58,7 +58,7 @@ export const typeParsers: pg.CustomTypesConfig = {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** `{a,b}` as PostgreSQL writes an array of ids. What is no UUID names nothing, and must not fail what others asked for. */
+/** Array literal of ids, `{a,b}`. Invalid UUIDs match no row and are left out, so that they do not fail the query. */
 export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) => UUID.test(id)).join(',')}}`;
 
 /** A `Database` on a pool of connections, which reconnects by itself. */
@@ -71,13 +71,15 @@ export class PooledDatabase implements Database {
   private readonly statements = new PreparedStatements();
   private closed = false;
 
-  /** Beside a server there are its `sessions`; of an embedded one `thread` is closed after its connection. */
-  constructor(pool: pg.Pool, beside: { sessions: ServerSessions } | { thread: { close(): Promise<void> } }) {
+  /**
+   * With a server, `sessions` tracks its sessions; with an embedded database, `thread` is closed after the connection.
+   */
+  constructor(pool: pg.Pool, backend: { sessions: ServerSessions } | { thread: { close(): Promise<void> } }) {
     this.pool = pool;
-    this.embedded = 'thread' in beside;
-    this.sessions = 'sessions' in beside ? beside.sessions : null;
-    this.afterClose = async () => ('thread' in beside ? beside.thread.close() : undefined);
-    // An idle connection that breaks has left the pool already, and of one in use its query is told.
+    this.embedded = 'thread' in backend;
+    this.sessions = 'sessions' in backend ? backend.sessions : null;
+    this.afterClose = async () => ('thread' in backend ? backend.thread.close() : undefined);
+    // The pool removes idle connections that break; a connection in use reports the error to its query.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       client.on('error', () => {});
@@ -157,7 +159,7 @@ export class PooledDatabase implements Database {
   private async run<Row extends object>(client: pg.PoolClient, statement: Statement, writing: boolean): Promise<Row[]> {
     let broken = false;
     try {
-      // pg takes the values as they are, and does not change the array.
+      // pg does not change the array of values, so no copy is needed.
       const result = await client.query<Row>(this.statements.admit(client, statement) as pg.QueryConfig);
       this.answeredStatements += 1;
       return result.rows;

@@ -1,7 +1,7 @@
 /**
- * Deletes the rows `o` of `table` that `source` names by their key, one index look-up each. Tables that fill and empty
- * all day have no statistics that hold: left to choose, the planner reads such a table once for each row of `source`.
- * "offset 0" keeps it from choosing.
+ * Deletes the rows `o` of `table` that `source` identifies by key, with one index lookup each. Tables that fill and
+ * empty continuously have no reliable statistics: the planner would scan such a table once for each row of `source`.
+ * "offset 0" prevents that plan.
  */
 export const deleteByKey = (table: string, source: string, key: string): string =>
   `delete from ${table} where ctid = any(array(

@@ -4,12 +4,12 @@ import type { Uuid } from '../../domain/values.ts';
 import type { ActorCommit } from '../contract.ts';
 
 const MAX_TENANTS = 10_000;
-/** A commit whose outcome is unknown may take place after all. */
+/** A commit with unknown outcome may still take effect later. */
 const LIFE_MS = 30_000;
 
 /**
- * How many devices each tenant has, counted once and again after a commit that adds or removes one. Only the active
- * process writes devices, so it hears of each.
+ * Cache of each tenant's number of devices, invalidated by a commit that adds or removes a device. Only the active
+ * process writes devices, so it sees every change.
  */
 export class DeviceCounts {
   private readonly counts = new LRUCache<Uuid, number>({ max: MAX_TENANTS, ttl: LIFE_MS });
@@ -28,7 +28,7 @@ export class DeviceCounts {
     return { device_counts: this.counts.size };
   }
 
-  /** To be told of every commit when it is over, however it went. */
+  /** Must be called after every commit, whatever its outcome. */
   committed(actors: readonly ActorCommit[]): void {
     for (const { ref, readVersion, columns, tenantId } of actors) {
       if (ref.kind !== 'device' || (readVersion > 0 && columns.deleted !== true)) continue;

@@ -30,7 +30,7 @@ const storedKey = (row: KeyRow): StoredDeviceKey => ({
   status: row.ended_as ?? (row.grace_until === null ? 'active' : 'grace'),
 });
 
-/** Newest first. Whether a grace is over is for the caller's clock to say. */
+/** Newest first. Callers check by their own clock whether a grace period has ended. */
 export async function liveKeys(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>> {
   const keys = new Map<Uuid, StoredDeviceKey[]>();
   if (ids.length === 0) return keys;
@@ -48,7 +48,7 @@ export async function liveKeys(database: Database, ids: readonly Uuid[]): Promis
   return keys;
 }
 
-/** All keys a device ever had, newest first. */
+/** All keys of a device, including ended ones, newest first. */
 export async function keyHistory(database: Database, deviceId: Uuid): Promise<StoredDeviceKey[]> {
   const rows = await database.read<KeyRow>({
     name: 'keys_of',

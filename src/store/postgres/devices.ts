@@ -8,7 +8,7 @@ import { keyHistory, liveKeys } from './device-keys.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
 
-/** A `DeviceRow`, by its members' names. */
+/** Select list of a `DeviceRow`, with the names of its members. */
 const listed = `select d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
   d.room_id as "roomId", d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as "lastSeen", p.battery,
   d.created_at as "createdAt"
@@ -23,7 +23,7 @@ const filterColumns: Readonly<Record<keyof DeviceFilter, string>> = {
   revoked: 'revoked',
 };
 
-/** The filters that are given, as conditions on parameters from `$first` on. */
+/** The given filters as conditions on the parameters from `$first` on. */
 function conditions(filter: DeviceFilter, first: number): { text: string; name: string; values: SqlValue[] } {
   let text = '';
   let name = '';
@@ -33,7 +33,7 @@ function conditions(filter: DeviceFilter, first: number): { text: string; name: 
     if (value === undefined) continue;
     name += `_${column}`;
     if (typeof value === 'boolean') {
-      // Literally, as partial indexes need it.
+      // A literal, as partial indexes require it.
       text += ` and ${value ? '' : 'not '}d.${column}`;
       name += value ? '' : '_not';
     } else {
@@ -78,14 +78,15 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     async list(tenantId, filter, limit, after) {
       const { text, name, values } = conditions(filter, 5);
       const page = `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
-      // One value in place of six hundred: reading it takes half the time. An aggregate keeps the order of its subquery.
+      // One JSON value instead of 600 columns takes half the time to read. An aggregate keeps the order of its
+      // subquery.
       const statement = {
         name: `devices_list${name}`,
         text: `select coalesce(json_agg(page), '[]') as rows from (${page}) page`,
         values: [tenantId, ...descendingStart(after), limit + 1, ...values],
       };
-      const asked = JSON.stringify([statement.name, ...statement.values]);
-      const [found] = await pages.read(asked, () => database.read<{ rows: DeviceRow[] }>(statement));
+      const key = JSON.stringify([statement.name, ...statement.values]);
+      const [found] = await pages.read(key, () => database.read<{ rows: DeviceRow[] }>(statement));
       return pageOf(found?.rows ?? [], limit, ({ createdAt, id }) => ({ createdAt, id }));
     },
 

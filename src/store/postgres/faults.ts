@@ -2,33 +2,33 @@ import { DatabaseError } from 'pg';
 import { CommitUnknown, DataRefused, IdempotencyConflict, StoreUnavailable } from '../contract.ts';
 
 /*
- * From what a driver throws to what the rest of the service reacts to. An error message of the server says which
- * constraint was hurt; its `detail`, which quotes values, is left behind.
+ * Maps driver errors to the faults that the service reacts to. The server's error message names the violated
+ * constraint; its `detail`, which quotes values, is dropped.
  */
 
 /**
- * 21: two rows of one statement meant the same row; 22, 23: the data; 54: a value larger than the server can keep or
- * index. Sent again, the same data is refused again.
+ * 21: two rows of one statement affect the same row; 22, 23: invalid data; 54: a value larger than the server can store
+ * or index. The same data would be rejected again.
  */
 const refusedClasses = new Set(['21', '22', '23', '54']);
-/** The session ended with this: 57P01–57P05 (shut down, killed, starting up, idle), 08 (connection). */
+/** Errors that end the session: 57P01–57P05 (shut down, killed, starting up, idle), 08 (connection). */
 const endsSession = (error: DatabaseError): boolean =>
   error.severity === 'FATAL' ||
   error.severity === 'PANIC' ||
   error.code?.startsWith('57P') === true ||
   error.code?.startsWith('08') === true;
-/** Deadlock and serialisation, resources, waiting too long, operator, system, and a server that turned read-only. */
+/** Deadlock and serialisation, resources, lock timeout, operator, system, and a server that became read-only. */
 const transientCodes = /^(40|53|55|57|58|25006|XX)/;
 
-/** Message of `refuse` for a stored answer that another attempt would replace; mapped to `IdempotencyConflict`. */
-export const IDEMPOTENCY_CONFLICT = 'the idempotency key has another answer';
+/** Message of `refuse` for a stored response that another attempt would replace; mapped to `IdempotencyConflict`. */
+export const IDEMPOTENCY_CONFLICT = 'another attempt stored a response for the idempotency key';
 
-/** True when the connection is of no more use. */
+/** True if the connection cannot be used again. */
 export const isConnectionLost = (error: unknown): boolean => !(error instanceof DatabaseError) || endsSession(error);
 
 /**
- * The fault for an error that came back after a statement had been sent. A write whose session ended may have been
- * committed a moment before, so it is `CommitUnknown`; a read can simply be asked again.
+ * The fault for an error after a statement was sent. A write whose session ended may have been committed just before,
+ * so it is `CommitUnknown`; a read can be repeated.
  */
 export function faultOf(error: unknown, writing: boolean): Error {
   if (error instanceof DatabaseError && !endsSession(error)) {

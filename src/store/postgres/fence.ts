@@ -1,27 +1,27 @@
 import type { Uuid } from '../../domain/values.ts';
 
-/** The ownership that a new connection and each group commit verify in the database. */
+/** Ownership of a shard, which each new connection and each group commit verify in the database. */
 export interface Fence {
   readonly node: Uuid;
-  /** The epoch that the node registered with; whoever takes its shards raises it. */
+  /** Epoch that the node registered with; a node that takes over its shards raises it. */
   readonly nodeEpoch: number;
   readonly shard: number;
   readonly shardEpoch: number;
-  /** The server process that holds the active lock: the same server must have it, not one that took the other's name. */
+  /** Server process that holds the active lock: it identifies the server, in case a name resolves to another one. */
   readonly lockPid: number;
-  /** Reports that the database refused this node: another one is the owner. */
+  /** Reports that the database rejected this node, because another node is the owner. */
   refused(reason: string): void;
 }
 
-/** Message of the error that a fenced statement fails with. */
+/** Error message of a fenced statement that fails. */
 export const FENCED = 'another node owns the shard';
 
-/** An expression that fails with `FENCED` unless the node owns its shard. Both values come from the database. */
+/** SQL expression that fails with `FENCED` unless the node owns its shard. Both values come from the database. */
 export const ownsShard = ({ shard, node, shardEpoch }: Fence): string =>
   `case when not exists (select from shards where shard = ${shard} and owner = '${node}' and epoch = ${shardEpoch})
     then refuse('${FENCED}') end as fenced`;
 
-/** Records the session that runs it, and forgets those of the same node that ended. */
+/** Records the current session, and deletes ended sessions of the same node. */
 export const recordSession = `with ended as (
     delete from node_sessions s where s.node = $1 and s.pid <> pg_backend_pid() and not exists (
       select from pg_stat_activity a where a.pid = s.pid and a.backend_start = s.started_at))
@@ -30,10 +30,13 @@ export const recordSession = `with ended as (
   on conflict (pid) do update set node = excluded.node, epoch = excluded.epoch, role = excluded.role,
     started_at = excluded.started_at`;
 
-/** Sent after `recordSession` was committed: a takeover that does not see the record has raised the epoch before this reads it. */
+/**
+ * Sent after `recordSession` was committed: a takeover that does not see the record raised the epoch before this
+ * statement reads it.
+ */
 export const readFence = `select coalesce((select epoch = $2 from nodes where id = $1), false) as current,
   exists (select from pg_locks where locktype = 'advisory' and pid = $3 and classid = 0 and objid = $4 and objsubid = 1
     and granted and database = (select oid from pg_database where datname = current_database())) as locked`;
 
-/** Key of the active process's advisory lock; locks are per database, so a server can serve several deployments. */
+/** Key of the active lock; advisory locks are per database, so a server can serve several deployments. */
 export const ACTIVE_LOCK = 7_421_000;

@@ -40,7 +40,7 @@ const releaseOf = (row: Row): FirmwareRelease => ({
 });
 
 export const firmwareStore = (database: Database): FirmwareStore => ({
-  async insert(release, also) {
+  async insert(release, idempotency) {
     const { artifact } = release;
     const rows = await database.write({
       name: 'firmware_insert',
@@ -51,13 +51,13 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
       values: [
         ...[release.id, release.tenantId, release.deviceType, release.version, release.notes, release.status],
         ...[release.rolloutPercent, release.url, release.checksum, artifact?.name ?? null, artifact?.bytes ?? null],
-        ...[release.createdAt, release.releasedAt, idempotencyParameter(also)],
+        ...[release.createdAt, release.releasedAt, idempotencyParameter(idempotency)],
       ],
     });
     return rows.length > 0;
   },
 
-  async update(release, also) {
+  async update(release, idempotency) {
     const { artifact } = release;
     await database.write({
       name: 'firmware_update',
@@ -72,7 +72,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
           artifact?.name ?? null,
           artifact?.bytes ?? null,
           release.releasedAt,
-          idempotencyParameter(also),
+          idempotencyParameter(idempotency),
         ],
       ],
     });

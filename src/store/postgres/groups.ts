@@ -13,7 +13,7 @@ interface GroupRow {
   device_ids: Uuid[];
 }
 
-/** A deleted device is in no group, though its membership stays with its row. */
+/** A deleted device is in no group, although its membership row remains. */
 const select = `select g.tenant_id, g.slug, g.name, g.description, g.created_at, array(
     select m.device_id from group_members m join devices d on d.id = m.device_id and not d.deleted
     where m.tenant_id = g.tenant_id and m.slug = g.slug order by m.device_id) as device_ids
@@ -30,7 +30,7 @@ const groupOf = (row: GroupRow): Group => ({
 
 type GroupStore = Pick<RecordStore, 'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups'>;
 
-/** Groups and who is in them; the slug is a group's id within its tenant. */
+/** Groups and their members; the slug identifies a group within its tenant. */
 export function groupStore(database: Database): GroupStore {
   const find = async (tenantId: Uuid, slug: string): Promise<Group | null> => {
     const [row] = await database.read<GroupRow>({
@@ -44,7 +44,7 @@ export function groupStore(database: Database): GroupStore {
   return {
     group: find,
 
-    async insertGroup(group, also) {
+    async insertGroup(group, idempotency) {
       const rows = await database.write({
         name: 'group_insert',
         text: `with made as (
@@ -62,13 +62,13 @@ export function groupStore(database: Database): GroupStore {
           group.description,
           group.createdAt,
           idArray(group.deviceIds),
-          idempotencyParameter(also),
+          idempotencyParameter(idempotency),
         ],
       });
       return rows.length > 0;
     },
 
-    async joinGroup(tenantId, slug, deviceIds, also) {
+    async joinGroup(tenantId, slug, deviceIds, idempotency) {
       const joined = await database.write({
         name: 'group_join',
         text: `with found as (select tenant_id, slug from groups where tenant_id = $1 and slug = $2 for key share),
@@ -77,7 +77,7 @@ export function groupStore(database: Database): GroupStore {
             select tenant_id, slug, id from found, unnest($3::uuid[]) as id on conflict do nothing),
           ${idempotencyCte(4, 'found')}
           select slug from found`,
-        values: [tenantId, slug, idArray(deviceIds), idempotencyParameter(also)],
+        values: [tenantId, slug, idArray(deviceIds), idempotencyParameter(idempotency)],
       });
       return joined.length > 0 ? find(tenantId, slug) : null;
     },

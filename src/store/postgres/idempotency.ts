@@ -6,7 +6,7 @@ import { IDEMPOTENCY_CONFLICT } from './faults.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 
-/** A row's name in its table: the four parts together can be longer than an index takes. */
+/** Primary key of a row: the four parts together can be longer than an index allows. */
 const digestOf = ({ principal, method, path, key }: Key): string =>
   createHash('sha256')
     .update(JSON.stringify([principal, method, path, key]))
@@ -45,8 +45,9 @@ export const idempotencyFields = `digest text, principal text, method text, path
   state text, status integer, answer text, subject text, expires_at bigint, replaces text`;
 
 /**
- * Keeps the rows of `from`, which names them `r`. A row of the same key is replaced where it is the one that the request
- * found (sealed answers are unique); any other takes the whole statement down. Two statements at once wait for each other.
+ * SQL that inserts the rows of `from`, which names them `r`. It replaces a row of the same key only if it is the one
+ * that the request found (encrypted responses are unique); any other row fails the whole statement. Concurrent
+ * statements wait for each other.
  */
 export const putIdempotency = (from: string, where = 'true'): string =>
   `insert into idempotency as k (digest, ${columns.join(', ')})
@@ -60,14 +61,14 @@ const replacement = (name: string, from: string): string =>
         select ${from} where r.digest = k.digest and r.replaces = encode(sha256(convert_to(k.answer, 'UTF8')), 'hex')
       ) then excluded.state else refuse('${IDEMPOTENCY_CONFLICT}') end`;
 
-/** A section for a statement that keeps a plain record: the row in parameter `$n`, or nothing where it is null. */
+/** CTE for a statement that writes a plain record: inserts the row in parameter `$n`, or nothing if it is null. */
 export const idempotencyCte = (n: number, provided: string): string =>
   `also_put as (${putIdempotency(
     `from jsonb_to_recordset($${n}::jsonb) as r(${idempotencyFields})`,
     `exists (select from ${provided})`,
   )})`;
 
-/** The parameter of `alsoPut`. */
+/** The parameter for `idempotencyCte`. */
 export const idempotencyParameter = (row: IdempotencyRow | null | undefined): string | null =>
   row ? JSON.stringify([idempotencyInput(row)]) : null;
 

@@ -48,7 +48,7 @@ export const identityStore = (database: Database): IdentityStore => ({
         returning ${columns}`,
       values: [id, iss, sub, email, emailVerified, createdAt],
     });
-    if (!row) throw new Error('an upsert answered no row');
+    if (!row) throw new Error('the user upsert returned no row');
     return userOf(row);
   },
 

@@ -14,8 +14,8 @@ import type { Database, SqlValue } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { overviewStore } from './overview.ts';
 
-/** Actors that one page of a filtered list looks at. */
-const MOST_LOOKED_AT = 20_000;
+/** Maximum number of actors that one page of a filtered list examines. */
+const MAX_SCANNED = 20_000;
 
 interface ListedRow {
   id: string;
@@ -27,21 +27,21 @@ interface ListedRow {
   quarantine: string | null;
 }
 
-/** What people call an actor, of the columns `looked`. A context is looked into for those alone that come on the page. */
-const names: Readonly<Record<ActorKind, { of: string; looked: string }>> = {
-  device: { of: `coalesce(context->>'name', device_type)`, looked: 'context, device_type' },
-  command: { of: 'action', looked: 'action' },
-  tenant: { of: 'name', looked: 'name' },
-  plan: { of: `context->>'name'`, looked: 'context' },
+/** Display name of an actor, from `columns`. Contexts are read only for actors that are on the page. */
+const names: Readonly<Record<ActorKind, { of: string; columns: string }>> = {
+  device: { of: `coalesce(context->>'name', device_type)`, columns: 'context, device_type' },
+  command: { of: 'action', columns: 'action' },
+  tenant: { of: 'name', columns: 'name' },
+  plan: { of: `context->>'name'`, columns: 'context' },
 };
 
-/** What a state says about a column that an index is made of; so the list of few among many stays short to read. */
+/** Indexed columns implied by a state, so that a short list among many actors is fast to read. */
 const implied: Partial<Record<ActorKind, Readonly<Record<string, string>>>> = {
   device: { 'link.online': 'online', 'administration.revoked': 'revoked' },
   command: { 'lifecycle.awaiting_confirmation': `status = 'awaiting_confirmation'` },
 };
 
-/** A state is entered where the value, at its parent, is its name or has a member of its name. */
+/** A state is active if the value at its parent is its name, or has a member of its name. */
 const inStates = `not exists (
     select from jsonb_array_elements($5::jsonb) as g(states) where not exists (
       select from jsonb_to_recordset(g.states) as s(parent text[], name text) where seen.value #> s.parent ? s.name))`;
@@ -52,7 +52,7 @@ function conditions(kind: ActorKind, { states, quarantined }: ActorFilter): { na
     const column = group.length === 1 && only !== undefined ? implied[kind]?.[only.join('.')] : undefined;
     return column === undefined ? [] : [column];
   });
-  // Each once and in one order: a caller who repeats a state does not make another statement.
+  // Each once and in a fixed order, so that repeated states do not create another statement.
   const columns = [...new Set(given)].sort();
   const names = columns.map((column) => `_${column.split(' ')[0]}`);
   if (quarantined !== undefined) {
@@ -68,7 +68,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
 
   async actors(tenantId, kind, filter, limit, after) {
     const { name, text } = conditions(kind, filter);
-    const { of, looked } = names[kind];
+    const { of, columns: nameColumns } = names[kind];
     const columns = 'id, version, value, since, created_at, quarantine';
     const where = `from ${tableOf(kind).name} where tenant_id = $1 and (created_at, id) < ($2, $3)${text}
       order by created_at desc, id desc`;
@@ -79,7 +79,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
       text:
         states === null
           ? `select ${columns}, ${of} as name ${where} limit $4`
-          : `select ${columns}, ${of} as name from (select ${columns}, ${looked} ${where} limit ${MOST_LOOKED_AT}) seen
+          : `select ${columns}, ${of} as name from (select ${columns}, ${nameColumns} ${where} limit ${MAX_SCANNED}) seen
               where ${inStates} order by created_at desc, id desc limit $4`,
       values: states === null ? [...start, limit + 1] : [...start, limit + 1, states],
     });
@@ -91,7 +91,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     if (page.next !== null || states === null) return page;
     const [edge] = await database.read<{ created_at: EpochMs; id: string }>({
       name: `inspect_${kind}${name}_edge`,
-      text: `select created_at, id ${where} offset ${MOST_LOOKED_AT - 1} limit 1`,
+      text: `select created_at, id ${where} offset ${MAX_SCANNED - 1} limit 1`,
       values: start,
     });
     return edge ? { ...page, next: { createdAt: edge.created_at, id: edge.id } } : page;

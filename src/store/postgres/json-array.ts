@@ -3,7 +3,10 @@ import { DataRefused } from '../contract.ts';
 const JSON_OID = 114;
 const HEADER = 20;
 
-/** `json[]` in PostgreSQL's binary form: as text each quotation mark would be escaped, and the whole read once more. Not for none: those have another head. */
+/**
+ * `json[]` in PostgreSQL's binary format: as text each quotation mark would be escaped, and everything parsed once
+ * more. Not for an empty array, which has another header.
+ */
 export function jsonArray(texts: readonly string[]): Buffer {
   const lengths = texts.map((text) => Buffer.byteLength(text));
   const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, HEADER));
@@ -22,7 +25,7 @@ export function jsonArray(texts: readonly string[]): Buffer {
 
 const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:(0000)|d[89a-f])/;
 
-/** What `jsonb` refuses and `json` takes, a NUL or half a surrogate pair, is refused as `jsonb` does. */
+/** Rejects what `json` accepts and `jsonb` does not: NUL, and an unpaired surrogate. */
 export function assertStorable(text: string): string {
   const found = text.includes('\\u') ? UNSTORABLE_ESCAPE.exec(text) : null;
   if (found === null) return text;

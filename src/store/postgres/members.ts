@@ -38,7 +38,7 @@ const invitationOf = (row: InvitationRow): Invitation => ({
 const rank = (role: string): string => `array_position(array[${roles.map((name) => `'${name}'`).join(', ')}], ${role})`;
 const folded = (email: string): string => `lower(${email} collate "C")`;
 
-/** Invitations that bind somebody who accepts now: whoever made one must be able to make it still. `$n` is the time. */
+/** Valid invitations: not expired, and the inviter may still grant the role. `$n` is the time. */
 const validInvitations = (
   n: number,
 ): string => `invitations i join users g on g.id = i.invited_by and g.tenant_id = i.tenant_id
@@ -49,7 +49,7 @@ const members = `(
   select id, email, role, 'active' as status, created_at from users where tenant_id = $1
   union all select i.id, i.email, i.role, 'invited', i.created_at from ${validInvitations(2)} where i.tenant_id = $1) as m`;
 
-const offers = 'i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at';
+const offerColumns = 'i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at';
 
 export const memberStore = (database: Database): MemberStore => ({
   async list(tenantId, now, limit, after) {
@@ -97,7 +97,7 @@ export const memberStore = (database: Database): MemberStore => ({
     return row?.owners ?? 0;
   },
 
-  async invite(invitation, also) {
+  async invite(invitation, idempotency) {
     const { id, tenantId, email, role, invitedBy, createdAt, expiresAt } = invitation;
     await database.write({
       name: 'member_invite',
@@ -110,7 +110,7 @@ export const memberStore = (database: Database): MemberStore => ({
           returning id),
         ${idempotencyCte(8, 'made')}
         select id from made`,
-      values: [id, tenantId, email, role, invitedBy, createdAt, expiresAt, idempotencyParameter(also)],
+      values: [id, tenantId, email, role, invitedBy, createdAt, expiresAt, idempotencyParameter(idempotency)],
     });
   },
 
@@ -133,7 +133,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async invitation(id, now) {
     const [row] = await database.read<InvitationRow>({
       name: 'invitation',
-      text: `select ${offers} from ${validInvitations(2)} where i.id = $1`,
+      text: `select ${offerColumns} from ${validInvitations(2)} where i.id = $1`,
       values: [id, now],
     });
     return row ? invitationOf(row) : null;
@@ -142,24 +142,24 @@ export const memberStore = (database: Database): MemberStore => ({
   async invitationsFor(email, now, limit) {
     const rows = await database.read<InvitationRow & { tenant_name: string }>({
       name: 'invitations_for',
-      text: `select ${offers}, t.name as tenant_name from ${validInvitations(2)} join tenants t on t.id = i.tenant_id
+      text: `select ${offerColumns}, t.name as tenant_name from ${validInvitations(2)} join tenants t on t.id = i.tenant_id
         where ${folded('i.email')} = ${folded('$1')} order by i.created_at desc, i.id desc limit $3`,
       values: [email, now, limit],
     });
     return rows.map((row) => ({ ...invitationOf(row), tenantName: row.tenant_name }));
   },
 
-  async accept({ id }, userId, now, also) {
+  async accept({ id }, userId, now, idempotency) {
     const rows = await database.write({
       name: 'invitation_accept',
-      // The row is locked first: of two who accept at once the later one finds it gone.
-      text: `with offered as materialized (select ${offers} from ${validInvitations(3)} where i.id = $1 for update of i),
+      // Locks the row first: of two concurrent acceptances the later one finds it deleted.
+      text: `with offered as materialized (select ${offerColumns} from ${validInvitations(3)} where i.id = $1 for update of i),
         bound as (
           update users u set tenant_id = o.tenant_id, role = o.role from offered o
           where u.id = $2 and u.tenant_id is null returning u.id),
         gone as (delete from invitations where id = $1 and exists (select from bound)), ${idempotencyCte(4, 'bound')}
         select id from bound`,
-      values: [id, userId, now, idempotencyParameter(also)],
+      values: [id, userId, now, idempotencyParameter(idempotency)],
     });
     return rows.length > 0;
   },

@@ -27,21 +27,21 @@ const memoryOf = ({ tenant_id: tenantId, created_at: createdAt, expires_at: expi
   expiresAt,
 });
 
-/** The tenant as a word of `search`. */
-const tenantWord = (tenant: string): string => `replace((${tenant}::uuid)::text, '-', '')`;
+/** The tenant's id as a lexeme in `search`. */
+const tenantLexeme = (tenant: string): string => `replace((${tenant}::uuid)::text, '-', '')`;
 
 const text = `websearch_to_tsquery('simple', $8)`;
-/** A text without a word finds nothing; as a query it would not restrict anything. */
-const holdingText = `and numnode(${text}) > 0 and search @@ (${tenantWord('$1')}::tsquery && ${text})`;
+/** A text without a lexeme matches nothing; as a query it would not restrict the result. */
+const matchingText = `and numnode(${text}) > 0 and search @@ (${tenantLexeme('$1')}::tsquery && ${text})`;
 
-const listing = (holding: string): string => `select ${columns} from memories
+const listQuery = (matching: string): string => `select ${columns} from memories
   where tenant_id = $1 and (created_at, id) < ($2, $3) and (expires_at is null or expires_at > $4)
     and ($5::text is null or kind = $5) and ($6::text is null or subject = $6) and ($7::text is null or tags ? $7)
-    ${holding}
-  order by created_at desc, id desc limit $${holding === '' ? 8 : 9}`;
+    ${matching}
+  order by created_at desc, id desc limit $${matching === '' ? 8 : 9}`;
 
 export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
-  async insert(memory, most, also) {
+  async insert(memory, most, idempotency) {
     const { id, tenantId, kind, subject, content, tags, source, createdAt, expiresAt } = memory;
     const rows = await database.write({
       name: 'memory_insert',
@@ -61,7 +61,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         made as (
           insert into memories (${columns}, search)
           select $1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9,
-            array_to_tsvector(array[${tenantWord('$2')}]) || to_tsvector('simple', $10)
+            array_to_tsvector(array[${tenantLexeme('$2')}]) || to_tsvector('simple', $10)
           where (select n from needed) <= (select count(*) from gone)
           returning id),
         ${idempotencyCte(12, 'made')}
@@ -70,18 +70,22 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         ...[id, tenantId, kind, subject, content, JSON.stringify(tags), source, createdAt, expiresAt],
         toSearchText([subject, content, ...tags].join('\n')),
         most,
-        idempotencyParameter(also),
+        idempotencyParameter(idempotency),
       ],
     });
     return rows.length > 0;
   },
 
   async list(tenantId, { kind = null, subject = null, tag = null, text }, now, limit, after) {
-    const asked = [tenantId, ...descendingStart(after), now, kind, subject, tag];
+    const values = [tenantId, ...descendingStart(after), now, kind, subject, tag];
     const rows = await database.read<Row>(
       text === undefined
-        ? { name: 'memories', text: listing(''), values: [...asked, limit + 1] }
-        : { name: 'memories_sought', text: listing(holdingText), values: [...asked, toSearchQuery(text), limit + 1] },
+        ? { name: 'memories', text: listQuery(''), values: [...values, limit + 1] }
+        : {
+            name: 'memories_sought',
+            text: listQuery(matchingText),
+            values: [...values, toSearchQuery(text), limit + 1],
+          },
     );
     return pageOf(rows.map(memoryOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },

@@ -21,7 +21,9 @@ export interface Migration {
   sql: string;
 }
 
-/** In order, for PostgreSQL 14 and later and for PGlite alike. A released one is never changed: the next one does it. */
+/**
+ * In order, for PostgreSQL 14 and later and for PGlite. A released migration is never changed; add a new one instead.
+ */
 export const migrations: readonly Migration[] = [
   { id: 1, name: 'ground', sql: ground },
   { id: 2, name: 'confirmations', sql: confirmations },
@@ -39,19 +41,19 @@ export const migrations: readonly Migration[] = [
   { id: 17, name: 'clock', sql: clock },
 ];
 
-/** The schema in the database is not one that this program made, or that it knows. */
+/** The database's schema was changed by another program version, or is unknown to this one. */
 export class SchemaMismatch extends Error {
   override name = 'SchemaMismatch';
 }
 
-/** Key of the transaction's advisory lock; it only has to differ from the active process's. */
+/** Key of the migrations' advisory lock; it must differ from the active lock's. */
 const MIGRATION_LOCK = 7_421_001;
 
 const checksum = (migration: Migration): string => createHash('sha256').update(migration.sql).digest('hex');
 
 /**
- * Brings the schema up to date, each migration in a transaction of its own, and answers how many were applied. Throws
- * `SchemaMismatch` where an applied migration has changed since, or where a newer program has been here.
+ * Migrates the schema, each migration in its own transaction, and returns how many were applied. Throws
+ * `SchemaMismatch` if an applied migration has changed since, or if a newer program migrated the database.
  */
 export async function migrate(database: Database, known: readonly Migration[] = migrations): Promise<number> {
   await locked(database, (query) =>
@@ -67,10 +69,10 @@ export async function migrate(database: Database, known: readonly Migration[] = 
   return applied;
 }
 
-/** Two processes that start at once take turns. */
+/** Serializes processes that start at the same time. */
 const locked = <T>(database: Database, run: (query: Query) => Promise<T>): Promise<T> =>
   database.transaction(async (query) => {
-    // Another process may be at it, and a large table takes what it takes.
+    // Another process may be migrating, and a large table may take long.
     await query('set local statement_timeout = 0');
     await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
     return run(query);
@@ -79,19 +81,19 @@ const locked = <T>(database: Database, run: (query: Query) => Promise<T>): Promi
 async function apply(query: Query, migration: Migration, known: readonly Migration[]): Promise<number> {
   const rows = await query<{ id: number; name: string; checksum: string }>('select id, name, checksum from migrations');
   const newest = Math.max(0, ...rows.map((row) => row.id));
-  // Numbers may leave gaps.
+  // Ids may have gaps.
   const newestKnown = Math.max(0, ...known.map(({ id }) => id));
   if (newest > newestKnown) {
     throw new SchemaMismatch(
-      `The database has migration ${newest}, and this version of the program knows ${newestKnown}: start a newer one.`,
+      `The database has migration ${newest}, but this program version only knows ${newestKnown}: start a newer version.`,
     );
   }
   const done = rows.find((row) => row.id === migration.id);
   if (done) {
     if (done.checksum === checksum(migration)) return 0;
     throw new SchemaMismatch(
-      `Migration ${done.id} (${done.name}) was applied to this database with another text than this program has. ` +
-        'An applied migration must never be changed; restore it and add a new one.',
+      `Migration ${done.id} (${done.name}) was applied to this database with a text that differs from this program's. ` +
+        'An applied migration must never be changed: restore it and add a new one.',
     );
   }
   await query(migration.sql);

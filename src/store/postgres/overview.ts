@@ -1,9 +1,9 @@
 import type { Overview } from '../contract/overview.ts';
 import type { Database } from './database.ts';
 
-/** Commands that are looked at: of a busy tenant the newest. */
-const MOST_LOOKED_AT = 20_000;
-const MOST_NAMED = 5;
+/** Maximum number of commands that are counted: a busy tenant's newest. */
+const MAX_SCANNED = 20_000;
+const MAX_LISTED = 5;
 
 interface CommandRow {
   device_id: string | null;
@@ -25,10 +25,10 @@ export const overviewStore = (database: Database): { overview: Overview } => ({
         name: 'overview_commands',
         text: `with seen as (
             select device_id, status from commands where tenant_id = $1 and created_at >= $2
-            order by created_at desc, id desc limit ${MOST_LOOKED_AT}),
+            order by created_at desc, id desc limit ${MAX_SCANNED}),
           failing as (
             select device_id, count(*)::int as number from seen where status in ('failed', 'timed_out')
-            group by device_id order by count(*) desc, device_id limit ${MOST_NAMED})
+            group by device_id order by count(*) desc, device_id limit ${MAX_LISTED})
           select null::uuid as device_id, null as name, status, count(*)::int as number from seen group by status
           union all
           select failing.device_id, coalesce(devices.context->>'name', devices.device_type), null, number
@@ -39,7 +39,7 @@ export const overviewStore = (database: Database): { overview: Overview } => ({
         name: 'overview_plans',
         text: `select id, context->>'name' as name, since from plans
           where tenant_id = $1 and created_at >= $2 and status = 'rollback_failed'
-          order by created_at desc, id desc limit ${MOST_NAMED}`,
+          order by created_at desc, id desc limit ${MAX_LISTED}`,
         values: [tenantId, since],
       }),
     ]);

@@ -1,21 +1,22 @@
 import type { ClientBase } from 'pg';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 
-/** More than the store's own names, so that only names derived from input reach this limit. */
+/** More than the store has names, so that only names derived from input can reach this limit. */
 export const MOST_NAMES = 320;
 
-/** PostgreSQL cuts longer names, so that two of them could mean one statement. */
+/** PostgreSQL truncates longer names, so that two of them could be equal. */
 const LONGEST_NAME = 63;
 
 interface Prepared {
   names: Set<string>;
-  /** The generation that its plans were made in. */
+  /** Generation of its plans. */
   generation: number;
 }
 
 /**
- * What the connections of a pool keep prepared. A server keeps a prepared statement, with its plan, as long as its connection
- * lasts: 20 KB to 1.6 MB each. So only a fixed number of names is prepared; a statement of any other name is parsed each time.
+ * Prepared statements on a pool's connections. A server keeps a prepared statement, with its plan, as long as the
+ * connection lives: 20 KB to 1.6 MB each. So the number of prepared names is limited; other statements are parsed each
+ * time.
  */
 export class PreparedStatements {
   private readonly names = new Set<string>();
@@ -35,7 +36,7 @@ export class PreparedStatements {
     this.clients.delete(client);
   }
 
-  /** The statement as it is to be sent on this connection. */
+  /** The statement to send on this connection, without its name if it must not be prepared. */
   admit<Statement extends { name?: string; text: string }>(
     client: ClientBase,
     statement: Statement,
@@ -54,19 +55,19 @@ export class PreparedStatements {
     return { database_connections: this.clients.size, prepared_names: this.names.size };
   }
 
-  /** Statements that are prepared on all connections together. */
+  /** Number of statements prepared on all connections together. */
   get count(): number {
     let count = 0;
     for (const { names } of this.clients.values()) count += names.size;
     return count;
   }
 
-  /** From now on each connection makes its plans again before it runs anything else. */
+  /** From now on each connection discards its plans before its next statement. */
   discardPlans(): void {
     this.generation += 1;
   }
 
-  /** Discards the plans of a connection where that was asked for since it made them. */
+  /** Discards the plans of a connection if `discardPlans` was called since they were made. */
   async refresh(client: ClientBase): Promise<void> {
     const prepared = this.clients.get(client);
     if (prepared === undefined || prepared.generation === this.generation) return;

@@ -3,13 +3,13 @@ import type { PresenceFlush } from '../contract.ts';
 import { type Database, idArray } from './database.ts';
 
 /*
- * When a device was last heard: small rows of their own, so that a flush of thousands rewrites neither their states nor
- * an index.
+ * Time of a device's last message, in small separate rows, so that flushing thousands rewrites neither device states
+ * nor an index.
  */
 
 /**
- * A `lastSeen` of 0 says nothing about it. What is older than the row is not taken, and a key's row that a commit is
- * changing right now is left for the next flush: to wait for it could be a deadlock.
+ * A `lastSeen` of 0 leaves the time unchanged. Older times than the row's are ignored, and a key row that a commit is
+ * changing is left for the next flush: waiting for it could deadlock.
  */
 export async function flushPresence(database: Database, rows: readonly PresenceFlush[]): Promise<void> {
   if (rows.length === 0) return;
@@ -43,7 +43,7 @@ interface PresenceRow {
   refusals: number;
 }
 
-/** Devices that were never heard of are left out. */
+/** Devices without a message so far are left out. */
 export async function lastSeen(
   database: Database,
   ids: readonly Uuid[],

@@ -37,7 +37,7 @@ const proposalOf = ({
 const position = ({ createdAt, id }: Proposal) => ({ createdAt, id });
 
 export const proposalStore = (database: Database): ProposalStore => ({
-  async insert(one, mostOpen, givenUp, also) {
+  async insert(one, mostOpen, givenUp, idempotency) {
     const { id, tenantId, deviceId, homeId, data, note, askedBy, status, reason, steps, phase, planId } = one;
     const rows = await database.write<{ id: Uuid }>({
       name: 'proposal_insert',
@@ -60,7 +60,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
           one.spokenAt,
           mostOpen,
           givenUp,
-          idempotencyParameter(also),
+          idempotencyParameter(idempotency),
         ],
       ],
     });
@@ -86,7 +86,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
     return pageOf(rows.map(proposalOf), limit, position);
   },
 
-  async change(id, { status, reason, steps, phase, spokenAt }, also) {
+  async change(id, { status, reason, steps, phase, spokenAt }, idempotency) {
     const [row] = await database.write<Row>({
       name: 'proposal_change',
       text: `with changed as (
@@ -97,7 +97,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
         select * from changed`,
       values: [
         ...[id, status ?? null, reason ?? null, steps === undefined ? null : JSON.stringify(steps), phase ?? null],
-        ...[spokenAt ?? null, idempotencyParameter(also)],
+        ...[spokenAt ?? null, idempotencyParameter(idempotency)],
       ],
     });
     return row ? proposalOf(row) : null;

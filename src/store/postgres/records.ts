@@ -39,16 +39,16 @@ const roomOf = ({ tenant_id: tenantId, home_id: homeId, created_at: createdAt, .
 
 const position = ({ createdAt, id }: Home | Room) => ({ createdAt, id });
 
-/** Homes and rooms here, groups in groups.ts. */
+/** Homes and rooms; groups are in groups.ts. */
 export const recordStore = (database: Database): RecordStore => ({
   ...groupStore(database),
 
-  async insertHome(home, also) {
+  async insertHome(home, idempotency) {
     await database.write({
       name: 'home_insert',
       text: `with made as (insert into homes (${homeColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
-      values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, idempotencyParameter(also)],
+      values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, idempotencyParameter(idempotency)],
     });
   },
 
@@ -99,12 +99,12 @@ export const recordStore = (database: Database): RecordStore => ({
     return rows.map(homeOf);
   },
 
-  async insertRoom(room, also) {
+  async insertRoom(room, idempotency) {
     await database.write({
       name: 'room_insert',
       text: `with made as (insert into rooms (${roomColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
-      values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, idempotencyParameter(also)],
+      values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, idempotencyParameter(idempotency)],
     });
   },
 

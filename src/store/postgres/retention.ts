@@ -4,46 +4,46 @@ import type { RetentionStore } from '../contract/retention.ts';
 import type { Database, Statement } from './database.ts';
 
 const DAY_MS = 86_400_000;
-/** A clock may be set back by nearly this much before a used session token could be taken for a new one. */
+/** A clock may be set back by almost this much before a used session token would count as unused. */
 const USED_TOKENS_MS = 2 * 3_600_000;
-/** Between two batches others have their turn. */
+/** Pause between two batches, for other statements. */
 const PAUSE_MS = 20;
 const ended = `('rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled')`;
 
-/** The least UUID version 7 of a moment: ids are in the order of their making, so the primary key finds old rows. */
-const leastId = (at: EpochMs): string => {
+/** The smallest UUID version 7 of a time: ids are ordered by creation, so the primary key finds old rows. */
+const smallestId = (at: EpochMs): string => {
   const hex = Math.max(0, Math.trunc(at)).toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
 };
 
 const statements = (now: EpochMs, days: { commands: number; journal: number }, batch: number): Statement[] => [
   {
-    // A command with a timer or an undelivered output is not over, whatever its status says.
+    // A command with a timer or an undelivered output is not finished, whatever its status.
     name: 'prune_commands',
     text: `delete from commands where id in (
         select id from commands c where id < $1 and created_at < $2 and status in ${ended}
           and not exists (select from timers t where t.id = c.id and t.kind = 'command')
           and not exists (select from outbox o where o.id = c.id and o.kind = 'command')
         order by id limit $3) returning 1 as gone`,
-    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+    values: [smallestId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
-    // As long as its commands; one that is not over is kept whatever its age is.
+    // Retained as long as commands; a plan that is not over is kept.
     name: 'prune_plans',
     text: `delete from plans where id in (
         select id from plans p where id < $1 and created_at < $2 and over
           and not exists (select from outbox o where o.id = p.id and o.kind = 'plan')
         order by id limit $3) returning 1 as gone`,
-    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+    values: [smallestId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
     name: 'prune_proposals',
     text: `delete from proposals where id in (
         select id from proposals where id < $1 and created_at < $2 order by id limit $3) returning 1 as gone`,
-    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+    values: [smallestId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
-    // It outlives its command, as the record of who did what; while a command is open its journal is kept whole.
+    // Retained longer than its command, as an audit trail; the journal of an open command or plan is kept completely.
     name: 'prune_journal',
     text: `delete from journal where (id, version, kind) in (
         select id, version, kind from journal j where at < $1
@@ -64,7 +64,7 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now, batch],
   },
   {
-    // A day longer than the token: the clock may be ahead and be put back.
+    // A day longer than the token: the clock may be ahead and be set back.
     name: 'prune_tokens',
     text: `delete from revoked_tokens where jti in (
         select jti from revoked_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
@@ -96,7 +96,7 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now - USED_TOKENS_MS, batch],
   },
   {
-    // A dead key is part of the record of who did what: the journal names it.
+    // Retained like the journal, which names the key.
     name: 'prune_keys',
     text: `delete from api_keys where prefix in (
         select prefix from api_keys where least(revoked_at, expires_at) < $1 limit $2) returning 1 as gone`,
@@ -106,11 +106,11 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
 
 export const retentionStore = (database: Database): RetentionStore => ({
   async prune(now, days, batch) {
-    let gone = 0;
+    let deleted = 0;
     for (const statement of statements(now, days, batch)) {
       for (;;) {
         const { length } = await database.write(statement);
-        gone += length;
+        deleted += length;
         if (length < batch) break;
         await pause(PAUSE_MS);
       }
@@ -122,7 +122,7 @@ export const retentionStore = (database: Database): RetentionStore => ({
         returning 1 as kept`,
       values: [now],
     });
-    return gone;
+    return deleted;
   },
 
   async lastPrunedAt() {
@@ -132,8 +132,8 @@ export const retentionStore = (database: Database): RetentionStore => ({
 });
 
 /**
- * PostgreSQL does this by itself. PGlite has no background processes: without it dead rows would stay for ever, plans would
- * be made for tables as they once were, and after two thousand million commits it would refuse to write.
+ * PostgreSQL does this by autovacuum. PGlite has no background processes: without this, dead rows would remain, plans
+ * would rely on outdated statistics, and after two thousand million commits it would refuse to write.
  */
 async function vacuum(database: Database): Promise<void> {
   const tables = await database.read<{ name: string }>({

@@ -3,17 +3,17 @@ import type pg from 'pg';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { ACTIVE_LOCK, type Fence, readFence, recordSession } from './fence.ts';
 
-/** A server's process, and since when it is that one: process numbers come again. */
+/** Server process and its start time, because pids are reused. */
 interface ServerSession {
   pid: number;
   start: string;
 }
 
-const LOOK_MS = 5;
+const POLL_MS = 5;
 
 /**
- * The server's side of a pool's connections. A statement whose connection was lost may still come true as long as its
- * session lives: a session that was lost in mid-statement is ended, and is gone before anything else is asked.
+ * Server sessions of a pool's connections. A statement whose connection was lost may still take effect as long as its
+ * session lives: such a session is terminated, and has ended before any other statement is sent.
  */
 export class ServerSessions {
   private readonly ofClient = new WeakMap<pg.ClientBase, ServerSession>();
@@ -24,7 +24,7 @@ export class ServerSessions {
     this.fence = fence;
   }
 
-  /** For each new connection of the pool. */
+  /** Called for each new connection of the pool. */
   readonly onConnect = async (client: pg.ClientBase): Promise<void> => {
     const { rows } = await client.query<ServerSession>(
       'select pid, backend_start::text as start from pg_stat_activity where pid = pg_backend_pid()',
@@ -33,7 +33,7 @@ export class ServerSessions {
     if (this.fence !== null) await verifyFence(client, this.fence);
   };
 
-  /** It was lost while it ran something that writes. */
+  /** The connection was lost during a write. */
   markLost(client: pg.ClientBase): void {
     const session = this.ofClient.get(client);
     if (session) this.lost.push(session);
@@ -47,13 +47,13 @@ export class ServerSessions {
     return { database_sessions_lost: this.lost.length };
   }
 
-  /** Resolves when those that were lost are gone. */
+  /** Resolves when all lost sessions have ended. */
   async terminateLost(client: pg.ClientBase): Promise<void> {
     const lost = [...this.lost];
     const text = `select pg_terminate_backend(pid) from pg_stat_activity
       join unnest($1::integer[], $2::text[]) as l(pid, start) using (pid) where backend_start::text = l.start`;
     const values = [lost.map(({ pid }) => pid), lost.map(({ start }) => start)];
-    while ((await client.query(text, values)).rows.length > 0) await pause(LOOK_MS);
+    while ((await client.query(text, values)).rows.length > 0) await pause(POLL_MS);
     for (const session of lost) {
       const at = this.lost.indexOf(session);
       if (at >= 0) this.lost.splice(at, 1);
@@ -61,7 +61,7 @@ export class ServerSessions {
   }
 }
 
-/** Throws, and reports it, where this node is not the owner on the server that the connection leads to. */
+/** Throws, and reports to the fence, if this node is not the owner on the connected server. */
 async function verifyFence(client: pg.ClientBase, fence: Fence): Promise<void> {
   const { node, nodeEpoch, lockPid } = fence;
   await client.query(recordSession, [node, nodeEpoch]);
@@ -72,5 +72,5 @@ async function verifyFence(client: pg.ClientBase, fence: Fence): Promise<void> {
   if (row?.current && row.locked) return;
   const reason = row?.current ? 'this server does not hold the active lock of this node' : 'the epoch was raised';
   fence.refused(reason);
-  throw new Error(`the connection is refused: ${reason}`);
+  throw new Error(`database connection rejected: ${reason}`);
 }

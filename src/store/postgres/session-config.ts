@@ -2,9 +2,9 @@ import type pg from 'pg';
 import { parseIntoClientConfig } from 'pg-connection-string';
 
 /**
- * Generic plans: planning a turn's statement takes longer than running it for one actor. No sequential scans where there is
- * an index: every statement has one, and a plan made while a table is small outlives its smallness. No JIT: it compiles for
- * longer than any of our statements runs.
+ * Generic plans: planning a batch statement takes longer than running it for one actor. No sequential scans if there is
+ * an index: every statement has one, and a plan made for a small table outlives its small size. No JIT: compiling takes
+ * longer than any of these statements.
  */
 export const SESSION_SETTINGS: readonly string[] = [
   'plan_cache_mode=force_generic_plan',
@@ -14,8 +14,8 @@ export const SESSION_SETTINGS: readonly string[] = [
 ];
 
 /**
- * The configuration of a connection to `url`. Parameters of the URL never replace `settings`: `pg` would prefer the URL's.
- * Its `options` are kept and come first, so that those of the service win.
+ * Configuration of a connection to `url`. Parameters of the URL never replace `settings`, although `pg` would prefer
+ * them. The URL's `options` are kept and come first, so that the service's settings win.
  */
 export function sessionConfig(url: string, settings: pg.ClientConfig & { application_name: string }): pg.ClientConfig {
   const given = parseIntoClientConfig(url);

@@ -50,13 +50,14 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
       let timer: NodeJS.Timeout | undefined;
       const before = database.answeredStatements;
       const late = new Promise<void>((resolve, reject) => {
-        // After a pause of this process its timers run before an answer is read that has been there all along.
-        const look = () => {
-          // Where many wait for a connection, so does this question: whoever answers others is there.
+        // After a pause of this process, timers run before an answer that arrived in the meantime is read.
+        const check = () => {
+          // The ping may wait for a connection of the pool. Any answered statement shows that the database is
+          // reachable.
           if (database.answeredStatements > before) resolve();
-          else reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`));
+          else reject(new StoreUnavailable(`no answer from the database within ${timeoutMs} ms`));
         };
-        timer = setTimeout(() => setImmediate(look), timeoutMs);
+        timer = setTimeout(() => setImmediate(check), timeoutMs);
       });
       try {
         await Promise.race([database.read({ text: 'select 1 as one', noRetry: true }), late]);

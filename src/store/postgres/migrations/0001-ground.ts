@@ -1,10 +1,10 @@
 /**
- * Actors are rows of their kind's table: our own shape of a snapshot, and beside it the columns that queries need, written
- * in the same commit. Times are epoch milliseconds. What is read by a key of another table has no foreign key where the
- * hot path would pay for it; the single active process and the machines keep those together.
+ * Actors are rows in the table of their kind: the state in this project's own format, and the columns that queries
+ * need, written in the same commit. Times are epoch milliseconds. References that the hot path would have to check have
+ * no foreign key; the single active process and the state machines keep them consistent.
  *
- * Hot rows (`devices`, `timers`, `presence`) keep room in their pages, and nothing that telemetry changes is indexed, so
- * that an update stays in its page and touches no index (HOT).
+ * Hot rows (`devices`, `timers`, `presence`) have free space in their pages, and no column that telemetry changes is
+ * indexed, so that an update stays in its page and touches no index (HOT).
  */
 export const ground = `
 create function refuse(reason text) returns text language plpgsql as $$

@@ -1,4 +1,4 @@
-/** Firmware releases and the files of their artifacts; and tenants in the order in which operators list them. */
+/** Firmware releases and their artifact files; index for the operators' list of tenants. */
 export const firmware = `
 create index tenants_newest on tenants (created_at, id);
 

@@ -1,6 +1,6 @@
 /**
- * A tenant's people and their keys. Of a key its prefix and hash are kept; of an invitation the address, compared without
- * regard to the case of ASCII letters (`collate "C"`). A stored answer names whose secret it holds by a text: a device's
+ * API keys and invitations. Of a key, only prefix and hash are stored; the email of an invitation is compared ignoring
+ * the case of ASCII letters (`collate "C"`). A stored response identifies the owner of its secret by a text: a device
  * id or a key.
  */
 export const people = `

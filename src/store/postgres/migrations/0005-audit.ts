@@ -1,7 +1,7 @@
 /**
- * What people did. Most of it stands in the journal of the actor they did it to; `audit` has the rest: changes of what is no
- * actor, and attempts that were refused. A list goes backwards through both by (tenant, at); what devices and clocks cause
- * is most of the journal and stays out of that index.
+ * Audit trail. Most actions of users are in the journal of the changed actor; `audit` has the others: changes of
+ * records that are not actors, and rejected attempts. Lists read both backwards by (tenant, at); entries that devices
+ * and timers cause are most of the journal and are not in that index.
  */
 export const audit = `
 create table audit (

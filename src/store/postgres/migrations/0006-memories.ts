@@ -1,7 +1,8 @@
 /**
- * What agents remember. `search` has the words of subject, content and tags, as `domain/full-text.ts` cuts them, and the
- * tenant's id as one more word: so the index leads to a tenant's own rows however common a word is among all tenants, and
- * a query of nothing but negations need not read the whole of it. Nobody merges a pending list in the embedded database.
+ * Memories of agents. `search` has the lexemes of subject, content and tags, as `domain/full-text.ts` splits them, and
+ * the tenant's id as one more lexeme: the index then leads to the tenant's own rows, however common a lexeme is among
+ * all tenants, and a query of negations only does not scan the whole index. No pending list: the embedded database has
+ * no background process to merge it.
  */
 export const memories = `
 create table memories (

@@ -1,4 +1,4 @@
-/** Plans are the fourth kind of actor: rows as the others have them. */
+/** Plans, the fourth actor kind, with rows like those of the others. */
 export const plans = `
 create table plans (
   id uuid primary key,

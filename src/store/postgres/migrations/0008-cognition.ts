@@ -1,6 +1,6 @@
 /**
- * What observations led to are plain records. Of plans it is known which wait for whoever thinks about them, so that a sidecar
- * that comes back is told of those alone.
+ * Proposals are plain records. `plans.thought` marks plans that wait for the planner, so that a sidecar that reconnects
+ * receives only those.
  */
 export const cognition = `
 alter table plans add column thought boolean not null default false;

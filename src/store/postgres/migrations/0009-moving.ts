@@ -1,6 +1,7 @@
 /**
- * What most transitions change of a context stands beside it, and is written without the rest. It is read back whole: as `json` it is
- * checked, but not taken apart. A row from before has all of it in `context`, and one member is sought in both.
+ * The live fields of a context have their own column and are written without the rest. They are always read as a whole:
+ * `json` is validated but not parsed into parts. Older rows have all members in `context`, so a single member is looked
+ * up in both.
  */
 export const moving = `
 do $$

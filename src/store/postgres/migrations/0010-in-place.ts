@@ -4,11 +4,12 @@ const command = `id, tenant_id, device_id, action, critical, created_at, machine
   version, since, value, status, verification, written, moving`;
 
 /**
- * A command's update stays in its page as a device's does: nothing that every command changes is indexed. Those of a device that are open
- * are found by their timers, which say at which device they are open; the inbox of a tenant by the tokens, which a command has only while it
- * waits.
+ * Makes updates of commands stay in their page, as those of devices do: no column that every command changes is
+ * indexed. A device's open commands are found through their timers (`open_at`), a tenant's inbox through the tokens,
+ * which a command has only while it waits.
  *
- * In a row what stays comes first: of an update in its page the log has what lies between the first byte that differs and the last.
+ * Stable columns come first in a row: for an update within a page, the WAL has the bytes between the first and the last
+ * difference.
  */
 export const inPlace = `
 -- What is written while they are copied would be gone with the old tables.

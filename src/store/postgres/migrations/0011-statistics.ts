@@ -1,6 +1,6 @@
 /**
- * Nothing is known of the JSON of actors and their journal that a plan could use: taking samples of it apart is most of what a table's
- * analysis costs, and growing tables are analysed again and again.
+ * No statistics for JSON columns of actors and their journal: no plan uses them, sampling them is most of the cost of
+ * ANALYZE, and growing tables are analysed repeatedly.
  */
 export const statistics = `
 do $$

@@ -1,6 +1,6 @@
 /**
- * From here on the context of a command is without what its columns say, which a build from before would miss. Its rows are shorter by a
- * sixth: three share a page, and each has room there for its update.
+ * From here on the context of a command omits members that equal a column; older builds would miss them. Rows are a
+ * sixth shorter: three share a page, each with room for its update.
  */
 export const saidOnce = `
 alter table commands set (fillfactor = 50);

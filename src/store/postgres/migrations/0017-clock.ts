@@ -1,7 +1,7 @@
 /**
- * `used_session_tokens`: CONNECT tokens that opened a session, so that one counts once whichever process is asked. The key
- * begins with the time, by which they are pruned. `pruning`: when rows were last pruned, by the clock of that time; a
- * database from before takes its newest journal entry.
+ * `used_session_tokens`: CONNECT tokens that opened a session, so that each is valid once, in all processes. The key
+ * begins with the time, by which they are pruned. `pruning`: time of the last pruning, by the clock of that time;
+ * initialised with the newest journal entry.
  */
 export const clock = `
 create table used_session_tokens (

@@ -3,19 +3,19 @@ import { Worker } from 'node:worker_threads';
 import { WireStream } from './wire-stream.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
-// The same file serves from the sources and from what `tsc` built of them.
+// Works in the sources and in the output of `tsc`.
 const entry = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
 
 /**
- * PGlite in a thread of its own, with its one session. A thread that dies (no memory, a disk that is full in the wrong
- * moment) is replaced with the next connection, and PGlite recovers its files as after a crash.
+ * PGlite in a worker thread, with its single session. A thread that dies (out of memory, disk full) is replaced at the
+ * next connection, and PGlite recovers its files as after a crash.
  */
 export class PgliteThread {
   private readonly dataDir: string;
   /** Resolves when PGlite answers, rejects when it cannot start. */
   private worker: Promise<Worker>;
   private dead = false;
-  /** When the last thread is gone: two must never have the files open. */
+  /** Resolves when the previous thread has ended: two must never have the files open. */
   private gone: Promise<unknown> = Promise.resolve();
   private session = 0;
   private stream: WireStream | null = null;
@@ -26,12 +26,12 @@ export class PgliteThread {
     this.worker = this.start();
   }
 
-  /** The first start of a folder takes 2–7 s, later ones half a second. Throws what PGlite says. */
+  /** The first start of a folder takes 2–7 s, later ones half a second. Rejects with PGlite's error. */
   async ready(): Promise<void> {
     await this.worker;
   }
 
-  /** What a `pg` client speaks on; an earlier one hears nothing more. */
+  /** Stream for a `pg` client; an earlier stream receives nothing from then on. */
   connect(): Duplex {
     if (this.dead) this.worker = this.start();
     const { worker } = this;
@@ -47,12 +47,12 @@ export class PgliteThread {
     return stream;
   }
 
-  /** Bytes in use of the thread's JavaScript heap, garbage included; the database's own memory is not in it. */
+  /** Used bytes of the thread's JavaScript heap, including garbage, without the database's own memory. */
   async heapBytes(): Promise<number> {
     return (await (await this.worker).getHeapStatistics()).used_heap_size;
   }
 
-  /** Ends PGlite properly, which writes a checkpoint. */
+  /** Shuts PGlite down, which writes a checkpoint. */
   async close(): Promise<void> {
     const worker = await this.worker.catch(() => null);
     if (worker && !this.dead) {
@@ -63,7 +63,7 @@ export class PgliteThread {
     await this.gone;
   }
 
-  /** Ends the thread as it is. */
+  /** Terminates the thread without a shutdown. */
   async kill(): Promise<void> {
     await (await this.worker.catch(() => null))?.terminate();
     await this.gone;
@@ -74,17 +74,17 @@ export class PgliteThread {
     await this.gone;
     return new Promise((resolve, reject) => {
       const worker = new Worker(entry, { workerData: { dataDir: this.dataDir } });
-      let over = false;
+      let ended = false;
       const die = (error: Error): void => {
-        if (over) return;
-        over = true;
+        if (ended) return;
+        ended = true;
         this.dead = true;
         this.gone = worker.terminate();
         this.stream?.destroy(error);
         reject(error);
       };
       worker.on('error', die);
-      worker.on('exit', () => die(new Error('the thread of the embedded database has ended')));
+      worker.on('exit', () => die(new Error('the embedded database thread ended')));
       worker.on('message', (message: FromWorker) => {
         if ('bytes' in message) {
           if (message.session === this.session) this.stream?.receive(message.bytes);

@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream';
 
-/** The part of a socket that `pg` uses. What it writes while corked goes over in one message. */
+/** The part of a socket that `pg` uses. Chunks written while corked are sent in one message. */
 export class WireStream extends Duplex {
   private readonly send: (bytes: Uint8Array<ArrayBuffer>) => void;
 
@@ -39,7 +39,7 @@ export class WireStream extends Duplex {
     done();
   }
 
-  /** A copy of their own, so that it can be handed over: pg writes from buffers that it uses again. */
+  /** Sends a copy, which can be transferred: pg reuses its buffers. */
   private forward(chunks: Buffer[], done: () => void): void {
     const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
     let at = 0;

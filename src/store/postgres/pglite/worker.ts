@@ -2,34 +2,36 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 
 /*
- * The entry of the thread that PGlite lives in: a call blocks its thread for as long as the statement runs (37–60 ms for
- * 2,000 rows). Bytes of PostgreSQL's own wire protocol go in, whole messages at a time, and the answers come out.
+ * Entry of PGlite's worker thread: a call blocks its thread for as long as the statement runs (37–60 ms for 2,000
+ * rows). Receives messages of the PostgreSQL wire protocol as bytes, and sends the responses.
  */
 
-/** To this thread. `session` comes back with the answer; after `close` the thread ends. */
+/** To the worker. `session` is returned with the response; after `close` the thread ends. */
 export type ToWorker = { session: number; bytes: Uint8Array<ArrayBuffer> } | { close: true };
-/** From it: `ready` once, then an answer to each message, in order. After a failure it is of no more use. */
+/**
+ * From the worker: `ready` once, then a response to each message, in order. After `failed` the worker cannot be used.
+ */
 export type FromWorker = { ready: true } | { session: number; bytes: Uint8Array<ArrayBuffer> } | { failed: string };
 
 const port = parentPort;
-if (port === null) throw new Error('this module is the entry of a thread');
+if (port === null) throw new Error('this module must run in a worker thread');
 
 const post = (message: FromWorker): void =>
   port.postMessage(message, 'bytes' in message ? [message.bytes.buffer] : undefined);
 const fail = (error: unknown): void => post({ failed: error instanceof Error ? error.message : String(error) });
 
 function serve(db: PGlite): void {
-  let before: Promise<void> = Promise.resolve();
+  let queue: Promise<void> = Promise.resolve();
   port?.on('message', (message: ToWorker) => {
-    if ('close' in message) before.then(() => db.close()).then(() => process.exit(), fail);
-    else before = before.then(() => answer(db, message)).catch(fail);
+    if ('close' in message) queue.then(() => db.close()).then(() => process.exit(), fail);
+    else queue = queue.then(() => answer(db, message)).catch(fail);
   });
   post({ ready: true });
 }
 
 /**
- * Not by `execProtocolRawSync`: that parses each answer as well, and keeps what it parsed as long as the thread lives. What
- * the stream hands over is a view of PGlite's own buffer, so it is copied.
+ * Not `execProtocolRawSync`: it parses each response as well, and keeps the result as long as the thread lives. The
+ * stream passes views of PGlite's own buffer, so each chunk is copied.
  */
 async function answer(db: PGlite, { session, bytes }: { session: number; bytes: Uint8Array }): Promise<void> {
   const chunks: Uint8Array[] = [];
