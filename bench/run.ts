@@ -3,9 +3,10 @@ import { createWriteStream, existsSync, mkdirSync, readdirSync, readFileSync } f
 import { fileURLToPath } from 'node:url';
 
 /*
- * `npm run bench -- NAME… [--short] [--tries N] [--record]`, or `--all`. A benchmark is a folder with a `main.ts` whose first
- * line is its question; each runs in a process of its own, one after another; with `--short` four at a time, as such a run
- * gives no verdict. `--record` also writes the output to `results/NAME.txt`, or to `results/NAME-STORE.txt` with `--store STORE`.
+ * `npm run bench -- NAME… [--short] [--tries N] [--record]`, or `--all`. A benchmark is a folder with a `main.ts` whose
+ * first line is its question. Each runs in its own process, one after another; with `--short` four at a time, because a
+ * short run gives no verdict. `--record` also writes the output to `results/NAME.txt`, or to `results/NAME-STORE.txt`
+ * with `--store STORE`.
  */
 
 const HERE = new URL('.', import.meta.url);
@@ -28,13 +29,13 @@ function benchmarks(): Benchmark[] {
     .sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** With `held` the output is printed whole at the end: for a benchmark that does not run alone. */
+/** With `held` the output is printed at the end, for a benchmark that runs concurrently with others. */
 function run({ name, file, question }: Benchmark, args: string[], held: boolean): Promise<boolean> {
   const lines = [`\n== ${name}: ${question}\n`];
   const print = (text: string): void => void (held ? lines.push(text) : process.stdout.write(text));
   if (!held) print(lines.splice(0).join(''));
   const started = performance.now();
-  // `gc` is asked for by all alike: what one benchmark may do, its floor may too.
+  // `gc` is exposed to all alike, so that a benchmark and its floor have the same options.
   const child = spawn(process.execPath, ['--expose-gc', file, ...args], { stdio: ['inherit', 'pipe', 'pipe'] });
   child.stdout.setEncoding('utf8').on('data', print);
   child.stderr.setEncoding('utf8').on('data', held ? print : (text: string) => void process.stderr.write(text));
@@ -58,18 +59,18 @@ function run({ name, file, question }: Benchmark, args: string[], held: boolean)
 
 const all = benchmarks();
 const args = process.argv.slice(2);
-/** Options that a value follows. */
+/** Options that are followed by a value. */
 const optionsWithValue = new Set(['--tries', '--minutes', '--store', '--pause', '--profile']);
 const names = args.filter((arg, at) => !arg.startsWith('--') && !optionsWithValue.has(args[at - 1] ?? ''));
 const record = args.includes('--record');
-/** Of a benchmark that can measure one store alone. */
+/** For a benchmark that can measure a single store. */
 const [, store] = /^--store[=\n](.+)$/m.exec(args.join('\n')) ?? [];
 const options = args.filter((arg) => !names.includes(arg) && arg !== '--all' && arg !== '--record');
 const unknown = names.filter((name) => !all.some((one) => one.name === name));
 const chosen = args.includes('--all') ? all : all.filter((one) => names.includes(one.name));
 
 if (unknown.length > 0 || chosen.length === 0) {
-  if (unknown.length > 0) console.error(`no such benchmark: ${unknown.join(', ')}\n`);
+  if (unknown.length > 0) console.error(`unknown benchmark: ${unknown.join(', ')}\n`);
   console.error('usage: npm run bench -- NAME… | --all  [--short] [--tries N] [--record]\n');
   for (const { name, question } of all) console.error(`  ${name.padEnd(10)} ${question}`);
   process.exit(2);
@@ -77,7 +78,7 @@ if (unknown.length > 0 || chosen.length === 0) {
 
 const failed: string[] = [];
 const lanes = options.includes('--short') && chosen.length > 1 ? 4 : 1;
-/** The last ones first: the soak takes longest in a short run. */
+/** In reverse order: the soak takes longest in a short run. */
 const queue = lanes === 1 ? [...chosen] : chosen.toReversed();
 await Promise.all(
   Array.from({ length: lanes }, async () => {

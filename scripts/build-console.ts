@@ -5,13 +5,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-// Builds console/ into dist/console, unless what is there was made of the same sources.
+// Builds console/ into dist/console, unless the existing build has the same sources.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const out = join(root, 'dist/console');
 const STAMP = 'built-from';
 
-/** What the build reads: its own sources, the rules that it shares with the service, and the versions of its libraries. */
+/**
+ * Hash of the build's inputs: the console's sources, the rules shared with the service, and the versions of the
+ * libraries.
+ */
 function fingerprint(): string {
   const hash = createHash('sha256');
   const files = [
@@ -35,7 +38,7 @@ const isFresh = (stamp: string): boolean => {
   return existsSync(file) && readFileSync(file, 'utf8') === stamp;
 };
 
-/** In a process of its own: what is built depends on its environment. */
+/** In a separate process, because the result depends on the environment. */
 export async function buildConsole(): Promise<void> {
   if (isFresh(fingerprint())) return;
   const env = { ...process.env, NODE_ENV: 'production' };
@@ -55,12 +58,12 @@ async function build(): Promise<void> {
     build: { outDir: fresh, emptyOutDir: true },
   });
   writeFileSync(join(fresh, STAMP), stamp);
-  // Of several who build at a time the first is as good, and may be read already.
+  // Of several concurrent builds the first is kept; it may be in use already.
   if (isFresh(stamp)) rmSync(fresh, { recursive: true, force: true });
   else replaceBuild(fresh);
 }
 
-/** Whoever reads the folder meanwhile finds the old build or the new one. */
+/** A concurrent reader sees either the old build or the new one. */
 function replaceBuild(fresh: string): void {
   const old = `${fresh}.old`;
   try {
@@ -69,7 +72,7 @@ function replaceBuild(fresh: string): void {
   } catch (error) {
     if (!existsSync(join(out, STAMP))) throw error;
   } finally {
-    for (const left of [old, fresh]) rmSync(left, { recursive: true, force: true });
+    for (const folder of [old, fresh]) rmSync(folder, { recursive: true, force: true });
   }
 }
 

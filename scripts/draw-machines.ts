@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { chartToMarkdown } from '../src/machines/chart-markdown.ts';
 import { actorKinds, currentDefinition } from '../src/machines/versions.ts';
 
-// Draws every machine into docs/machines: `npm run drawings`. A test compares what stands there.
+// Writes the chart of every machine to docs/machines: `npm run drawings`. A test compares the files.
 
 const folder = new URL('../docs/machines/', import.meta.url);
 mkdirSync(folder, { recursive: true });

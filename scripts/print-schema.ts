@@ -1,4 +1,4 @@
-// Prints the GraphQL schema into docs/schema.graphql.
+// Writes the GraphQL schema to docs/schema.graphql.
 import { writeFileSync } from 'node:fs';
 import { printSchema } from 'graphql';
 import { makeSchema } from '../src/edges/graphql/schema.ts';

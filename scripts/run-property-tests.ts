@@ -4,8 +4,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 /*
- * Runs the property tests on fresh seeds: `npm run hunt -- --rounds 20`, or `SEED=… npm run hunt` for one again. The
- * gate runs them on one fixed seed. Stops at the first seed that fails and prints the command that repeats it.
+ * Runs the property tests with new seeds: `npm run hunt -- --rounds 20`, or `SEED=… npm run hunt` to repeat one. The
+ * gate runs them with one fixed seed. Stops at the first seed that fails and prints the command that repeats it.
  */
 
 const { values, positionals } = parseArgs({

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
 /*
- * Prints the slowest tests and files of a run: `node scripts/slowest-tests.ts REPORT [COUNT]`, where REPORT is what
- * `vitest --reporter=json` writes.
+ * Prints the slowest tests and files of a run: `node scripts/slowest-tests.ts REPORT [COUNT]`, where REPORT is the
+ * output of `vitest --reporter=json`.
  */
 
 interface Report {

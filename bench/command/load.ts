@@ -5,13 +5,13 @@ import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 /*
- * The load, in a process of its own: callers on kept HTTP connections and the devices they command, which answer at once.
- * Both sit in one process so that one clock measures the way from one to the other. It does what is asked in messages.
+ * The load process: callers on keep-alive HTTP connections, and the devices they command, which answer immediately.
+ * Both are in one process, so that one clock measures the time between them. Controlled by messages.
  */
 
 export interface Target {
   httpPort: number;
-  /** Absent for the floor: a request is over when it is answered. */
+  /** Absent for the floor: a request then ends with its response. */
   mqttPort?: number;
   token: string;
   devices: DeviceIdentity[];
@@ -19,16 +19,16 @@ export interface Target {
 }
 
 export interface ClosedLoop {
-  /** Requests at a time, at most one on each connection. */
+  /** Concurrent requests, at most one per connection. */
   inFlight: number;
   warmMs: number;
   measureMs: number;
 }
 export interface ClosedResult {
   perSecond: number;
-  /** All that were done, before and after the measured time too. */
+  /** All requests, including those outside the measured time. */
   total: number;
-  /** From the first byte of the request to the last PUBACK, milliseconds. */
+  /** Milliseconds from the first byte of the request to the last PUBACK. */
   latencies: number[];
 }
 
@@ -38,29 +38,29 @@ export interface OpenLoop {
   milliseconds: number;
 }
 export interface OpenResult {
-  /** From when it was due, milliseconds. */
+  /** Milliseconds from the due time. */
   latencies: number[];
   sent: number;
-  /** How late the load itself was at sending, milliseconds. */
+  /** Delay of the load's own sending, in milliseconds. */
   lag: number[];
 }
 
 let target: Target;
 let callers: RawConnection[] = [];
 let devices: RawDevice[] = [];
-/** What happens when the command of this request has reached its device, and when its final word is committed. */
+/** Callbacks by request id: command delivered to its device, and final acknowledgement committed. */
 const onDelivered = new Map<string, () => void>();
 const onCommitted = new Map<string, () => void>();
 
-// A request id that the service echoes to the device says which request a command belongs to.
+// The service passes the request id to the device, which associates a command with its request.
 let requests = 0;
 const nextRequestId = (): Uuid => {
   requests += 1;
   return `00000000-0000-7000-8000-${requests.toString(16).padStart(12, '0')}`;
 };
 
-async function openDevices(asked: Target): Promise<void> {
-  target = asked;
+async function openDevices(options: Target): Promise<void> {
+  target = options;
   const { mqttPort } = target;
   if (mqttPort === undefined) return;
   devices = target.devices.map((identity) => new RawDevice(identity));
@@ -75,13 +75,13 @@ async function openDevices(asked: Target): Promise<void> {
   }
 }
 
-/** Anew for each run: in between a server may close what is idle. */
+/** Reconnects for each run: a server may close idle connections in between. */
 async function connectCallers(): Promise<void> {
   for (const caller of callers) caller.close();
   callers = await Promise.all(Array.from({ length: target.connections }, () => RawConnection.open(target.httpPort)));
 }
 
-/** Sends one command and resolves when it is answered. */
+/** Sends one command and resolves when the response has arrived. */
 async function command(caller: RawConnection, requestId: Uuid, n: number): Promise<void> {
   const { deviceId } = target.devices[n % target.devices.length] as DeviceIdentity;
   const headers = `Authorization: Bearer ${target.token}\r\nX-Request-ID: ${requestId}\r\n`;
@@ -113,7 +113,7 @@ async function runClosedLoop({ inFlight, warmMs, measureMs }: ClosedLoop): Promi
   return { perSecond: latencies.length / (measureMs / 1000), total: n, latencies };
 }
 
-/** Calls `send` with the number and the due time of each, at a constant rate whatever becomes of the ones before. */
+/** Calls `send` with the number and due time of each request, at a constant rate independent of earlier ones. */
 async function paced({ perSecond, milliseconds }: OpenLoop, send: (n: number, due: number) => void): Promise<number> {
   const started = performance.now();
   const total = Math.floor((perSecond * milliseconds) / 1000);
@@ -130,25 +130,25 @@ async function paced({ perSecond, milliseconds }: OpenLoop, send: (n: number, du
   return total;
 }
 
-/** Waits for what is still on its way. */
+/** Waits for outstanding results. */
 async function waitUntil(done: () => boolean): Promise<void> {
   const until = performance.now() + 10_000;
   while (!done() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-async function runOpenCommands(asked: OpenLoop): Promise<OpenResult> {
+async function runOpenCommands(options: OpenLoop): Promise<OpenResult> {
   const latencies: number[] = [];
   const lag: number[] = [];
   const free = [...callers];
   const queue: (() => void)[] = [];
-  const sent = await paced(asked, (n, due) => {
+  const sent = await paced(options, (n, due) => {
     const requestId = nextRequestId();
     onDelivered.set(requestId, () => {
       latencies.push(performance.now() - due);
       onDelivered.delete(requestId);
     });
     const go = () => {
-      // In turn: a server closes one that never asks anything.
+      // Round robin: a server closes idle connections.
       const caller = free.shift() as RawConnection;
       lag.push(performance.now() - due);
       command(caller, requestId, n)
@@ -165,13 +165,13 @@ async function runOpenCommands(asked: OpenLoop): Promise<OpenResult> {
   return { latencies, sent, lag };
 }
 
-async function runOpenStates(asked: OpenLoop): Promise<OpenResult> {
-  const total = Math.floor((asked.perSecond * asked.milliseconds) / 1000);
+async function runOpenStates(options: OpenLoop): Promise<OpenResult> {
+  const total = Math.floor((options.perSecond * options.milliseconds) / 1000);
   const signed = Array.from({ length: total }, (_, n) => {
     const device = devices[n % devices.length] as RawDevice;
     return { device, message: device.compose('state', { state: deviceState(n, device.identity.deviceId) }), n };
   });
-  // Signed beforehand, so that signing does not compete.
+  // Signed beforehand, so that signing does not compete for the processor.
   const latencies: number[] = [];
   const lag: number[] = [];
   const due = new Map<number, number>();
@@ -183,7 +183,7 @@ async function runOpenStates(asked: OpenLoop): Promise<OpenResult> {
     due.delete(state.counter);
     latencies.push(performance.now() - since);
   });
-  const sent = await paced(asked, (n, at) => {
+  const sent = await paced(options, (n, at) => {
     const { device, message } = signed[n] as (typeof signed)[number];
     due.set(n, at);
     lag.push(performance.now() - at);

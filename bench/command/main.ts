@@ -1,4 +1,5 @@
-// How many commands a second travel REST → device → committed final word, as a part of what express, jose and zod can answer at all?
+// How many commands per second pass from REST to the device and back to the committed final acknowledgement, compared
+// with what express, jose and zod can answer?
 import type { Child } from '../support/child.ts';
 import { cpuOfTree, cpuPerOperation } from '../support/cpu.ts';
 import { checkLimit, compare, formatLatencies, median, percentile } from '../support/figures.ts';
@@ -17,11 +18,11 @@ import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { ClosedLoop, ClosedResult, OpenLoop, OpenResult, Target } from './load.ts';
 
 const DEVICES = 200;
-/** With 256 there is work for some while others wait for their commit. */
+/** With 256 there is work for some requests while others wait for their commit. */
 const IN_FLIGHT = [64, 256];
-/** Of the floor that caches verified tokens, as the service does. */
+/** Minimum ratio to the floor that caches verified tokens, as the service does. */
 const AT_LEAST = 0.3;
-/** Milliseconds, of the paced runs. */
+/** Latency limits of the paced runs, in milliseconds. */
 const AT_MOST = { p50: 5, p99: 25 };
 
 const options = readOptions();
@@ -32,7 +33,7 @@ printMachine();
 const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('command'));
 console.log(await cluster.describe());
-console.log(`${DEVICES} devices, each final word brings the new state`);
+console.log(`${DEVICES} devices, each final acknowledgement reports the new state`);
 
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
 const service = await startService(deployment, { profile: options.profile });
@@ -55,7 +56,7 @@ const atFloor = {
 const cpu = { service: [] as number[], database: [] as number[], load: [] as number[] };
 const floorCpu: Record<TokenVerification, number[]> = { cached: [], 'verified each time': [] };
 
-/** One closed loop, with the processor time in µs that `served` spent on each request. */
+/** One closed loop, with the processor time per request of `served`, in µs. */
 async function loopAgainst(
   served: Child,
   loaded: Child,
@@ -114,11 +115,11 @@ for (const inFlight of IN_FLIGHT) {
 }
 
 const rates = short ? [100] : [200, 1_000];
-async function paced(asked: OpenLoop): Promise<OpenResult> {
-  atDevices.send({ paced: asked });
+async function paced(options: OpenLoop): Promise<OpenResult> {
+  atDevices.send({ paced: options });
   return atDevices.receive<OpenResult>('result');
 }
-/** Not counted: for some seconds after the closed loop the disk still writes what that has left. */
+/** Not measured: for some seconds after the closed loop the disk still writes its data. */
 const SETTLE_MS = 5_000;
 const ways = { command: 'REST to device', state: 'device state to WebSocket' } as const;
 if (!short) await paced({ what: 'command', perSecond: 200, milliseconds: SETTLE_MS });

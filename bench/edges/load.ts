@@ -1,12 +1,12 @@
 import { RawConnection } from '../support/raw-http.ts';
 
-/* Callers on kept connections, each with one request at a time, in a process of their own. */
+/* The load process: callers on keep-alive connections, each with one request at a time. */
 
 export const apiKinds = ['REST', 'GraphQL', 'MCP'] as const;
 export type ApiKind = (typeof apiKinds)[number];
 
 export interface Loop {
-  ask: ApiKind;
+  api: ApiKind;
   port: number;
   token: string;
   connections: number;
@@ -19,11 +19,11 @@ export interface LoopResult {
   total: number;
   /** Milliseconds. */
   latencies: number[];
-  /** Of the last answer's body. */
+  /** Size of the last response body. */
   bytes: number;
 }
 
-/** What an entry of `GET /devices` has. */
+/** Fields of an entry of `GET /devices`. */
 const FIELDS = 'id deviceType homeId roomId firmware lastSeen revoked name online';
 const QUERY = `{ devices(first: 50) { totalCount nodes { ${FIELDS} } pageInfo { hasNextPage endCursor } } }`;
 const bodies = {
@@ -36,15 +36,15 @@ const bodies = {
   }),
 };
 
-async function run({ ask, port, token, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
+async function run({ api, port, token, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const callers = await Promise.all(Array.from({ length: connections }, () => RawConnection.open(port)));
   const begin = performance.now() + warmMs;
   const end = begin + measureMs;
   const authorization = `Authorization: Bearer ${token}\r\n`;
   const forTools = `${authorization}Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\n`;
   const send = (caller: RawConnection) => {
-    if (ask === 'REST') return caller.get('/v1/devices?limit=50', authorization);
-    return ask === 'GraphQL'
+    if (api === 'REST') return caller.get('/v1/devices?limit=50', authorization);
+    return api === 'GraphQL'
       ? caller.post('/graphql', authorization, bodies.GraphQL)
       : caller.post('/mcp', forTools, bodies.MCP);
   };

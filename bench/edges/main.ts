@@ -1,4 +1,4 @@
-// How many lists of 50 devices do GraphQL and MCP answer a second, as a part of what REST answers of the same list?
+// How many lists of 50 devices per second do GraphQL and MCP answer, compared with the same list by REST?
 import { readConfig } from '../../src/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import { cpuOfTree, cpuPerOperation } from '../support/cpu.ts';
@@ -22,7 +22,7 @@ const duration = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, meas
 printMachine();
 const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('edges'));
-// The gate charges each request, but nobody is stopped.
+// Each request is charged, but no limit is reached.
 deployment.env.RATE_LIMITS = 'free=1000000';
 console.log(await cluster.describe());
 console.log(
@@ -36,41 +36,41 @@ await service.active;
 const floors = await startHttpFloors(deployment);
 const load = startLoad(new URL('./load.ts', import.meta.url));
 
-for (const ask of ['GraphQL', 'MCP'] as const) {
+for (const api of ['GraphQL', 'MCP'] as const) {
   const cpu: Record<ApiKind, number[]> = { REST: [], GraphQL: [], MCP: [] };
   const loadCpu: Record<ApiKind, number[]> = { REST: [], GraphQL: [], MCP: [] };
-  const heard: number[] = [];
+  const latencies: number[] = [];
   const bytes: Partial<Record<ApiKind, number>> = {};
-  const measure = async (asked: ApiKind): Promise<number> => {
+  const measure = async (kind: ApiKind): Promise<number> => {
     let result: LoopResult | undefined;
     const each = await cpuPerOperation(service.child, async () => {
-      const loop: Loop = { ask: asked, port: service.port, token, connections: CONNECTIONS, ...duration };
+      const loop: Loop = { api: kind, port: service.port, token, connections: CONNECTIONS, ...duration };
       const before = cpuOfTree(load.pid);
       load.send({ loop });
       result = await load.receive<LoopResult>('result');
-      loadCpu[asked].push((cpuOfTree(load.pid) - before) / Math.max(1, result.total));
+      loadCpu[kind].push((cpuOfTree(load.pid) - before) / Math.max(1, result.total));
       return result.total;
     });
     const found = result as LoopResult;
-    cpu[asked].push(each);
-    bytes[asked] = found.bytes;
-    if (asked === ask) heard.push(...found.latencies);
+    cpu[kind].push(each);
+    bytes[kind] = found.bytes;
+    if (kind === api) latencies.push(...found.latencies);
     return found.perSecond;
   };
   const measureFloor = async (): Promise<number> => {
     load.send({
-      loop: { ask: 'REST', port: floors.cached.port, token, connections: CONNECTIONS, ...duration } satisfies Loop,
+      loop: { api: 'REST', port: floors.cached.port, token, connections: CONNECTIONS, ...duration } satisfies Loop,
     });
     return (await load.receive<LoopResult>('result')).perSecond;
   };
   await compare(
     {
-      name: `devices by ${ask}`,
+      name: `devices by ${api}`,
       unit: 'requests/s',
-      ours: () => measure(ask),
+      ours: () => measure(api),
       floors: [
         { name: 'REST', measure: () => measure('REST'), atLeast: AT_LEAST },
-        // Shown beside it: a slower REST would make the first ratio better.
+        // Shown in addition: a slower REST would improve the first ratio.
         { name: floorName('cached'), measure: measureFloor, atLeast: null },
       ],
     },
@@ -78,11 +78,11 @@ for (const ask of ['GraphQL', 'MCP'] as const) {
   );
   const micros = (values: readonly number[]) => `${Math.round(median(values))} µs`;
   console.log(
-    `  processor time of a request: the service ${micros(cpu[ask])}, the load ${micros(loadCpu[ask])}; ` +
+    `  processor time of a request: the service ${micros(cpu[api])}, the load ${micros(loadCpu[api])}; ` +
       `by REST ${micros(cpu.REST)} and ${micros(loadCpu.REST)}; ` +
-      `bodies of ${formatThousands(bytes[ask] ?? 0)} and ${formatThousands(bytes.REST ?? 0)} bytes`,
+      `bodies of ${formatThousands(bytes[api] ?? 0)} and ${formatThousands(bytes.REST ?? 0)} bytes`,
   );
-  console.log(`  ${formatLatencies(heard)}`);
+  console.log(`  ${formatLatencies(latencies)}`);
 }
 
 await Promise.all([load, floors.cached.child, floors['verified each time'].child].map((one) => one.end()));
@@ -90,7 +90,7 @@ await service.stop();
 await cluster.stop();
 deployment.remove();
 
-/** Every device was heard of lately, as in a real list. */
+/** Gives every device a recent last-seen time, as in a real list. */
 async function markDevicesSeen(): Promise<void> {
   const store = await openStore(readConfig(deployment.env));
   for (let from = 0; from < devices.length; from += 2_000) {

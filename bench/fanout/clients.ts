@@ -3,18 +3,18 @@ import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 
 /*
- * WebSocket clients as light as they can be: they count the frames that reach them and parse none, so that the
- * measured process is the other one. One more client parses what it gets, for the delays.
+ * Minimal WebSocket clients: they count frames without parsing them, so that the server's process is the one that is
+ * measured. One additional client parses its messages to measure delays.
  */
 
-/** All of these within that time, by the clock that both processes read. */
+/** Expected number of frames per client, and the deadline, by the clock that both processes read. */
 export interface ExpectedFrames {
   frames: number;
   until: number;
 }
 
 export interface MissedFrames {
-  /** Clients that lack something. */
+  /** Number of clients that miss frames. */
   clients: number;
   late: boolean;
 }
@@ -41,43 +41,43 @@ function openProbe(port: number): Promise<void> {
 
 const PING = Buffer.concat([Buffer.from([0x81, 0x84, 0, 0, 0, 0]), Buffer.from('ping')]);
 
-/** Opens one; resolves at the answer to its ping: it was let in. */
+/** Opens a client; resolves at the response to its ping, after authentication. */
 function open(port: number): Promise<Client> {
   return new Promise((resolve, reject) => {
     const client: Client = { frames: 0 };
     const socket = connect({ port, host: '127.0.0.1' });
-    let greeted = false;
-    /** Bytes of the present frame that are still to come, and the head of one that was cut. */
+    let upgraded = false;
+    /** Remaining bytes of the current frame, and the beginning of an incomplete header. */
     let left = 0;
-    let head: Buffer = Buffer.alloc(0);
+    let header: Buffer = Buffer.alloc(0);
     socket.on('error', reject);
     socket.on('close', () => {
-      console.error('a client was closed');
+      console.error('a client connection was closed');
       process.exit(1);
     });
     const count = (chunk: Buffer) => {
       let at = Math.min(left, chunk.length);
       left -= at;
       while (at < chunk.length) {
-        const rest = head.length === 0 ? chunk.subarray(at) : Buffer.concat([head, chunk.subarray(at)]);
+        const rest = header.length === 0 ? chunk.subarray(at) : Buffer.concat([header, chunk.subarray(at)]);
         const size = frameSize(rest);
         if (size === null) {
-          head = rest;
+          header = rest;
           return;
         }
         client.frames++;
         const here = rest.length - (chunk.length - at);
-        head = Buffer.alloc(0);
+        header = Buffer.alloc(0);
         const end = at - here + size;
         left = Math.max(0, end - chunk.length);
         at = Math.min(end, chunk.length);
       }
     };
     socket.on('data', (chunk) => {
-      if (greeted) return count(chunk);
+      if (upgraded) return count(chunk);
       const end = chunk.indexOf('\r\n\r\n');
-      if (end === -1) throw new Error('half a handshake');
-      greeted = true;
+      if (end === -1) throw new Error('incomplete handshake response');
+      upgraded = true;
       count(chunk.subarray(end + 4));
       socket.write(PING);
       const wait = setInterval(() => {
@@ -93,7 +93,7 @@ function open(port: number): Promise<Client> {
   });
 }
 
-/** Of a frame's head and payload, or null while the head is not whole. */
+/** Size of a frame's header and payload; null while the header is incomplete. */
 function frameSize(bytes: Buffer): number | null {
   if (bytes.length < 2) return null;
   const short = (bytes[1] as number) & 0x7f;
@@ -104,14 +104,14 @@ function frameSize(bytes: Buffer): number | null {
 
 async function waitForFrames({ frames, until }: ExpectedFrames): Promise<MissedFrames> {
   for (;;) {
-    const lacking = clients.filter((client) => client.frames < frames);
+    const incomplete = clients.filter((client) => client.frames < frames);
     const late = Date.now() > until;
-    if (lacking.length === 0 || late) return { clients: lacking.length, late };
+    if (incomplete.length === 0 || late) return { clients: incomplete.length, late };
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
-/** Once nothing more arrives: the next run counts from nothing. */
+/** Resolves when no more frames arrive, and resets the counters for the next run. */
 async function waitUntilQuiet(): Promise<void> {
   const total = () => clients.reduce((sum, { frames }) => sum + frames, 0);
   for (let before = -1; before !== total(); ) {
@@ -127,9 +127,9 @@ type ClientMessage = {
   settle?: true;
   delays?: true;
 };
-process.on('message', async (asked: ClientMessage) => {
-  if (asked.open) {
-    const { port, clients: count } = asked.open;
+process.on('message', async (message: ClientMessage) => {
+  if (message.open) {
+    const { port, clients: count } = message.open;
     while (clients.length < count) {
       const batch = Array.from({ length: Math.min(50, count - clients.length) }, () => open(port));
       clients.push(...(await Promise.all(batch)));
@@ -138,12 +138,12 @@ process.on('message', async (asked: ClientMessage) => {
     await waitUntilQuiet();
     process.send?.({ opened: true });
   }
-  if (asked.expect) process.send?.({ missed: await waitForFrames(asked.expect) });
-  if (asked.delays) {
+  if (message.expect) process.send?.({ missed: await waitForFrames(message.expect) });
+  if (message.delays) {
     process.send?.({ delays });
     delays = [];
   }
-  if (asked.settle) {
+  if (message.settle) {
     await waitUntilQuiet();
     process.send?.({ settled: true });
   }

@@ -1,4 +1,4 @@
-// How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a loop of `ws.send`?
+// How many updates per second reach all of 1,000 WebSocket clients of one tenant, as a multiple of a loop of `ws.send`?
 import { type Child, startChild } from '../support/child.ts';
 import { checkLimit, compare, formatLatencies, formatThousands, percentile } from '../support/figures.ts';
 import { startFloor } from '../support/floors.ts';
@@ -8,11 +8,11 @@ import type { ExpectedFrames, MissedFrames } from './clients.ts';
 import type { Run, RunResult, ServerKind } from './server.ts';
 
 const CLIENTS = 1_000;
-/** Of a loop that makes the text anew for each client, and of one that makes it once for an update. */
+/** Minimum ratio to a loop that serialises each update per client, and to one that serialises it once. */
 const AT_LEAST: Record<Exclude<ServerKind, 'ours'>, number> = { 'text for each client': 15, 'text once': 2 };
-/** From an update to its arrival at a client, at half of the highest rate; milliseconds. */
+/** Limit of the delay from an update to its arrival at a client, at half of the highest rate, in milliseconds. */
 const AT_MOST_P99 = 100;
-/** Everybody has everything this long after the last update was due, or the rate was too high. */
+/** All clients must have all updates this long after the last one was due. */
 const GRACE_MS = 1_000;
 
 const options = readOptions();
@@ -20,7 +20,7 @@ const { short } = options;
 const clientCount = short ? 100 : CLIENTS;
 const milliseconds = short ? 300 : 2_000;
 const FIRST_RATE = short ? 50 : 100;
-/** The search ends when it knows the rate to this part. */
+/** Relative precision at which the search ends. */
 const PRECISION = short ? 0.5 : 0.05;
 
 interface Side {
@@ -29,7 +29,7 @@ interface Side {
 }
 
 async function open(kind: ServerKind): Promise<Side> {
-  // The service's edge and the loops alike.
+  // Same options for the service's edge and for the loops.
   const { child: server, port } = await startFloor(new URL('./server.ts', import.meta.url), { args: [kind] });
   const clients = startChild(new URL('./clients.ts', import.meta.url));
   clients.send({ open: { port, clients: clientCount } });
@@ -37,7 +37,7 @@ async function open(kind: ServerKind): Promise<Side> {
   return { server, clients };
 }
 
-/** Whether no client misses an update at this rate. */
+/** True if no client misses an update at this rate. */
 async function sustainsRate({ server, clients }: Side, perSecond: number): Promise<boolean> {
   const run: Run = { perSecond, milliseconds, graceMs: GRACE_MS };
   server.send({ run });
@@ -52,7 +52,7 @@ async function sustainsRate({ server, clients }: Side, perSecond: number): Promi
   return missed?.clients === 0 && !missed.late;
 }
 
-/** The highest rate that holds, by doubling and then halving the gap. A rate fails only when it fails twice. */
+/** The highest sustained rate, found by doubling and then bisecting. A rate fails only if it fails twice. */
 async function findHighestRate(side: Side): Promise<number> {
   const works = async (rate: number) => (await sustainsRate(side, rate)) || sustainsRate(side, rate);
   let low = 0;
@@ -72,14 +72,14 @@ async function findHighestRate(side: Side): Promise<number> {
 
 const delays: number[] = [];
 
-/** Each measurement has processes of its own, so that no other side is idle beside it. */
+/** Each measurement has its own processes, so that none of another side is idle next to it. */
 async function measureDeliveries(kind: ServerKind): Promise<number> {
   const side = await open(kind);
   const rate = await findHighestRate(side);
   console.log(`    ${kind}: ${formatThousands(rate)} updates/s`);
   const perSecond = Math.max(1, Math.round(rate / 2));
   side.clients.send({ delays: true });
-  await side.clients.receive('delays'); // of the search
+  await side.clients.receive('delays'); // Discards the delays of the search.
   await sustainsRate(side, perSecond);
   side.clients.send({ delays: true });
   const found = await side.clients.receive<number[]>('delays');

@@ -14,22 +14,23 @@ import type { Caller } from '../../src/operations/operation.ts';
 import { deviceState } from '../support/device-state.ts';
 
 /*
- * One side of the comparison, named by its argument: `ours` is the service's own edge behind an identity that accepts
- * everybody; the others are a loop of `ws.send` over the clients, which makes the text of an update for each client or once.
+ * One side of the comparison, selected by the argument: `ours` is the service's WebSocket edge with an identity that
+ * accepts all clients; the others are a loop of `ws.send` over the clients that serialises an update per client or
+ * once.
  */
 export type ServerKind = 'ours' | 'text for each client' | 'text once';
 
-/** Updates due at `perSecond` for a while, made in this process: their making costs both sides the same. */
+/** Updates due at `perSecond`, created in this process, so that creating them costs all sides the same. */
 export interface Run {
   perSecond: number;
   milliseconds: number;
-  /** How late the last one may be; a run that is later is given up. */
+  /** Maximum lateness of the last update; a later run is aborted. */
   graceMs: number;
 }
 
 export interface RunResult {
   sent: number;
-  /** By the clock that both processes read; null for a run that was given up. */
+  /** Deadline by the clock that both processes read; null for an aborted run. */
   until: number | null;
 }
 
@@ -106,7 +107,7 @@ const emit = kind === 'ours' ? attachService(server) : attachPlainLoop(server, k
 const states: JsonObject[] = DEVICES.map((id) => deviceState(0, id));
 let version = 0;
 
-/** Emits what is due, as the clock says it; a loop that is behind catches up, until that is hopeless. */
+/** Emits the updates that are due by the clock; a loop that is late catches up, until the deadline. */
 function run({ perSecond, milliseconds, graceMs }: Run): Promise<RunResult> {
   const startedAt = Date.now();
   const until = startedAt + milliseconds + graceMs;
@@ -129,8 +130,8 @@ function run({ perSecond, milliseconds, graceMs }: Run): Promise<RunResult> {
   });
 }
 
-process.on('message', async ({ run: asked }: { run: Run }) => {
-  process.send?.({ ran: await run(asked) });
+process.on('message', async ({ run: options }: { run: Run }) => {
+  process.send?.({ ran: await run(options) });
 });
 process.on('disconnect', () => process.exit(0));
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));

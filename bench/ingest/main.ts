@@ -1,4 +1,5 @@
-// How many signed QoS 1 state messages a second are durable in PostgreSQL before their PUBACK, against bare aedes acknowledging the same bytes?
+// How many signed QoS 1 state messages per second are durable in PostgreSQL before their PUBACK, compared with bare
+// aedes acknowledging the same bytes?
 
 import { startChild } from '../support/child.ts';
 import { cpuOfTree } from '../support/cpu.ts';
@@ -15,7 +16,7 @@ const CONNECTIONS = 200;
 const IN_FLIGHT = 20;
 const AT_LEAST = 0.35;
 const AT_LEAST_OF_DURABLE = 3;
-/** How long the last update may be on its way. */
+/** Maximum delay of the last update. */
 const DELIVERY_TIMEOUT_MS = 10_000;
 
 const options = readOptions();
@@ -35,7 +36,7 @@ const watcher = startChild(new URL('./watcher.ts', import.meta.url));
 watcher.send({ watch: { port: service.port, token } });
 await watcher.receive('watching');
 
-/** Signs everything, connects, and then measures only the acknowledging. */
+/** Signs everything and connects first, and measures only the acknowledgements. */
 async function measureAcknowledged(port: number, firstSequence: number): Promise<number> {
   const load: Load = {
     port,
@@ -78,7 +79,10 @@ await compare(
 );
 await bare.child.end();
 
-/** The durable broker keeps each message until the client of the durable session has it; that client listens, or is away. */
+/**
+ * The durable broker keeps each message until the client of the durable session has it; that client is connected, or
+ * away.
+ */
 async function durableBroker(client: 'listening' | 'away') {
   const { child, port } = await startFloor(broker, { args: ['--durable'] });
   const subscriber = startChild(new URL('./subscriber.ts', import.meta.url));
@@ -108,42 +112,42 @@ console.log(
   `processor time for a message: the service ${median(cpu.service).toFixed(1)} µs, PostgreSQL ${median(cpu.database).toFixed(1)} µs`,
 );
 
-// Nothing acknowledged may be missing: the twin of each device counts what was sent.
-let wrong = 0;
+// No acknowledged message may be missing: each device's twin contains the number of messages sent.
+let mismatches = 0;
 for (const { deviceId } of devices) {
   const answer = await fetch(`http://127.0.0.1:${service.port}/v1/devices/${deviceId}`, {
     headers: { authorization: `Bearer ${token}` },
   });
   const { device } = (await answer.json()) as { device: { state: { counter: number }; state_version: number } };
-  if (device.state.counter !== messages || device.state_version !== sent) wrong += 1;
+  if (device.state.counter !== messages || device.state_version !== sent) mismatches += 1;
 }
-/** What the WebSocket client has, and of how many devices that is the last. */
+/** Number of updates that the WebSocket client received, and number of devices whose last state it has. */
 async function readWatcher(): Promise<{ updates: number; current: number }> {
-  watcher.send({ tell: true });
+  watcher.send({ report: true });
   const { updates, counters } = await watcher.receive<{ updates: number; counters: [string, number][] }>('seen');
   return { updates, current: counters.filter(([, counter]) => counter === messages).length };
 }
-// An update comes after its acknowledgement, by another connection.
+// An update arrives after its acknowledgement, on another connection.
 let { updates, current } = await readWatcher();
 for (const until = performance.now() + DELIVERY_TIMEOUT_MS; current < CONNECTIONS && performance.now() < until; ) {
   await new Promise((resolve) => setTimeout(resolve, 20));
   ({ updates, current } = await readWatcher());
 }
 console.log(
-  `${sent * CONNECTIONS} acknowledged; ${CONNECTIONS - wrong} of ${CONNECTIONS} twins hold exactly what was sent; ` +
+  `${sent * CONNECTIONS} acknowledged; ${CONNECTIONS - mismatches} of ${CONNECTIONS} twins hold exactly what was sent; ` +
     `the WebSocket client got ${updates} updates and knows the last state of ${current} devices`,
 );
 
-/** The mean of a histogram of the service. */
+/** Mean of a histogram of the service. */
 async function meanOf(name: string): Promise<string> {
   const text = await (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
   const read = (suffix: string) => Number(new RegExp(`^twinkeep_${name}_${suffix} (\\S+)$`, 'm').exec(text)?.[1]);
   return (read('sum') / read('count')).toFixed(1);
 }
-console.log(`a turn: ${await meanOf('turn_events')} events of ${await meanOf('turn_actors')} devices on average`);
+console.log(`a batch: ${await meanOf('turn_events')} events of ${await meanOf('turn_actors')} devices on average`);
 
 await watcher.end();
 await service.stop();
 await cluster.stop();
 deployment.remove();
-if (wrong > 0 || current < CONNECTIONS) throw new Error('what was acknowledged is not all there');
+if (mismatches > 0 || current < CONNECTIONS) throw new Error('acknowledged messages are missing');

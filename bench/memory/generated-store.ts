@@ -11,8 +11,8 @@ import type { DeviceStore, Store, StoredActor } from '../../src/store/contract.t
 import { deviceState } from '../support/device-state.ts';
 
 /*
- * A store that keeps nothing: every row is made when it is asked for, as text that is parsed, so that what is measured belongs to
- * the runtime and shares no memory with a store.
+ * A store without rows: each row is generated on request, as text that is parsed, so that the measured memory belongs
+ * to the runtime and is not shared with a store.
  */
 
 const TENANT = '01900000-0000-7000-8000-00000000ffff';
@@ -23,7 +23,7 @@ const indexOf = (id: Uuid): number => Number(id.slice(-12));
 
 export const hasOwnManifest = (index: number): boolean => index % 10 === 0;
 
-/** The stored form of a device that reported 20 keys and whose window is full, made by the machine itself. */
+/** Stored form of a device that reported 20 keys and has a full replay window, created by the state machine. */
 function storedText(index: number): string {
   const definition = currentDefinition('device');
   const id = idOf(index);
@@ -55,14 +55,14 @@ function storedText(index: number): string {
       watches: [],
     } as never).snapshot;
   }
-  const taken = snapshot as unknown as Snapshot<DeviceContext>;
+  const reached = snapshot as unknown as Snapshot<DeviceContext>;
   return JSON.stringify({
     ref: { kind: 'device', id },
     tenantId: TENANT,
     version: WINDOW_SIZE + 1,
     machineVersion: definition.version,
-    value: taken.value,
-    context: definition.toStored(taken.context),
+    value: reached.value,
+    context: definition.toStored(reached.context),
     since: NOW,
     quarantine: null,
   });
@@ -84,10 +84,10 @@ function manifestOf(deviceId: Uuid): Manifest {
   return { ...automatic, version: 2, own: true, capabilities: own.value };
 }
 
-/** As a fresh object each time, strings included. */
+/** A new object each time, including its strings. */
 const deepCopy = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-/** As much of a store as the runtime and the cache of manifests ask for. */
+/** The methods of a store that the runtime and the manifest cache use. */
 export function generatedStore(): Store {
   const templates = [storedText(0), storedText(1)] as const;
   const ids = [idOf(0), idOf(1)] as const;
@@ -98,11 +98,11 @@ export function generatedStore(): Store {
   const devices: Partial<DeviceStore> = {
     online: async () => [],
     flushPresence: async () => {},
-    manifests: async (asked) => asked.map((id) => deepCopy(manifestOf(id))),
+    manifests: async (requestedIds) => requestedIds.map((id) => deepCopy(manifestOf(id))),
   };
   return {
     actors: {
-      load: async (_kind: string, asked: readonly Uuid[]) => asked.map(row),
+      load: async (_kind: string, requestedIds: readonly Uuid[]) => requestedIds.map(row),
       commit: async () => ({ lost: [] }),
       pendingOutbox: async () => [],
       nextTimerAt: async () => null,

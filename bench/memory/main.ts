@@ -9,7 +9,7 @@ import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { generatedStore, hasOwnManifest, idOf } from './generated-store.ts';
 
-/** Bytes. */
+/** Bytes per actor. */
 const AT_MOST = { live: 8 * 1024, passivated: 0.2 * 1024 };
 const BATCH = 2_000;
 const silentLog = { debug() {}, info() {}, warn() {}, error() {} };
@@ -32,10 +32,10 @@ interface Reading {
   rss: number;
 }
 
-// As V8 collects when memory runs short: it gives back the pages that the garbage of this run has filled.
+// A last-resort collection, as when memory runs out: it also returns the pages that this run's garbage filled.
 const collect = globalThis.gc as ((how: object) => void) | undefined;
 
-/** What is left after a full collection. */
+/** Memory in use after a full collection. */
 async function readMemoryAfterGc(): Promise<Reading> {
   for (let n = 0; n < 4; n += 1) {
     collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
@@ -57,7 +57,7 @@ function print(what: string, reading: Reading, start: Reading): void {
   );
 }
 
-/** Runs `work` for every device, some thousands at a time. Ids are made anew: nothing here holds one. */
+/** Runs `work` for every device, in batches. Ids are computed for each call, so that this loop keeps none. */
 async function forEach(work: (id: Uuid, index: number) => Promise<unknown>): Promise<void> {
   for (let from = 0; from < count; from += BATCH) {
     const size = Math.min(BATCH, count - from);
@@ -65,16 +65,16 @@ async function forEach(work: (id: Uuid, index: number) => Promise<unknown>): Pro
   }
 }
 
-if (collect === undefined) throw new Error('needs --expose-gc: start it by `npm run bench -- memory`');
+if (collect === undefined) throw new Error('needs --expose-gc: start it with `npm run bench -- memory`');
 await runtime.start();
-await runtime.actors.read({ kind: 'device', id: idOf(0) }); // what is made once is no part of the difference
+await runtime.actors.read({ kind: 'device', id: idOf(0) }); // One-time allocations must not count.
 await manifests.load([{ id: idOf(0), manifestVersion: 2 }]);
 const start = await readMemoryAfterGc();
 
 await forEach((id) => runtime.actors.read({ kind: 'device', id }));
 print('loaded', await readMemoryAfterGc(), start);
 
-/** V8 holds what the parser makes more compactly than what was put together by computed names. */
+/** V8 stores parsed objects more compactly than objects built with computed keys. */
 const asParsed = (state: JsonObject): JsonObject => JSON.parse(JSON.stringify(state)) as JsonObject;
 
 const sequence = 65;
@@ -113,13 +113,13 @@ await forEach(async (id) => runtime.sessions.close(id, sessionOf(id)));
 await runtime.actors.groupCommit.whenDrained();
 await runtime.sessions.tick();
 now += 11 * 60_000;
-const gone = runtime.actors.passivate();
+const passivated = runtime.actors.passivate();
 print('passivated, the cache of manifests still there', await readMemoryAfterGc(), start);
 manifests = new ManifestCache(store.devices);
 const passive = await readMemoryAfterGc();
 print('passivated', passive, start);
 
-if (gone < count) throw new Error(`only ${gone} of ${count} actors were passivated`);
+if (passivated < count) throw new Error(`only ${passivated} of ${count} actors were passivated`);
 checkLimit('a live actor, all maps', perActor(live, start), { atMost: AT_MOST.live, unit: 'B', short });
 checkLimit('a passivated actor', perActor(passive, start), { atMost: AT_MOST.passivated, unit: 'B', short });
 await runtime.stop();

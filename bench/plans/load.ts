@@ -4,8 +4,8 @@ import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 /*
- * Devices that answer at once, and callers who have them do the same two ways: as steps of plans, one plan after another, or as
- * commands of their own, as many in flight as a plan has steps.
+ * The load process: devices that answer immediately, and callers that send the same commands in two ways: as steps of
+ * plans, one plan after another, or individually, with as many in flight as a plan has steps.
  */
 
 export interface Target {
@@ -23,7 +23,7 @@ export interface Loop {
   measureMs: number;
 }
 export interface LoopResult {
-  /** Steps, or commands, whose end the caller knows of. */
+  /** Steps or commands whose end the caller has seen. */
   perSecond: number;
   total: number;
 }
@@ -31,9 +31,9 @@ export interface LoopResult {
 let target: Target;
 let devices: RawDevice[] = [];
 let plans: WebSocket;
-/** What happens when the command of this request is over, and when this plan is. */
+/** Callbacks by request id or plan id, called when the command or plan has ended. */
 const onEnded = new Map<string, () => void>();
-/** Plans that were over before their callers had their answers. */
+/** Plans that ended before the response to their request arrived. */
 const endedEarly = new Set<string>();
 
 let requests = 0;
@@ -42,8 +42,8 @@ const nextRequestId = (): Uuid => {
   return `00000000-0000-7000-8000-${requests.toString(16).padStart(12, '0')}`;
 };
 
-async function open(asked: Target): Promise<void> {
-  target = asked;
+async function open(options: Target): Promise<void> {
+  target = options;
   devices = target.devices.map((identity) => new RawDevice(identity));
   for (const device of devices) {
     device.onClose = () => fail(new Error('the service closed a session of a device'));
@@ -57,10 +57,10 @@ async function open(asked: Target): Promise<void> {
   plans.on('message', (data) => {
     const { plan_id, step_id, status } = JSON.parse(String(data)) as Record<string, string>;
     if (step_id !== undefined || plan_id === undefined) return;
-    const over = onEnded.get(plan_id);
+    const onEnd = onEnded.get(plan_id);
     if (status === 'succeeded') {
-      if (over === undefined) endedEarly.add(plan_id);
-      else over();
+      if (onEnd === undefined) endedEarly.add(plan_id);
+      else onEnd();
     }
     if (status !== 'succeeded' && status !== 'pending' && status !== 'running') fail(new Error(`a plan is ${status}`));
   });
@@ -72,7 +72,7 @@ async function open(asked: Target): Promise<void> {
 
 const headers = (): string => `Authorization: Bearer ${target.token}\r\n`;
 
-/** Resolves when the command is answered with 202. */
+/** Resolves at the 202 response. */
 async function request(caller: RawConnection, n: number, requestId = nextRequestId()): Promise<void> {
   const { deviceId } = target.devices[n % target.devices.length] as DeviceIdentity;
   const body = `{"action":"set_brightness","params":{"level":${n % 101}}}`;
@@ -84,13 +84,13 @@ async function request(caller: RawConnection, n: number, requestId = nextRequest
 /** Resolves when the device's acknowledgement is committed. */
 async function command(caller: RawConnection, n: number): Promise<void> {
   const requestId = nextRequestId();
-  const over = new Promise<void>((resolve) => onEnded.set(requestId, resolve));
+  const ended = new Promise<void>((resolve) => onEnded.set(requestId, resolve));
   await request(caller, n, requestId);
-  await over;
+  await ended;
   onEnded.delete(requestId);
 }
 
-/** Resolves when the plan is told to be over. */
+/** Resolves when the plan's end is reported. */
 async function plan(caller: RawConnection, n: number): Promise<void> {
   const steps = target.devices.map(({ deviceId }, at) => ({
     ...{ id: `s${at}`, device_id: deviceId, action: 'set_brightness', params: { level: (n + at) % 101 } },

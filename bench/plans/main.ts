@@ -1,4 +1,5 @@
-// How many steps a second do plans of ten independent steps do, as a part of the same commands sent by REST with ten in flight?
+// How many steps per second do plans of ten independent steps run, compared with the same commands by REST with ten in
+// flight?
 import type { Child } from '../support/child.ts';
 import { cpuPerOperation } from '../support/cpu.ts';
 import { compare, median } from '../support/figures.ts';
@@ -21,7 +22,7 @@ const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('plans'));
 console.log(await cluster.describe());
 console.log(
-  `${DEVICES} devices, each final word brings the new state; one plan after another, each of ${DEVICES} steps`,
+  `${DEVICES} devices, each final acknowledgement reports the new state; one plan after another, each of ${DEVICES} steps`,
 );
 
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
@@ -52,7 +53,7 @@ await compare(
     ours: () => measure('plans'),
     floors: [
       { name: 'commands by REST', measure: () => measure('commands'), atLeast: AT_LEAST },
-      // Shown beside them: a slower REST would make the first ratio better.
+      // Shown in addition: a slower REST would improve the first ratio.
       {
         name: floorName('cached'),
         measure: () => measure('requests', floors.cached.child, floors.cached.port),

@@ -3,8 +3,8 @@ import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 /*
- * Devices and callers of the recovery benchmark, in a process of their own: they remember every promise that was made to them,
- * and hold the service to it after it was killed. It does what is asked in messages.
+ * The load process of the recovery benchmark: devices and callers. They record every acknowledgement of the service,
+ * and verify each of them after the service was killed. Controlled by messages.
  */
 
 export interface Ports {
@@ -14,32 +14,34 @@ export interface Ports {
 
 export interface LoadSetup {
   token: string;
-  /** They take commands and say nothing until they are told to answer. */
+  /** Devices that receive commands and do not answer until `recover`. */
   commanded: DeviceIdentity[];
-  /** They report a counter over and over, some in flight. */
+  /** Devices that report a counter periodically, with several reports in flight. */
   reporting: DeviceIdentity[];
 }
 
 export interface Recovered {
-  /** Milliseconds of the epoch: the final word of a command that was asked for after the crash is committed. */
+  /**
+   * Time in epoch milliseconds at which the final acknowledgement of the first command after the crash is committed.
+   */
   firstCommandAt: number;
-  /** All devices are back. */
+  /** Time at which all devices are connected again. */
   backAt: number;
 }
 
 export interface DurabilityReport {
-  /** Commands that were answered with 202, and counters that were acknowledged, since the beginning. */
+  /** Number of commands answered with 202 and of acknowledged counters, since the beginning. */
   commands: number;
   counters: number;
-  /** What was promised and is not so, in words. */
+  /** Descriptions of acknowledged data that is missing or wrong. */
   broken: string[];
 }
 
 const CALLERS = 16;
 const REPORTS_IN_FLIGHT = 4;
-/** Between two reports of a device, milliseconds. */
+/** Interval of a device's reports, in milliseconds. */
 const REPORT_EVERY_MS = 200;
-/** Reports and commands outlive any recovery. */
+/** Longer than any recovery. */
 const COMMAND_LIFETIME_S = 3_600;
 const FINAL_STATUSES = new Set(['succeeded', 'failed', 'timed_out', 'expired', 'cancelled', 'rejected']);
 
@@ -48,71 +50,71 @@ let ports: Ports = { port: 0, mqttPort: 0 };
 let commanded: RawDevice[] = [];
 let reporters: Reporter[] = [];
 let answering = false;
-/** Ids of all commands that were answered with 202. */
-const promised = new Set<Uuid>();
-const heldAnswers: (() => void)[] = [];
+/** Ids of all commands answered with 202. */
+const accepted = new Set<Uuid>();
+const heldAcks: (() => void)[] = [];
 let sendingCommands = false;
 let sendersDone: Promise<unknown> = Promise.resolve();
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** A device whose counter goes up with each report; it sends again what was not acknowledged. */
+/** A device whose counter increases with each report; unacknowledged reports are sent again. */
 class Reporter {
   readonly device: RawDevice;
   sent = 0;
   acknowledged = 0;
-  private ticking: NodeJS.Timeout | null = null;
-  private readonly unanswered = new Map<number, number>();
+  private timer: NodeJS.Timeout | null = null;
+  private readonly unacknowledged = new Map<number, number>();
 
   constructor(identity: DeviceIdentity) {
     this.device = new RawDevice(identity);
   }
 
   start(): void {
-    for (const [sequence, counter] of this.unanswered) this.report(sequence, counter);
-    this.ticking = setInterval(() => {
-      if (this.unanswered.size >= REPORTS_IN_FLIGHT) return;
+    for (const [sequence, counter] of this.unacknowledged) this.report(sequence, counter);
+    this.timer = setInterval(() => {
+      if (this.unacknowledged.size >= REPORTS_IN_FLIGHT) return;
       this.sent += 1;
       this.report(this.device.takeSequence(), this.sent);
     }, REPORT_EVERY_MS);
   }
 
-  /** Says nothing new; what is not acknowledged is still waited for. */
+  /** Sends no new reports; outstanding acknowledgements are still awaited. */
   stop(): void {
-    if (this.ticking) clearInterval(this.ticking);
-    this.ticking = null;
+    if (this.timer) clearInterval(this.timer);
+    this.timer = null;
   }
 
   isDrained(): boolean {
-    return this.unanswered.size === 0;
+    return this.unacknowledged.size === 0;
   }
 
   private report(sequence: number, counter: number): void {
-    this.unanswered.set(sequence, counter);
+    this.unacknowledged.set(sequence, counter);
     this.device.send(this.device.compose('state', { state: { counter } }, sequence), () => {
-      this.unanswered.delete(sequence);
+      this.unacknowledged.delete(sequence);
       this.acknowledged = Math.max(this.acknowledged, counter);
     });
   }
 }
 
-function setUp(asked: LoadSetup): void {
-  token = asked.token;
-  commanded = asked.commanded.map((identity) => new RawDevice(identity));
+function setUp(setup: LoadSetup): void {
+  token = setup.token;
+  commanded = setup.commanded.map((identity) => new RawDevice(identity));
   for (const device of commanded) {
     device.onCommand = ({ commandId }) => {
-      const answer = () => device.publish('cmd_ack', { command_id: commandId, status: 'succeeded' }, () => {});
-      if (answering) answer();
-      else heldAnswers.push(answer);
+      const acknowledge = () => device.publish('cmd_ack', { command_id: commandId, status: 'succeeded' }, () => {});
+      if (answering) acknowledge();
+      else heldAcks.push(acknowledge);
     };
   }
-  reporters = asked.reporting.map((identity) => new Reporter(identity));
+  reporters = setup.reporting.map((identity) => new Reporter(identity));
 }
 
-/** Every device comes back and goes on; those that are refused try again, as devices do. */
+/** Connects every device; a rejected one retries, as devices do. */
 async function connect(at: Ports): Promise<void> {
   ports = at;
-  const come = async (device: RawDevice, commands: boolean) => {
+  const open = async (device: RawDevice, commands: boolean) => {
     for (;;) {
       try {
         await device.open(ports.mqttPort, { commands });
@@ -124,10 +126,10 @@ async function connect(at: Ports): Promise<void> {
   };
   const queue = [
     ...reporters.map((reporter) => async () => {
-      await come(reporter.device, false);
+      await open(reporter.device, false);
       reporter.start();
     }),
-    ...commanded.map((device) => () => come(device, true)),
+    ...commanded.map((device) => () => open(device, true)),
   ];
   const worker = async () => {
     for (let next = queue.shift(); next; next = queue.shift()) await next();
@@ -140,15 +142,15 @@ async function post(caller: RawConnection, deviceId: Uuid): Promise<Uuid> {
   const answer = await caller.post(`/v1/device/${deviceId}/command`, `Authorization: Bearer ${token}\r\n`, body);
   if (answer.status !== 202) throw new Error(`${answer.status} ${answer.body}`);
   const { command_id: id } = JSON.parse(answer.body) as { command_id: Uuid };
-  promised.add(id);
+  accepted.add(id);
   return id;
 }
 
-/** Brings `count` commands in flight, and goes on asking for more until the service is gone. */
+/** Brings `count` commands in flight, and continues to send more until the service is gone. */
 async function startCommands(count: number): Promise<void> {
   answering = false;
   sendingCommands = true;
-  const before = promised.size;
+  const before = accepted.size;
   let n = 0;
   const loop = async () => {
     const caller = await RawConnection.open(ports.port);
@@ -157,16 +159,16 @@ async function startCommands(count: number): Promise<void> {
       await post(caller, (commanded[n % commanded.length] as RawDevice).identity.deviceId);
     }
   };
-  // The end of the service is how this ends.
+  // The requests end when the service does.
   sendersDone = Promise.allSettled(Array.from({ length: CALLERS }, loop));
-  while (promised.size - before < count) await pause(1);
+  while (accepted.size - before < count) await pause(1);
 }
 
-/** From the kill on: come back, ask for one more command, see it through; then let everything end. */
+/** After the kill: reconnects, sends one more command until it has succeeded, then lets all other commands end. */
 async function recover(at: Ports): Promise<Recovered> {
   await sendersDone;
   sendingCommands = false;
-  heldAnswers.length = 0; // a device that was cut off gets its commands again
+  heldAcks.length = 0; // A disconnected device receives its commands again.
   answering = true;
   for (const reporter of reporters) {
     reporter.stop();
@@ -205,14 +207,14 @@ async function commandOf(caller: RawConnection, id: Uuid): Promise<{ status: str
   return (JSON.parse(answer.body) as { command: { status: string } }).command;
 }
 
-/** Compares what the service says now with what it promised. */
-async function checkPromises(): Promise<DurabilityReport> {
+/** Compares the service's data with what it acknowledged. */
+async function checkDurability(): Promise<DurabilityReport> {
   for (const reporter of reporters) reporter.stop();
   const until = performance.now() + 30_000;
   while (!reporters.every((reporter) => reporter.isDrained()) && performance.now() < until) await pause(5);
   const broken: string[] = [];
   const caller = await RawConnection.open(ports.port);
-  for (const id of promised) {
+  for (const id of accepted) {
     let { status } = await commandOf(caller, id);
     while (!FINAL_STATUSES.has(status) && status !== 'lost' && performance.now() < until) {
       await pause(5);
@@ -228,31 +230,31 @@ async function checkPromises(): Promise<DurabilityReport> {
       device: { state: { counter?: number }; state_version: number };
     };
     counters += acknowledged;
-    // One report was made when the device was registered; each counter after it is a version of its own.
-    const right = shown.state.counter === sent && shown.state_version === sent + 1 && acknowledged === sent;
-    if (right) continue;
+    // One report was made at registration; each counter after it increases the version by one.
+    const matches = shown.state.counter === sent && shown.state_version === sent + 1 && acknowledged === sent;
+    if (matches) continue;
     const seen = `counter ${shown.state.counter}, version ${shown.state_version}`;
     broken.push(`device ${deviceId}: sent ${sent}, acknowledged ${acknowledged}, ${seen}`);
   }
   caller.close();
-  return { commands: promised.size, counters, broken };
+  return { commands: accepted.size, counters, broken };
 }
 
 interface LoadMessage {
-  cast?: LoadSetup;
+  setUp?: LoadSetup;
   connect?: Ports;
-  ask?: number;
+  startCommands?: number;
   recover?: Ports;
-  reckon?: true;
+  check?: true;
 }
 
 process.on('message', (message: LoadMessage) => {
   const answer = async (): Promise<object> => {
-    if (message.cast) setUp(message.cast);
+    if (message.setUp) setUp(message.setUp);
     if (message.connect) await connect(message.connect);
-    if (message.ask) await startCommands(message.ask);
+    if (message.startCommands) await startCommands(message.startCommands);
     if (message.recover) return { recovered: await recover(message.recover) };
-    if (message.reckon) return { reckoning: await checkPromises() };
+    if (message.check) return { report: await checkDurability() };
     return { done: true };
   };
   answer().then(

@@ -1,4 +1,5 @@
-// After kill -9 with 100,000 devices and 1,000 commands in flight: how long until the service is back, and is all it acknowledged still there?
+// After kill -9 with 100,000 devices and 1,000 commands in flight: how long until the service is back, and is
+// everything it acknowledged still stored?
 import { type Child, startChild } from '../support/child.ts';
 import { checkLimit, formatThousands, median } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
@@ -14,7 +15,7 @@ const size = short
   ? { devices: 500, commanded: 50, reporting: 20, commands: 50 }
   : { devices: 100_000, commanded: 1_000, reporting: 200, commands: 1_000 };
 
-/** Milliseconds from the kill. */
+/** Limits in milliseconds from the kill. */
 const AT_MOST = {
   restart: { ready: 3_000, firstCommand: 3_500, back: 6_000 },
   takeover: { ready: 1_500, firstCommand: 2_000, back: 5_000 },
@@ -32,7 +33,7 @@ console.log(
 );
 const load = startChild(new URL('./load.ts', import.meta.url));
 await sendAndWait({
-  cast: {
+  setUp: {
     token,
     commanded: devices.slice(0, size.commanded),
     reporting: devices.slice(size.commanded, size.commanded + size.reporting),
@@ -60,24 +61,24 @@ interface Times {
   back: number;
 }
 
-/** Kills `active` amid its work; `successor` is there already, or is started now. */
+/** Kills `active` while it is busy; `successor` is running already, or is started now. */
 async function crash(
   active: RunningService,
   successor: () => Promise<RunningService>,
 ): Promise<[RunningService, Times]> {
   await sendAndWait({ connect: portsOf(active) });
-  await sendAndWait({ ask: size.commands });
+  await sendAndWait({ startCommands: size.commands });
   const killedAt = Date.now();
-  const dead: Child = active.child;
-  await dead.kill();
+  const killed: Child = active.child;
+  await killed.kill();
   const next = await successor();
   load.send({ recover: portsOf(next) });
   const ready = (await readyAt(portsOf(next))) - killedAt;
   const { firstCommandAt, backAt } = await load.receive<Recovered>('recovered');
-  load.send({ reckon: true });
-  const { broken, commands, counters } = await load.receive<DurabilityReport>('reckoning');
+  load.send({ check: true });
+  const { broken, commands, counters } = await load.receive<DurabilityReport>('report');
   for (const line of broken.slice(0, 10)) console.error(`  BROKEN: ${line}`);
-  if (broken.length > 0) throw new Error(`${broken.length} promises are broken`);
+  if (broken.length > 0) throw new Error(`${broken.length} acknowledged commands or reports are missing or wrong`);
   console.log(
     `  so far ${formatThousands(commands)} commands and ${formatThousands(counters)} reports were acknowledged: all kept, none twice`,
   );

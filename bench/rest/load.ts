@@ -1,15 +1,15 @@
 import type { Uuid } from '../../src/domain/values.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
-/* Callers on kept connections, each with one request at a time, in a process of their own. */
+/* The load process: callers on keep-alive connections, each with one request at a time. */
 
 export type RequestKind = 'GET /devices' | 'GET /devices, everybody another page' | 'POST …/command';
 
 export interface Loop {
-  ask: RequestKind;
+  kind: RequestKind;
   port: number;
   token: string;
-  /** Commanded in turn. */
+  /** Devices that receive commands, round robin. */
   devices: readonly Uuid[];
   connections: number;
   warmMs: number;
@@ -18,25 +18,25 @@ export interface Loop {
 
 export interface LoopResult {
   perSecond: number;
-  /** All that were answered, before and after the measured time too. */
+  /** All answered requests, including those outside the measured time. */
   total: number;
   /** Milliseconds. */
   latencies: number[];
-  /** Of the last answer's body. */
+  /** Size of the last response body. */
   bytes: number;
 }
 
-async function run({ ask, port, token, devices, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
+async function run({ kind, port, token, devices, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const callers = await Promise.all(Array.from({ length: connections }, () => RawConnection.open(port)));
   const begin = performance.now() + warmMs;
   const end = begin + measureMs;
   const headers = `Authorization: Bearer ${token}\r\n`;
   const latencies: number[] = [];
   let [total, bytes] = [0, 0];
-  const pages = ask === 'GET /devices, everybody another page' ? await pagesFor(callers, headers) : ['/v1/devices'];
+  const pages = kind === 'GET /devices, everybody another page' ? await pagesFor(callers, headers) : ['/v1/devices'];
   const send = (caller: RawConnection, at: number, n: number) => {
-    if (ask !== 'POST …/command') return caller.get(pages[at % pages.length] as string, headers);
-    // It waits for its device for a day: nothing expires while we measure.
+    if (kind !== 'POST …/command') return caller.get(pages[at % pages.length] as string, headers);
+    // Lives for a day, so that nothing expires during the measurement.
     const body = `{"action":"set_brightness","params":{"level":${n % 101}},"ttl_s":86400}`;
     return caller.post(`/v1/device/${devices[n % devices.length]}/command`, headers, body);
   };
@@ -57,7 +57,7 @@ async function run({ ask, port, token, devices, connections, warmMs, measureMs }
   return { perSecond: latencies.length / (measureMs / 1000), total, latencies, bytes };
 }
 
-/** A page of the list for each. */
+/** A different page of the list for each caller. */
 async function pagesFor(callers: readonly RawConnection[], headers: string): Promise<string[]> {
   const pages: string[] = [];
   let path = '/v1/devices';

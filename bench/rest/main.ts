@@ -1,4 +1,4 @@
-// How many requests a second does REST answer, as a part of what express, jose and zod answer with nothing behind them?
+// How many requests per second does REST answer, compared with express, jose and zod with no logic behind them?
 import { readConfig } from '../../src/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Child } from '../support/child.ts';
@@ -18,15 +18,18 @@ import { startCluster } from '../support/postgres.ts';
 import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { Loop, LoopResult, RequestKind } from './load.ts';
 
-/** `atLeast` of the floor that caches verified tokens, as the service does. Requests for the same page share reads; those for different pages do not. */
-const MEASUREMENTS: readonly { ask: RequestKind; connections: number; atLeast: number }[] = [
-  { ask: 'GET /devices', connections: 32, atLeast: 0.5 },
-  { ask: 'GET /devices, everybody another page', connections: 32, atLeast: 0.35 },
-  { ask: 'POST …/command', connections: 32, atLeast: 0.5 },
-  // So many that there is work for some while others wait for their commit.
-  { ask: 'POST …/command', connections: 256, atLeast: 0.5 },
+/**
+ * `atLeast`: minimum ratio to the floor that caches verified tokens, as the service does. Requests for the same page
+ * share reads; those for different pages do not.
+ */
+const MEASUREMENTS: readonly { kind: RequestKind; connections: number; atLeast: number }[] = [
+  { kind: 'GET /devices', connections: 32, atLeast: 0.5 },
+  { kind: 'GET /devices, everybody another page', connections: 32, atLeast: 0.35 },
+  { kind: 'POST …/command', connections: 32, atLeast: 0.5 },
+  // Enough connections to have work for some while others wait for their commit.
+  { kind: 'POST …/command', connections: 256, atLeast: 0.5 },
 ];
-/** Of Node-RED, which neither authenticates nor stores: be ahead of it. */
+/** Minimum ratio to Node-RED, which neither authenticates nor stores. */
 const AT_LEAST_OF_NODE_RED = 1;
 const COMMANDED = 200;
 
@@ -38,7 +41,7 @@ const duration = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, meas
 printMachine();
 const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('rest'));
-// The gate charges each request, but nobody is stopped.
+// Each request is charged, but no limit is reached.
 deployment.env.RATE_LIMITS = 'free=1000000';
 console.log(await cluster.describe());
 console.log(`${formatThousands(DEVICES)} devices, 50 in a page; one request at a time on each connection`);
@@ -51,7 +54,7 @@ const floors = await startHttpFloors(deployment);
 const load = startLoad(new URL('./load.ts', import.meta.url));
 const commanded = devices.slice(0, COMMANDED).map(({ deviceId }) => deviceId);
 
-// Commands answered by a Node-RED flow; `NODE_RED` is the folder it is installed in.
+// Commands answered by a Node-RED flow; `NODE_RED` is the folder of its installation.
 const nodeRed = process.env.NODE_RED ? await startNodeRed() : null;
 
 type Side = 'ours' | TokenVerification | 'Node-RED';
@@ -63,7 +66,7 @@ const record = <T>(make: () => T): Record<Side, T> => ({
   ...{ ours: make(), cached: make(), 'verified each time': make(), 'Node-RED': make() },
 });
 
-for (const { ask, connections, atLeast } of MEASUREMENTS) {
+for (const { kind, connections, atLeast } of MEASUREMENTS) {
   const cpu = record(() => [] as number[]);
   const loadCpu = record(() => [] as number[]);
   const times = record(() => [] as number[]);
@@ -74,7 +77,7 @@ for (const { ask, connections, atLeast } of MEASUREMENTS) {
     const each = await cpuPerOperation(child, async () => {
       const before = cpuOfTree(load.pid);
       load.send({
-        loop: { ask, port, token, devices: commanded, connections, ...duration } satisfies Loop,
+        loop: { kind, port, token, devices: commanded, connections, ...duration } satisfies Loop,
       });
       result = await load.receive<LoopResult>('result');
       loadCpu[side].push((cpuOfTree(load.pid) - before) / Math.max(1, result.total));
@@ -88,7 +91,7 @@ for (const { ask, connections, atLeast } of MEASUREMENTS) {
   };
   await compare(
     {
-      name: `${ask}, ${connections} connections`,
+      name: `${kind}, ${connections} connections`,
       unit: 'requests/s',
       ours: () => measure('ours'),
       floors: [
@@ -97,7 +100,7 @@ for (const { ask, connections, atLeast } of MEASUREMENTS) {
           measure: () => measure(proofs),
           atLeast: proofs === 'cached' ? atLeast : null,
         })),
-        ...(nodeRed !== null && ask === 'POST …/command'
+        ...(nodeRed !== null && kind === 'POST …/command'
           ? [{ name: 'Node-RED', measure: () => measure('Node-RED'), atLeast: AT_LEAST_OF_NODE_RED }]
           : []),
       ],
@@ -108,7 +111,7 @@ for (const { ask, connections, atLeast } of MEASUREMENTS) {
     },
     options,
   );
-  if (nodeRed === null && ask === 'POST …/command')
+  if (nodeRed === null && kind === 'POST …/command')
     reportNotMeasured('  part of Node-RED', 'NODE_RED is not set', { atLeast: AT_LEAST_OF_NODE_RED, short });
   const micros = (values: readonly number[]) => `${Math.round(median(values))} µs`;
   console.log(
@@ -126,7 +129,7 @@ await service.stop();
 await cluster.stop();
 deployment.remove();
 
-/** Every device was heard of lately, as in a real list. */
+/** Gives every device a recent last-seen time, as in a real list. */
 async function markDevicesSeen(): Promise<void> {
   const store = await openStore(readConfig(deployment.env));
   for (let from = 0; from < devices.length; from += 2_000) {

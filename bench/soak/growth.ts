@@ -2,37 +2,46 @@ import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { median } from '../support/figures.ts';
 
-/** What is watched at one moment: bytes or entries, by name. */
+/** Values at one moment: bytes or entries, by name. */
 export type Sample = Record<string, number>;
 
 const MB = 1_000_000;
-/** Margin for allocators and for noise. */
+/** Margin for allocators and noise. */
 const BYTES_ALLOWED = 24 * MB;
-/** V8 fills both halves of the young generation, 64 MiB each (`--max-semi-space-size`), and returns their pages late: 2 × 64 MiB may be resident or not. */
+/**
+ * V8 fills both halves of the young generation, 64 MiB each (`--max-semi-space-size`), and returns their pages late: 2
+ * × 64 MiB may be resident or not.
+ */
 const YOUNG_GENERATION = 2 * 64 * 2 ** 20;
-/** Entries of collections: most of them hold one for each device, connection or user of the load, whose numbers stay the same. */
+/**
+ * Margin for entries of collections: most have one per device, connection or user of the load, whose numbers are
+ * constant.
+ */
 const ENTRIES_ALLOWED = 20;
-/** A value may also grow by this part of itself. */
+/** Relative growth that is allowed in addition. */
 const PART_ALLOWED = 0.1;
-/** Gauges that must not grow with the time that the service runs. */
+/** Gauges that must not grow with uptime. */
 const GAUGE =
   /^((?:twinkeep_(?:prepared_statements|collection_entries|actors_live|events_waiting)|nodejs_heap_size_used_bytes|nodejs_external_memory_bytes|process_resident_memory_bytes)(?:\{[^}]*\})?) (\S+)$/gm;
 
-/** With `nodejs_heap_size_used_bytes` and `resident_outside_heap_bytes`, which are judged too, it tells where a rise comes from. */
+/**
+ * `nodejs_heap_size_used_bytes` and `resident_outside_heap_bytes`, which have limits too, show where a rise comes from.
+ */
 const RESIDENT_BYTES = 'process_resident_memory_bytes';
 
-/** Requests that the load made per second; not a value that may grow, but what others are compared with. */
+/** Requests per second of the load: a reference for other values, without a limit. */
 export const LOAD_RATE = 'requests_per_second';
 
 /**
- * Commands and plans are live while they are in flight, and for the idle time after an ended one was read, as a plan's rollback reads its
- * steps. Their number follows the load: it is compared with what the load of the last quarter lets expect.
+ * Commands and plans are live while they are in flight, and for the idle time after an ended one was read, as a
+ * rollback reads the steps of its plan. Their number follows the load, so its limit is scaled with the load of the last
+ * quarter.
  */
 const FOLLOWS_LOAD = /^twinkeep_actors_live\{kind="(?:command|plan)"\}$/;
 
 /**
- * The service's own gauges, with `databaseUrl` the private memory of its sessions in PostgreSQL, and the load in requests
- * per second since the sample before.
+ * The service's gauges; with `databaseUrl` the private memory of its PostgreSQL sessions; and the load in requests per
+ * second since the previous sample.
  */
 export async function takeSample(port: number, databaseUrl: string | null, requestsPerSecond: number): Promise<Sample> {
   const response = await fetch(`http://127.0.0.1:${port}/metrics`);
@@ -58,7 +67,7 @@ async function sessionBytes(url: string): Promise<number> {
   }
 }
 
-/** Memory that no other process shares; 0 where the process has ended meanwhile. */
+/** Memory that is not shared with other processes; 0 if the process has ended. */
 function privateBytes(pid: number): number {
   try {
     const [, kilobytes] = /^RssAnon:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
@@ -74,15 +83,15 @@ interface Growth {
   first: number;
   before: number;
   after: number;
-  /** The most that the last quarter may have; null for the load, which is not judged. */
+  /** Limit for the last quarter; null for the load, which has none. */
   atMost: number | null;
 }
 
 export const hasGrown = ({ after, atMost }: Growth): boolean => atMost !== null && after > atMost;
 
 /**
- * Compares the second quarter of the time with the last one. The heap is what is left after collections, so its least is
- * taken; of everything else the median.
+ * Compares the second quarter of the run with the last one. The heap in use is what remains after collections, so its
+ * minimum is used; for all other values the median.
  */
 export function measureGrowth(samples: readonly Sample[]): Growth[] {
   const quarter = Math.floor(samples.length / 4);
@@ -101,7 +110,10 @@ export function measureGrowth(samples: readonly Sample[]): Growth[] {
   });
 }
 
-/** The limit of a value in the last quarter: `before` is its value in the second quarter, `moreLoad` the load of the last quarter as a multiple of that of the second. */
+/**
+ * Limit of a value in the last quarter. `before`: its value in the second quarter; `moreLoad`: load of the last quarter
+ * as a multiple of that of the second.
+ */
 function atMostOf(name: string, before: number, moreLoad: number): number {
   const expected = FOLLOWS_LOAD.test(name) ? before * moreLoad : before;
   return expected * (1 + PART_ALLOWED) + allowance(name);
@@ -112,7 +124,7 @@ function allowance(name: string): number {
   return name.endsWith('_bytes') ? BYTES_ALLOWED : ENTRIES_ALLOWED;
 }
 
-/** Prints what was watched, without what was empty all the time; true where nothing grew. */
+/** Prints the values, without those that were always zero; true if none grew. */
 export function printGrowth(growths: readonly Growth[], short: boolean): boolean {
   const empty = growths.filter(({ first, before, after }) => first + before + after === 0);
   console.log('  first sample → second quarter → last quarter; at most in the last quarter');

@@ -3,8 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 
 /*
- * The mixed load, in a process of its own: callers that choose each request by chance, and devices that answer their commands
- * after some milliseconds, with success or failure. It varies which rows are committed together.
+ * The mixed load, in a separate process: callers that choose each request at random, and devices that answer their
+ * commands after some milliseconds, with success or failure. It varies which rows are committed together.
  */
 
 export interface Target {
@@ -13,7 +13,7 @@ export interface Target {
   token: string;
   devices: DeviceIdentity[];
   callers: number;
-  /** Each caller pauses up to so long after a request. */
+  /** Maximum random pause of a caller after a request. */
   pauseMs: number;
 }
 
@@ -41,33 +41,33 @@ class MixedLoad {
     this.#homeId = String(body.id);
     for (const identity of this.#target.devices) {
       const device = new RawDevice(identity);
-      device.onRefused = () => {}; // an answer to a command that was cancelled meanwhile
-      device.onCommand = ({ commandId }) => void this.#answer(device, commandId);
+      device.onRefused = () => {}; // An acknowledgement of a command that was cancelled in the meantime.
+      device.onCommand = ({ commandId }) => void this.#acknowledge(device, commandId);
       await device.open(this.#target.mqttPort, { commands: true });
       this.#devices.push(device);
     }
-    for (let n = 0; n < this.#target.callers; n += 1) void this.#drive();
+    for (let n = 0; n < this.#target.callers; n += 1) void this.#runCaller();
   }
 
-  /** Requests that were answered so far. */
+  /** Number of answered requests so far. */
   get requests(): number {
     return Object.values(this.#statuses).reduce((sum, count) => sum + count, 0);
   }
 
-  /** How many answers of each status there were. */
+  /** Ends the load; returns the number of responses by status. */
   end(): Record<number, number> {
     this.#ended = true;
     return this.#statuses;
   }
 
-  async #drive(): Promise<void> {
+  async #runCaller(): Promise<void> {
     while (!this.#ended) {
       await randomItem(this.#requests)();
       await pause(randomBelow(this.#target.pauseMs));
     }
   }
 
-  async #answer(device: RawDevice, commandId: string): Promise<void> {
+  async #acknowledge(device: RawDevice, commandId: string): Promise<void> {
     await pause(randomBelow(20));
     const state = randomBelow(2) === 0 ? {} : { state: { on: randomBelow(2) === 0, n: randomBelow(9) } };
     const status = randomBelow(5) === 0 ? 'failed' : 'succeeded';
@@ -121,7 +121,7 @@ class MixedLoad {
     return this.#post('/plans', { name: 'soak', ...(randomBelow(2) === 0 && { on_failure: 'rollback' }), steps });
   }
 
-  /** A device that comes and goes again, so that the number of devices stays the same. */
+  /** Registers and removes a device, so that the number of devices stays the same. */
   async #registration(): Promise<void> {
     const { body } = await this.#post('/device/register', {
       device_type: randomItem(['light', 'thing']),
@@ -130,7 +130,7 @@ class MixedLoad {
     const path = `/device/${body.device_id}`;
     const remove = () => this.#call('DELETE', `/devices/${body.device_id}`);
     if (randomBelow(2) === 0) await this.#post(`${path}/rotate-secret`);
-    if (randomBelow(2) === 0) await remove(); // refused: it is not revoked
+    if (randomBelow(2) === 0) await remove(); // Rejected: the device is not revoked yet.
     await this.#post(`${path}/revoke`);
     await remove();
   }

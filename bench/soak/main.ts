@@ -14,7 +14,7 @@ const CALLERS = 14;
 const DEFAULT_MINUTES = 15;
 const DEFAULT_PAUSE_MS = 8;
 const SHORT_MS = 6_000;
-/** Idle actors leave memory after this time, so that a run of minutes shows what a day would. */
+/** Idle time until passivation, short so that a run of minutes shows the behaviour of a day. */
 const IDLE_MS = 30_000;
 
 const { values } = parseArgs({
@@ -28,11 +28,11 @@ const { values } = parseArgs({
 });
 const { short } = values;
 const minutes = Number(values.minutes);
-if (!(minutes > 0)) throw new RangeError('--minutes is a number above 0');
+if (!(minutes > 0)) throw new RangeError('--minutes must be a number above 0');
 const pauseMs = Number(values.pause);
-if (!(pauseMs > 0)) throw new RangeError('--pause is a number of milliseconds above 0');
+if (!(pauseMs > 0)) throw new RangeError('--pause must be a number of milliseconds above 0');
 const stores = ['postgres', 'embedded'].filter((name) => values.store === undefined || values.store === name);
-if (stores.length === 0) throw new RangeError('--store is postgres or embedded');
+if (stores.length === 0) throw new RangeError('--store must be postgres or embedded');
 const milliseconds = short ? SHORT_MS : minutes * 60_000;
 const intervalMs = Math.min(5_000, milliseconds / 24);
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Aedes } from 'aedes';
 
 /*
- * The floor: aedes alone, acknowledging the same bytes. With `--durable` it keeps what it acknowledged for
+ * The MQTT floor: aedes alone, acknowledging the same bytes. With `--durable` it stores acknowledged messages for
  * durable sessions in LevelDB (aedes-persistence-level).
  */
 const durable = process.argv.includes('--durable');

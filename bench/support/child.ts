@@ -1,22 +1,22 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark's own, spoken to by messages of one member: `{ ready: true }`, `{ result: … }`. */
+/** A child process of the benchmark, controlled by messages with one member: `{ ready: true }`, `{ result: … }`. */
 export interface Child {
   readonly pid: number;
   send(message: object): void;
-  /** The next message that has this member; rejects when the process ends before. */
+  /** The next message that has this member; rejects if the process ends first. */
   receive<T>(member: string): Promise<T>;
-  /** Ends it by closing its channel, and by force when it does not go in 15 s. */
+  /** Closes the channel, which ends the process; kills it after 15 s. */
   end(): Promise<void>;
-  /** `kill -9` without a word; resolves when it is gone. */
+  /** `kill -9`; resolves when the process has ended. */
   kill(): Promise<void>;
   readonly exited: Promise<void>;
 }
 
 export interface ChildOptions {
   args?: string[];
-  /** Options of Node. */
+  /** Command-line options of Node. */
   node?: string[];
   env?: Record<string, string>;
 }
@@ -28,14 +28,14 @@ process.on('exit', () => {
 });
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
-/** Starts a TypeScript file as a child process. It dies with this one. */
+/** Starts a TypeScript file as a child process. It ends with this process. */
 export function startChild(file: URL, { args = [], node = [], env = {} }: ChildOptions = {}): Child {
   const path = fileURLToPath(file);
   const child = fork(path, args, { execArgv: node, env: { ...process.env, ...env }, serialization: 'advanced' });
   running.add(child);
   const inbox: Record<string, unknown>[] = [];
   const waiting = new Map<string, { resolve(value: never): void; reject(error: Error): void }>();
-  let gone: Error | null = null;
+  let exitError: Error | null = null;
 
   child.on('message', (message: Record<string, unknown>) => {
     for (const [member, waiter] of waiting) {
@@ -49,8 +49,8 @@ export function startChild(file: URL, { args = [], node = [], env = {} }: ChildO
   const exited = new Promise<void>((resolve) => {
     child.once('exit', (code, signal) => {
       running.delete(child);
-      gone = new Error(`${path} ended (${signal ?? code})`);
-      for (const { reject } of waiting.values()) reject(gone);
+      exitError = new Error(`${path} ended (${signal ?? code})`);
+      for (const { reject } of waiting.values()) reject(exitError);
       waiting.clear();
       resolve();
     });
@@ -63,11 +63,11 @@ export function startChild(file: URL, { args = [], node = [], env = {} }: ChildO
     receive<T>(member: string) {
       const at = inbox.findIndex((message) => Object.hasOwn(message, member));
       if (at >= 0) return Promise.resolve(inbox.splice(at, 1)[0]?.[member] as T);
-      if (gone) return Promise.reject(gone);
+      if (exitError) return Promise.reject(exitError);
       return new Promise<T>((resolve, reject) => waiting.set(member, { resolve, reject }));
     },
     async end() {
-      if (gone) return;
+      if (exitError) return;
       if (child.connected) child.disconnect();
       const force = setTimeout(() => child.kill('SIGKILL'), GRACE_MS);
       await exited;

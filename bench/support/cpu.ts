@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Child } from './child.ts';
 
-/** In the measured process: tells the processor time it used so far, when asked. */
+/** In the measured process: reports its processor time so far, on request. */
 export function answerCpuRequests(): void {
   process.on('message', (message: { cpu?: true }) => {
     if (!message.cpu) return;
@@ -11,13 +11,13 @@ export function answerCpuRequests(): void {
 }
 
 /**
- * Processor time in microseconds that `child` spends on one piece of `work`, which answers how many pieces it did. Unlike a rate
- * it says something on a machine that others use too.
+ * Processor time in microseconds that `child` spends per operation of `work`, which returns the number of operations.
+ * Unlike a rate, it is meaningful on a machine that is shared.
  */
 export async function cpuPerOperation(child: Child, work: () => Promise<number>): Promise<number> {
   const before = await cpuOf(child);
-  const pieces = await work();
-  return ((await cpuOf(child)) - before) / Math.max(1, pieces);
+  const operations = await work();
+  return ((await cpuOf(child)) - before) / Math.max(1, operations);
 }
 
 function cpuOf(child: Child): Promise<number> {
@@ -25,10 +25,10 @@ function cpuOf(child: Child): Promise<number> {
   return child.receive<number>('cpu');
 }
 
-/** Linux counts in hundredths of a second whatever the clock ticks in. */
+/** Linux reports hundredths of a second, independent of the kernel's tick. */
 const TICK_US = 10_000;
 
-/** Processor time in microseconds that a process and its children have used so far; 0 where there is no `/proc`. */
+/** Processor time in microseconds of a process and its children so far; 0 without `/proc`. */
 export function cpuOfTree(pid: number): number {
   let sum = 0;
   for (const [one, { parent, ticks }] of processes()) if (one === pid || parent === pid) sum += ticks * TICK_US;
@@ -39,7 +39,7 @@ function processes(): Map<number, { parent: number; ticks: number }> {
   const all = new Map<number, { parent: number; ticks: number }>();
   for (const name of namesIn('/proc')) {
     if (!/^\d+$/.test(name)) continue;
-    // proc(5): behind the name in brackets state, parent, …; 11 and 12 after it are the time in user and in kernel mode.
+    // proc(5): after the name in parentheses come state, parent, …; fields 11 and 12 after it are user and kernel time.
     const text = textOf(`/proc/${name}/stat`);
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     if (fields.length > 12)
@@ -56,7 +56,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Empty where the process has gone in the meantime. */
+/** Empty if the process has ended. */
 function textOf(file: string): string {
   try {
     return readFileSync(file, 'utf8');

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../src/domain/values.ts';
 
-/** About 300 bytes of state in 20 keys, of which a report changes the counter. `of` makes its texts its own. */
+/** About 300 bytes of state in 20 keys; each report changes the counter. `of` makes the texts unique per device. */
 export function deviceState(counter: number, of: string): JsonObject {
   const state: JsonObject = { counter };
   const own = of.slice(-6);

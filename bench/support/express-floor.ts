@@ -9,10 +9,10 @@ import { z } from 'zod';
 import { answerCpuRequests } from './cpu.ts';
 
 /*
- * The HTTP floor, a process of its own: Express routes, jose verifies the token, zod checks query or body. Nothing is
- * behind it: 202 for a command, and 50 devices out of memory, of which the service's answer has the same members, written
- * as JSON for each request. With PROOFS=cached a verified token is kept until it expires, as the service keeps it; else
- * each request verifies its signature.
+ * The HTTP floor, in a separate process: Express routes, jose verifies the token, zod validates query or body. No logic
+ * behind it: 202 for a command, and 50 devices from memory with the same members as the service's response, serialised
+ * for each request. With PROOFS=cached a verified token is cached until it expires, as in the service; otherwise the
+ * signature is verified for each request.
  */
 
 const PAGE = 50;
@@ -36,7 +36,7 @@ const positions = new Map(devices.map(({ id }, at) => [id, at]));
 
 const publicKey = await importJWK(JSON.parse(process.env.PUBLIC_JWK ?? '{}'), 'EdDSA');
 const expected = { issuer: 'urn:twinkeep', audience: 'twinkeep', algorithms: ['EdDSA'] };
-/** The `exp` of each verified token, seconds. */
+/** `exp` of each verified token, in seconds. */
 const cached = process.env.PROOFS === 'cached' ? new LRUCache<string, number>({ max: CACHED_TOKENS }) : null;
 
 async function authenticate({ headers }: Request): Promise<void> {
@@ -51,12 +51,12 @@ app.disable('x-powered-by');
 app.use(express.json());
 app.get('/v1/devices', async (request, response) => {
   await authenticate(request);
-  const asked = listing.safeParse(request.query);
-  if (!asked.success) {
+  const parsed = listing.safeParse(request.query);
+  if (!parsed.success) {
     response.status(400).json({ code: 'VALIDATION_FAILED' });
     return;
   }
-  const { cursor, limit } = asked.data;
+  const { cursor, limit } = parsed.data;
   const start = cursor === undefined ? 0 : (positions.get(cursor) ?? -1) + 1;
   const page = devices.slice(start, start + limit).map(({ id, seen }) => ({
     id,

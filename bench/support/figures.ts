@@ -1,4 +1,3 @@
-/** The middle of some measurements. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -7,7 +6,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? high : (high + (sorted[middle - 1] as number)) / 2;
 }
 
-/** The smallest value that `percent` of all do not exceed. */
+/** The smallest value that is not exceeded by `percent` of the values. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = Float64Array.from(values).sort();
   const found = sorted[Math.max(0, Math.ceil((sorted.length * percent) / 100) - 1)];
@@ -26,13 +25,13 @@ export const formatLatencies = (values: readonly number[]): string =>
 
 export const formatThousands = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** One side of a ratio, measured once: what was done a second. */
+/** One measurement of one side: operations per second. */
 export type Measure = () => Promise<number>;
 
 export interface Floor {
   name: string;
   measure: Measure;
-  /** The least ratio; null where the ratio is only shown. */
+  /** Minimum ratio; null if the ratio is only printed. */
   atLeast: number | null;
 }
 
@@ -41,16 +40,16 @@ export interface Comparison {
   unit: string;
   ours: Measure;
   floors: readonly Floor[];
-  /** Rounds before the tries; their figures are printed and not counted. None in a short run. */
+  /** Warm-up rounds before the tries; their figures are printed but not counted. None in a short run. */
   warmUps?: number;
-  /** Told before the first try, to forget what else the warm-ups measured. */
+  /** Called before the first try, to discard other data of the warm-ups. */
   afterWarmUp?(): void;
 }
 
 /**
- * Measures ours and each floor in turn, each try beginning with another side, and prints the figures and the median of
- * the ratios. A ratio that is missed sets the exit code, unless the run is a short one. A service compiles its code for some
- * 20,000 requests before its cost stays the same, a floor for a few hundred: `warmUps` lets both come to that.
+ * Measures the service and each floor alternately, each try starting with another side, and prints the figures and the
+ * median of the ratios. A missed ratio sets the exit code, except in a short run. V8 optimises the service's code for
+ * some 20,000 requests before its cost is stable, a floor's for a few hundred: `warmUps` lets both become stable.
  */
 export async function compare(
   { name, unit, ours, floors, warmUps = 0, afterWarmUp }: Comparison,
@@ -81,14 +80,14 @@ export async function compare(
 }
 
 export interface Limit {
-  /** Null or absent: the figure is only shown. */
+  /** Null or absent: the figure is only printed. */
   atLeast?: number | null;
   atMost?: number | null;
   unit?: string;
   short: boolean;
 }
 
-/** Prints that a figure is missing. In a full run that sets the exit code: its limit was not judged. */
+/** Prints that a figure was not measured. In a full run this sets the exit code, because its limit was not checked. */
 export function reportNotMeasured(
   name: string,
   reason: string,
@@ -98,7 +97,7 @@ export function reportNotMeasured(
   if (!short) process.exitCode = 1;
 }
 
-/** Prints a figure with its limit. A limit that is missed sets the exit code, unless the run is a short one. */
+/** Prints a figure with its limit. A missed limit sets the exit code, except in a short run. */
 export function checkLimit(
   name: string,
   figure: number,
@@ -110,9 +109,9 @@ export function checkLimit(
     return;
   }
   const reached = (atLeast === null || figure >= atLeast) && (atMost === null || figure <= atMost);
-  const asked = atLeast === null ? `at most ${shown(atMost as number)}` : `at least ${shown(atLeast)}`;
+  const limit = atLeast === null ? `at most ${shown(atMost as number)}` : `at least ${shown(atLeast)}`;
   console.log(
-    `${name}: ${shown(figure)}; ${asked}: ${short ? 'short run, no verdict' : reached ? 'reached' : 'MISSED'}`,
+    `${name}: ${shown(figure)}; ${limit}: ${short ? 'short run, no verdict' : reached ? 'reached' : 'MISSED'}`,
   );
   if (!short && !reached) process.exitCode = 1;
 }

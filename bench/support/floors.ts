@@ -1,7 +1,7 @@
 import { type Child, startChild } from './child.ts';
 import { type Deployment, V8_FLAGS } from './service.ts';
 
-/** A floor in a process of its own. */
+/** A floor in a separate process. */
 export interface FloorProcess {
   child: Child;
   port: number;
@@ -10,23 +10,23 @@ export interface FloorProcess {
 /** How the HTTP floor checks tokens; see `express-floor.ts`. */
 export type TokenVerification = 'cached' | 'verified each time';
 export const TOKEN_VERIFICATIONS: readonly TokenVerification[] = ['cached', 'verified each time'];
-export const floorName = (proofs: TokenVerification): string => `express + jose + zod, tokens ${proofs}`;
+export const floorName = (verification: TokenVerification): string => `express + jose + zod, tokens ${verification}`;
 
 /** The HTTP floors, which accept the deployment's tokens. */
 export async function startHttpFloors(deployment: Deployment): Promise<Record<TokenVerification, FloorProcess>> {
   const { x, crv, kty } = JSON.parse(deployment.env.TOKEN_SIGNING_KEY as string);
-  const start = (proofs: TokenVerification): Promise<FloorProcess> =>
+  const start = (verification: TokenVerification): Promise<FloorProcess> =>
     startFloor(new URL('./express-floor.ts', import.meta.url), {
-      env: { PUBLIC_JWK: JSON.stringify({ x, crv, kty }), PROOFS: proofs },
+      env: { PUBLIC_JWK: JSON.stringify({ x, crv, kty }), PROOFS: verification },
     });
   return { cached: await start('cached'), 'verified each time': await start('verified each time') };
 }
 
-/** As its users start it: without the V8 flags of the service. */
+/** As its users start it: without the service's V8 flags. */
 export const startNodeRed = (): Promise<FloorProcess> =>
   startFloor(new URL('./node-red-floor.ts', import.meta.url), { env: { NODE_ENV: '' }, node: [] });
 
-/** By default with the V8 flags that the service has. */
+/** By default with the service's V8 flags. */
 export async function startFloor(
   file: URL,
   {

@@ -3,7 +3,7 @@ import { statfsSync } from 'node:fs';
 import { cpus, release, tmpdir, totalmem, type } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-// Magic numbers of statfs(2). A durable write to a file system in memory would say nothing.
+// Magic numbers of statfs(2). A durable write to a file system in memory would be meaningless.
 const fileSystems: Record<number, string> = {
   61267: 'ext4',
   1481003842: 'xfs',
@@ -13,7 +13,7 @@ const fileSystems: Record<number, string> = {
   16914836: 'tmpfs',
 };
 
-/** What the figures were measured on; the first line of every benchmark's output. */
+/** Prints the machine of the measurements, the first line of every benchmark's output. */
 export function printMachine(): void {
   const all = cpus();
   const memory = Math.round(totalmem() / 2 ** 30);

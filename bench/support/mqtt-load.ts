@@ -6,9 +6,9 @@ import { deviceTopic } from '../../src/protocol/topics.ts';
 import { connectPacket, publishPacket } from './mqtt-packets.ts';
 
 /*
- * A load generator in a process of its own: devices that sign everything before the clock starts, then keep a fixed number of
- * QoS 1 messages in flight. It speaks just enough MQTT 3.1.1 to stay out of the way: bytes made beforehand go out, PUBACKs
- * are counted.
+ * The load process for ingest: devices that sign everything before the clock starts, then keep a fixed number of QoS 1
+ * messages in flight. It implements only the MQTT 3.1.1 it needs, to use little processor time: it sends prepared bytes
+ * and counts PUBACKs.
  */
 
 export interface LoadDevice {
@@ -21,7 +21,7 @@ export interface LoadDevice {
 export interface Load {
   port: number;
   devices: LoadDevice[];
-  /** Messages from each device. */
+  /** Messages per device. */
   messages: number;
   inFlight: number;
 }
@@ -29,11 +29,11 @@ export interface Load {
 export interface LoadResult {
   acknowledged: number;
   milliseconds: number;
-  /** Bytes of the average PUBLISH packet. */
+  /** Average size of a PUBLISH packet in bytes. */
   packetBytes: number;
 }
 
-/** About 300 bytes of state in 20 keys, of which each message changes the counter. */
+/** About 300 bytes of state in 20 keys; each message changes the counter. */
 function stateOf(counter: number) {
   const state: Record<string, number | string | boolean> = { counter };
   for (let key = 1; key < 20; key += 1)
@@ -43,7 +43,7 @@ function stateOf(counter: number) {
 
 class LoadClient {
   readonly packets: Buffer[] = [];
-  private readonly hello: Buffer;
+  private readonly connectBytes: Buffer;
   private socket: Socket | null = null;
   private next = 0;
   private acknowledged = 0;
@@ -53,7 +53,7 @@ class LoadClient {
   constructor(device: LoadDevice, messages: number, now: number) {
     const key = signingKey('hmac-sha256', device.secret);
     const session = sessionCredentials({ ...device, key }, now, newNonce());
-    this.hello = connectPacket(session);
+    this.connectBytes = connectPacket(session);
     const topic = deviceTopic(device.tenantId, device.deviceId, 'state');
     for (let index = 0; index < messages; index += 1) {
       const envelope = composeMessage({
@@ -76,7 +76,7 @@ class LoadClient {
 
   connect(port: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(this.hello));
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(this.connectBytes));
       this.socket = socket;
       socket.once('error', reject);
       socket.once('data', (data: Buffer) => {
@@ -112,17 +112,17 @@ class LoadClient {
   private received(data: Buffer): void {
     const bytes = this.pending.length > 0 ? Buffer.concat([this.pending, data]) : data;
     let at = 0;
-    let fresh = 0;
+    let count = 0;
     while (at + 2 <= bytes.length) {
-      const size = 2 + (bytes[at + 1] as number); // what a broker sends here is short: one byte of length
+      const size = 2 + (bytes[at + 1] as number); // Packets from the broker are short: one byte of length.
       if (at + size > bytes.length) break;
-      if (bytes[at] === 0x40) fresh += 1;
+      if (bytes[at] === 0x40) count += 1;
       at += size;
     }
     this.pending = bytes.subarray(at);
-    this.acknowledged += fresh;
+    this.acknowledged += count;
     if (this.acknowledged === this.packets.length) this.finished?.();
-    else this.write(fresh);
+    else this.write(count);
   }
 }
 
@@ -132,7 +132,7 @@ process.on('message', async (message: { load?: Load; go?: true }) => {
     const now = Date.now();
     clients = load.devices.map((device) => new LoadClient(device, load.messages, now));
     inFlight = load.inFlight;
-    // One by one: a crowd at the door is not what is measured.
+    // One by one: concurrent connects are not part of the measurement.
     for (const client of clients) await client.connect(load.port);
     process.send?.({ ready: true });
   }

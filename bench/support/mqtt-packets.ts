@@ -1,6 +1,6 @@
 /*
- * As much of MQTT 3.1.1 as a load generator needs, in bytes made by hand: a client library would compete with the
- * service for the processor.
+ * The part of MQTT 3.1.1 that a load generator needs, encoded by hand: a client library would compete with the service
+ * for the processor.
  */
 
 export const CONNACK = 2;
@@ -26,7 +26,7 @@ function encodePacket(first: number, body: Buffer): Buffer {
   return Buffer.concat([Buffer.from([first, ...length]), body]);
 }
 
-/** A clean session without a will, and without a keep-alive that would have to be served. */
+/** A clean session without a will and without keep-alive. */
 export function connectPacket(session: { clientId: string; username: string; password: string }): Buffer {
   const header = Buffer.concat([encodeString('MQTT'), Buffer.from([4, 0b1100_0010, 0, 0])]);
   return encodePacket(
@@ -50,7 +50,7 @@ export const publishPacket = (id: number, topic: string, payload: string): Buffe
 
 export const pubackPacket = (id: number): Buffer => encodePacket(0x40, encodeUint16(id));
 
-/** Cuts a byte stream into packets; `body` is what follows the fixed header. */
+/** Splits a byte stream into packets; `body` is what follows the fixed header. */
 export function packetReader(take: (type: number, flags: number, body: Buffer) => void): (bytes: Buffer) => void {
   let pending: Buffer = Buffer.alloc(0);
   return (fresh) => {

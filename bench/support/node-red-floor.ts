@@ -6,9 +6,9 @@ import { answerCpuRequests } from './cpu.ts';
 import { freePort } from './postgres.ts';
 
 /*
- * Node-RED with a flow of three nodes (http in → function → http response) that answers a command with 202, started by its own `red.js`
- * with its default settings. It checks no token and stores nothing. NODE_RED is the folder in which `npm install node-red` was run: it
- * is not a dependency of this project.
+ * Node-RED with a flow of three nodes (http in → function → http response) that answers a command with 202, started by
+ * its own `red.js` with default settings. It checks no token and stores nothing. NODE_RED is the folder in which `npm
+ * install node-red` was run: Node-RED is not a dependency of this project.
  */
 
 const flow = [
@@ -28,12 +28,12 @@ const flowFile = join(userDir, 'flows.json');
 writeFileSync(flowFile, JSON.stringify(flow));
 const port = await freePort();
 
-// Its lines about the start are no figures.
+// Suppresses its start-up messages.
 console.log = () => {};
 process.argv = [process.execPath, 'red.js', '--userDir', userDir, '--port', `${port}`, '--no-telemetry', flowFile];
 require('node-red/red.js');
 answerCpuRequests();
-// The flow is deployed a moment after the server listens.
+// The flow is deployed shortly after the server listens.
 const answered = async () =>
   (await fetch(`http://127.0.0.1:${port}/v1/device/a/command`, { method: 'POST' }).catch(() => null))?.status === 202;
 while (!(await answered())) await new Promise((resolve) => setTimeout(resolve, 100));

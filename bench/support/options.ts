@@ -1,15 +1,15 @@
 import { parseArgs } from 'node:util';
 
 export interface Options {
-  /** Only prove that it runs: a few seconds, no verdict. */
+  /** Only checks that the benchmark runs: a few seconds, without a verdict. */
   short: boolean;
-  /** How often each side of a ratio is measured. */
+  /** Number of measurements of each side of a ratio. */
   tries: number;
-  /** Folder that CPU profiles of the service are written to. */
+  /** Folder for CPU profiles of the service. */
   profile: string | null;
 }
 
-/** What stands behind `npm run bench -- NAME`. */
+/** Command-line options after `npm run bench -- NAME`. */
 export function readOptions(tries = 3): Options {
   const { values } = parseArgs({
     options: {
@@ -18,7 +18,8 @@ export function readOptions(tries = 3): Options {
       profile: { type: 'string' },
     },
   });
-  const asked = values.tries === undefined ? (values.short ? 1 : tries) : Number(values.tries);
-  if (!Number.isInteger(asked) || asked < 1 || asked > 100) throw new RangeError('--tries is a number from 1 to 100');
-  return { short: values.short, tries: asked, profile: values.profile ?? null };
+  const count = values.tries === undefined ? (values.short ? 1 : tries) : Number(values.tries);
+  if (!Number.isInteger(count) || count < 1 || count > 100)
+    throw new RangeError('--tries must be a number from 1 to 100');
+  return { short: values.short, tries: count, profile: values.profile ?? null };
 }

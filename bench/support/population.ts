@@ -25,7 +25,7 @@ export interface Population {
 
 export interface PopulationOptions {
   devices: number;
-  /** Each device reported its 20 keys once, and is offline again. */
+  /** Each device has reported its 20 keys once and is offline. */
   reported?: boolean;
 }
 
@@ -33,8 +33,8 @@ const BATCH = 2_000;
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
- * Fills a fresh database through the runtime itself, before any service runs on it: every row is one that the machines made,
- * without the cost of a request each.
+ * Fills a fresh database through the runtime, before a service runs on it: the state machines create every row, without
+ * the cost of a request each.
  */
 export async function populate(deployment: Deployment, options: PopulationOptions): Promise<Population> {
   const config = readConfig(deployment.env);
@@ -58,22 +58,22 @@ export async function populate(deployment: Deployment, options: PopulationOption
       createdAt: at,
     });
     const tenantId = v7();
-    const founding: TenantEvent = {
+    const registration: TenantEvent = {
       type: 'register',
       at,
       tenant: { id: tenantId, name: 'Bench', slug: `bench-${tenantId.slice(-8)}`, tier: 'free' },
       ownerId: owner.id,
     };
-    await runtime.actors.create({ kind: 'tenant', id: tenantId }, founding);
+    await runtime.actors.create({ kind: 'tenant', id: tenantId }, registration);
     const homeId = v7();
     await store.records.insertHome({ id: homeId, tenantId, name: 'Home', timezone: null, createdAt: at });
 
     const register = makeRegistrar(config, { tenantId, homeId });
     const devices: DeviceIdentity[] = [];
     for (let from = 0; from < options.devices; from += BATCH) {
-      const made = Array.from({ length: Math.min(BATCH, options.devices - from) }, register);
+      const batch = Array.from({ length: Math.min(BATCH, options.devices - from) }, register);
       await Promise.all(
-        made.map(async ({ identity, event }) => {
+        batch.map(async ({ identity, event }) => {
           const ref = { kind: 'device', id: identity.deviceId } as const;
           const created = runtime.actors.create(ref, event);
           if (options.reported) {
@@ -84,7 +84,7 @@ export async function populate(deployment: Deployment, options: PopulationOption
         }),
       );
       runtime.actors.passivate();
-      for (const { identity } of made) devices.push(identity);
+      for (const { identity } of batch) devices.push(identity);
     }
     return { tenantId, token: await ownerToken(config), devices };
   } finally {

@@ -6,25 +6,25 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { cpuOfTree } from './cpu.ts';
 
-/** A PostgreSQL cluster of the benchmark's own, durable as a real one: `fsync` and `synchronous_commit` are on. */
+/** A PostgreSQL cluster for one benchmark, as durable as a real one: `fsync` and `synchronous_commit` are on. */
 export interface Cluster {
   url: string;
-  /** What decides whether a commit is durable, as the server itself says it. */
+  /** Settings that determine whether a commit is durable, as reported by the server. */
   describe(): Promise<string>;
-  /** A fresh database in the cluster; answers its URL. */
+  /** Creates a database in the cluster; returns its URL. */
   database(name: string): Promise<string>;
   stop(): Promise<void>;
-  /** Processor time in microseconds that the server used so far, its sessions that still stand included. */
+  /** Processor time in microseconds that the server has used so far, including open sessions. */
   cpu(): number;
 }
 
 const DEBIAN = '/usr/lib/postgresql';
 const USER = 'twinkeep';
 
-/** Of 16 MiB: more than a benchmark writes. */
+/** Segments of 16 MiB: more than a benchmark writes. */
 const WAL_SEGMENTS = 100;
 
-/** Not `short`, it is as one that has been in use: its log goes on in segments that were written before. */
+/** Unless `short`, the cluster resembles one in use: its WAL segments are recycled ones. */
 export async function startCluster({ short }: { short: boolean }): Promise<Cluster> {
   const bin = binaries();
   const folder = mkdtempSync(join(tmpdir(), 'bench-postgres-'));
@@ -51,7 +51,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
   const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
   await waitUntilReady(urlOf('postgres'), gone);
 
-  const ask = async (sql: string): Promise<Record<string, string>[]> => {
+  const query = async (sql: string): Promise<Record<string, string>[]> => {
     const client = new pg.Client(urlOf('postgres'));
     await client.connect();
     try {
@@ -60,12 +60,12 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
       await client.end();
     }
   };
-  if (!short) await recycleWalSegments(WAL_SEGMENTS, ask);
+  if (!short) await recycleWalSegments(WAL_SEGMENTS, query);
   return {
     url: urlOf('postgres'),
     async describe() {
       const shown = ['server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method'];
-      const rows = await ask(
+      const rows = await query(
         `SELECT name, setting FROM pg_settings WHERE name IN (${shown.map((name) => `'${name}'`)})`,
       );
       const settingOf = (name: string) => rows.find((row) => row.name === name)?.setting;
@@ -73,13 +73,13 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
       return `PostgreSQL ${settingOf(version as string)}: ${others.map((name) => `${name}=${settingOf(name)}`).join(' ')}`;
     },
     async database(name) {
-      await ask(`CREATE DATABASE "${name}"`);
+      await query(`CREATE DATABASE "${name}"`);
       return urlOf(name);
     },
     cpu: () => cpuOfTree(server.pid ?? 0),
     async stop() {
       process.off('exit', kill);
-      server.kill('SIGINT'); // fast shutdown
+      server.kill('SIGINT'); // Fast shutdown.
       await gone;
       rmSync(folder, { recursive: true, force: true });
     },
@@ -87,17 +87,17 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
 }
 
 /**
- * Begins so many segments of the log and frees them for use again, as checkpoints do in time. The first time a segment is begun, the server
- * fills it with zeros while all commits wait: 16 MiB, 20–50 ms.
+ * Creates WAL segments and makes them recyclable, as checkpoints do over time. The server fills a new segment with
+ * zeros while all commits wait: 16 MiB, 20–50 ms.
  */
-async function recycleWalSegments(segments: number, ask: (sql: string) => Promise<unknown>): Promise<void> {
+async function recycleWalSegments(segments: number, query: (sql: string) => Promise<unknown>): Promise<void> {
   const one = "select pg_logical_emit_message(false, 'bench', 'a segment is not empty'), pg_switch_wal();";
-  // Of several statements sent at once all are one transaction, which may begin segments as well.
-  for (let begun = 0; begun < segments; begun += 10) await ask(one.repeat(10));
-  await ask('checkpoint');
+  // Several statements sent at once are one transaction, which may span segments.
+  for (let created = 0; created < segments; created += 10) await query(one.repeat(10));
+  await query('checkpoint');
 }
 
-/** A port that was free a moment ago. */
+/** A port that was free at the time of the check. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
@@ -109,7 +109,7 @@ export function freePort(): Promise<number> {
   });
 }
 
-/** Debian keeps the server's programs out of `PATH`. */
+/** Debian does not put the server's programs into `PATH`. */
 function binaries(): string {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
   const candidates = [
@@ -117,7 +117,8 @@ function binaries(): string {
     ...(process.env.PATH ?? '').split(':'),
   ];
   const found = candidates.find((folder) => existsSync(join(folder, 'initdb')));
-  if (found === undefined) throw new Error("a benchmark of durable writes needs PostgreSQL's server programs (initdb)");
+  if (found === undefined)
+    throw new Error("PostgreSQL's server programs (initdb) are required for a benchmark of durable writes");
   return found;
 }
 

@@ -17,32 +17,32 @@ import {
   subscribePacket,
 } from './mqtt-packets.ts';
 
-/** What a device knows of itself. */
+/** Identity and credentials of a device. */
 export interface DeviceIdentity {
   deviceId: Uuid;
   tenantId: Uuid;
-  /** Of an `hmac-sha256` key. */
+  /** Secret of an `hmac-sha256` key. */
   secret: string;
   /** The next sequence number to use. */
   sequence: number;
 }
 
-/** What came on `cmd`, of which a load generator needs little; it does not verify the signature. */
+/** The members of a `cmd` message that a load generator needs; the signature is not verified. */
 export interface ReceivedCommand {
   commandId: Uuid;
-  /** The `X-Request-ID` of the request that made the command. */
+  /** `X-Request-ID` of the request that created the command. */
   requestId: string;
   params: JsonObject;
 }
 
 const CMD_PACKET_ID = 65_535;
 
-/** A device as light as it can be: signs, publishes with QoS 1, acknowledges what comes on `cmd`. */
+/** A minimal device: signs, publishes with QoS 1, acknowledges messages on `cmd`. */
 export class RawDevice {
   readonly identity: DeviceIdentity;
   onCommand: (command: ReceivedCommand) => void = () => {};
   onRefused: (code: string) => void = (code) => {
-    throw new Error(`the service refused a message: ${code}`);
+    throw new Error(`the service rejected a message: ${code}`);
   };
   onClose: (() => void) | null = null;
   private readonly key: SigningKey;
@@ -60,7 +60,7 @@ export class RawDevice {
     }
   }
 
-  /** Resolves when the broker took the session and, where asked, granted the subscription of `cmd`. */
+  /** Resolves when the broker has accepted the session and, with `commands`, granted the subscription of `cmd`. */
   open(port: number, { commands }: { commands: boolean }): Promise<void> {
     const session = sessionCredentials({ ...this.identity, key: this.key }, Date.now(), newNonce());
     this.clientId = session.clientId;
@@ -79,7 +79,7 @@ export class RawDevice {
           else if (commands) socket.write(subscribePacket(CMD_PACKET_ID, this.topics.get('cmd') as string));
           else resolve();
         } else if (type === SUBACK) {
-          if (body[2] === 0x80) reject(new Error('the subscription was refused'));
+          if (body[2] === 0x80) reject(new Error('the broker rejected the subscription'));
           else resolve();
         } else if (type === PUBACK) {
           this.acknowledged(body.readUInt16BE(0));
@@ -91,15 +91,15 @@ export class RawDevice {
     });
   }
 
-  /** The number of the next message. */
+  /** Sequence number of the next message. */
   takeSequence(): number {
     this.identity.sequence += 1;
     return this.identity.sequence - 1;
   }
 
   /**
-   * The packet of a message, signed now, and its packet id: what is to be sent later can be made before. A message that is sent
-   * again keeps its number, and with it its `message_id`.
+   * Packet of a message, signed now, and its packet id, so that messages can be prepared and sent later. A message that
+   * is sent again keeps its sequence number, and with it its `message_id`.
    */
   compose(channel: DeviceChannel, payload: JsonObject, sequence = this.takeSequence()): { id: number; packet: Buffer } {
     const { deviceId, tenantId } = this.identity;
@@ -145,7 +145,7 @@ export class RawDevice {
 
   private received(socket: Socket, body: Buffer): void {
     const { id, payload } = readPublish(body);
-    socket.cork(); // the acknowledgement and what the device answers leave together
+    socket.cork(); // The PUBACK and the device's answer leave in one write.
     queueMicrotask(() => socket.uncork());
     socket.write(pubackPacket(id));
     const message = JSON.parse(payload.toString()) as {

@@ -7,7 +7,7 @@ export interface RawResponse {
 
 const HEAD_END = Buffer.from('\r\n\r\n');
 
-/** One kept connection with one request at a time, in bytes made by hand. Answers must carry a `Content-Length`. */
+/** A keep-alive connection with one request at a time, encoded by hand. Responses must have a `Content-Length`. */
 export class RawConnection {
   private socket: Socket;
   private pending: Buffer = Buffer.alloc(0);
@@ -47,7 +47,7 @@ export class RawConnection {
   private sendRequest(request: string): Promise<RawResponse> {
     return new Promise((resolve, reject) => {
       this.waiting = { resolve, reject };
-      if (this.socket.destroyed) this.failed(new Error('the connection is closed'));
+      if (this.socket.destroyed) this.failed(new Error('connection closed'));
       else this.socket.write(request, 'latin1');
     });
   }
@@ -59,7 +59,7 @@ export class RawConnection {
     const head = this.pending.toString('latin1', 0, end);
     const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 'NaN');
     if (Number.isNaN(length)) {
-      this.failed(new Error('an answer without Content-Length'));
+      this.failed(new Error('response without Content-Length'));
       return;
     }
     const total = end + 4 + length;

@@ -3,7 +3,7 @@ import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
 import { answerCpuRequests } from './cpu.ts';
 
-// The service as `twinkeep serve` starts it, with a channel to the benchmark in place of a terminal.
+// The service as `twinkeep serve` starts it, controlled by the benchmark through messages.
 
 const config = readConfig();
 const service = await start(config, {

@@ -6,27 +6,27 @@ import type { StartOptions } from '../../src/main.ts';
 import { type Child, startChild } from './child.ts';
 import { freePort } from './postgres.ts';
 
-/** The environment that services of one benchmark share: one database, one set of keys, ports of their own. */
+/** Environment of the services of one benchmark: a shared database and keys, separate ports. */
 export interface Deployment {
   env: Record<string, string>;
-  /** Removes what was made for it. */
+  /** Removes the deployment's files. */
   remove(): void;
 }
 
-/** A service in a process of its own. */
+/** A service in a separate process. */
 export interface RunningService {
   port: number;
   mqttPort: number;
   child: Child;
-  /** Resolves when it is the active process and serves. */
+  /** Resolves when the service is the active process and serves. */
   active: Promise<void>;
-  /** Drains and ends it; a profile is written then. */
+  /** Drains and ends the service; a profile is written then. */
   stop(): Promise<void>;
 }
 
 const privateJwk = (): string => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
 
-/** Without a `databaseUrl` the service keeps its embedded database in the deployment's folder. */
+/** Without a `databaseUrl` the service uses an embedded database in the deployment's folder. */
 export function makeDeployment(databaseUrl: string | null): Deployment {
   const folder = mkdtempSync(join(tmpdir(), 'bench-service-'));
   return {
@@ -40,7 +40,7 @@ export function makeDeployment(databaseUrl: string | null): Deployment {
       LOG_LEVEL: 'error',
       LOG_FORMAT: 'json',
       SIDECAR: 'off',
-      // The load is far above what one device or tenant may do.
+      // The load exceeds the limits of one device or tenant.
       DEVICE_RATE: '1000000/1000000',
       RATE_LIMITS: 'free=0',
       MQTT_MAX_CONNECTIONS: '20000',
@@ -49,13 +49,16 @@ export function makeDeployment(databaseUrl: string | null): Deployment {
   };
 }
 
-/** The V8 flags of `npm start`; floors get them too, and loads by `startLoad`. */
+/** The V8 flags of `npm start`; floors have them too, and loads through `startLoad`. */
 export const V8_FLAGS: readonly string[] = ['--max-semi-space-size=64', '--no-allocation-site-pretenuring'];
 
-/** Starts a load. It shares the processors with what is measured: with V8's default young generation it takes a fifth more of them. */
+/**
+ * Starts a load process. It shares the processors with what is measured, and with V8's default young generation it uses
+ * a fifth more processor time.
+ */
 export const startLoad = (file: URL): Child => startChild(file, { node: [...V8_FLAGS] });
 
-/** Started as `npm start` starts it: nothing is tuned for the benchmark but the limits of load. */
+/** Starts the service as `npm start` does: only the load limits are changed for the benchmark. */
 export async function startService(
   deployment: Deployment,
   options: { profile?: string | null; limits?: StartOptions['limits'] } = {},

@@ -13,8 +13,8 @@ interface Problem {
 }
 
 /**
- * What the tests do on purpose to see it refused, as the service did refuse it: that a request breaks the description is
- * then no news. Every answer is judged all the same.
+ * Findings that the tests cause on purpose: requests that violate the description and that the service rejected with
+ * these statuses. All responses are checked.
  */
 const EXPECTED_REFUSALS: readonly { ruleId: string; statuses: readonly number[] }[] = [
   { ruleId: 'undocumented-endpoint', statuses: [404, 405, 503] },
@@ -22,7 +22,7 @@ const EXPECTED_REFUSALS: readonly { ruleId: string; statuses: readonly number[] 
   { ruleId: 'schema-consistency', statuses: [400] },
 ];
 
-/** What is no operation of this API: pages, other edges, and what HTTP itself has to every path. */
+/** Requests that are not operations of this API: pages, other edges, and methods that HTTP defines for every path. */
 const OUTSIDE_API =
   /^(OPTIONS|HEAD) |^POST http:\/\/[^/]+\/graphql|^GET http:\/\/[^/]+\/(docs|openapi\.json|asyncapi\.json|graphql|\.well-known\/|((api\/)?v1\/)?auth\/assets\/)/;
 
@@ -30,16 +30,16 @@ const isExpected = ({ ruleId, status = 0, message, method, url }: Problem): bool
   (ruleId === 'undocumented-endpoint' && OUTSIDE_API.test(`${method} ${url}`)) ||
   EXPECTED_REFUSALS.some((one) => one.ruleId === ruleId && one.statuses.includes(status) && !/^Response/.test(message));
 
-/** Holds recorded traffic against the description; answers what is not as it says. */
+/** Checks recorded traffic against the description; returns the deviations. */
 export async function findDrift(
   folder: string,
   api: string,
   work: string,
 ): Promise<{ exchanges: number; found: string[] }> {
   const report = join(work, 'drift.json');
-  // Headers that a request may carry anyway are told as `info`.
+  // Headers that any request may carry are reported as `info`.
   const args = [folder, `--api=${api}`, '--format=json', '--min-severity=warning', `--output=${report}`];
-  // It exits with 1 for what the tests do on purpose too.
+  // It exits with 1 for expected findings too.
   await startRedocly('drift', args, false).ended;
   const { run, problems } = JSON.parse(readFileSync(report, 'utf8')) as {
     run: { totalExchanges: number };

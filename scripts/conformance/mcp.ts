@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { ServiceUnderTest } from './service-under-test.ts';
 
-// Other people's judges over `/mcp`: the protocol's conformance suite, and the inspector's command line on both transports.
+// External conformance checks of `/mcp`: the protocol's conformance suite, and the inspector's command line on both
+// transports.
 
 const { resolve } = createRequire(import.meta.url);
 const conformance = join(dirname(resolve('@modelcontextprotocol/conformance/package.json')), 'dist/index.js');
@@ -14,7 +15,7 @@ const inspector = join(
   dirname(resolve('@modelcontextprotocol/inspector/package.json')),
   'clients/launcher/build/index.js',
 );
-/** Scenarios that fail, each with why: one that passes by now fails the run as well. */
+/** Scenarios that are expected to fail, each with the reason; if one passes, the run fails as well. */
 const expectedFailures = new URL('mcp-expected-failures.yaml', import.meta.url).pathname;
 
 export async function checkMcp({ url, work, token }: ServiceUnderTest): Promise<void> {
@@ -25,7 +26,7 @@ export async function checkMcp({ url, work, token }: ServiceUnderTest): Promise<
     if (!answer.ok) throw new Error(await answer.text());
     return (await answer.json()) as { id: string };
   };
-  await asOwner('/tenant/register', { tenant_name: 'Judged' });
+  await asOwner('/tenant/register', { tenant_name: 'Conformance' });
   const home = await asOwner('/homes', { home_name: 'Home' });
   await asOwner('/device/register', { device_type: 'smart_lock', home_id: home.id, name: 'Front door' });
 
@@ -40,51 +41,51 @@ export async function checkMcp({ url, work, token }: ServiceUnderTest): Promise<
   }
 
   for (const transport of ['http', 'sse']) {
-    const ask = (method: string, ...more: string[]): Promise<string> =>
+    const inspect = (method: string, ...more: string[]): Promise<string> =>
       runChecker(`inspector ${transport} ${method}`, inspector, work, [
         ...['--cli', '--server-url', `${url}/mcp`, '--transport', transport],
         ...['--header', `Authorization: Bearer ${credential}`, '--method', method, ...more],
       ]);
-    const found = await ask('tools/list', '--strict');
+    const found = await inspect('tools/list', '--strict');
     if (/^(Error|Warning): /m.test(found)) throw new Error(`inspector --strict found:\n${found}`);
     const listed = found.match(/"inputSchema"/g)?.length;
-    if (listed !== 25) throw new Error(`the inspector saw ${listed} tools`);
-    await ask('tools/call', '--tool-name', 'list_devices', '--tool-arg', 'limit=1');
-    await ask('resources/list');
-    await ask('resources/read', '--uri', `twin://homes/${home.id}`);
-    await ask('resources/templates/list');
-    await ask('prompts/list');
-    await ask('prompts/get', '--prompt-name', 'check_house');
-    // A client that tries the newest revision first finds out that it is not spoken here, and goes on with one that is.
-    if (transport === 'http') await ask('prompts/list', '--protocol-era', 'auto');
+    if (listed !== 25) throw new Error(`the inspector listed ${listed} tools, expected 25`);
+    await inspect('tools/call', '--tool-name', 'list_devices', '--tool-arg', 'limit=1');
+    await inspect('resources/list');
+    await inspect('resources/read', '--uri', `twin://homes/${home.id}`);
+    await inspect('resources/templates/list');
+    await inspect('prompts/list');
+    await inspect('prompts/get', '--prompt-name', 'check_house');
+    // A client that tries the newest revision first finds that it is not supported, and falls back to one that is.
+    if (transport === 'http') await inspect('prompts/list', '--protocol-era', 'auto');
   }
 }
 
-/** Runs a judge to its end; what it said, when it found nothing. */
+/** Runs a checker to its end and returns its output; throws if it fails. */
 async function runChecker(name: string, script: string, home: string, args: readonly string[]): Promise<string> {
-  // Whatever it keeps for itself it keeps in this run's own folder.
+  // Keeps the checker's own files in this run's folder.
   const env = { ...process.env, HOME: home, NO_COLOR: '1' };
   const child = spawn(process.execPath, [script, ...args], { env, cwd: home, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`${name} ended with ${code}:\n${said}`);
+  if (code !== 0) throw new Error(`${name} ended with ${code}:\n${output}`);
   process.stdout.write(`${name}: passed\n`);
-  return said;
+  return output;
 }
 
-/** Adds the credential to each request: the suite knows of none. Everything else goes through as it came. */
+/** A proxy that adds the credential to each request, because the suite does not support one. */
 async function startAuthProxy(url: string, credential: string): Promise<{ url: string; close(): void }> {
-  const server = createServer((asked, answer) => {
+  const server = createServer((incoming, outgoing) => {
     const { hostname, port } = new URL(url);
-    const headers = { ...asked.headers, authorization: `Bearer ${credential}` };
-    const passed = request({ hostname, port, path: asked.url, method: asked.method, headers }, (answered) => {
-      answer.writeHead(answered.statusCode ?? 502, answered.headers);
-      answered.pipe(answer);
+    const headers = { ...incoming.headers, authorization: `Bearer ${credential}` };
+    const forwarded = request({ hostname, port, path: incoming.url, method: incoming.method, headers }, (upstream) => {
+      outgoing.writeHead(upstream.statusCode ?? 502, upstream.headers);
+      upstream.pipe(outgoing);
     });
-    passed.on('error', () => answer.destroy());
-    answer.on('close', () => passed.destroy());
-    asked.pipe(passed);
+    forwarded.on('error', () => outgoing.destroy());
+    outgoing.on('close', () => forwarded.destroy());
+    incoming.pipe(forwarded);
   });
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   return {

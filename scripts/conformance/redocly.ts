@@ -4,19 +4,19 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 const cli = join(dirname(createRequire(import.meta.url).resolve('@redocly/cli/package.json')), 'bin/cli.js');
-/** Where `redocly.yaml` is found. */
+/** Folder of `redocly.yaml`. */
 const cwd = new URL('../..', import.meta.url).pathname;
 
 export interface RedoclyProcess {
-  /** What it says. */
+  /** Output lines so far. */
   lines: string[];
-  /** Once it says something that matches. */
-  waitForOutput(words: RegExp): Promise<void>;
+  /** Resolves when an output line matches. */
+  waitForOutput(pattern: RegExp): Promise<void>;
   stop(): void;
   ended: Promise<number>;
 }
 
-/** A command of Redocly's, with our configuration; it neither asks for updates nor tells anybody of its use. */
+/** Starts a command of Redocly with this project's configuration, without update checks and telemetry. */
 export function startRedocly(command: string, args: readonly string[], show = true): RedoclyProcess {
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', NO_COLOR: '1' };
   const child = spawn(process.execPath, [cli, command, ...args], {
@@ -25,12 +25,12 @@ export function startRedocly(command: string, args: readonly string[], show = tr
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];
-  let heard: () => void = () => {};
+  let onOutput: () => void = () => {};
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {
       lines.push(...chunk.toString().split('\n'));
       if (show) process.stdout.write(chunk);
-      heard();
+      onOutput();
     });
   }
   const ended = once(child, 'close').then(([code]) => (typeof code === 'number' ? code : 1));
@@ -38,19 +38,19 @@ export function startRedocly(command: string, args: readonly string[], show = tr
     lines,
     ended,
     stop: () => void child.kill('SIGINT'),
-    waitForOutput: (words) =>
+    waitForOutput: (pattern) =>
       new Promise((resolve, reject) => {
-        heard = () => {
-          if (lines.some((line) => words.test(line))) resolve();
+        onOutput = () => {
+          if (lines.some((line) => pattern.test(line))) resolve();
         };
-        heard();
+        onOutput();
         ended.then((code) => reject(new Error(`redocly ${command} ended with ${code}`)), reject);
       }),
   };
 }
 
-/** Runs a command to its end. */
+/** Runs a command to its end; throws if it fails. */
 export async function runRedocly(command: string, ...args: string[]): Promise<void> {
   const code = await startRedocly(command, args).ended;
-  if (code !== 0) throw new Error(`redocly ${command} found something`);
+  if (code !== 0) throw new Error(`redocly ${command} reported problems`);
 }

@@ -6,8 +6,8 @@ import { checkMcp } from './mcp.ts';
 import { runRedocly, startRedocly } from './redocly.ts';
 import { startServiceUnderTest } from './service-under-test.ts';
 
-// Other people's judges over the descriptions of the API and over `/mcp`: `npm run judges [-- FOLDER]`. FOLDER holds what the
-// tests recorded with RECORD_TRAFFIC.
+// External conformance checks of the API descriptions and of `/mcp`: `npm run judges [-- FOLDER]`. FOLDER contains the
+// traffic that the tests recorded with RECORD_TRAFFIC.
 
 const [recorded] = process.argv.slice(2);
 const service = await startServiceUnderTest();
@@ -18,7 +18,7 @@ try {
 
   for (const document of [openApi, asyncApi, flows]) await runRedocly('lint', document, '--max-problems=50');
 
-  // The flows go through a proxy that holds each exchange against the description while it happens.
+  // The flows go through a proxy that checks each exchange against the description.
   const port = await freePort();
   const har = join(work, 'flows.har');
   const proxy = startRedocly('proxy', [`--target=${url}`, `--port=${port}`, `--har=${har}`, `--api=${openApi}`], false);
@@ -29,8 +29,8 @@ try {
       guest: `Bearer ${await token('guest', { email: 'guest@example.com' })}`,
       guest_email: 'guest@example.com',
     };
-    const given = Object.entries(inputs).map(([name, value]) => `--input=${name}=${value}`);
-    await runRedocly('respect', flows, `--server=twinkeep=http://127.0.0.1:${port}/v1`, ...given);
+    const options = Object.entries(inputs).map(([name, value]) => `--input=${name}=${value}`);
+    await runRedocly('respect', flows, `--server=twinkeep=http://127.0.0.1:${port}/v1`, ...options);
   } finally {
     proxy.stop();
     await proxy.ended;

@@ -6,7 +6,7 @@ import { issueToken, start } from '../../src/main.ts';
 
 export interface ServiceUnderTest {
   url: string;
-  /** A folder of this run's own, with the two descriptions in it. */
+  /** Temporary folder of this run, with the two descriptions in it. */
   work: string;
   openApi: string;
   asyncApi: string;
@@ -14,13 +14,14 @@ export interface ServiceUnderTest {
   stop(): Promise<void>;
 }
 
-/** The whole service on loopback, on free ports and an embedded database of its own. */
+/** The complete service on loopback, with free ports and a new embedded database. */
 export async function startServiceUnderTest(): Promise<ServiceUnderTest> {
-  const work = mkdtempSync(join(tmpdir(), 'twinkeep-judges-'));
+  const work = mkdtempSync(join(tmpdir(), 'twinkeep-conformance-'));
   const settings = { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', RATE_LIMITS: 'free=0', DATA_DIR: join(work, 'data') };
   const config = readConfig({ ...settings, LOG_LEVEL: 'warn' }, false);
-  const say = (about: object, words: string) => void process.stderr.write(`${words} ${JSON.stringify(about)}\n`);
-  const service = await start(config, { log: { debug() {}, info() {}, warn: say, error: say } });
+  const write = (fields: object, message: string) =>
+    void process.stderr.write(`${message} ${JSON.stringify(fields)}\n`);
+  const service = await start(config, { log: { debug() {}, info() {}, warn: write, error: write } });
   await service.active;
   const { url } = service;
   const fetched = async (name: string): Promise<string> => {

@@ -51,7 +51,7 @@ export class MemoryCache implements Cache {
     this.entries.delete(key);
   }
 
-  /** Value and remaining time to live in milliseconds; null if there is no entry. */
+  /** Value and remaining time to live in milliseconds; null if the key is free. */
   entry(key: string): { value: string; ttlMs: number } | null {
     const entry = this.liveEntry(key);
     return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };

@@ -8,7 +8,7 @@ export interface RateWindow {
   endsAt: EpochMs;
 }
 
-/** Maximum number of windows per kind of payer, so that a flood of addresses evicts only windows of its own kind. */
+/** Maximum number of windows per kind of payer, so that a flood of addresses evicts only windows of that kind. */
 const MAX_WINDOWS = 50_000;
 
 /** Rate limiter with the windows of this process. */

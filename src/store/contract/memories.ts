@@ -7,7 +7,7 @@ export interface MemoryFilter {
   kind?: MemoryKind;
   subject?: string;
   tag?: string;
-  /** Full-text query over subject, content and tags: required words, `"a phrase"`, `or`, `-not`. */
+  /** Full-text query over subject, content and tags: required terms, `"a phrase"`, `or`, `-not`. */
   text?: string;
 }
 

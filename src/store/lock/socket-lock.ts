@@ -159,7 +159,7 @@ async function listen(folder: Folder, claim: OwnerInfo): Promise<OwnerSocket> {
   };
 }
 
-/** Reply of the socket's process: null if there is no listener, empty if it does not reply. */
+/** Reply of the socket's process: null without a listener, empty if it does not reply. */
 async function queryOwner(path: string): Promise<Partial<OwnerInfo> | null> {
   for (;;) {
     const reply = await readReply(path);

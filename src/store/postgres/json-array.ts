@@ -14,7 +14,7 @@ export function jsonArray(texts: readonly string[]): Buffer {
   bytes.writeInt32BE(0, 4); // no nulls
   bytes.writeInt32BE(JSON_OID, 8);
   bytes.writeInt32BE(texts.length, 12);
-  bytes.writeInt32BE(1, 16); // the first index
+  bytes.writeInt32BE(1, 16); // lower bound of the index
   let at = HEADER;
   texts.forEach((text, n) => {
     at = bytes.writeInt32BE(lengths[n] as number, at);
