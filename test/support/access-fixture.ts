@@ -5,7 +5,7 @@ import { register } from './device.ts';
 import { type ApiClient, type ApiResponse, runningClock, startService, type TestService } from './service.ts';
 import { startTestIssuer, type TestIssuer } from './test-issuer.ts';
 
-/** Somebody who may be let in or not: by a bearer, or by a browser's cookie with its CSRF token. */
+/** A client whose access is tested: with a bearer token, or with a browser's cookie and its CSRF token. */
 export interface Requester {
   name: string;
   request(
@@ -51,7 +51,7 @@ export async function cookieRequester(
   };
 }
 
-/** A person who was invited and accepted. */
+/** A user who was invited and accepted. */
 export interface Member extends ApiClient {
   sub: string;
   email: string;
@@ -65,21 +65,24 @@ export async function inviteMember(
   sub: string = randomUUID(),
 ): Promise<Member> {
   const email = `${sub}@example.com`;
-  const who = at.api(await at.token(sub, { email }));
+  const client = at.api(await at.token(sub, { email }));
   const invited = await owner.post('/v1/tenant/members', { email, role });
-  const accepted = await who.post(`/v1/auth/invitations/${invited.body.member?.id}/accept`);
+  const accepted = await client.post(`/v1/auth/invitations/${invited.body.member?.id}/accept`);
   if (accepted.status !== 200) throw new Error(JSON.stringify([invited.body, accepted.body]));
-  return { ...who, sub, email, userId: (await who.get('/v1/auth/me')).body.user.id };
+  return { ...client, sub, email, userId: (await client.get('/v1/auth/me')).body.user.id };
 }
 
-/** A new key of theirs. */
-export async function createApiKey(who: ApiClient, more: object = {}): Promise<{ key: string; prefix: string }> {
-  const made = await who.post('/v1/auth/api-keys', { name: 'a key', ...more });
-  if (made.status !== 201) throw new Error(JSON.stringify(made.body));
-  return made.body;
+/** Creates an API key of this user. */
+export async function createApiKey(client: ApiClient, more: object = {}): Promise<{ key: string; prefix: string }> {
+  const created = await client.post('/v1/auth/api-keys', { name: 'a key', ...more });
+  if (created.status !== 201) throw new Error(JSON.stringify(created.body));
+  return created.body;
 }
 
-/** The token as an agent presents it: no person's from then on. There is no such edge to ask, so the identity check is. */
+/**
+ * Marks the token as presented by an agent, so that it is no longer a person's. The service has no MCP edge in these
+ * tests, so the identity check is called directly.
+ */
 export async function markAsAgentToken(at: TestService, token: string): Promise<void> {
   const answer = await at.services.authenticate(token, { via: 'mcp', requestId: randomUUID(), address: null });
   if (!answer.ok || answer.value.principal.person !== false) throw new Error('not presented');
@@ -87,7 +90,7 @@ export async function markAsAgentToken(at: TestService, token: string): Promise<
 
 export type Role = 'owner' | 'admin' | 'user' | 'viewer';
 
-/** A service with an identity provider, a tenant with a member of each role and a lock, and somebody else's tenant. */
+/** A service with an identity provider, a tenant with a member of each role and a lock, and a second tenant. */
 export interface AccessFixture {
   service: TestService;
   issuer: TestIssuer;
@@ -95,9 +98,9 @@ export interface AccessFixture {
   otherOwner: Awaited<ReturnType<TestService['owner']>>;
   member: Record<Role, Member>;
   lock: ApiResponse['body'];
-  /** Another token of a person. */
-  freshToken(who: Pick<Member, 'sub' | 'email'>, more?: { scope?: string }): Promise<string>;
-  /** The close code of a WebSocket, or null where it is let in. */
+  /** Another token of the same user. */
+  freshToken(user: Pick<Member, 'sub' | 'email'>, more?: { scope?: string }): Promise<string>;
+  /** Close code of a WebSocket, or null if it is accepted. */
   webSocket(token: string, query?: string): Promise<number | null>;
   close(): Promise<void>;
 }

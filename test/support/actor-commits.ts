@@ -10,7 +10,7 @@ import type {
   TenantColumns,
 } from '../../src/store/contract.ts';
 
-// Commits as the runtime would make them, each with the least in it; tests say what matters.
+// Commits as the runtime would create them, with minimal content; tests override what matters.
 
 export const newId = (): Uuid => v7();
 
@@ -19,8 +19,8 @@ type CommitOverrides = Partial<Omit<ActorCommit, 'ref' | 'columns' | 'timers'>> 
   timers?: Partial<ActorCommit['timers']>;
 };
 
-function commit(kind: ActorKind, columns: object, given: CommitOverrides): ActorCommit {
-  const { id = newId(), timers, readVersion = 0, ...rest } = given;
+function commit(kind: ActorKind, columns: object, overrides: CommitOverrides): ActorCommit {
+  const { id = newId(), timers, readVersion = 0, ...rest } = overrides;
   return {
     ref: { kind, id },
     tenantId: newId(),
@@ -43,8 +43,8 @@ function commit(kind: ActorKind, columns: object, given: CommitOverrides): Actor
   };
 }
 
-export const deviceCommit = (given: CommitOverrides & { columns?: Partial<DeviceColumns> } = {}): ActorCommit => {
-  const { columns, ...rest } = given;
+export const deviceCommit = (overrides: CommitOverrides & { columns?: Partial<DeviceColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = overrides;
   const all: DeviceColumns = {
     device_type: 'smart_light',
     home_id: null,
@@ -60,8 +60,8 @@ export const deviceCommit = (given: CommitOverrides & { columns?: Partial<Device
   return commit('device', all, rest);
 };
 
-export const commandCommit = (given: CommitOverrides & { columns?: Partial<CommandColumns> } = {}): ActorCommit => {
-  const { columns, ...rest } = given;
+export const commandCommit = (overrides: CommitOverrides & { columns?: Partial<CommandColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = overrides;
   const all: CommandColumns = {
     device_id: newId(),
     action: 'turn_on',
@@ -76,9 +76,9 @@ export const commandCommit = (given: CommitOverrides & { columns?: Partial<Comma
   return commit('command', all, rest);
 };
 
-export const tenantCommit = (given: CommitOverrides & { columns?: Partial<TenantColumns> } = {}): ActorCommit => {
-  const { columns, ...rest } = given;
-  const id = given.id ?? newId();
+export const tenantCommit = (overrides: CommitOverrides & { columns?: Partial<TenantColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = overrides;
+  const id = overrides.id ?? newId();
   const all: TenantColumns = {
     name: 'A tenant',
     slug: `tenant-${id}`,
@@ -89,14 +89,14 @@ export const tenantCommit = (given: CommitOverrides & { columns?: Partial<Tenant
   return commit('tenant', all, { ...rest, id, tenantId: id });
 };
 
-export const planCommit = (given: CommitOverrides & { columns?: Partial<PlanColumns> } = {}): ActorCommit => {
-  const { columns, ...rest } = given;
+export const planCommit = (overrides: CommitOverrides & { columns?: Partial<PlanColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = overrides;
   const all: PlanColumns = { status: 'running', over: false, thought: false, created_at: 1_000, ...columns };
   return commit('plan', all, rest);
 };
 
 /** The next commit of the same actor. */
-export const nextCommit = (before: ActorCommit, given: Partial<ActorCommit> = {}): ActorCommit => ({
+export const nextCommit = (before: ActorCommit, overrides: Partial<ActorCommit> = {}): ActorCommit => ({
   ...before,
   unchangedBase: false,
   readVersion: before.version,
@@ -107,7 +107,7 @@ export const nextCommit = (before: ActorCommit, given: Partial<ActorCommit> = {}
   rows: [],
   idempotency: null,
   delivered: [],
-  ...given,
+  ...overrides,
 });
 
 export const journalEntry = (version: number, more: Partial<ActorCommit['journal'][number]> = {}) => ({

@@ -4,10 +4,12 @@ import { makeRouter } from '../../src/edges/rest/router.ts';
 import { routeGroups, routes } from '../../src/edges/rest/routes.ts';
 
 const router = makeRouter(routes);
-// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+// biome-ignore lint/suspicious/noExplicitAny: a document as an external client reads it
 const document = buildOpenApi(routeGroups) as any;
 
-/** Fails when the API reference does not tell of this answer: its status, its refusal's code, each of its members. */
+/**
+ * Fails if the API reference does not describe this response: its status, its refusal code, and each of its members.
+ */
 export function assertDocumented(
   method: string,
   path: string,
@@ -17,7 +19,7 @@ export function assertDocumented(
   const found = router.find(method, bare.replace(/\?.*/, ''));
   if (found === null || !('entry' in found)) return;
   const { atRoot } = found.entry;
-  if (bare === path ? !atRoot : atRoot === 'only') return; // not served there
+  if (bare === path ? !atRoot : atRoot === 'only') return; // not served at this path
   const { operation, success, path: pattern } = found.entry;
   const about = `${method} ${pattern} → ${received.status}`;
   const responses = document.paths[pattern][found.entry.method.toLowerCase()].responses;
@@ -25,8 +27,8 @@ export function assertDocumented(
   expect(documented, about).toBeDefined();
   if (received.headers.get('content-type') === 'application/problem+json') {
     const { code } = received.body as { code: string };
-    const told = documented.$ref ? document.components.responses[documented.$ref.split('/').at(-1)] : documented;
-    expect(told.content['application/problem+json']?.examples, `${about} ${code}`).toHaveProperty(code);
+    const resolved = documented.$ref ? document.components.responses[documented.$ref.split('/').at(-1)] : documented;
+    expect(resolved.content['application/problem+json']?.examples, `${about} ${code}`).toHaveProperty(code);
     return;
   }
   const schema =

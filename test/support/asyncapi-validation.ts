@@ -3,7 +3,7 @@ import type { JsonObject } from '../../src/domain/values.ts';
 import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
 
 const addresses = { apiBaseUrl: 'http://127.0.0.1:8080/v1', mqttUrl: 'mqtt://127.0.0.1:1883' };
-// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+// biome-ignore lint/suspicious/noExplicitAny: a document as an external client reads it
 export const asyncApiSpec = asyncApiDocument(addresses)() as any;
 
 const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
@@ -17,10 +17,10 @@ export function messageValidator(name: string) {
 
 const validators = new Map<string, ReturnType<typeof messageValidator>>();
 
-/** Null when the document tells of this message as it came, else what is wrong with it. */
+/** Null if the document describes this message, otherwise the violation. */
 export function schemaViolation(message: JsonObject): string | null {
   const name = `${message.message_type ?? message.type}`;
-  if (!Object.hasOwn(asyncApiSpec.components.messages, name)) return `nothing tells of ${name}`;
+  if (!Object.hasOwn(asyncApiSpec.components.messages, name)) return `undocumented message ${name}`;
   const validate = validators.get(name) ?? messageValidator(name);
   validators.set(name, validate);
   return validate(message) ? null : `${name}: ${JSON.stringify(validate.errors)}`;

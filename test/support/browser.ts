@@ -1,8 +1,8 @@
-/** A browser as far as cookies go: it keeps what one origin sets, and sends it back. */
+/** A minimal browser: it stores the cookies of one origin and sends them back. */
 export interface Browser {
-  /** Values by name, as they were set. */
+  /** Values by name, as received. */
   cookies: Map<string, string>;
-  /** The `Set-Cookie` lines of the last answer that had any. */
+  /** The `Set-Cookie` lines of the last response that had any. */
   lastSet: string[];
   request(
     method: string,
@@ -14,11 +14,11 @@ export interface Browser {
 export interface BrowserResponse {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it asked for
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape of the response
   body: any;
 }
 
-/** Follows no redirect: each is an answer of its own. */
+/** Does not follow redirects: each is returned as a response. */
 export function browserAt(origin: string): Browser {
   const browser: Browser = {
     cookies: new Map(),
@@ -38,7 +38,7 @@ export function browserAt(origin: string): Browser {
       });
       const set = response.headers.getSetCookie();
       if (set.length > 0) browser.lastSet = set;
-      for (const line of set) keep(browser.cookies, line);
+      for (const line of set) storeCookie(browser.cookies, line);
       const text = await response.text();
       const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
       return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
@@ -47,7 +47,7 @@ export function browserAt(origin: string): Browser {
   return browser;
 }
 
-function keep(cookies: Map<string, string>, line: string): void {
+function storeCookie(cookies: Map<string, string>, line: string): void {
   const [pair = '', ...attributes] = line.split('; ');
   const at = pair.indexOf('=');
   if (attributes.some((attribute) => /^(max-age=0|expires=thu, 01 jan 1970.*)$/i.test(attribute)))

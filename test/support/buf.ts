@@ -10,7 +10,7 @@ export interface BufAnswer {
   stderr: string;
 }
 
-/** Runs `buf` in the project (or in `cwd`) with nothing to reach but what is here: any proxy that it would use is a closed door. */
+/** Runs `buf` in the project (or in `cwd`) without network access: its proxy is a closed port. */
 export async function buf(args: readonly string[], { cwd = root }: { cwd?: string } = {}): Promise<BufAnswer> {
   const env = {
     ...process.env,

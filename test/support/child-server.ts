@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** A server that a test run started. */
+/** A server started for a test run. */
 export interface Server {
   url: string;
   stop(): Promise<void>;
@@ -26,7 +26,7 @@ export function waitForExit(child: ChildProcess): Promise<void> {
   });
 }
 
-/** Whatever becomes of this process, the server goes with it. */
+/** Stops the server, at the latest when this process exits. */
 export function stopWithParent(child: ChildProcess, signal: NodeJS.Signals, folder: string): () => Promise<void> {
   const atExit = (): void => {
     child.kill('SIGKILL');

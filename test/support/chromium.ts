@@ -6,7 +6,7 @@ const ARGS = [
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
-/** Whether pages can be looked at here; with `REQUIRE_SERVERS=1` a run without a browser has failed before. */
+/** True if a browser is available; with `REQUIRE_SERVERS=1` a run without one has failed before. */
 export const hasChromium = (): boolean => inject('programs').chromium !== null;
 
 export function launchChromium(): Promise<Browser> {

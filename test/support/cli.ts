@@ -4,22 +4,22 @@ import pc from 'picocolors';
 import { run } from '../../src/cli/run.ts';
 import { nodeEnv, nodeFlags } from './node.ts';
 
-/** How a process of the command line ended; `code` is null while it runs. */
+/** Result of a command-line process; `code` is null while it runs. */
 export interface CliResult {
   code: number | null;
   stdout: string;
   stderr: string;
 }
 
-/** The command line in a process of its own, without a terminal. */
+/** The command line in a child process, without a terminal. */
 export interface CliProcess {
   child: ChildProcess;
-  /** What it has printed until now. */
+  /** Output so far. */
   output: CliResult;
   ended: Promise<CliResult>;
 }
 
-/** `env` is all that it has beside `PATH`. It reads `input` from stdin. */
+/** `env` is the whole environment, besides `PATH`. The process reads `input` from stdin. */
 export function startCli(args: readonly string[], env: Record<string, string>, input = ''): CliProcess {
   const child = spawn(process.execPath, [...nodeFlags, 'src/cli/main.ts', ...args], {
     env: { ...nodeEnv, ...env },
@@ -28,7 +28,7 @@ export function startCli(args: readonly string[], env: Record<string, string>, i
   const output: CliResult = { code: null, stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output.stdout += chunk));
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (output.stderr += chunk));
-  // It may end without reading.
+  // The process may end without reading.
   child.stdin.on('error', () => {}).end(input);
   const ended = new Promise<CliResult>((resolve) => {
     child.once('close', (code) => resolve(Object.assign(output, { code })));
@@ -39,22 +39,22 @@ export function startCli(args: readonly string[], env: Record<string, string>, i
 export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<CliResult> =>
   startCli(args, env, input).ended;
 
-/** The command line in this process, without a terminal: for what does not look at signals or the environment. */
+/** The command line in this process, without a terminal, for commands that do not use signals or the environment. */
 export async function runCliInProcess(
   args: readonly string[],
   { url, token, input = '' }: { url: string; token: string; input?: string },
 ): Promise<CliResult> {
-  const ran: CliResult = { code: null, stdout: '', stderr: '' };
+  const result: CliResult = { code: null, stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') =>
     new Writable({
       write(chunk, _encoding, done) {
-        ran[name] += chunk;
+        result[name] += chunk;
         done();
       },
     });
   const [stdout, stderr] = [into('stdout'), into('stderr')];
   const colours = pc.createColors(false);
-  ran.code = await run(
+  result.code = await run(
     {
       ...{ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, outColors: colours, errColors: colours },
       out: (line) => void stdout.write(`${line}\n`),
@@ -62,5 +62,5 @@ export async function runCliInProcess(
     },
     ['--url', url, '--token', token, ...args],
   );
-  return ran;
+  return result;
 }

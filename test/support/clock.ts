@@ -1,7 +1,7 @@
 import { inject } from 'vitest';
 import type { Clock } from '../../src/domain/clock.ts';
 
-/** Time as the test says it is. */
+/** A clock that the test sets. */
 export interface TestClock extends Clock {
   advance(milliseconds: number): void;
   set(to: number): void;
@@ -21,16 +21,16 @@ export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
 }
 
 const FIRST_PAUSE_MS = 10;
-/** What is asked is often a service that needs the processor to get there. */
-const LAST_PAUSE_MS = 50;
+/** Polling often uses a service, which needs the processor to make progress. */
+const MAX_PAUSE_MS = 50;
 
 /**
- * Polls until `check` gives something truthy, less often as time goes by; fails when it did not even after `withinMs` of real
- * time, by default nearly all that a test has.
+ * Polls until `check` returns something truthy, with increasing pauses; fails after `withinMs` of real time, by default
+ * almost the whole time limit of a test.
  */
 export async function eventually<T>(check: () => T | Promise<T>, withinMs = inject('pollMs')): Promise<NonNullable<T>> {
   const until = Date.now() + withinMs;
-  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LAST_PAUSE_MS, pauseMs * 1.25)) {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 1.25)) {
     let last: unknown;
     const isLast = Date.now() > until;
     try {
@@ -45,8 +45,8 @@ export async function eventually<T>(check: () => T | Promise<T>, withinMs = inje
 }
 
 /**
- * Lets the event loop go round, so that all that is ready in this process is done, what lies in loopback sockets too. To
- * assert that nothing comes of something: it depends on no speed, as a pause would.
+ * Runs several turns of the event loop, so that everything that is ready in this process is done, including data in
+ * loopback sockets. Used to assert that nothing happens: unlike a pause, it does not depend on speed.
  */
 export async function eventLoopTurns(turns = 50): Promise<void> {
   for (let turn = 0; turn < turns; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));

@@ -7,7 +7,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from './t
 
 type Body = CallResult['body'];
 
-/** A service with a sidecar that stands in for a real one, and what tests of it say again and again. */
+/** A service with a fake sidecar, and common operations of tests. */
 export interface CognitionFixture {
   service: HttpService;
   sidecar: FakeSidecar;
@@ -19,7 +19,7 @@ export interface CognitionFixture {
   plan(id: string): Promise<Body>;
   waitForPlan(id: string, check: (plan: Body) => unknown): Promise<Body>;
   proposal(id: string): Promise<Body>;
-  /** The step's command, once it runs. */
+  /** Id of the step's command, once the step runs. */
   waitForStepCommand(id: string, stepId: string): Promise<string>;
   executeCommand(deviceId: string, commandId: string, isOn: boolean): Promise<void>;
   advanceClock(ms: number): Promise<void>;
@@ -33,52 +33,52 @@ export const turnOn = (id: string, device_id: string, more: object = {}) => ({
 export const expectRefusal = (outcome: Outcome<unknown>, code: RefusalCode): void =>
   expect(outcome.ok ? 'taken' : outcome.refusal.code).toBe(code);
 
-/** The outcome's value. */
+/** Value of a successful outcome; throws for a refusal. */
 export function unwrap<T>(outcome: Outcome<T>): T {
   if (!outcome.ok) throw new Error(`${outcome.refusal.code}: ${outcome.refusal.detail}`);
   return outcome.value;
 }
 
 export async function startCognitionFixture(): Promise<CognitionFixture> {
-  const house = await startHttpServiceOnDatabase();
-  const sidecar = installFakeSidecar(house.services);
-  const mine = await makeTestTenant(house);
-  const other = await makeTestTenant(house);
-  const plan: CognitionFixture['plan'] = async (id) => (await mine.call('GET', `/plans/${id}`)).body.plan;
-  const until: CognitionFixture['waitForPlan'] = (id, check) =>
+  const service = await startHttpServiceOnDatabase();
+  const sidecar = installFakeSidecar(service.services);
+  const tenant = await makeTestTenant(service);
+  const otherTenant = await makeTestTenant(service);
+  const plan: CognitionFixture['plan'] = async (id) => (await tenant.call('GET', `/plans/${id}`)).body.plan;
+  const waitForPlan: CognitionFixture['waitForPlan'] = (id, check) =>
     eventually(async () => {
       const now = await plan(id);
       return check(now) ? now : null;
     });
   const stepOf = (one: Body, id: string): Body => one.steps.find((step: Body) => step.id === id);
   return {
-    ...{ service: house, sidecar, tenant: mine, otherTenant: other, plan, waitForPlan: until },
-    async addLight(tenancy = mine) {
+    ...{ service, sidecar, tenant, otherTenant, plan, waitForPlan },
+    async addLight(tenancy = tenant) {
       const { device_id } = await tenancy.register();
       await tenancy.connect(device_id);
       return device_id;
     },
     async submitGoal(text, more = {}, sent) {
-      const { status, body } = await mine.call('POST', '/intent', { type: 'goal', payload: { text, ...more } }, sent);
+      const { status, body } = await tenant.call('POST', '/intent', { type: 'goal', payload: { text, ...more } }, sent);
       expect([status, body]).toEqual([200, body]);
       return body.plan_id;
     },
     async observe(device_id, more = {}) {
-      const asked = { device_id, data: { humidity: 81 }, ...more };
-      const { status, body } = await mine.call('POST', '/cognition/observation', asked);
+      const observation = { device_id, data: { humidity: 81 }, ...more };
+      const { status, body } = await tenant.call('POST', '/cognition/observation', observation);
       expect([status, body]).toEqual([202, { status: 'OBSERVATION_RECEIVED', proposal_id: expect.any(String) }]);
       return body.proposal_id;
     },
-    proposal: async (id) => (await mine.call('GET', `/cognition/proposals/${id}`)).body.proposal,
+    proposal: async (id) => (await tenant.call('GET', `/cognition/proposals/${id}`)).body.proposal,
     waitForStepCommand: (id, stepId) =>
-      until(id, (now) => stepOf(now, stepId)?.status === 'running').then((now) => stepOf(now, stepId).command_id),
+      waitForPlan(id, (now) => stepOf(now, stepId)?.status === 'running').then((now) => stepOf(now, stepId).command_id),
     async executeCommand(deviceId, commandId, isOn) {
-      await mine.report(deviceId, { on: isOn });
-      await mine.acknowledge(deviceId, commandId, 'succeeded');
+      await tenant.report(deviceId, { on: isOn });
+      await tenant.acknowledge(deviceId, commandId, 'succeeded');
     },
     async advanceClock(ms) {
-      house.clock.advance(ms);
-      await house.runtime.timers.tick();
+      service.clock.advance(ms);
+      await service.runtime.timers.tick();
     },
   };
 }

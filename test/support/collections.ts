@@ -3,16 +3,16 @@ import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
-/** A Map, Set, LRU cache or array that outlives the call that made it. */
+/** A Map, Set, LRU cache or array that outlives the call that created it. */
 export interface Collection {
   /** Path below `src` and name, such as `actors/watches.ts byDevice`. */
   at: string;
-  /** Its size is read in a function called `sizes` of the same file. */
+  /** True if a function called `sizes` in the same file reads its size. */
   gauged: boolean;
 }
 
 const src = fileURLToPath(new URL('../../src/', import.meta.url));
-/** Other programs: they do not run in the process of the service. */
+/** Other programs, which do not run in the process of the service. */
 const OTHER_PROGRAMS = /^(cli|device)\//;
 const CLASSES = /^(Map|Set|Array|LRUCache)$/;
 const MUTATORS = /^(add|clear|delete|pop|push|set|shift|splice|unshift)$/;
@@ -24,9 +24,9 @@ export const sourceFiles = (): ts.SourceFile[] =>
     .map((path) => ts.createSourceFile(src + path, readFileSync(src + path, 'utf8'), ts.ScriptTarget.Latest, true));
 
 /**
- * Collections in fields of classes, in constants of modules that the module changes or exports, and in variables of a
- * function that functions inside it change, other than those passed on the spot (as to `forEach`). A collection that
- * is declared read-only and a WeakMap, whose entries end with their keys, are left out.
+ * Collections in fields of classes, in module constants that the module changes or exports, and in variables of a
+ * function that its inner functions change, except callbacks that are called immediately (as by `forEach`). Collections
+ * declared read-only, and WeakMaps, whose entries end with their keys, are left out.
  */
 export function longLived(file: ts.SourceFile): Collection[] {
   const found: Collection[] = [];
@@ -43,7 +43,7 @@ export function longLived(file: ts.SourceFile): Collection[] {
   return found;
 }
 
-/** Names under which a file's `sizes` functions report. */
+/** Names that a file's `sizes` functions report. */
 export function sizeNames(file: ts.SourceFile): string[] {
   const names: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -83,7 +83,7 @@ function isCollectionType(type: ts.TypeNode): boolean {
   return CLASSES.test(name) || (name === 'Record' && type.typeArguments?.[0]?.kind === ts.SyntaxKind.StringKeyword);
 }
 
-/** Also in the members of an object. */
+/** True also for collections in members of an object. */
 function makesCollection(value: ts.Expression): boolean {
   if (ts.isNewExpression(value)) return CLASSES.test(value.expression.getText());
   if (ts.isArrayLiteralExpression(value)) return value.elements.length === 0;
@@ -100,7 +100,7 @@ const isExported = (node: ts.VariableDeclaration): boolean =>
   ts.isVariableStatement(node.parent.parent) &&
   (node.parent.parent.modifiers?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) ?? false);
 
-/** Calls that change what `name` holds, and assignments to it. */
+/** Calls that change the content of `name`, and assignments to it. */
 function changes(scope: ts.Node, name: string): ts.Node[] {
   const found: ts.Node[] = [];
   const visit = (node: ts.Node): void => {
@@ -118,7 +118,10 @@ function isChanged(node: ts.Node): boolean {
   return ts.isBinaryExpression(parent) && parent.operatorToken.kind === ts.SyntaxKind.EqualsToken;
 }
 
-/** In a function within `scope` that has a name or is a member of an object, so that it may be called at any later time. */
+/**
+ * True if the node is in a function within `scope` that has a name or is a member of an object, and so may be called
+ * later.
+ */
 function runsLater(node: ts.Node, scope: ts.Node): boolean {
   for (let at = node.parent; at !== scope; at = at.parent) {
     if (ts.isFunctionLike(at) && !ts.isCallExpression(at.parent)) return true;
@@ -126,7 +129,7 @@ function runsLater(node: ts.Node, scope: ts.Node): boolean {
   return false;
 }
 
-/** The functions called `sizes`, however they are written. */
+/** The functions called `sizes`, in any syntax. */
 function sizesIn(file: ts.SourceFile): ts.Node[] {
   const found: ts.Node[] = [];
   const visit = (node: ts.Node): void => {

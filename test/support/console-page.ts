@@ -6,13 +6,13 @@ import { buildConsole } from '../../scripts/build-console.ts';
 import { launchChromium } from './chromium.ts';
 import type { TestService } from './service.ts';
 
-/** A browser at the console of a service, and what it complained of. */
+/** A browser at the console of a service, with the errors it reported. */
 export interface ConsolePage {
   page: Page;
   context: BrowserContext;
-  /** Errors that the browser told since the last look, without refusals that a test expects. */
+  /** Errors that the browser reported since the last call, without responses that the test expects. */
   browserErrors(): string[];
-  /** Goes to a path of the console, as `/actors`, and waits until it is drawn. */
+  /** Opens a path of the console, such as `/actors`, and waits until it is rendered. */
   open(path: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -22,24 +22,24 @@ export interface ConsolePageOptions {
   width?: number;
   height?: number;
   colorScheme?: 'light' | 'dark';
-  /** Statuses whose answers the test provokes: a browser calls each of them an error. */
+  /** Statuses of responses that the test causes: a browser reports each of them as an error. */
   expects?: readonly number[];
   /**
-   * A page that nothing else has used or will use: for a test that depends on an empty cache, or changes what stays with
-   * a page (its clock, its requests, a debugger's session).
+   * A page that is never shared: for a test that depends on an empty cache, or changes state that persists with a page
+   * (its clock, its requests, a debugger session).
    */
   fresh?: boolean;
 }
 
-/** The console built of what is checked out, and a browser to look at it. */
+/** Builds the console from the working tree and starts a browser. */
 export async function launchConsoleBrowser(): Promise<Browser> {
   await buildConsole();
   return launchChromium();
 }
 
 /**
- * Pages that were closed, without cookies and storage: the next test of the same browser takes one, because a new page
- * costs more than a second for its process and for compiling the console again.
+ * Closed pages, without cookies and storage. The next test of the same browser reuses one, because a new page needs
+ * more than a second for its process and for compiling the console.
  */
 const closedPages = new WeakMap<Browser, Page[]>();
 
@@ -50,20 +50,20 @@ async function newPage(browser: Browser): Promise<Page> {
   return context.newPage();
 }
 
-/** What tests listen to; the page has listeners of its own. */
+/** Events that tests listen to; the page has its own listeners. */
 const LISTENED = ['console', 'pageerror', 'response', 'dialog'] as const;
 
-/** Leaves nothing of one test to the next, apart from the HTTP cache. */
+/** Removes the state of a test, except the HTTP cache. */
 async function clear(page: Page): Promise<void> {
   for (const event of LISTENED) page.removeAllListeners(event);
   await page.evaluate("if (location.origin !== 'null') { localStorage.clear(); sessionStorage.clear(); }");
-  // Navigated to from within, it keeps its process.
+  // A navigation from within the page keeps its process.
   await page.evaluate("location.replace('about:blank')");
   await page.waitForURL('about:blank');
   await page.context().clearCookies();
 }
 
-/** A window of its own, signed in where there is a token. */
+/** A new window, signed in if there is a token. */
 export async function openConsolePage(
   browser: Browser,
   at: TestService,
@@ -77,13 +77,13 @@ export async function openConsolePage(
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme });
   page.setDefaultTimeout(inject('pollMs'));
-  const told: string[] = [];
+  const errors: string[] = [];
   const expected = [401, ...(options.expects ?? [])].map((status) => `status of ${status} `);
   page.on('console', (message) => {
-    const ours = message.type() === 'error' && !expected.some((status) => message.text().includes(status));
-    if (ours) told.push(message.text());
+    const unexpected = message.type() === 'error' && !expected.some((status) => message.text().includes(status));
+    if (unexpected) errors.push(message.text());
   });
-  page.on('pageerror', (error) => told.push(`${error}`));
+  page.on('pageerror', (error) => errors.push(`${error}`));
   if (token !== undefined) {
     const opened = await context.request.post(`${at.url}/v1/auth/session`, { data: { token } });
     expect(opened.status()).toBe(204);
@@ -91,7 +91,7 @@ export async function openConsolePage(
   return {
     page,
     context,
-    browserErrors: () => told.splice(0),
+    browserErrors: () => errors.splice(0),
     async open(path) {
       await page.goto(`${at.url}/console${path}`);
       await page.getByRole('heading', { level: 1 }).first().waitFor();
@@ -112,9 +112,9 @@ interface Violation {
   nodes: { target: string[]; failureSummary: string }[];
 }
 
-/** What axe finds against WCAG 2.2 A and AA, and its best practices. */
+/** Violations of WCAG 2.2 A and AA and of best practices that axe finds. */
 export async function accessibility(page: Page): Promise<string[]> {
-  // The page's own policy lets in no script of ours; what is evaluated through the debugger is none of the page's.
+  // The page's content security policy blocks other scripts; evaluation through the debugger is exempt from it.
   if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe);
   const found = (await page.evaluate(
     `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'] }).then(({ violations }) => violations)`,
@@ -124,13 +124,13 @@ export async function accessibility(page: Page): Promise<string[]> {
   );
 }
 
-/** Whether the page is wider than the screen, so that it would have to be pushed to and fro. */
+/** True if the page is wider than the screen. */
 export const overflowsHorizontally = (page: Page): Promise<boolean> =>
   page.evaluate('document.documentElement.scrollWidth > innerWidth');
 
 const PICTURES = new URL('../../docs/console/', import.meta.url);
 
-/** A picture for the documents, only where they are to be made anew: what is checked in stays as it is else. */
+/** Saves a picture for the documents, but only if `CONSOLE_PICTURES=1`; otherwise the files stay unchanged. */
 export async function saveScreenshot(page: Page, name: string): Promise<void> {
   if (process.env.CONSOLE_PICTURES !== '1') return;
   await page.screenshot({ path: new URL(`${name}.png`, PICTURES).pathname, animations: 'disabled' });

@@ -1,4 +1,4 @@
-/** Counts the milliseconds of processor time that this thread uses from now on: other processes take nothing of it. */
+/** Measures this thread's processor time in milliseconds from now on, without other processes. */
 function cpuTime(): () => number {
   const from = process.threadCpuUsage();
   return () => {
@@ -7,8 +7,8 @@ function cpuTime(): () => number {
   };
 }
 
-/** Work of the kinds that rules are made of: strings, patterns, maps, JSON. About 10 ms. */
-function yardstick(): number {
+/** A reference workload with the operations that rules use: strings, patterns, maps, JSON. About 10 ms. */
+function referenceWork(): number {
   let sum = 0;
   for (let n = 0; n < 4_000; n += 1) {
     const words = `turn off the light ${n} and lock the door`.toLowerCase().split(/[\s,]+/);
@@ -19,19 +19,19 @@ function yardstick(): number {
 }
 
 function measure(work: () => unknown): number {
-  const took = cpuTime();
+  const elapsed = cpuTime();
   work();
-  return took();
+  return elapsed();
 }
 
 /**
- * Processor time of `work` as a multiple of that of a fixed piece of work, which is done before and after it. So a slow
- * processor does not count, and neither do other processes; a limit still leaves room for twenty times what is usual,
- * as compiling and collecting the garbage of other tests count too.
+ * Processor time of `work` as a multiple of a reference workload, which is run before and after it. So the speed of the
+ * processor does not matter, nor do other processes. A limit should still be twenty times the usual value, because
+ * compiling and collecting the garbage of other tests count too.
  */
 export function relativeCost(work: () => unknown): number {
-  const before = measure(yardstick);
+  const before = measure(referenceWork);
   const cost = measure(work);
-  const after = measure(yardstick);
+  const after = measure(referenceWork);
   return cost / Math.max(before, after);
 }

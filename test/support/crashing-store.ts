@@ -1,42 +1,42 @@
 import type { ActorCommit, BatchCommit, CommandColumns, Store } from '../../src/store/contract.ts';
 
-/** A turn that holds such a thing. */
+/** Contents of a batch that a crash can be bound to. */
 export type BatchContent = 'report' | 'request' | 'critical write' | 'companions' | 'mark' | 'plan' | 'step';
 
-/** A moment in the life of a turn: decided and not yet committed, or committed and not yet released. */
+/** A point of a batch's life: decided and not yet committed, or committed and not yet published. */
 export interface CrashPoint {
   at: 'decided' | 'committed';
-  /** The first turn that holds it, or, of a plan, the first after so many. */
+  /** The first batch with this content; with `skip`, the first after so many. */
   of: BatchContent;
   skip?: number;
 }
 
 const isCommand = (actor: ActorCommit): boolean => actor.ref.kind === 'command';
 
-const holds: Record<BatchContent, (turn: BatchCommit) => boolean> = {
-  report: (turn) => turn.actors.some(({ ref, readVersion }) => ref.kind === 'device' && readVersion > 0),
-  request: (turn) => turn.actors.some((actor) => isCommand(actor) && actor.readVersion === 0),
-  'critical write': (turn) =>
-    turn.actors.some((actor) => {
+const contains: Record<BatchContent, (batch: BatchCommit) => boolean> = {
+  report: (batch) => batch.actors.some(({ ref, readVersion }) => ref.kind === 'device' && readVersion > 0),
+  request: (batch) => batch.actors.some((actor) => isCommand(actor) && actor.readVersion === 0),
+  'critical write': (batch) =>
+    batch.actors.some((actor) => {
       const { critical, written, status } = actor.columns as unknown as CommandColumns;
       return isCommand(actor) && critical && written && status === 'dispatched';
     }),
-  /** One that tells another, and the other who was told. */
-  companions: (turn) => turn.atomic === true,
-  plan: (turn) => turn.actors.some(({ ref }) => ref.kind === 'plan'),
-  /** The command that a plan asked for is made. */
-  step: (turn) =>
-    turn.actors.some((actor) => isCommand(actor) && actor.readVersion === 0 && actor.delivered.length > 0),
-  /** What was released before is marked as delivered in this one. */
-  mark: (turn) => turn.delivered.length > 0 || turn.actors.some(({ delivered }) => delivered.length > 0),
+  /** A sender and the receiver of its message, committed atomically. */
+  companions: (batch) => batch.atomic === true,
+  plan: (batch) => batch.actors.some(({ ref }) => ref.kind === 'plan'),
+  /** The commit that creates a plan's command. */
+  step: (batch) =>
+    batch.actors.some((actor) => isCommand(actor) && actor.readVersion === 0 && actor.delivered.length > 0),
+  /** Outputs published before are marked as delivered in this batch. */
+  mark: (batch) => batch.delivered.length > 0 || batch.actors.some(({ delivered }) => delivered.length > 0),
 };
 
-/** A store whose process dies, as by `kill -9`, in the moment that was asked for. */
+/** A store whose process is killed, as by `kill -9`, at the armed crash point. */
 export function crashingStore(): { arm(fault: CrashPoint): void; around(store: Store): Store } {
   let armed: CrashPoint | null = null;
-  let left = 0;
-  const dies = (at: CrashPoint['at'], turn: BatchCommit): boolean =>
-    armed?.at === at && holds[armed.of](turn) && left-- === 0;
+  let remaining = 0;
+  const dies = (at: CrashPoint['at'], batch: BatchCommit): boolean =>
+    armed?.at === at && contains[armed.of](batch) && remaining-- === 0;
   const die = (): Promise<never> => {
     process.kill(process.pid, 'SIGKILL');
     return new Promise(() => {});
@@ -44,16 +44,16 @@ export function crashingStore(): { arm(fault: CrashPoint): void; around(store: S
   return {
     arm(fault) {
       armed = fault;
-      left = fault.skip ?? 0;
+      remaining = fault.skip ?? 0;
     },
     around: (store) => ({
       ...store,
       actors: {
         ...store.actors,
-        async commit(turn) {
-          if (dies('decided', turn)) return die();
-          const answer = await store.actors.commit(turn);
-          return dies('committed', turn) ? die() : answer;
+        async commit(batch) {
+          if (dies('decided', batch)) return die();
+          const answer = await store.actors.commit(batch);
+          return dies('committed', batch) ? die() : answer;
         },
       },
     }),

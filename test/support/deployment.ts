@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, inject } from 'vitest';
 import { copyPglite } from './pglite.ts';
 import { freshDatabase } from './store.ts';
 
-/** What services on one database share, one after another or side by side; each gets ports of its own. */
+/** Environment of services that share a database, one after another or at the same time; each has its own ports. */
 export interface Deployment {
   name: 'PGlite' | 'PostgreSQL';
   env: Record<string, string>;
@@ -17,7 +17,7 @@ export interface Deployment {
 
 const privateJwk = (): string => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
 
-/** Nobody is held back: the tests that use a deployment work it hard. */
+/** No rate limits that matter: tests of a deployment generate much load. */
 const common = {
   PORT: '0',
   MQTT_PORT: '0',
@@ -27,7 +27,7 @@ const common = {
   DEVICE_RATE: '1000/1000',
 };
 
-/** On a migrated embedded database of its own. */
+/** On a new migrated embedded database. */
 export async function makePgliteDeployment(): Promise<Deployment> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   copyPglite(inject('pgliteTemplate'), dataDir);
@@ -40,7 +40,7 @@ export async function makePgliteDeployment(): Promise<Deployment> {
 }
 
 /**
- * On a PostgreSQL database of its own, migrated unless `empty`, with the three keys that it takes; null where there is no
+ * On a new PostgreSQL database, migrated unless `empty`, with the three keys that are required; null without
  * PostgreSQL.
  */
 export async function makePostgresDeployment(
@@ -68,32 +68,32 @@ export async function makePostgresDeployment(
   };
 }
 
-/** What a suite has from `eachDeployment`. */
+/** Argument of a suite in `eachDeployment`. */
 export interface Deployed {
-  /** There from `beforeAll` on. */
+  /** Available from `beforeAll` on. */
   (): Deployment;
   /**
-   * The part of these cases that is this store's: each case is tried on one of the stores, as what it tries is done by
-   * code that all stores share. `EVERY_CASE=1` tries each on all of them.
+   * The cases of this store's share: each case runs on only one of the stores, because the tested code is shared by all
+   * stores. `EVERY_CASE=1` runs each case on all of them.
    */
   share<T>(cases: readonly T[]): T[];
 }
 
-/** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. */
+/** Runs the suite on the embedded database and, if it is installed, on PostgreSQL. */
 export function eachDeployment(title: string, suite: (deployment: Deployed) => void): void {
   const kinds =
     inject('postgresUrl') === null ? [makePgliteDeployment] : [makePgliteDeployment, makePostgresDeployment];
   const shares = process.env.EVERY_CASE === '1' ? 1 : kinds.length;
   for (const [place, make] of kinds.entries()) {
     describe(`${title} (${make === makePgliteDeployment ? 'PGlite' : 'PostgreSQL'})`, () => {
-      let made: Deployment | null = null;
+      let deployed: Deployment | null = null;
       beforeAll(async () => {
-        made = await make();
+        deployed = await make();
       });
-      afterAll(() => made?.remove());
+      afterAll(() => deployed?.remove());
       const deployment = (): Deployment => {
-        if (made === null) throw new Error('the deployment is made in beforeAll');
-        return made;
+        if (deployed === null) throw new Error('the deployment is created in beforeAll');
+        return deployed;
       };
       const share = <T>(cases: readonly T[]): T[] => cases.filter((_, n) => n % shares === place % shares);
       suite(Object.assign(deployment, { share }));

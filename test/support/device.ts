@@ -6,7 +6,7 @@ import type { ApiClient, ApiResponse } from './service.ts';
 
 export { simulateLight, simulateLock };
 
-/** Registers a device through REST; throws when it is refused. */
+/** Registers a device by REST; throws if it is rejected. */
 export async function register(
   owner: ApiClient & { homeId: string },
   more: Record<string, unknown> = {},
@@ -20,7 +20,7 @@ export async function register(
   return answer.body;
 }
 
-/** A device of the library that signs in as `registered`, and is online when this resolves. */
+/** A device of the device library, signed in as `registered` and online. */
 export async function connect(
   registered: ApiResponse['body'],
   options: Partial<DeviceOptions> = {},
@@ -42,7 +42,7 @@ export async function connect(
   return device;
 }
 
-/** A command as `GET /commands/{id}` shows it, once it has that status. */
+/** The command from `GET /commands/{id}`, once `check` accepts it. */
 export async function waitForCommand(
   caller: ApiClient,
   commandId: string,

@@ -2,19 +2,19 @@ import type { Proof, Verifier } from '../../src/edges/shared/identity.ts';
 
 const PREFIX = 'stand-in.';
 
-/** Credentials of any kind, said rather than earned: a test writes what a verifier would have found out. */
+/** Accepts credentials that state their own proof, so that a test can choose the result of the verification. */
 export const fakeVerifier: Verifier = {
   recognises: (credential) => credential.startsWith(PREFIX),
   verify: async (credential) =>
     JSON.parse(Buffer.from(credential.slice(PREFIX.length), 'base64url').toString()) as Proof,
 };
 
-/** What is not said is as with an API key that has no scopes and no end. */
+/** Defaults are those of an API key without scopes and without an end. */
 export function fakeCredential(userId: string, proof: Partial<Proof> = {}): string {
-  const whole: Proof = {
+  const complete: Proof = {
     ...{ subject: { userId }, scopes: null, platformAdmin: false, person: false, token: null },
     until: Number.MAX_SAFE_INTEGER,
     ...proof,
   };
-  return PREFIX + Buffer.from(JSON.stringify(whole)).toString('base64url');
+  return PREFIX + Buffer.from(JSON.stringify(complete)).toString('base64url');
 }

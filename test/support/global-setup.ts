@@ -10,26 +10,26 @@ import { startPostgres } from './postgres-server.ts';
 import { findPrograms, freePort, type Programs, program } from './programs.ts';
 
 /*
- * Throwaway servers for a test run, where their programs are found: PostgreSQL with fsync off (a killed server keeps
- * what it wrote; only a power cut would not), Redis without persistence. `REQUIRE_SERVERS=1` makes a missing one an error.
+ * Temporary servers for a test run, if their programs are installed: PostgreSQL with fsync off (data survives a killed
+ * server, but not a power failure), Redis without persistence. With `REQUIRE_SERVERS=1` a missing program is an error.
  */
 
 declare module 'vitest' {
   export interface ProvidedContext {
-    /** Of a superuser, without a database's name; null where PostgreSQL is not installed. */
+    /** URL of a superuser without a database name; null if PostgreSQL is not installed. */
     postgresUrl: string | null;
     redisUrl: string | null;
     /** A migrated embedded database, to be copied. */
     pgliteTemplate: string;
     programs: Programs;
-    /** How long a test polls for something at most. */
+    /** Maximum polling time of a test. */
     pollMs: number;
   }
 }
 
-/** Vitest calls it once, before the first test file, and what it returns after the last. */
+/** Called by Vitest before the first test file; the returned function is called after the last. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Once for all workers, before several of them need it at the same time.
+  // Built once for all workers, before they need it concurrently.
   const needsConsole = project.vitest.projects.some(({ name }) => name === 'browser');
   const [postgres, redis, template] = await Promise.all([
     ...([startPostgres(), startRedis(), pgliteTemplate()] as const),
@@ -67,11 +67,11 @@ async function startRedis(): Promise<Server | null> {
   const settings = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
   const child = spawn(redis, settings, { stdio: ['ignore', 'pipe', 'ignore'] });
   const stop = stopWithParent(child, 'SIGTERM', folder);
-  let said = '';
+  let output = '';
   child.stdout.on('data', (chunk: Buffer) => {
-    said = `${said}${chunk}`.slice(-4_000);
+    output = `${output}${chunk}`.slice(-4_000);
   });
-  await waitUntilReady(async () => /Ready to accept connections/.test(said), child, 'Redis').catch(async (error) => {
+  await waitUntilReady(async () => /Ready to accept connections/.test(output), child, 'Redis').catch(async (error) => {
     await stop();
     throw error;
   });

@@ -62,11 +62,11 @@ export interface CallOptions {
 export interface CallResult {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: answers are looked into by many tests, each knowing its shape
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the shape of its responses
   body: any;
 }
 
-/** The service without MQTT, its REST edge on a free port. */
+/** The service without MQTT, with its REST edge on a free port. */
 export interface HttpService<Kept extends Store = Store> {
   url: string;
   store: Kept;
@@ -82,45 +82,45 @@ export interface HttpService<Kept extends Store = Store> {
   server: Server;
   mcp: McpEdge;
   graphql: GraphqlEdge;
-  /** What was logged as an error. */
+  /** Fields of log lines with level error. */
   errors: object[];
   observed: { route: string; status: number }[];
   state: { draining: boolean; cacheHealthy: boolean; mqtt: PartState };
   token(sub: string, more?: Partial<NewToken>): Promise<string>;
   call(method: string, path: string, sent?: CallOptions): Promise<CallResult>;
-  /** A new person with a new tenant: their token and ids. */
+  /** A new user with a new tenant: the user's token and ids. */
   owner(name?: string): Promise<{ token: string; userId: string; tenantId: string }>;
-  /** A new person with this role in somebody's tenant. */
+  /** A new user with this role in an existing tenant. */
   member(tenantId: string, role: 'viewer' | 'user' | 'admin'): Promise<string>;
   updateUser(userId: string, changes: Partial<User>): Promise<void>;
   close(): Promise<void>;
 }
 
-/** What is not as in a service; without `rateLimits` and `fixedRates` no request is refused for its rate. */
+/** Differences from the service. Without `rateLimits` and `fixedRates` requests are not limited. */
 export interface HttpServiceOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
   mcpLimits?: Partial<SessionLimits>;
   graphqlLimits?: Partial<SocketLimits>;
-  /** The GraphQL schema is for administrators alone. */
+  /** Restricts the GraphQL schema to administrators. */
   production?: boolean;
-  /** Kinds of credentials beside the service's own. */
+  /** Verifiers in addition to the service's own. */
   verifiers?: readonly Verifier[];
 }
 
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
 
-/** On a store in memory. */
+/** Starts the service on a store in memory. */
 export function startHttpService(more: HttpServiceOptions = {}): Promise<HttpService<MemoryStore>> {
   const store = new MemoryStore();
   return startHttpServiceOn(store, more, (userId, changes) => {
     const user = store.users.get(userId);
-    if (user === undefined) throw new Error('no such user');
+    if (user === undefined) throw new Error('unknown user');
     store.users.set(userId, { ...user, ...changes });
   });
 }
 
-/** On any store; `change` changes a user where the store keeps it. */
+/** Starts the service on any store; `change` changes a user in that store. */
 export async function startHttpServiceOn<Kept extends Store>(
   store: Kept,
   { rateLimits, fixedRates, mcpLimits, graphqlLimits, verifiers = [], production = false, ...more }: HttpServiceOptions,
@@ -145,9 +145,9 @@ export async function startHttpServiceOn<Kept extends Store>(
   const callers = await loadCallerServices({ store, cache, clock, log, newId });
   const { users } = callers;
   const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
-  const here = { apiBaseUrl: '' };
+  const settings = { apiBaseUrl: '' };
   const artifacts = makeArtifacts({
-    ...{ store, clock, newId, log, settings: here },
+    ...{ store, clock, newId, log, settings },
     files: artifactFiles(join(artifactFolder, 'firmware')),
     signer: makeUrlSigner(randomBytes(32)),
   });
@@ -183,7 +183,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
       cloudPublicKeys: [],
-      changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
+      changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] }],
     },
   };
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
@@ -195,8 +195,8 @@ export async function startHttpServiceOn<Kept extends Store>(
     ...{ ...callers, gate, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
-  const door = makeHttpAuthenticator({ identity, services, secure: false });
-  const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
+  const authenticator = makeHttpAuthenticator({ identity, services, secure: false });
+  const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcpEdge({
     ...{ services, perform, identity, gate, publicUrl, log },
     ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
@@ -206,19 +206,19 @@ export async function startHttpServiceOn<Kept extends Store>(
   const observed: HttpService['observed'] = [];
   const metrics = makeMetrics();
   const graphql = makeGraphql({
-    ...{ services, identity, door, gate, perform, production, draining: () => state.draining },
+    ...{ services, identity, door: authenticator, gate, perform, production, draining: () => state.draining },
     addressOf: clientAddress([]),
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
   });
   const listener = makeRestListener({
-    ...{ routes, door, perform, gate, newId, log },
+    ...{ routes, door: authenticator, perform, gate, newId, log },
     resources: publicResources({
       metrics,
       publicKeys: [key.publicJwk],
       events: asyncApiDocument(services.settings),
       protectedResource: () => protectedResource(publicUrl(), null),
-      signIn: { services, cookies: door.cookies, provider: null, defaultReturnTo: '/console', log },
+      signIn: { services, cookies: authenticator.cookies, provider: null, defaultReturnTo: '/console', log },
     }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
@@ -236,7 +236,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  here.apiBaseUrl = `${url}/v1`;
+  settings.apiBaseUrl = `${url}/v1`;
 
   const token: HttpService['token'] = (sub, rest = {}) => signToken(key, { sub, jti: v7(), ...rest }, clock.now());
   const call: HttpService['call'] = async (method, path, sent = {}) => {
@@ -256,7 +256,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     return received;
   };
 
-  const become: HttpService['updateUser'] = async (userId, changes) => {
+  const updateUser: HttpService['updateUser'] = async (userId, changes) => {
     await change(userId, changes);
     users.invalidate(userId);
   };
@@ -281,18 +281,18 @@ export async function startHttpServiceOn<Kept extends Store>(
       observed,
       state,
     },
-    ...{ token, call, updateUser: become },
+    ...{ token, call, updateUser },
     async owner(name = 'A tenant') {
-      const mine = await token(v7());
-      const made = await call('POST', '/v1/tenant/register', { token: mine, body: { tenant_name: name } });
-      if (made.status !== 201) throw new Error(JSON.stringify(made.body));
-      return { token: mine, userId: made.body.user_id, tenantId: made.body.tenant_id };
+      const userToken = await token(v7());
+      const created = await call('POST', '/v1/tenant/register', { token: userToken, body: { tenant_name: name } });
+      if (created.status !== 201) throw new Error(JSON.stringify(created.body));
+      return { token: userToken, userId: created.body.user_id, tenantId: created.body.tenant_id };
     },
     async member(tenantId, role) {
-      const theirs = await token(v7());
-      const { body } = await call('GET', '/v1/auth/me', { token: theirs });
-      await become(body.user.id, { tenantId, role });
-      return theirs;
+      const memberToken = await token(v7());
+      const { body } = await call('GET', '/v1/auth/me', { token: memberToken });
+      await updateUser(body.user.id, { tenantId, role });
+      return memberToken;
     },
     async close() {
       await mcp.close();

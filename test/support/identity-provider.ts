@@ -13,15 +13,15 @@ export interface Account {
   groups?: string[];
 }
 
-/** `oidc-provider` on loopback: somebody else's judgement of what OpenID Connect is. */
+/** `oidc-provider` on loopback: an independent implementation of OpenID Connect. */
 export interface IdentityProvider {
   issuer: string;
   accounts: Map<string, Account>;
-  /** Now that it is known where people are sent back to. Whatever is asked before is 503. */
+  /** Configures the redirect URI, once it is known. Earlier requests are answered with 503. */
   configure(redirectUri: string, more?: { emailInIdToken?: boolean; clientSecret?: boolean }): Promise<void>;
-  /** Signs this person in at the provider: from its authorization URL to where it sends them back to. */
+  /** Signs a user in at the provider, from its authorization URL; returns the URL of the redirect. */
   signIn(authorizationUrl: string, login: string): Promise<string>;
-  /** An access token (`at+jwt`) of this person, for the audience, as another client of the provider gets it. */
+  /** An access token (`at+jwt`) of the user for the audience, issued to another client of the provider. */
   accessToken(login: string, audience: string, scope?: string): Promise<string>;
   close(): Promise<void>;
 }
@@ -37,8 +37,8 @@ export async function identityProvider(): Promise<IdentityProvider> {
   const { privateKey } = await generateKeyPair('RS256', { extractable: true });
   const jwks = { keys: [{ ...(await exportJWK(privateKey)), kid: 'first', alg: 'RS256', use: 'sig' }] };
 
-  /** Answers the provider's own forms until it sends the person elsewhere. */
-  async function through(browser: Browser, start: string, login: string): Promise<string> {
+  /** Fills in the provider's forms until it redirects to another origin. */
+  async function followForms(browser: Browser, start: string, login: string): Promise<string> {
     let answer = await browser.request('GET', start);
     for (let steps = 0; steps < 20; steps++) {
       const location = answer.headers.get('location');
@@ -53,7 +53,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
       if (action === undefined || prompt === undefined) throw new Error(`no form: ${answer.status} ${answer.body}`);
       answer = await browser.request('POST', action, { form: { prompt, login, password: 'x' } });
     }
-    throw new Error('the provider sends people in circles');
+    throw new Error('the provider redirects in a loop');
   }
 
   return {
@@ -103,7 +103,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
       provider.on('server_error', (_context, error) => console.error(error));
       listener = provider.callback();
     },
-    signIn: (url, login) => through(browserAt(issuer), url, login),
+    signIn: (url, login) => followForms(browserAt(issuer), url, login),
     async accessToken(login, audience, scope = 'openid') {
       const verifier = 'a-verifier-of-the-test-that-is-long-enough-for-pkce';
       const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier));
@@ -111,8 +111,8 @@ export async function identityProvider(): Promise<IdentityProvider> {
         ...{ client_id: 'other', response_type: 'code', redirect_uri: ELSEWHERE, scope, resource: audience },
         ...{ code_challenge: Buffer.from(digest).toString('base64url'), code_challenge_method: 'S256' },
       });
-      const back = await through(browserAt(issuer), `${issuer}/auth?${query}`, login);
-      const code = new URL(back).searchParams.get('code') ?? '';
+      const redirect = await followForms(browserAt(issuer), `${issuer}/auth?${query}`, login);
+      const code = new URL(redirect).searchParams.get('code') ?? '';
       const response = await fetch(`${issuer}/token`, {
         method: 'POST',
         body: new URLSearchParams({
@@ -121,7 +121,7 @@ export async function identityProvider(): Promise<IdentityProvider> {
         }),
       });
       const answer = (await response.json()) as { access_token?: string };
-      if (answer.access_token === undefined) throw new Error(JSON.stringify([back, answer]));
+      if (answer.access_token === undefined) throw new Error(JSON.stringify([redirect, answer]));
       return answer.access_token;
     },
     close: () =>

@@ -1,7 +1,8 @@
 import { openStore } from '../../src/store/open.ts';
 import { deviceCommit, journalEntry, newId, nextCommit } from './actor-commits.ts';
 
-// A process that commits turns of `WRITE` one after another and says each version that was acknowledged, until it is killed.
+// A process that commits batches to `WRITE`, one after another, and prints each acknowledged version, until it is
+// killed.
 const store = await openStore(JSON.parse(process.env.WRITE ?? '') as Parameters<typeof openStore>[0]);
 const timer = (id: string, version: number) => ({
   set: [{ ref: { kind: 'device' as const, id }, id: 'timer', event: 'over', dueAt: version }],
@@ -13,7 +14,7 @@ let commits = Array.from({ length: 20 }, () => {
 });
 for (;;) {
   const { lost } = await store.actors.commit({ actors: commits, delivered: [] });
-  if (lost.length > 0) throw new Error('a version was lost without a rival');
+  if (lost.length > 0) throw new Error('version conflict without a second writer');
   const [first] = commits;
   if (!first) throw new Error('nothing to write');
   process.stdout.write(`${first.version} ${commits.map((commit) => commit.ref.id).join(' ')}\n`);

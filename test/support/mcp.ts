@@ -6,7 +6,7 @@ import type { CallToolResult, ClientCapabilities } from '@modelcontextprotocol/s
 export const transports = ['Streamable HTTP', 'HTTP+SSE'] as const;
 export type TransportName = (typeof transports)[number];
 
-/** The SDK's own client, as an agent would use it. */
+/** The SDK's client, as an agent uses it. */
 export async function mcpClient(
   url: string,
   token: string,
@@ -34,15 +34,15 @@ const withHeaders =
     return fetch(url, { ...init, headers });
   };
 
-/** Calls a tool; the schema that the client knows of it is held against the result. */
+/** Calls a tool; the client validates the result against the tool's output schema. */
 export const callTool = async (client: Client, name: string, args: object = {}): Promise<CallToolResult> =>
   (await client.callTool({ name, arguments: args as Record<string, unknown> })) as CallToolResult;
 
-/** The code of a refusal, or null. */
+/** Refusal code of a result, or null. */
 export function codeOf(result: CallToolResult): string | null {
-  const told = result._meta?.['twinkeep/refusal'] as { code: string } | undefined;
-  return result.isError === true && told !== undefined ? told.code : null;
+  const refusal = result._meta?.['twinkeep/refusal'] as { code: string } | undefined;
+  return result.isError === true && refusal !== undefined ? refusal.code : null;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what an external client would read
 export const structured = (result: CallToolResult): any => result.structuredContent;

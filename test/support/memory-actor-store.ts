@@ -26,21 +26,21 @@ import type { Table } from './memory-store/table.ts';
 export class MemoryActorStore implements ActorStore {
   readonly rows: Table<ActorRow>;
   readonly journals: Table<readonly JournalRow[]>;
-  /** Rows that a test adds need no place: they get one when they are first read. */
+  /** Rows that a test adds have no sequence number until they are first read. */
   readonly outbox: Table<OutboxRow>;
   readonly timers: Table<TimerRow>;
   readonly quarantines: [string, string | null][] = [];
   commits: BatchCommit[] = [];
   readonly loads: string[][] = [];
-  /** Called before each commit; what it throws, the commit throws. */
-  beforeCommit: (turn: BatchCommit) => void | Promise<void> = () => {};
-  /** Called after each commit took place; what it throws, the commit throws. */
-  afterCommit: (turn: BatchCommit) => void | Promise<void> = () => {};
+  /** Called before each commit; an error that it throws becomes the commit's. */
+  beforeCommit: (batch: BatchCommit) => void | Promise<void> = () => {};
+  /** Called after each commit; an error that it throws becomes the commit's. */
+  afterCommit: (batch: BatchCommit) => void | Promise<void> = () => {};
   beforeLoad: () => void | Promise<void> = () => {};
   readonly #database: MemoryDatabase;
   readonly #store: ActorStore;
 
-  /** Of its own database it takes any id and any columns. */
+  /** With its own database it accepts any id and any columns. */
   constructor(database = new MemoryDatabase({ checked: false })) {
     this.#database = database;
     this.#store = actorStore(new Session(database));
@@ -56,11 +56,11 @@ export class MemoryActorStore implements ActorStore {
     return this.#store.load(kind, ids);
   }
 
-  async commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
-    await this.beforeCommit(turn);
-    this.commits.push(turn);
-    const answer = await this.#store.commit(turn);
-    await this.afterCommit(turn);
+  async commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
+    await this.beforeCommit(batch);
+    this.commits.push(batch);
+    const answer = await this.#store.commit(batch);
+    await this.afterCommit(batch);
     return answer;
   }
 
@@ -97,7 +97,7 @@ export class MemoryActorStore implements ActorStore {
   }
 }
 
-/** The rest of a store as far as the runtime asks for it. */
+/** The part of a store that the runtime uses, in addition to actors. */
 export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlight?: number } = {}) {
   const flushed: PresenceFlush[] = [];
   const asked = {
@@ -136,7 +136,7 @@ interface LampContext {
   note: string | null;
 }
 
-/** A small actor with everything the runtime handles: timers, tells, volatile outputs, soft events, throws. */
+/** A small actor with everything the runtime handles: timers, messages, volatile outputs, transient events, errors. */
 export const lamp: MachineDefinition<LampContext> = {
   kind: 'device',
   version: 1,

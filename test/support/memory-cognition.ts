@@ -12,27 +12,27 @@ import type {
 } from '../../src/operations/cognition/contract.ts';
 import { payloadHash } from '../../src/protocol/canonical.ts';
 
-/** What a sidecar is told of and may speak about, in memory: a test decides what there is. */
+/** Cognition in memory: contexts, devices and memories that a sidecar can see, set by the test. */
 export class MemoryCognition implements Cognition {
   contexts = new Map<Uuid, ActiveContext>();
   devices: (WorldDevice & { tenantId: Uuid })[] = [];
   remembered: Memory[] = [];
-  /** What was asked for, in order. */
+  /** Received calls, in order. */
   calls: { contextId: Uuid; word: string; said: Json }[] = [];
   worldReads = 0;
   notify: (change: ContextChange) => void = () => {};
-  /** Called before anything is answered; what it throws, the caller gets. */
+  /** Called before each answer; an error that it throws is passed to the caller. */
   beforeAnswer: () => void | Promise<void> = () => {};
 
-  open(context: Pick<ActiveContext, 'id' | 'tenantId'> & Partial<ActiveContext>): ActiveContext {
-    const whole: ActiveContext = {
+  open(overrides: Pick<ActiveContext, 'id' | 'tenantId'> & Partial<ActiveContext>): ActiveContext {
+    const context: ActiveContext = {
       ...{ kind: 'goal', homeId: null, deviceId: null, text: 'good night', action: null, data: null, note: null },
       ...{ phase: 'thinking', createdAt: Date.now(), nodes: [] },
-      ...context,
+      ...overrides,
     };
-    this.contexts.set(whole.id, whole);
-    this.notify({ type: 'opened', ...about(whole) });
-    return whole;
+    this.contexts.set(context.id, context);
+    this.notify({ type: 'opened', ...about(context) });
+    return context;
   }
 
   interrupt(id: Uuid, reason: 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED', detail = 'It is over.'): void {
@@ -41,7 +41,7 @@ export class MemoryCognition implements Cognition {
     this.notify({ type: 'interrupted', ...about(context), reason, detail });
   }
 
-  /** Another standing of a node, told as if it had just been committed. */
+  /** Changes the status of a node and notifies, as after a commit. */
   setNodeStatus(id: Uuid, nodeId: string, to: ContextNode['status'], error: ContextNode['error'] = null): void {
     const context = this.contexts.get(id) as ActiveContext;
     const from = context.nodes.find((node) => node.id === nodeId)?.status ?? null;
@@ -84,24 +84,24 @@ export class MemoryCognition implements Cognition {
     return this.remembered.filter((one) => one.tenantId === tenantId);
   }
 
-  async propose(contextId: Uuid, node: Json): Promise<Outcome<{ repeat: boolean }>> {
-    const context = await this.recordCall(contextId, 'propose', node);
+  async propose(contextId: Uuid, proposed: Json): Promise<Outcome<{ repeat: boolean }>> {
+    const context = await this.recordCall(contextId, 'propose', proposed);
     if (!context.ok) return context;
     const {
       id,
       device_id,
       action,
       params = {},
-    } = node as { id: string; device_id: string; action: string } & JsonObject;
+    } = proposed as { id: string; device_id: string; action: string } & JsonObject;
     if (context.value.nodes.some((known) => known.id === id)) return done({ repeat: true });
     if (!this.devices.some((one) => one.id === device_id && one.tenantId === context.value.tenantId)) {
       return refuse('NOT_FOUND', 'Device not found.');
     }
-    const made: ContextNode = {
+    const contextNode: ContextNode = {
       ...{ id, deviceId: device_id, action, params: params as JsonObject, dependsOn: [], compensation: null },
       ...{ timeoutS: null, status: 'pending', commandId: null, error: null },
     };
-    this.contexts.set(contextId, { ...context.value, nodes: [...context.value.nodes, made] });
+    this.contexts.set(contextId, { ...context.value, nodes: [...context.value.nodes, contextNode] });
     if (context.value.kind !== 'observation') {
       const change = { nodeId: id, from: null, to: 'pending', commandId: null, error: null } as const;
       this.notify({ type: 'node', ...about(context.value), ...change });
@@ -109,19 +109,19 @@ export class MemoryCognition implements Cognition {
     return done({ repeat: false });
   }
 
-  async suspend(contextId: Uuid, word: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
-    const context = await this.recordCall(contextId, 'suspend', word as unknown as Json);
+  async suspend(contextId: Uuid, args: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
+    const context = await this.recordCall(contextId, 'suspend', args as unknown as Json);
     if (!context.ok) return context;
     this.contexts.set(contextId, { ...context.value, phase: 'suspended' });
     return done(null);
   }
 
-  complete(contextId: Uuid, word: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>> {
-    return this.end(contextId, 'complete', word as unknown as Json);
+  complete(contextId: Uuid, args: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>> {
+    return this.end(contextId, 'complete', args as unknown as Json);
   }
 
-  fail(contextId: Uuid, word: { code: string; detail: string }): Promise<Outcome<null>> {
-    return this.end(contextId, 'fail', word);
+  fail(contextId: Uuid, args: { code: string; detail: string }): Promise<Outcome<null>> {
+    return this.end(contextId, 'fail', args);
   }
 
   private async end(contextId: Uuid, word: string, said: Json): Promise<Outcome<null>> {

@@ -5,24 +5,24 @@ import type { StatementTransport } from './memory-store/session.ts';
 import { openMemoryStore } from './memory-store/store.ts';
 
 /**
- * A store in memory for tests of what stands on it, with its tables at hand, its actors' commits to hold or fail, and calls
- * that fail on demand.
+ * A store in memory for tests of the layers above it: its tables are accessible, actor commits can be held or failed,
+ * and other calls can fail on demand.
  */
 export class MemoryStore implements Store {
   readonly database = new MemoryDatabase();
-  /** How often the store was asked for a user: what identity may not do for each request. */
+  /** Number of user lookups, which must not happen for each request. */
   userReads = 0;
-  /** Throws what every call but those for actors then throws. */
+  /** Called before every call except those for actors; throws the error of the call. */
   failCalls: (() => never) | null = null;
   reachable = true;
 
-  readonly #wire: StatementTransport = async ({ name }, effect) => {
+  readonly #transport: StatementTransport = async ({ name }, effect) => {
     if (name === 'ping' && !this.reachable) throw new Error('unreachable');
     this.failCalls?.();
     if (name === 'identity.user') this.userReads++;
     return effect();
   };
-  readonly #store = openMemoryStore(this.database, { transport: this.#wire });
+  readonly #store = openMemoryStore(this.database, { transport: this.#transport });
 
   readonly batchesInFlight = this.#store.batchesInFlight;
   readonly preparedStatements = this.#store.preparedStatements;
@@ -47,7 +47,7 @@ export class MemoryStore implements Store {
   ping = this.#store.ping;
   readonly close = this.#store.close;
 
-  // Tables that tests look into or change behind the service's back.
+  // Tables that tests read or change without the service.
   readonly users = this.database.tables.users;
   readonly homes = this.database.tables.homes;
   readonly rooms = this.database.tables.rooms;

@@ -6,13 +6,13 @@ import type { ApiClient, ApiResponse } from './service.ts';
 
 type Owner = ApiClient & { homeId: string };
 
-/** Devices of a home by their names, and what they did in the order of their doing. */
+/** Devices of a home by name, and their actions in order. */
 export class NamedDevices {
   readonly actions: string[] = [];
   readonly ids = new Map<string, string>();
-  /** They fail to turn off or to lock. */
+  /** Devices that fail to turn off or to lock. */
   readonly broken = new Set<string>();
-  /** They have not answered yet. */
+  /** Devices that do not finish an action until they are released. */
   private readonly held = new Map<string, { promise: Promise<void>; release: () => void }>();
   private readonly devices: Device[] = [];
 
@@ -26,7 +26,7 @@ export class NamedDevices {
     await this.add(owner, name, 'door_lock', { locked: false }, { lock: act(true), unlock: act(false) });
   }
 
-  /** Whatever it does takes until it is let go on. */
+  /** Delays all actions of the device until `release`. */
   hold(name: string): void {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.held.set(name, { promise, release: resolve });
@@ -60,7 +60,7 @@ export class NamedDevices {
     const registered = await register(owner, { device_type, name });
     this.ids.set(name, registered.device_id);
     this.devices.push(await connect(registered, { commands, state }));
-    // What it reports first is what plans go by.
+    // Plans use the first reported state.
     await eventually(async () => {
       const { device } = (await owner.get(`/v1/devices/${registered.device_id}`)).body;
       return device.online && Object.keys(state).every((key) => device.state[key] === state[key]);
@@ -68,7 +68,7 @@ export class NamedDevices {
   }
 }
 
-/** A goal, asked for as soon as a sidecar is connected; the id of its plan. */
+/** Submits a goal as soon as a sidecar is connected; returns the id of its plan. */
 export async function submitGoal(owner: Owner, text: string, withinMs = 15_000): Promise<string> {
   const { body } = await eventually(async () => {
     const answer = await owner.post('/v1/intent', { type: 'goal', payload: { text, home_id: owner.homeId } });

@@ -7,38 +7,41 @@ import pg from 'pg';
 import { type Server, stopWithParent, waitForExit, waitUntilReady } from './child-server.ts';
 import { freePort, postgresFolders, program } from './programs.ts';
 
-/** A PostgreSQL cluster of its own: with fsync off, as a killed server keeps what it wrote; only a power cut would not. */
+/** A PostgreSQL cluster with fsync off: data survives a killed server, but not a power failure. */
 export interface PostgresServer extends Server {
   /** Resolves when the server has ended by itself. */
   ended(): Promise<void>;
-  /** Starts it on the same data and port. */
+  /** Starts the server again with the same data and port. */
   restart(): Promise<void>;
 }
 
-/** With `walFolder` its log is kept there, in files of 1 MiB; with `copyOf` it is a copy of that server, promoted. */
+/**
+ * With `walFolder` the WAL is stored there, in files of 1 MiB; with `copyOf` the cluster is a promoted copy of that
+ * server.
+ */
 interface PostgresOptions {
   walFolder?: string | undefined;
   copyOf?: string | undefined;
 }
 
-/** Null where PostgreSQL is not installed. */
+/** Null if PostgreSQL is not installed. */
 export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {}): Promise<PostgresServer | null> {
   const folders = postgresFolders();
-  const maker = program(copyOf === undefined ? 'initdb' : 'pg_basebackup', folders);
+  const createProgram = program(copyOf === undefined ? 'initdb' : 'pg_basebackup', folders);
   const postgres = program('postgres', folders);
-  if (!maker || !postgres) return null;
+  if (!createProgram || !postgres) return null;
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pg-'));
   const data = join(folder, 'data');
-  // PostgreSQL refuses to run as root: it runs as its own user then.
+  // PostgreSQL does not run as root: then it runs as its own user.
   const user = process.getuid?.() === 0 ? postgresUser() : {};
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const options = { ...user, cwd: folder, env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' } };
-  const log = walFolder === undefined ? [] : ['-X', walFolder, '--wal-segsize=1'];
-  const made =
+  const walArgs = walFolder === undefined ? [] : ['-X', walFolder, '--wal-segsize=1'];
+  const createArgs =
     copyOf === undefined
-      ? ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...log]
+      ? ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...walArgs]
       : ['-D', data, '-d', copyOf, '-c', 'fast', '--no-sync'];
-  await promisify(execFile)(maker, made, options);
+  await promisify(execFile)(createProgram, createArgs, options);
   const port = await freePort();
   const settings = {
     port,
@@ -48,16 +51,16 @@ export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {})
     max_connections: 200,
     shared_buffers: '64MB',
     logging_collector: 'off',
-    // Databases live for seconds, and there are hundreds: a vacuum of them would start two processes a second.
+    // Databases live for seconds, and there are hundreds: autovacuum would start two processes per second.
     autovacuum: 'off',
     ...(walFolder !== undefined && { min_wal_size: '2MB', max_wal_size: '4MB' }),
   };
-  const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const settingArgs = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const url = `postgres://postgres@127.0.0.1:${port}`;
   let child: ChildProcess;
   let stop: () => Promise<void>;
   const start = async (): Promise<void> => {
-    child = spawn(postgres, ['-D', data, ...given], { ...options, stdio: 'ignore' });
+    child = spawn(postgres, ['-D', data, ...settingArgs], { ...options, stdio: 'ignore' });
     stop = stopWithParent(child, 'SIGINT', folder);
     await waitUntilReady(() => answers(`${url}/postgres`), child, 'PostgreSQL').catch(async (error) => {
       await stop();

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
-/** Paths of programs that some tests run, null where they are not installed; `inject('programs')` in a test. */
+/** Paths of programs that some tests run; null if they are not installed. Tests use `inject('programs')`. */
 export interface Programs {
   chromium: string | null;
   prometheus: string | null;
@@ -14,7 +14,7 @@ export interface Programs {
   openssl: string | null;
   mosquitto_pub: string | null;
   mosquitto_sub: string | null;
-  /** A Python that has paho-mqtt 1. */
+  /** A Python with paho-mqtt 1. */
   'paho-mqtt 1': string | null;
 }
 
@@ -29,14 +29,14 @@ export const findPrograms = (): Programs => ({
   'paho-mqtt 1': pythonWithPaho1(),
 });
 
-/** Debian's Python first: its package python3-paho-mqtt is for that one. */
+/** Debian's Python first: the package python3-paho-mqtt installs for it. */
 function pythonWithPaho1(): string | null {
   const check = 'import paho.mqtt; raise SystemExit(not paho.mqtt.__version__.startswith("1."))';
   const pythons = ['/usr/bin/python3', program('python3')].filter((path) => path !== null);
   return pythons.find((python) => spawnSync(python, ['-c', check]).status === 0) ?? null;
 }
 
-/** The path of a program, or null. */
+/** Path of a program, or null. */
 export function program(name: string, folders: readonly string[] = []): string | null {
   for (const folder of [...folders, ...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']) {
     const path = join(folder, name);
@@ -44,25 +44,25 @@ export function program(name: string, folders: readonly string[] = []): string |
       accessSync(path, constants.X_OK);
       return path;
     } catch {
-      // not here
+      // Not in this folder.
     }
   }
   return null;
 }
 
-/** Below the ports that the system gives away by itself. */
-const OURS = [12_000, 32_768] as const;
+/** Below the range of ephemeral ports. */
+const PORT_RANGE = [12_000, 32_768] as const;
 
-/** One file for each reserved port, with the id of the process that holds it. */
+/** One file per reserved port, with the id of the process that reserved it. */
 const reservations = join(tmpdir(), `twinkeep-ports-${process.getuid?.() ?? 'all'}`);
 
 /**
- * A port on which nothing listens, reserved for this process until it ends: no other worker or test run gets it between this
- * call and the start of the server, nor while the server is stopped and started again.
+ * A free port, reserved for this process until it ends: no other worker or test run gets it between this call and the
+ * start of the server, nor while the server is restarted.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(...OURS);
+    const port = randomInt(...PORT_RANGE);
     if (reserve(port) && (await isFree(port))) return port;
   }
 }
@@ -80,7 +80,7 @@ function reserve(port: number): boolean {
   }
 }
 
-/** False where the process that made the reservation has ended. A file without a number is just being written. */
+/** False if the process that made the reservation has ended. A file without a number is just being written. */
 function isHeld(file: string): boolean {
   try {
     const pid = Number(readFileSync(file, 'utf8'));
@@ -97,7 +97,7 @@ const isFree = (port: number): Promise<boolean> =>
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 
-/** Where the programs of each installed version of PostgreSQL are, the newest first. */
+/** Folders of the programs of each installed PostgreSQL version, newest first. */
 export function postgresFolders(): string[] {
   const root = '/usr/lib/postgresql';
   try {
@@ -109,7 +109,7 @@ export function postgresFolders(): string[] {
   }
 }
 
-/** A program of the version of PostgreSQL that the tests run. Throws where it is not installed. */
+/** Path of a program of the PostgreSQL version that the tests use. Throws if it is not installed. */
 export function postgresProgram(name: string): string {
   const path = program(name, postgresFolders());
   if (path === null) throw new Error(`${name} is not installed, though PostgreSQL is`);

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 
 /*
- * fast-check with one seed for all properties, so that a run of the tests tries the same inputs each time. `npm run hunt`
- * tries fresh ones, and `SEED=…` repeats a run of it.
+ * fast-check with one seed for all properties, so that each test run uses the same inputs. `npm run hunt` uses new
+ * seeds, and `SEED=…` repeats one.
  */
 
 const FIXED_SEED = 20_261_122;
@@ -12,12 +12,12 @@ if (!Number.isInteger(seed)) throw new Error(`SEED must be an integer, not "${pr
 
 fc.configureGlobal({ seed });
 
-/** Tries of a property that is costly: `few` in each run of the tests, ten times as many on another seed. */
+/** Number of runs of an expensive property: `few` in a normal test run, ten times as many with another seed. */
 export const runs = (few: number): { numRuns: number } => ({ numRuns: seed === FIXED_SEED ? few : 10 * few });
 
 /**
- * Checks how often a property reached its cases, so that it cannot become one that tries nothing. Only on the fixed
- * seed is that the same in each run; on another the counts are left to chance and not looked at.
+ * Checks how often a property reached its cases, so that it cannot silently test nothing. Only the fixed seed gives the
+ * same counts in each run; with another seed they are not checked.
  */
 export function expectReached(check: () => void): void {
   if (seed === FIXED_SEED) check();

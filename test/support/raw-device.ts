@@ -3,11 +3,11 @@ import type { TestDevice } from '../edges/mqtt/edge-harness.ts';
 import type { ApiResponse, TestService } from './service.ts';
 
 /*
- * Devices that say what they want: the message by hand and the session by hand, on the assembled service. The library's
- * devices, who only say what is right, are in `device.ts`.
+ * Devices under the test's control: it composes messages and sessions itself, on the assembled service. The library's
+ * devices, which send only valid messages, are in `device.ts`.
  */
 
-/** A registration's answer as the handmade clients take it. */
+/** Device of a registration's response, for the raw clients. */
 export const deviceOf = (registered: ApiResponse['body']): TestDevice => ({
   deviceId: registered.device_id,
   tenantId: registered.tenant_id,
@@ -25,15 +25,15 @@ export const rawClientOptions = ({ clock, services }: Pick<TestService, 'clock' 
 
 export const mqttPortOf = (at: TestService): number => Number(new URL(at.service.mqttUrl() ?? '').port);
 
-/** Signed in, with its `cmd` subscription granted. */
+/** A signed-in device with a granted `cmd` subscription. */
 export async function connectRawDevice(at: TestService, registered: ApiResponse['body'] | TestDevice): Promise<Device> {
   const device = 'device_id' in registered ? deviceOf(registered) : (registered as TestDevice);
-  const speaker = await Device.connect(rawClientOptions(at), device, mqttPortOf(at));
-  await speaker.listen();
-  return speaker;
+  const client = await Device.connect(rawClientOptions(at), device, mqttPortOf(at));
+  await client.listen();
+  return client;
 }
 
-/** A counter of `/metrics`, 0 where it counted nothing yet. */
+/** Value of a counter in `/metrics`; 0 if it is absent. */
 export async function readCounter(at: TestService, name: string, label = ''): Promise<number> {
   const { body } = await at.api().get('/metrics');
   const line = String(body)

@@ -6,12 +6,15 @@ import type { MachineDefinition, MachineEvent } from '../../src/machines/definit
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 
 /**
- * A word from one to another, which who hears `>x>word` passes on to x as `word`; `BOOM` makes who hears it throw, `VENOM` makes what it would keep of it unfit to be stored.
+ * A message `[recipient, text]`. An actor that receives the text `>x>rest` forwards `rest` to x; `THROWS` makes the
+ * receiver throw, and `UNSTORABLE` makes the receiver's new context impossible to store.
  */
-export type RelayedMessage = [who: Uuid, word: string];
+export type RelayedMessage = [recipient: Uuid, text: string];
 export const THROWS = 'boom';
 export const UNSTORABLE = 'venom';
-/** Said of somebody who is not there yet: whoever resolves `plan.ask` is to make them, and they tell that they are `HERE`. */
+/**
+ * Sent to an actor that does not exist yet: the resolver of `plan.ask` creates it, and the new actor answers `CREATED`.
+ */
 export const CREATE = 'come';
 export const CREATED = 'here';
 
@@ -30,23 +33,23 @@ const action = actionsFor<RelayContext, Event>();
 
 export const relayRef = (id: Uuid): ActorRef => ({ kind: 'device', id });
 
-const outputFor = (id: Uuid, [to, word]: RelayedMessage): Output =>
-  word === CREATE
+const outputFor = (id: Uuid, [to, text]: RelayedMessage): Output =>
+  text === CREATE
     ? { type: 'plan.ask', planId: id, stepId: CREATE, commandId: to }
     : {
         type: 'actor.tell',
         to: relayRef(to),
-        event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
+        event: { type: 'state.observed', deviceId: id, observed: { word: text }, matches: true },
       };
 
-/** What a `plan.ask` of theirs comes to. */
+/** Resolves a `plan.ask` of a relay actor. */
 export const resolveCreate = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): AddressedEvent => ({
   to: relayRef(commandId),
   event: { type: 'make', at: 0, id: commandId, calledBy: planId } as MachineEvent,
   create: true,
 });
 
-/** An actor that keeps what it said to others and what it heard from them, each in its order. */
+/** A test actor that records its sent and received messages, each in order. */
 export const relayMachine: MachineDefinition<RelayContext> = {
   kind: 'device',
   version: 1,
@@ -63,11 +66,12 @@ export const relayMachine: MachineDefinition<RelayContext> = {
       })),
       hear: action(({ id, said, heard }, { deviceId, observed: { word } }: ReceiveEvent) => {
         if (word === THROWS) throw new Error(THROWS);
-        const [, to, rest] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
-        const passed: RelayedMessage[] = to === undefined || rest === undefined ? [] : [[to, rest]];
+        const [, to, forwardedText] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
+        const forwarded: RelayedMessage[] =
+          to === undefined || forwardedText === undefined ? [] : [[to, forwardedText]];
         return {
-          changes: { heard: [...heard, [deviceId, word]], said: [...said, ...passed] },
-          outputs: passed.map((one) => outputFor(id, one)),
+          changes: { heard: [...heard, [deviceId, word]], said: [...said, ...forwarded] },
+          outputs: forwarded.map((one) => outputFor(id, one)),
         };
       }),
     },
@@ -91,7 +95,7 @@ export const relayMachine: MachineDefinition<RelayContext> = {
   toAdminView: (context) => ({ ...context }) as unknown as JsonObject,
 };
 
-/** The same, where `id` waits for words from these. */
+/** The same machine, whose actor `id` expects messages from `others`. */
 export const relayMachineExpecting = (id: Uuid, ...others: Uuid[]): MachineDefinition<RelayContext> => ({
   ...relayMachine,
   expectsMessagesFrom: ({ context }) => (context.id === id ? others.map(relayRef) : []),

@@ -1,18 +1,18 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 
-interface Answered {
+interface Response {
   status: number;
-  /** Without its parameters; empty where there is no body. */
+  /** Media type without parameters; empty without a body. */
   type: string;
-  /** Parsed, where it is JSON. */
+  /** Parsed if it is JSON. */
   body: unknown;
 }
 
-/** What the served description says of an answer: null where it holds, else what is wrong. */
-export type ResponseValidator = (method: string, pattern: string, answered: Answered) => string | null;
+/** Validates a response against the served description: null if it conforms, otherwise the violation. */
+export type ResponseValidator = (method: string, pattern: string, response: Response) => string | null;
 
-/** From `/openapi.json` as a stranger reads it. */
-// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+/** Validator for `/openapi.json`, read like an external client. */
+// biome-ignore lint/suspicious/noExplicitAny: a document as an external client reads it
 export function makeResponseValidator(document: any): ResponseValidator {
   const ajv = new Ajv2020({
     strict: false,
@@ -21,9 +21,9 @@ export function makeResponseValidator(document: any): ResponseValidator {
   ajv.addSchema({ $id: 'api', components: document.components }, 'api');
   const validators = new Map<string, ValidateFunction>();
   return (method, pattern, { status, type, body }) => {
-    const told = document.paths[pattern][method.toLowerCase()].responses[status];
-    if (told === undefined) return `${status} is not documented: ${JSON.stringify(body)}`;
-    const documented = told.$ref ? document.components.responses[told.$ref.split('/').at(-1)] : told;
+    const reference = document.paths[pattern][method.toLowerCase()].responses[status];
+    if (reference === undefined) return `${status} is not documented: ${JSON.stringify(body)}`;
+    const documented = reference.$ref ? document.components.responses[reference.$ref.split('/').at(-1)] : reference;
     if (type === '') return documented.content === undefined ? null : `${status} has no body`;
     const content = documented.content?.[type];
     if (content === undefined) return `${status} as ${type} is not documented`;

@@ -2,12 +2,12 @@ import { relative } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /*
- * The order of the test files. Vitest starts the files that took longest in the last run, and without a last run, as in
- * the continuous integration, the largest ones. The size says little: the simulation is short and takes longest, and a
- * long file that starts last keeps one worker busy while the others are idle.
+ * Order of the test files. Vitest starts those first that took longest in the last run, and without a last run, as in
+ * continuous integration, the largest ones. The size is a poor estimate: the simulation is a short file and takes
+ * longest, and a slow file that starts last keeps one worker busy while the others are idle.
  */
 
-/** Files that take more than about 15 s, longest first; a wrong entry costs time only. */
+/** Files that take more than about 15 s, longest first; a wrong entry only costs time. */
 const LONGEST = [
   'simulation/simulation',
   'flows/fence',
@@ -44,7 +44,7 @@ export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
     const projects = new Map(sorted.map(({ project }, at) => [project, at]));
-    const place = (file: TestSpecification): number => projects.get(file.project) ?? 0;
-    return sorted.toSorted((a, b) => place(a) - place(b) || rank(a) - rank(b));
+    const projectRank = (file: TestSpecification): number => projects.get(file.project) ?? 0;
+    return sorted.toSorted((a, b) => projectRank(a) - projectRank(b) || rank(a) - rank(b));
   }
 }

@@ -6,19 +6,20 @@ import type { LockTiming } from '../../src/store/lock/lock-timing.ts';
 import { type CrashPoint, crashingStore } from './crashing-store.ts';
 
 /*
- * The service in a process that a test may kill: started and ended as `twinkeep serve` does it, with a channel to the
- * test, which can choose the moment of a death.
+ * The service in a process that a test may kill: started and stopped as by `twinkeep serve`, with an IPC channel
+ * through which the test arms a crash point.
  */
 
-/** To this process. */
+/** Messages to this process. */
 export type ToService = { fault: CrashPoint };
-/** From it. */
+/** Messages from it. */
 export type FromService = { listening: string } | { active: true; mqttUrl: string } | { armed: true };
 
 const send = (message: FromService): void => void process.send?.(message);
-const logToStderr = (about: object, words: string): void => void process.stderr.write(`${words} ${errorIn(about)}\n`);
-const errorIn = (about: object): string => {
-  const { err, reason } = about as { err?: Error; reason?: string };
+const logToStderr = (fields: object, message: string): void =>
+  void process.stderr.write(`${message} ${errorIn(fields)}\n`);
+const errorIn = (fields: object): string => {
+  const { err, reason } = fields as { err?: Error; reason?: string };
   return err?.stack ?? reason ?? '';
 };
 
@@ -44,7 +45,7 @@ try {
   process.on('disconnect', () => process.exit(0));
   send({ listening: service.url });
   await service.active;
-  // A process that is killed writes no cache at its end.
+  // A killed process does not write its compile cache.
   flushCompileCache();
   send({ active: true, mqttUrl: service.mqttUrl() ?? '' });
 } catch (error) {

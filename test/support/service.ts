@@ -16,12 +16,12 @@ export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 export interface ApiResponse {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what an external client would read
   body: any;
   headers: Headers;
 }
 
-/** A caller with a token, as `curl` would be one. */
+/** An HTTP client with a token. */
 export interface ApiClient {
   token: string;
   get(path: string, headers?: Record<string, string>): Promise<ApiResponse>;
@@ -33,30 +33,30 @@ export interface ApiClient {
 
 export interface TestService {
   service: Service;
-  /** What the edges work with; of a process that stands by there is nothing yet. */
+  /** The services that the edges use; not available while the process is a standby. */
   services: Services;
   url: string;
   clock: TestClock;
   dataDir: string;
   fatal: string[];
-  /** An anonymous caller, or one with that token. */
+  /** A client with this token, or an anonymous one. */
   api(token?: string): ApiClient;
-  /** A token of this subject. */
+  /** A token for this subject. */
   token(sub: string, more?: { email?: string; scope?: string; ttlS?: number }): Promise<string>;
   /** The owner of a new tenant with a home. */
   owner(sub?: string): Promise<ApiClient & { tenantId: string; homeId: string; userId: string }>;
   stop(): Promise<void>;
 }
 
-/** PostgreSQL databases of data folders in which services were started, until the first of each has stopped. */
+/** PostgreSQL databases by data folder, until the first service of the folder has stopped. */
 const databases = new Map<string, FreshDatabase>();
 
 /**
- * The assembled service on loopback, on free ports, with a data folder and a database of its own unless `env` has
- * `DATA_DIR` or `DATABASE_URL` (as of a `Deployment`): PostgreSQL where it is installed, because opening a copy of the
- * embedded database takes two seconds, else PGlite. A later service in the same data folder opens the same database.
- * There are no limits of requests unless they are given. It is the active process when this resolves, unless it
- * `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
+ * The assembled service on loopback, on free ports, with a new data folder and database unless `env` has `DATA_DIR` or
+ * `DATABASE_URL` (as of a `Deployment`): PostgreSQL if it is installed, because opening a copy of the embedded database
+ * takes two seconds, otherwise PGlite. A later service in the same data folder opens the same database. Requests are
+ * limited only if `env` or `limits` sets rates. It is the active process when this resolves, unless it `standsBy`. Its
+ * clock follows real time, plus what a test adds.
  */
 export async function startService(
   env: Record<string, string> = {},
@@ -64,7 +64,7 @@ export async function startService(
 ): Promise<TestService> {
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   if (!env.DATA_DIR && !env.DATABASE_URL) await makeDatabase(dataDir);
-  const own = readConfig(
+  const base = readConfig(
     {
       PORT: '0',
       MQTT_PORT: '0',
@@ -76,8 +76,8 @@ export async function startService(
     },
     false,
   );
-  // Its keys are files in its data folder, as with an embedded database.
-  const config = { ...own, databaseUrl: own.databaseUrl ?? databases.get(dataDir)?.url ?? null };
+  // The keys are files in the data folder, as with an embedded database.
+  const config = { ...base, databaseUrl: base.databaseUrl ?? databases.get(dataDir)?.url ?? null };
   const clock = more.clock ?? runningClock();
   const fatal: string[] = [];
   let services: Services | undefined;
@@ -85,7 +85,7 @@ export async function startService(
     log: silentLog,
     ...more,
     limits: { ...more.limits, rates: { ...UNLIMITED, ...more.limits?.rates } },
-    // With a wall clock that the test steps, the service makes its own time.
+    // With a wall clock that the test sets, the service derives its own time.
     ...(more.wallClock ? {} : { clock }),
     onFatal: (reason) => fatal.push(reason),
     onAssembled: (parts) => {
@@ -100,7 +100,7 @@ export async function startService(
   return {
     service,
     get services() {
-      if (services === undefined) throw new Error('it stands by');
+      if (services === undefined) throw new Error('the service is a standby');
       return services;
     },
     url: service.url,
@@ -132,10 +132,10 @@ async function makeDatabase(dataDir: string): Promise<void> {
   else databases.set(dataDir, await freshDatabase(serverUrl));
 }
 
-/** A test of the limits sets its own. */
+/** Tests of the limits set their own. */
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
 
-/** Real time, which a test can push forward. */
+/** Real time, which a test can advance. */
 export function runningClock(): TestClock {
   let ahead = 0;
   return {
@@ -152,7 +152,7 @@ export function runningClock(): TestClock {
 export { testClock };
 
 export function makeApiClient(url: string, token: string): ApiClient {
-  const ask = async (
+  const request = async (
     method: string,
     path: string,
     body?: unknown,
@@ -176,10 +176,10 @@ export function makeApiClient(url: string, token: string): ApiClient {
   };
   return {
     token,
-    get: (path, headers) => ask('GET', path, undefined, headers),
-    post: (path, body, headers) => ask('POST', path, body, headers),
-    put: (path, body, headers) => ask('PUT', path, body, headers),
-    patch: (path, body) => ask('PATCH', path, body),
-    delete: (path) => ask('DELETE', path),
+    get: (path, headers) => request('GET', path, undefined, headers),
+    post: (path, body, headers) => request('POST', path, body, headers),
+    put: (path, body, headers) => request('PUT', path, body, headers),
+    patch: (path, body) => request('PATCH', path, body),
+    delete: (path) => request('DELETE', path),
   };
 }

@@ -6,14 +6,14 @@ import { freePort } from './programs.ts';
 
 const entry = fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
 
-/** A sidecar in a process of its own, at an address that it keeps when it is started again. */
+/** A sidecar in a child process, with an address that stays the same when it is restarted. */
 export interface SidecarProcess {
   address: string;
   start(): Promise<void>;
   kill(): Promise<void>;
 }
 
-/** The reference sidecar, or the program at `path`, which says on stdout when it listens. */
+/** The reference sidecar, or the program at `path`, which writes to stdout once it listens. */
 export async function sidecarProcess(path?: string, env: Record<string, string> = {}): Promise<SidecarProcess> {
   const address = `127.0.0.1:${await freePort()}`;
   let child: ChildProcess | null = null;
@@ -37,14 +37,14 @@ export async function sidecarProcess(path?: string, env: Record<string, string> 
     },
     async kill() {
       if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-      const gone = once(child, 'exit');
+      const exited = once(child, 'exit');
       child.kill('SIGKILL');
-      await gone;
+      await exited;
     },
   };
 }
 
 const ended = async (child: ChildProcess): Promise<never> => {
   const [code, signal] = await once(child, 'exit');
-  throw new Error(`the sidecar ended: ${signal ?? code}`);
+  throw new Error(`the sidecar exited: ${signal ?? code}`);
 };

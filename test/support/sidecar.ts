@@ -14,16 +14,16 @@ export type Proposal = Exclude<
 export type EventCase = NonNullable<RuntimeEvent['event']['case']>;
 type ValueOf<C extends EventCase> = Extract<RuntimeEvent['event'], { case: C }>['value'];
 
-/** One stream that the service opened, as the sidecar sees it. */
+/** A stream that the service opened, as seen by the sidecar. */
 export interface SidecarStream {
   events: RuntimeEvent[];
   ended: boolean;
-  /** What was told of this kind, in order. */
+  /** Received events of this kind, in order. */
   eventsOf<C extends EventCase>(kind: C): ValueOf<C>[];
   send(proposal: { proposalId?: string; contextId: string; proposal?: Proposal | undefined }): void;
-  /** Whatever bytes these are. */
+  /** Sends arbitrary bytes. */
   sendBytes(bytes: Uint8Array): void;
-  /** Resolves when the bytes went where the service could read them, or never. */
+  /** Resolves when the written bytes have been sent; never if they cannot be. */
   drained(): Promise<void>;
   setReading(reading: boolean): void;
   end(): void;
@@ -35,15 +35,15 @@ export interface TestSidecar {
   streams: SidecarStream[];
   /** The newest stream. */
   readonly stream: SidecarStream;
-  /** Waits for that many streams, counted from the first, and answers the newest. */
+  /** Waits until `count` streams were opened in total, and returns the newest. */
   waitForStream(count?: number): Promise<SidecarStream>;
-  /** Nothing listens there any more; every stream breaks off. */
+  /** Stops listening and breaks all streams. */
   kill(): void;
 }
 
 const PATH = '/cognition.v1.CognitionRuntime/Orchestrate';
 
-/** A sidecar that does nothing by itself: a test says what it says, and looks at what it was told. */
+/** A passive sidecar: the test sends its messages and inspects the received events. */
 export async function startSidecar({
   port = 0,
   headers = true,
@@ -86,7 +86,7 @@ export async function startSidecar({
   });
   const newest = (): SidecarStream => {
     const last = streams.at(-1);
-    if (last === undefined) throw new Error('nobody dialled');
+    if (last === undefined) throw new Error('no stream was opened');
     return last;
   };
   return {
@@ -109,9 +109,9 @@ function streamOf(call: ServerDuplexStream<RuntimeEvent, Uint8Array>, reads: boo
     ended: false,
     eventsOf: <C extends EventCase>(kind: C) =>
       stream.events.flatMap(({ event }) => (event.case === kind ? [event.value as ValueOf<C>] : [])),
-    send: ({ proposal, ...about }) =>
+    send: ({ proposal, ...rest }) =>
       stream.sendBytes(
-        toBinary(CognitionProposalSchema, create(CognitionProposalSchema, { ...about, ...(proposal && { proposal }) })),
+        toBinary(CognitionProposalSchema, create(CognitionProposalSchema, { ...rest, ...(proposal && { proposal }) })),
       ),
     sendBytes: (bytes) => void (stream.ended || call.write(bytes)),
     drained: () =>
@@ -124,10 +124,10 @@ function streamOf(call: ServerDuplexStream<RuntimeEvent, Uint8Array>, reads: boo
   };
   call.on('data', (event: RuntimeEvent) => stream.events.push(event));
   if (!reads) call.pause();
-  for (const sign of ['end', 'cancelled', 'error', 'close']) call.on(sign, () => (stream.ended = true));
+  for (const event of ['end', 'cancelled', 'error', 'close']) call.on(event, () => (stream.ended = true));
   call.on('end', () => call.end());
   return stream;
 }
 
-/** An event as JSON, for a failing test's reader. */
+/** An event as JSON, for assertion messages. */
 export const shown = (event: RuntimeEvent): unknown => toJson(RuntimeEventSchema, event);

@@ -6,25 +6,25 @@ import { createSimulatedHome } from '../../src/device/homes/simulated-home.ts';
 import { eventually } from './clock.ts';
 import type { ApiClient, TestService } from './service.ts';
 
-/** A home whose devices really live: simulated ones, over MQTT. */
+/** A home with simulated devices that are connected by MQTT. */
 export interface SimulatedHome {
   members: readonly RegisteredDevice[];
-  /** The device that can do this. */
+  /** Id of the device that has this action. */
   idOf(action: string): string;
-  /** Takes one of them off the network. */
+  /** Disconnects a device. */
   unplug(id: string): Promise<void>;
-  /** Registers and connects one more. */
+  /** Registers and connects another device. */
   add(simulated: SimulatedDevice): Promise<string>;
   stop(): Promise<void>;
 }
 
-/** One of each kind, online when this resolves. */
+/** A home with one device of each kind, all online. */
 export async function startSimulatedHome(
   at: TestService,
   owner: ApiClient & { homeId: string },
 ): Promise<SimulatedHome> {
   const api = makeApi(at.url, owner.token);
-  const world = realEnvironment(() => 0.5);
+  const environment = realEnvironment(() => 0.5);
   const members: RegisteredDevice[] = [];
   const running = new Map<string, RunningDevice>();
 
@@ -32,12 +32,12 @@ export async function startSimulatedHome(
     const member = await registerDevice(api, simulated, { homeId: owner.homeId });
     const id = member.registration.device_id;
     members.push(member);
-    running.set(id, await startDevice(member, world, 2_000));
+    running.set(id, await startDevice(member, environment, 2_000));
     await eventually(async () => (await owner.get(`/v1/devices/${id}`)).body.device.online === true);
     return id;
   }
 
-  for (const simulated of createSimulatedHome(world)) await add(simulated);
+  for (const simulated of createSimulatedHome(environment)) await add(simulated);
   return {
     members,
     add,

@@ -3,10 +3,10 @@ import { appendFileSync, mkdtempSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A file system of its own, small enough to be filled. */
+/** A separate small file system that a test can fill. */
 export interface SmallDisk {
   path: string;
-  /** Leaves about that many bytes free. */
+  /** Fills the disk, leaving about that many bytes free. */
   fill(leaving?: number): void;
   free(): void;
   remove(): void;
@@ -25,12 +25,12 @@ const tmpfs = (megabytes: number, path: string): string[] => [
   ...['tmpfs', path],
 ];
 
-/** As who may mount: `before` is what makes the caller one. */
-function mountedBy(before: readonly string[], megabytes: number): Mounted {
+/** `before` is a command prefix that grants the right to mount. */
+function mountedBy(prefix: readonly string[], megabytes: number): Mounted {
   const path = folder();
   const run = ([program = '', ...args]: string[]) => execFileSync(program, args, { stdio: 'pipe' });
   try {
-    run([...before, ...tmpfs(megabytes, path)]);
+    run([...prefix, ...tmpfs(megabytes, path)]);
   } catch (error) {
     rmSync(path, { recursive: true });
     throw error;
@@ -38,14 +38,14 @@ function mountedBy(before: readonly string[], megabytes: number): Mounted {
   return {
     path,
     unmount() {
-      // A server may keep a file of a dropped table open until its next checkpoint.
-      run([...before, 'umount', '--lazy', path]);
+      // A server may keep a dropped table's file open until its next checkpoint.
+      run([...prefix, 'umount', '--lazy', path]);
       rmSync(path, { recursive: true });
     },
   };
 }
 
-/** In a mount namespace of its user's own, reached through a process that stays in it. */
+/** Mounts in a new user and mount namespace, reached through a process that stays in it. */
 function mountedInNamespace(megabytes: number): Mounted {
   const path = folder();
   const ready = join(path, 'ready');
@@ -58,7 +58,7 @@ function mountedInNamespace(megabytes: number): Mounted {
     rmSync(path, { recursive: true });
   };
   try {
-    // It is synchronous, as a suite asks for the disk while it is collected: two seconds at most.
+    // Synchronous, because a suite needs the disk while it is collected; two seconds at most.
     execFileSync('sh', ['-c', `for n in $(seq 100); do [ -e ${inside}/ready ] && exit; sleep 0.02; done; exit 1`]);
   } catch (error) {
     unmount();
@@ -69,31 +69,34 @@ function mountedInNamespace(megabytes: number): Mounted {
 }
 
 function mounted(megabytes: number): Mounted | null {
-  const ways = [
+  const methods = [
     () => mountedBy([], megabytes),
     () => mountedBy(['sudo', '--non-interactive'], megabytes),
     () => mountedInNamespace(megabytes),
   ];
-  for (const way of ways) {
+  for (const mountBy of methods) {
     try {
-      return way();
+      return mountBy();
     } catch {
-      // The next one may do.
+      // Try the next method.
     }
   }
   return null;
 }
 
-/** Null where this process can mount none, in no way: then `SMALL_DISK=none` must say so where `REQUIRE_SERVERS=1`. */
+/**
+ * Null if this process cannot mount a file system. With `REQUIRE_SERVERS=1` this is an error unless `SMALL_DISK=none`
+ * is set.
+ */
 export function smallDisk(megabytes: number): SmallDisk | null {
   const mount = mounted(megabytes);
   if (mount === null) {
     if (process.env.REQUIRE_SERVERS === '1' && process.env.SMALL_DISK !== 'none') {
       throw new Error(
-        'REQUIRE_SERVERS=1, and no small file system can be mounted: SMALL_DISK=none leaves those tests out',
+        'REQUIRE_SERVERS=1, but no small file system can be mounted: set SMALL_DISK=none to skip those tests',
       );
     }
-    console.warn('no small file system can be mounted here: the tests of a full disk are left out');
+    console.warn('no small file system can be mounted: skipping the tests of a full disk');
     return null;
   }
   const filler = join(mount.path, 'filler');

@@ -21,36 +21,36 @@ export interface Ports {
 export interface ExitResult {
   code: number | null;
   signal: NodeJS.Signals | null;
-  /** What it wrote on stderr. */
+  /** Output on stderr. */
   stderr: string;
 }
 
-/** A service in a process of its own; it ends with the test's. */
+/** A service in a child process, which ends with the test's process. */
 export interface ServiceProcess {
   pid: number;
-  /** Resolves with the URL when HTTP answers. */
+  /** Resolves with the URL when HTTP responds. */
   listening: Promise<string>;
   /** Resolves when it is the active process and serves. */
   active: Promise<void>;
   exited: Promise<ExitResult>;
-  /** It will die by itself in that moment. */
+  /** Arms a crash point, at which the process kills itself. */
   armCrash(fault: CrashPoint): Promise<void>;
   kill(signal?: NodeJS.Signals): Promise<ExitResult>;
 }
 
-/** Ports that were free a moment ago: who restarts a service wants it where it was. */
+/** Free ports, so that a service can be restarted on the same ones. */
 export async function freePorts(): Promise<Ports> {
   const [http, mqtt] = await Promise.all([freePort(), freePort()]);
   return { PORT: `${http}`, MQTT_PORT: `${mqtt}` };
 }
 
-/** `twinkeep serve`, as an operator starts it. */
+/** A service started by `twinkeep serve`, as an operator starts it. */
 export interface Served {
   pid: number;
   url: string;
-  /** Resolves when it is the active process and serves; rejects when it ends before. */
+  /** Resolves when it is the active process and serves; rejects if it ends first. */
   active(): Promise<void>;
-  /** Resolves when HTTP answers. */
+  /** Resolves when HTTP responds. */
   listening(): Promise<void>;
   exited: Promise<ExitResult>;
   kill(signal?: NodeJS.Signals): Promise<ExitResult>;
@@ -61,9 +61,9 @@ export function serve(deployment: Deployment, ports: Ports): Served {
     env: { ...nodeEnv, ...deployment.env, ...ports },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
-  const exited = ending(child);
+  const exited = exitOf(child);
   const url = `http://127.0.0.1:${ports.PORT}`;
-  const answers = async (path: string): Promise<void> => {
+  const waitForOk = async (path: string): Promise<void> => {
     const early = exited.then(({ code, signal, stderr }) => {
       throw new Error(`the service ended (${signal ?? code}): ${stderr}`);
     });
@@ -72,8 +72,8 @@ export function serve(deployment: Deployment, ports: Ports): Served {
   return {
     pid: child.pid ?? 0,
     url,
-    listening: () => answers('/health/live'),
-    active: () => answers('/health/ready'),
+    listening: () => waitForOk('/health/live'),
+    active: () => waitForOk('/health/ready'),
     exited,
     kill(signal = 'SIGKILL') {
       child.kill(signal);
@@ -82,7 +82,7 @@ export function serve(deployment: Deployment, ports: Ports): Served {
   };
 }
 
-/** The owner of a new tenant with a home, who calls as `caller` says. */
+/** The owner of a new tenant with a home, with a client made by `caller`. */
 export async function newOwner(
   { env }: Deployment,
   caller: (token: string) => ApiClient,
@@ -94,46 +94,46 @@ export async function newOwner(
   return { ...api, homeId: home.body.id, tenantId: tenant.body.tenant_id };
 }
 
-function ending(child: ChildProcess): Promise<ExitResult> {
-  let words = '';
+function exitOf(child: ChildProcess): Promise<ExitResult> {
+  let stderr = '';
   child.stderr?.on('data', (chunk: Buffer) => {
-    words = `${words}${chunk}`.slice(-8_000);
+    stderr = `${stderr}${chunk}`.slice(-8_000);
   });
   return new Promise((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal, stderr: words }));
+    child.once('close', (code, signal) => resolve({ code, signal, stderr }));
   });
 }
 
-/** The service with a channel to the test, which can choose the moment of its death. */
+/** Starts the service with an IPC channel, through which the test can arm a crash point. */
 export function startServiceProcess(deployment: Deployment, more: Record<string, string> | Ports = {}): ServiceProcess {
   const child = fork(entry, [], {
     execArgv: nodeFlags,
     env: { ...nodeEnv, ...deployment.env, ...more },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
-  const exited = ending(child);
-  const said = <M extends string>(member: M): Promise<Extract<FromService, Record<M, unknown>>> =>
+  const exited = exitOf(child);
+  const nextMessage = <M extends string>(member: M): Promise<Extract<FromService, Record<M, unknown>>> =>
     new Promise((resolve, reject) => {
-      const hear = (message: FromService): void => {
+      const onMessage = (message: FromService): void => {
         if (!(member in message)) return;
-        child.off('message', hear);
+        child.off('message', onMessage);
         resolve(message as Extract<FromService, Record<M, unknown>>);
       };
-      child.on('message', hear);
+      child.on('message', onMessage);
       void exited.then(({ code, signal, stderr }) =>
         reject(new Error(`the service ended (${signal ?? code}): ${stderr}`)),
       );
     });
-  const listening = said('listening').then(({ listening: url }) => url);
-  const active = said('active').then(() => {});
-  for (const promise of [listening, active]) promise.catch(() => {}); // whoever waits for it is told
+  const listening = nextMessage('listening').then(({ listening: url }) => url);
+  const active = nextMessage('active').then(() => {});
+  for (const promise of [listening, active]) promise.catch(() => {}); // Rejections are reported to callers that wait for the promise.
   return {
     pid: child.pid ?? 0,
     listening,
     active,
     exited,
     async armCrash(fault) {
-      const armed = said('armed');
+      const armed = nextMessage('armed');
       child.send({ fault } satisfies ToService);
       await armed;
     },

@@ -13,7 +13,7 @@ import type { HttpService } from './http-service.ts';
 
 type States = Awaited<ReturnType<DeviceStore['states']>>;
 
-/** A client of `/ws/state` and all it heard. */
+/** A client of `/ws/state` that records all received messages. */
 export class SocketClient {
   readonly socket: WebSocket;
   readonly texts: string[] = [];
@@ -37,43 +37,43 @@ export class SocketClient {
 
   #undocumented: string | null = null;
 
-  /** The JSON messages heard so far, each as `/asyncapi.json` tells of it. */
+  /** Received JSON messages, each validated against `/asyncapi.json`. */
   get messages(): Record<string, unknown>[] {
     if (this.#undocumented !== null) throw new Error(this.#undocumented);
     return this.texts.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text));
   }
 
-  /** Once it has heard that many. */
+  /** Resolves when `count` messages have been received. */
   waitForMessages(count: number): Promise<Record<string, unknown>[]> {
     return eventually(() => (this.messages.length >= count ? this.messages : null));
   }
 }
 
-/** The edge on a house's HTTP server, fed by the house's runtime and by what a test emits. */
+/** The WebSocket edge on a service's HTTP server, with the service's runtime and outputs that a test emits. */
 export interface TestSockets {
   sockets: WebSocketEdge;
   emit(output: VolatileOutput): void;
-  /** What the store answers to a snapshot; a test may hold it back or change it. */
+  /** The store's response to a snapshot; a test may delay or change it. */
   store: { states: DeviceStore['states']; reads: number };
-  /** Opens a client; resolves when it was let in or sent away. */
+  /** Opens a client; resolves when the connection is open. */
   connect(token: string | null, query?: string, path?: string): Promise<SocketClient>;
-  /** How many listen to transitions. */
+  /** Number of subscribers to transitions. */
   edge: { watching: number };
   close(): Promise<void>;
 }
 
 export async function startTestSockets(
-  house: HttpService,
+  service: HttpService,
   limits: Partial<WebSocketLimits> = {},
 ): Promise<TestSockets> {
   const listeners = new Map<string, Set<(output: never) => void>>();
-  const { actors } = house.runtime;
-  const on = ((type, sink) => {
+  const { actors } = service.runtime;
+  const subscribe = ((type, sink) => {
     const sinks = listeners.get(type) ?? new Set();
     listeners.set(type, sinks.add(sink));
-    const stop = actors.subscribe(type, sink);
+    const unsubscribe = actors.subscribe(type, sink);
     return () => {
-      stop();
+      unsubscribe();
       sinks.delete(sink);
     };
   }) as Actors['subscribe'];
@@ -82,34 +82,34 @@ export async function startTestSockets(
     states: async (): Promise<States> => [],
   } satisfies TestSockets['store'];
   const devices = {
-    states: (...asked: Parameters<DeviceStore['states']>) => {
+    states: (...args: Parameters<DeviceStore['states']>) => {
       store.reads++;
-      return (store as TestSockets['store']).states(...asked);
+      return (store as TestSockets['store']).states(...args);
     },
   };
-  const heard: Pick<Actors, 'subscribeTransitions'> = {
+  const transitions: Pick<Actors, 'subscribeTransitions'> = {
     subscribeTransitions(watcher) {
-      const stop = actors.subscribeTransitions(watcher);
+      const unsubscribe = actors.subscribeTransitions(watcher);
       edge.watching++;
       return () => {
         edge.watching--;
-        stop();
+        unsubscribe();
       };
     },
   };
   const edge = { watching: 0 };
   const sockets = makeWebSockets({
     services: {
-      ...house.services,
-      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe: on } as Actors,
+      ...service.services,
+      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe } as Actors,
     },
-    streams: [stateStream({ actors: { subscribe: on }, store: { devices } }), actorStream({ actors: heard })],
-    identity: house.identity,
-    rateLimiter: house.gate,
+    streams: [stateStream({ actors: { subscribe }, store: { devices } }), actorStream({ actors: transitions })],
+    identity: service.identity,
+    rateLimiter: service.gate,
     addressOf: clientAddress([]),
     limits: { checkIntervalMs: 20, ...limits },
   });
-  house.server.on('upgrade', sockets.upgrade);
+  service.server.on('upgrade', sockets.upgrade);
   const clients: SocketClient[] = [];
   return {
     sockets,
@@ -120,14 +120,14 @@ export async function startTestSockets(
     },
     async connect(token, query = '', path = '/ws/state') {
       const credential = token === null ? '' : `token=${encodeURIComponent(token)}&`;
-      const client = new SocketClient(`${house.url.replace('http', 'ws')}${path}?${credential}${query}`);
+      const client = new SocketClient(`${service.url.replace('http', 'ws')}${path}?${credential}${query}`);
       clients.push(client);
       await client.opened;
       return client;
     },
     async close() {
       for (const { socket } of clients) socket.terminate();
-      house.server.off('upgrade', sockets.upgrade);
+      service.server.off('upgrade', sockets.upgrade);
       await sockets.close();
     },
   };

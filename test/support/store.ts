@@ -14,7 +14,7 @@ import { openMemoryStore } from './memory-store/store.ts';
 import { copyPglite } from './pglite.ts';
 
 const TEMPLATE = 'twinkeep_template';
-/** Two test files may want the template at once. */
+/** Test files may create the template concurrently. */
 const TEMPLATE_LOCK = 7_421_900;
 
 async function asAdmin<T>(serverUrl: string, run: (client: pg.Client) => Promise<T>): Promise<T> {
@@ -30,23 +30,23 @@ async function asAdmin<T>(serverUrl: string, run: (client: pg.Client) => Promise
 async function makeTemplate(serverUrl: string): Promise<void> {
   await asAdmin(serverUrl, async (client) => {
     await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
-    const made = `${TEMPLATE}_made`;
+    const temporary = `${TEMPLATE}_temporary`;
     if ((await client.query('select from pg_database where datname = $1', [TEMPLATE])).rowCount !== 0) return;
-    await client.query(`create database ${made}`);
-    const database = connectPostgres(`${serverUrl}/${made}`);
+    await client.query(`create database ${temporary}`);
+    const database = connectPostgres(`${serverUrl}/${temporary}`);
     await migrate(database);
     await database.close();
-    await client.query(`alter database ${made} rename to ${TEMPLATE}`);
+    await client.query(`alter database ${temporary} rename to ${TEMPLATE}`);
   });
 }
 
-/** A PostgreSQL database of its own; `drop` removes it, whoever is still connected. */
+/** A new PostgreSQL database; `drop` removes it even if there are connections. */
 export interface FreshDatabase {
   url: string;
   drop(): Promise<void>;
 }
 
-/** A new database, migrated unless `empty`. `serverUrl` is what `inject('postgresUrl')` gives. */
+/** A new database, migrated unless `empty`. `serverUrl` is the value of `inject('postgresUrl')`. */
 export async function freshDatabase(serverUrl: string, empty = false): Promise<FreshDatabase> {
   const name = `test_${randomBytes(6).toString('hex')}`;
   if (!empty) await makeTemplate(serverUrl);
@@ -60,9 +60,9 @@ export async function freshDatabase(serverUrl: string, empty = false): Promise<F
 export interface Backend {
   name: 'memory' | 'PGlite' | 'PostgreSQL';
   store: Store;
-  /** The same database, for what the store does not show; the store in memory has none. */
+  /** The same database, for data that the store does not return; not available in memory. */
   database: Database;
-  /** Of PostgreSQL alone. */
+  /** Only for PostgreSQL. */
   url: string | null;
 }
 
@@ -74,7 +74,7 @@ export async function openMemory(): Promise<{ backend: Backend; close(): Promise
       name: 'memory',
       store,
       get database(): Database {
-        throw new Error('the store in memory takes no SQL');
+        throw new Error('the store in memory does not support SQL');
       },
       url: null,
     },
@@ -82,7 +82,7 @@ export async function openMemory(): Promise<{ backend: Backend; close(): Promise
   };
 }
 
-/** A new file-backed PGlite, migrated. */
+/** A new migrated PGlite on files. */
 export async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pglite-'));
   const database = await connectPglite(copyPglite(inject('pgliteTemplate'), folder));
@@ -123,15 +123,15 @@ function databases(): Kind[] {
 }
 
 /**
- * Runs the suite on the store in memory, on file-backed PGlite and, where it is installed, on PostgreSQL. One database serves
- * a whole suite: tests keep apart by their own ids. `backend()` is there from `beforeAll` on. What looks at rows that the
- * contract does not show runs where there is `sql`.
+ * Runs the suite on the store in memory, on PGlite with files and, if it is installed, on PostgreSQL. One database
+ * serves a whole suite: tests are separated by their ids. `backend()` is available from `beforeAll` on. Tests of rows
+ * that the contract does not return need `sql`.
  */
 export function eachStore(title: string, suite: Suite): void {
   for (const kind of [{ name: 'memory' as const, open: openMemory }, ...databases()]) onStore(title, kind, suite);
 }
 
-/** As `eachStore`, without the store in memory: for suites that compare what the contract shows with the rows. */
+/** Like `eachStore`, without the store in memory: for suites that compare the contract's results with rows. */
 export function eachDatabase(title: string, suite: Suite): void {
   for (const kind of databases()) onStore(title, kind, suite);
 }

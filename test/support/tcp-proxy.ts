@@ -1,116 +1,122 @@
 import { createConnection, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy on a free port whose line a test can cut, hold or silence. */
+/** A TCP proxy on a free port; a test can cut, hold or silence its connections. */
 export interface TcpProxy {
   port: number;
-  /** `url` with the proxy in the place of its host and port. */
+  /** `url` with the proxy's host and port. */
   proxiedUrl(url: string): string;
-  /** Breaks all connections and refuses new ones, but for those whose first words hold `spared`. */
-  cut(spared?: string): void;
-  /** Passes nothing on until `restore`, and loses nothing. */
-  hold(spared?: string): void;
-  /** Keeps connections, and passes nothing on any more. */
+  /** Breaks all connections and rejects new ones, except those whose first bytes contain `exempt`. */
+  cut(exempt?: string): void;
+  /** Forwards nothing until `restore`, without losing data. */
+  hold(exempt?: string): void;
+  /** Keeps connections open, but drops all data. */
   silence(): void;
   /**
-   * The network forgets the connections there are, or those whose first bytes hold `words`: nothing is passed on, and neither
-   * end learns when the other one closes. New connections work. Answers how many there were.
+   * Simulates a network that forgets connections, all or those whose first bytes contain `text`: nothing is forwarded,
+   * and neither end notices that the other one closes. New connections work. Returns the number of frozen connections.
    */
-  freeze(words?: string): number;
-  /** New connections go to the server of this URL. */
+  freeze(text?: string): number;
+  /** Connects new connections to the server of this URL. */
   retarget(url: string): void;
-  /** Connections that were refused since the line was cut, and those whose bytes are held back now. */
+  /** While cut: number of rejected connections; otherwise number of connections with held data. */
   blocked(): number;
-  /** Passes everything again; silenced bytes are lost with their connections. */
+  /** Forwards again; silenced connections are closed, as their data was lost. */
   restore(): void;
   /**
-   * Breaks the connection whose client next says `words`: before they are passed on, or after they were, when the server
-   * answers. Resolves when that has happened.
+   * Breaks the connection whose client next sends `text`: before forwarding it, or after forwarding it, when the server
+   * responds. Resolves when the connection is broken.
    */
-  breakAt(words: string, when: 'before' | 'after'): Promise<void>;
+  breakAt(text: string, when: 'before' | 'after'): Promise<void>;
   close(): Promise<void>;
 }
 
 type State = 'open' | 'cut' | 'held' | 'silent';
 
-interface Trap {
-  words: string;
+interface Breakpoint {
+  text: string;
   when: 'before' | 'after';
-  sprung(): void;
+  onBroken(): void;
 }
 
-interface Pair {
-  near: Socket;
-  far: Socket;
-  /** What the client said first, as PostgreSQL's startup packet with the application's name. */
-  greeting: string;
-  /** Broken when the server answers. */
-  doomed: Trap | null;
+interface ProxiedConnection {
+  clientSocket: Socket;
+  serverSocket: Socket;
+  /** First bytes from the client, such as PostgreSQL's startup packet with the application name. */
+  firstBytes: string;
+  /** Breakpoint that takes effect when the server responds. */
+  breakOnReply: Breakpoint | null;
   frozen: boolean;
 }
 
 export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
   let target = new URL(targetUrl);
-  const pairs = new Set<Pair>();
+  const connections = new Set<ProxiedConnection>();
   let state: State = 'open';
-  let spared: string | undefined;
+  let exempt: string | undefined;
   let refused = 0;
-  let trap: Trap | null = null;
+  let breakpoint: Breakpoint | null = null;
 
-  const isSpared = ({ greeting }: Pair): boolean => spared !== undefined && greeting.includes(spared);
-  const breakPair = (pair: Pair): void => {
-    pairs.delete(pair);
-    pair.near.destroy();
-    pair.far.destroy();
+  const isExempt = ({ firstBytes }: ProxiedConnection): boolean => exempt !== undefined && firstBytes.includes(exempt);
+  const closeConnection = (connection: ProxiedConnection): void => {
+    connections.delete(connection);
+    connection.clientSocket.destroy();
+    connection.serverSocket.destroy();
   };
-  const holdPair = ({ near, far }: Pair): void => {
-    near.pause();
-    far.pause();
+  const pauseConnection = ({ clientSocket, serverSocket }: ProxiedConnection): void => {
+    clientSocket.pause();
+    serverSocket.pause();
   };
-  const spring = (pair: Pair, { sprung }: Trap): void => {
-    breakPair(pair);
-    sprung();
+  const breakAtPoint = (connection: ProxiedConnection, { onBroken }: Breakpoint): void => {
+    closeConnection(connection);
+    onBroken();
   };
 
-  const fromClient = (pair: Pair, chunk: Buffer): void => {
-    if (pair.frozen) return;
-    if (pair.greeting === '') {
-      pair.greeting = chunk.toString('latin1');
-      if (state === 'cut' && !isSpared(pair)) {
+  const fromClient = (connection: ProxiedConnection, chunk: Buffer): void => {
+    if (connection.frozen) return;
+    if (connection.firstBytes === '') {
+      connection.firstBytes = chunk.toString('latin1');
+      if (state === 'cut' && !isExempt(connection)) {
         refused += 1;
-        breakPair(pair);
+        closeConnection(connection);
         return;
       }
-      if (state === 'held' && !isSpared(pair)) holdPair(pair);
+      if (state === 'held' && !isExempt(connection)) pauseConnection(connection);
     }
-    if (trap !== null && chunk.includes(trap.words)) {
-      const { when } = trap;
-      if (when === 'before') spring(pair, trap);
-      else pair.doomed = trap;
-      trap = null;
+    if (breakpoint !== null && chunk.includes(breakpoint.text)) {
+      const { when } = breakpoint;
+      if (when === 'before') breakAtPoint(connection, breakpoint);
+      else connection.breakOnReply = breakpoint;
+      breakpoint = null;
       if (when === 'before') return;
     }
-    if (state !== 'silent') pair.far.write(chunk);
+    if (state !== 'silent') connection.serverSocket.write(chunk);
   };
-  const fromServer = (pair: Pair, chunk: Buffer): void => {
-    if (pair.frozen) return;
-    if (pair.doomed !== null) spring(pair, pair.doomed);
-    else if (state !== 'silent') pair.near.write(chunk);
+  const fromServer = (connection: ProxiedConnection, chunk: Buffer): void => {
+    if (connection.frozen) return;
+    if (connection.breakOnReply !== null) breakAtPoint(connection, connection.breakOnReply);
+    else if (state !== 'silent') connection.clientSocket.write(chunk);
   };
 
-  const server = createServer((near) => {
-    if (state === 'cut' && spared === undefined) {
+  const server = createServer((clientSocket) => {
+    if (state === 'cut' && exempt === undefined) {
       refused += 1;
-      near.destroy();
+      clientSocket.destroy();
       return;
     }
-    const far = createConnection(Number(target.port), target.hostname);
-    const pair: Pair = { near, far, greeting: '', doomed: null, frozen: false };
-    pairs.add(pair);
-    near.on('data', (chunk) => fromClient(pair, chunk));
-    far.on('data', (chunk) => fromServer(pair, chunk));
-    for (const socket of [near, far]) {
+    const serverSocket = createConnection(Number(target.port), target.hostname);
+    const connection: ProxiedConnection = {
+      clientSocket,
+      serverSocket,
+      firstBytes: '',
+      breakOnReply: null,
+      frozen: false,
+    };
+    connections.add(connection);
+    clientSocket.on('data', (chunk) => fromClient(connection, chunk));
+    serverSocket.on('data', (chunk) => fromServer(connection, chunk));
+    for (const socket of [clientSocket, serverSocket]) {
       socket.on('error', () => {});
-      socket.on('close', () => pair.frozen || breakPair(pair));
+      socket.on('close', () => connection.frozen || closeConnection(connection));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -124,47 +130,49 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
       changed.port = String(port);
       return changed.href;
     },
-    cut(but) {
+    cut(exemptText) {
       state = 'cut';
-      spared = but;
+      exempt = exemptText;
       refused = 0;
-      for (const pair of pairs) if (!isSpared(pair)) breakPair(pair);
+      for (const connection of connections) if (!isExempt(connection)) closeConnection(connection);
     },
-    hold(but) {
+    hold(exemptText) {
       state = 'held';
-      spared = but;
-      for (const pair of pairs) if (!isSpared(pair)) holdPair(pair);
+      exempt = exemptText;
+      for (const connection of connections) if (!isExempt(connection)) pauseConnection(connection);
     },
     silence() {
       state = 'silent';
     },
-    freeze(words = '') {
-      const forgotten = [...pairs].filter(({ greeting }) => greeting.includes(words));
-      for (const pair of forgotten) pair.frozen = true;
-      return forgotten.length;
+    freeze(text = '') {
+      const matching = [...connections].filter(({ firstBytes }) => firstBytes.includes(text));
+      for (const connection of matching) connection.frozen = true;
+      return matching.length;
     },
     retarget(url) {
       target = new URL(url);
     },
     blocked() {
       if (state === 'cut') return refused;
-      return [...pairs].filter(({ near, far }) => near.readableLength + far.readableLength > 0).length;
+      return [...connections].filter(
+        ({ clientSocket, serverSocket }) => clientSocket.readableLength + serverSocket.readableLength > 0,
+      ).length;
     },
     restore() {
-      if (state === 'silent') for (const pair of pairs) breakPair(pair);
+      if (state === 'silent') for (const connection of connections) closeConnection(connection);
       state = 'open';
-      spared = undefined;
-      for (const { near, far } of pairs) {
-        near.resume();
-        far.resume();
+      exempt = undefined;
+      for (const { clientSocket, serverSocket } of connections) {
+        clientSocket.resume();
+        serverSocket.resume();
       }
     },
-    breakAt: (words, when) =>
+    breakAt: (text, when) =>
       new Promise((resolve) => {
-        trap = { words, when, sprung: resolve };
+        breakpoint = { text, when, onBroken: resolve };
       }),
     close() {
-      for (const pair of pairs) breakPair(pair);
+      for (const connection of connections) closeConnection(connection);
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };

@@ -10,21 +10,21 @@ export interface IssuerKey {
   public: JWK;
 }
 
-/** An issuer that does as the test says, well or badly: discovery and keys over HTTP, tokens signed here. */
+/** A token issuer controlled by the test: discovery and keys over HTTP, tokens signed here. */
 export interface TestIssuer {
   url: string;
-  /** What is published; `keys[0]` signs. */
+  /** All keys; `keys[0]` signs. */
   keys: IssuerKey[];
   published: JWK[];
   /** Requests by path. */
   requestedPaths: string[];
-  /** Answers in the issuer's stead. */
+  /** Handles requests instead of the issuer. */
   override: ((request: IncomingMessage, response: ServerResponse) => void) | null;
-  /** A token with these claims; an undefined one is left out. */
+  /** A token with these claims; undefined claims are left out. */
   token(claims?: Record<string, unknown>, header?: Record<string, unknown>, key?: IssuerKey): Promise<string>;
   newKey(alg?: string, kid?: string): Promise<IssuerKey>;
   close(): Promise<void>;
-  /** Listens again, on the same port. */
+  /** Listens again on the same port. */
   reopen(): Promise<void>;
 }
 

@@ -2,38 +2,38 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { freePort, program } from './programs.ts';
 
-/** A Redis of a test's own, which it may end, start again and freeze. */
+/** A Redis for one test, which can stop, restart and freeze it. */
 export interface TestRedis {
   url: string;
-  /** Empty, on the same port. */
+  /** Starts it empty, on the same port. */
   start(): Promise<void>;
-  /** As `kill -9`. */
+  /** Like `kill -9`. */
   kill(): Promise<void>;
-  /** It answers nothing, and its connections stay open. */
+  /** Stops answering, with connections open. */
   freeze(): void;
   thaw(): void;
 }
 
-/** Not started yet; null where neither Redis nor Valkey is installed. */
+/** Not started yet; null if neither Redis nor Valkey is installed. */
 export async function makeTestRedis(): Promise<TestRedis | null> {
   const path = program('redis-server') ?? program('valkey-server');
   if (path === null) return null;
   const port = await freePort();
   let child: ChildProcess | null = null;
-  const gone = () => child?.kill('SIGKILL');
-  process.once('exit', gone);
+  const kill = () => child?.kill('SIGKILL');
+  process.once('exit', kill);
   return {
     url: `redis://127.0.0.1:${port}`,
     async start() {
       const settings = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
       const started = spawn(path, settings, { stdio: ['ignore', 'pipe', 'ignore'] });
       child = started;
-      let said = '';
+      let output = '';
       for await (const chunk of started.stdout) {
-        said += chunk;
-        if (/Ready to accept connections/.test(said)) break;
+        output += chunk;
+        if (/Ready to accept connections/.test(output)) break;
       }
-      if (!/Ready to accept connections/.test(said)) throw new Error(`Redis did not start: ${said}`);
+      if (!/Ready to accept connections/.test(output)) throw new Error(`Redis did not start: ${output}`);
     },
     async kill() {
       if (child === null) return;

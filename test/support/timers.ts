@@ -1,8 +1,8 @@
 import { vi } from 'vitest';
 
 /**
- * Keeps the callback of the next `setTimeout` in place of starting a timer; `expire` calls it. For what depends on the moment
- * at which one timer ends, where other timers have to run on. Put back after the test.
+ * Captures the callback of the next `setTimeout` instead of starting a timer; `expire` calls it. For tests that depend
+ * on the moment at which one timer fires while other timers run. Restore the mock after the test.
  */
 export function holdNextTimer(): { expire(): void } {
   let held: (() => void) | null = null;
@@ -11,7 +11,7 @@ export function holdNextTimer(): { expire(): void } {
   }) as unknown as typeof setTimeout);
   return {
     expire() {
-      if (held === null) throw new Error('no timer was set');
+      if (held === null) throw new Error('no timer was started');
       held();
     },
   };

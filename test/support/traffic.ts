@@ -4,8 +4,8 @@ import { join } from 'node:path';
 const folder = process.env.RECORD_TRAFFIC ?? '';
 
 /**
- * Keeps what was asked and answered, a line of JSON each, where `RECORD_TRAFFIC` names a folder: for a judge that looks at
- * all of it afterwards. Every service of the tests is one host there.
+ * Appends a request and its response as a line of JSON, if `RECORD_TRAFFIC` names a folder, for later conformance
+ * checks. All services of the tests are recorded as one host.
  */
 export function record(
   { method, path, headers, body }: { method: string; path: string; headers: Record<string, string>; body: unknown },

@@ -7,16 +7,16 @@ import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 import { watchWrites } from './write-oracle.ts';
 
 /**
- * The times of the lock for a process that is to lose its right to act, short because tests wait for it; the order between
- * them is the product's. A process that loses four seconds before it should ends too early, so one that is to live has
- * `patientLockEnv`.
+ * Lock timing for a process that is to lose the lock, short because tests wait for it; the relations between the values
+ * are the product's. A process that is delayed by four seconds loses the lock too early, so a process that is to stay
+ * active uses `defaultLeaseLockEnv`.
  */
 export const quickLock = { ...lockTiming, lease: 4_000, renew: 400, idleSession: 6_000, unreachable: 5_000, poll: 50 };
 export const quickLockEnv = { LOCK_TIMING: JSON.stringify(quickLock) };
-/** The product's lease, for a process that takes over and is to live on: it only asks for the lock more often. */
+/** The product's lease, for a process that takes over and stays active: it only polls for the lock more often. */
 export const defaultLeaseLockEnv = { LOCK_TIMING: JSON.stringify({ ...lockTiming, poll: quickLock.poll }) };
 
-/** What became of a request: its status, or null where no answer came. */
+/** Result of a request: its status, or null without a response. */
 export type Outcome = number | null;
 
 export const outcomeOf = (answer: Promise<{ status: number }>): Promise<Outcome> =>
@@ -32,21 +32,21 @@ export interface TwoProcesses {
   proxy: TcpProxy;
   first: ServiceProcess;
   second: ServiceProcess;
-  /** The same owner of a tenant at the first process and at the second. */
+  /** The owner of one tenant, as a client of the first and of the second process. */
   atFirst: ApiClient & { homeId: string; tenantId: string };
   atSecond: ApiClient;
   close(): Promise<void>;
 }
 
-/** Two processes on one PostgreSQL: the first is active and reaches it through a proxy, the second stands by. */
+/** Two processes on one PostgreSQL: the first is active and connects through a proxy, the second is a standby. */
 export async function twoProcesses(): Promise<TwoProcesses> {
   const deployment = (await makePostgresDeployment()) as Deployment;
   const databaseUrl = deployment.databaseUrl ?? '';
-  const line = await startTcpProxy(inject('postgresUrl') ?? '');
+  const proxy = await startTcpProxy(inject('postgresUrl') ?? '');
   const first = startServiceProcess(deployment, {
     ...quickLockEnv,
     ...(await freePorts()),
-    DATABASE_URL: line.proxiedUrl(databaseUrl),
+    DATABASE_URL: proxy.proxiedUrl(databaseUrl),
   });
   await first.active;
   const second = startServiceProcess(deployment, { ...defaultLeaseLockEnv, ...(await freePorts()) });
@@ -54,12 +54,12 @@ export async function twoProcesses(): Promise<TwoProcesses> {
   const atFirst = await newOwner(deployment, (token) => makeApiClient(firstUrl, token));
   await watchWrites(databaseUrl);
   return {
-    ...{ deployment, databaseUrl, proxy: line, first, second, atFirst },
+    ...{ deployment, databaseUrl, proxy, first, second, atFirst },
     atSecond: makeApiClient(secondUrl, atFirst.token),
     async close() {
       for (const { pid } of [first, second]) resumeProcess(pid);
       await Promise.all([first.kill(), second.kill()]);
-      await line.close();
+      await proxy.close();
       await deployment.remove();
     },
   };
@@ -67,7 +67,7 @@ export async function twoProcesses(): Promise<TwoProcesses> {
 
 export const suspendProcess = (pid: number): void => void process.kill(pid, 'SIGSTOP');
 
-/** Continues it; one that has ended is left alone. */
+/** Resumes a process; one that has ended is ignored. */
 export function resumeProcess(pid: number): void {
   try {
     process.kill(pid, 'SIGCONT');

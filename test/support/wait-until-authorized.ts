@@ -1,18 +1,18 @@
 import type { WebSocket } from 'ws';
 
 /**
- * Resolves when the service has let this client in: it opens a connection first, and looks at the credential then. Nothing
- * that happens afterwards is missed. The client hears the `pong` too.
+ * Resolves when the service has authorised this client: it accepts the connection first and checks the credential then.
+ * Later messages are not missed. The client also receives the `pong`.
  */
 export function waitUntilAuthorized(socket: WebSocket): Promise<void> {
   socket.once('open', () => socket.send('ping'));
   return new Promise((resolve, reject) => {
-    const hear = (data: unknown) => {
+    const onMessage = (data: unknown) => {
       if (String(data) !== 'pong') return;
-      socket.off('message', hear);
+      socket.off('message', onMessage);
       resolve();
     };
-    socket.on('message', hear);
+    socket.on('message', onMessage);
     socket.once('error', reject);
     socket.once('close', (code) => reject(new Error(`closed with ${code}`)));
   });

@@ -17,16 +17,16 @@ interface Sent {
   answer: object;
 }
 
-/** A device that counts upwards, and what it knows of its own doing. */
+/** A device that reports an increasing counter, and its own records. */
 interface Counter {
   id: string;
   device: Device;
-  /** The last number that was acknowledged; each number was one report. */
+  /** The last acknowledged number; each number is one report. */
   acknowledged: number;
-  /** How often each command reached it, and how often it did it. */
+  /** How often each command was received, and how often it was executed. */
   received: Map<string, number>;
   done: Map<string, number>;
-  /** Critical ones, which must reach it once at most. */
+  /** True for critical commands, which may be received at most once. */
   critical: boolean;
   commands: Sent[];
 }
@@ -34,13 +34,13 @@ interface Counter {
 type Owner = ApiClient & { homeId: string };
 
 /**
- * Devices that report a counter and callers that command them, who go on through whatever happens to the service: a
- * device sends again what was not acknowledged, a caller asks again, with its key, until it is answered. `reckon` holds
- * what they were told against what the service says in the end.
+ * Devices that report a counter and callers that command them, both continuing through all failures of the service: a
+ * device sends unacknowledged reports again, a caller repeats its request with the same key until it is answered.
+ * `verify` compares the recorded answers with the final state of the service.
  */
 export class Workload {
   readonly counters: Counter[] = [];
-  /** Answers other than those a caller hopes for, by status and code. */
+  /** Number of unexpected responses, by status and code. */
   readonly refused = new Map<string, number>();
   readonly #owner: Owner;
   readonly #running: Promise<void>[] = [];
@@ -50,7 +50,7 @@ export class Workload {
     this.#owner = owner;
   }
 
-  /** Adds a light, or with `critical` a lock, and somebody who commands it. */
+  /** Adds a light, or with `critical` a lock, and a caller that commands it. */
   async addDevice({ critical = false } = {}): Promise<Counter> {
     const registered = await register(this.#owner, { device_type: critical ? 'lock' : 'light' });
     const received = new Map<string, number>();
@@ -63,11 +63,11 @@ export class Workload {
     device.on('command', ({ command_id: id }) => received.set(id, (received.get(id) ?? 0) + 1));
     const counter = { id: registered.device_id, device, acknowledged: 0, received, done, critical, commands: [] };
     this.counters.push(counter);
-    this.#running.push(this.#count(counter), this.#command(counter));
+    this.#running.push(this.#reportCounter(counter), this.#sendCommands(counter));
     return counter;
   }
 
-  /** Resolves when every device and every caller was answered `times` more. */
+  /** Resolves when every device and every caller has had `times` more acknowledgements or responses. */
   async waitForProgress(times = 2, withinMs = inject('pollMs')): Promise<void> {
     const before = this.counters.map(({ acknowledged, commands }) => [acknowledged, commands.length] as const);
     await eventually(
@@ -80,7 +80,7 @@ export class Workload {
     );
   }
 
-  /** Stops, waits for what is under way, and compares. */
+  /** Stops, waits for outstanding requests, and compares. */
   async verify(): Promise<void> {
     await this.stop();
     for (const counter of this.counters) {
@@ -90,11 +90,11 @@ export class Workload {
         n: acknowledged,
         stateVersion: acknowledged,
       });
-      const statuses = await this.#statuses(id);
+      const statuses = await this.#commandStatuses(id);
       expect([...statuses.keys()].filter((one) => !commands.some(({ commandId }) => commandId === one))).toEqual([]);
       for (const { commandId } of commands) {
         const status = statuses.get(commandId);
-        // A critical one that was marked as written is never written again: it may be lost, and its clock says so.
+        // A critical command marked as written is never written again: it may be lost, and then it times out.
         expect(critical ? ['succeeded', 'timed_out'] : ['succeeded']).toContain(status);
         if (status === 'succeeded') expect(done.get(commandId)).toBe(1);
         if (critical) expect(received.get(commandId) ?? 0).toBeLessThanOrEqual(1);
@@ -113,7 +113,7 @@ export class Workload {
     const open = ['dispatched', 'acknowledged', 'in_progress'];
     for (const { id } of this.counters) {
       await eventually(async () => {
-        const statuses = await this.#statuses(id);
+        const statuses = await this.#commandStatuses(id);
         return ![...statuses.values()].some((status) => open.includes(status));
       });
     }
@@ -125,7 +125,7 @@ export class Workload {
     await Promise.all(this.#running);
   }
 
-  async #count(counter: Counter): Promise<void> {
+  async #reportCounter(counter: Counter): Promise<void> {
     for (let n = 1; !this.#stopped; n += 1) {
       // False: the device was closed.
       if (!(await counter.device.report({ n }))) return;
@@ -134,44 +134,48 @@ export class Workload {
     }
   }
 
-  async #command(counter: Counter): Promise<void> {
+  async #sendCommands(counter: Counter): Promise<void> {
     const path = `/v1/device/${counter.id}/command`;
     for (let n = 0; !this.#stopped; n += 1) {
       if (!counter.critical) {
-        await this.#ask(counter, path, { action: 'set_brightness', params: { level: n % 100 }, timeout_s: 300 });
+        await this.#send(counter, path, { action: 'set_brightness', params: { level: n % 100 }, timeout_s: 300 });
       } else {
-        const token = await this.#tokenFor(path);
-        if (token) await this.#ask(counter, `${path}/confirm`, { dry_run_token: token });
+        const token = await this.#dryRunToken(path);
+        if (token) await this.#send(counter, `${path}/confirm`, { dry_run_token: token });
       }
       await pause(PACE_MS);
     }
   }
 
-  async #tokenFor(path: string): Promise<string | null> {
-    const { answer } = await this.#persist(path, { action: 'unlock', timeout_s: 5 }, 409);
+  async #dryRunToken(path: string): Promise<string | null> {
+    const { answer } = await this.#sendUntilAnswered(path, { action: 'unlock', timeout_s: 5 }, 409);
     return answer?.body.dry_run_token ?? null;
   }
 
-  async #ask(counter: Counter, path: string, body: object): Promise<void> {
-    const { key, answer } = await this.#persist(path, body, 202);
+  async #send(counter: Counter, path: string, body: object): Promise<void> {
+    const { key, answer } = await this.#sendUntilAnswered(path, body, 202);
     if (answer) counter.commands.push({ commandId: answer.body.command_id, key, path, body, answer: answer.body });
   }
 
-  /** Asks under one key until it is answered with `status`; the answer is null where the crowd is closed before. */
-  async #persist(path: string, body: object, status: number): Promise<{ key: string; answer: ApiResponse | null }> {
+  /** Repeats the request with one key until the response has `status`; null if the workload is closed first. */
+  async #sendUntilAnswered(
+    path: string,
+    body: object,
+    status: number,
+  ): Promise<{ key: string; answer: ApiResponse | null }> {
     const key = randomUUID();
     for (;;) {
       const answer = await this.#owner.post(path, body, { 'idempotency-key': key }).catch(() => null);
       if (answer?.status === status && answer.body.command_id) return { key, answer };
-      const what = answer === null ? 'no answer' : `${answer.status} ${answer.body.code ?? ''}`;
-      this.refused.set(what, (this.refused.get(what) ?? 0) + 1);
+      const outcome = answer === null ? 'no answer' : `${answer.status} ${answer.body.code ?? ''}`;
+      this.refused.set(outcome, (this.refused.get(outcome) ?? 0) + 1);
       if (this.#stopped && answer === null) return { key, answer: null };
       await pause(PACE_MS);
     }
   }
 
-  /** Of all commands of a device that were confirmed or needed no confirmation. */
-  async #statuses(deviceId: string): Promise<Map<string, string>> {
+  /** Statuses of all commands of a device that were confirmed or need no confirmation. */
+  async #commandStatuses(deviceId: string): Promise<Map<string, string>> {
     const statuses = new Map<string, string>();
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query = `limit=${PAGE}${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;

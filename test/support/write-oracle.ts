@@ -4,8 +4,8 @@ import pg from 'pg';
 const watched = ['devices', 'commands', 'tenants', 'journal', 'outbox', 'timers', 'api_keys', 'homes', 'audit'];
 
 /*
- * Each writing transaction of a service is compared, at its commit, with the owner of the shard at that time: a write by the
- * session of another node is a violation.
+ * Compares each writing transaction of a service, at its commit, with the owner of the shard at that time: a write by
+ * the session of another node is a violation.
  */
 const setUp = `
   create table fence_writes (node uuid, epoch bigint, relation text, violation boolean);
@@ -40,7 +40,7 @@ export async function sql<Row extends object>(url: string, text: string, values:
   }
 }
 
-/** From now on `written` knows what each owner of the shard wrote, and whether anybody else did. */
+/** From now on `writesByEpoch` has the writes of each owner of the shard, and violations. */
 export const watchWrites = (url: string): Promise<unknown> => sql(url, setUp);
 
 /** By epoch of the shard, in order. */

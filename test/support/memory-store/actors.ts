@@ -10,7 +10,7 @@ const fieldsInColumns = new Map(actorTables.map(({ kind, columnOf }) => [kind, O
 
 export const isDeleted = ({ columns }: ActorRow): boolean => columns?.deleted === true;
 
-/** The actor as it is loaded: its context has what its columns say too. */
+/** The actor as it is loaded: its context includes the members that are stored as columns. */
 export function storedActor(row: ActorRow): StoredActor {
   const { ref, tenantId, version, machineVersion, value, since, quarantine } = row;
   return {
@@ -33,7 +33,7 @@ function fieldsFromColumns({ ref, tenantId, columns }: ActorRow): JsonObject {
 
 export const journalEntry = ({ tenantId: _, ...entry }: JournalRow): JournalEntry => entry;
 
-/** Newest first, from below `before` on. */
+/** Newest first, with versions below `before`. */
 export const newestEntries = (
   rows: readonly JournalRow[] | undefined,
   limit: number,
@@ -56,10 +56,10 @@ export const actorStore = (session: Session): ActorStore => ({
       }),
     ),
 
-  async commit(turn) {
-    if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
+  async commit(batch) {
+    if (batch.actors.length === 0 && batch.delivered.length === 0) return { lost: [] };
     try {
-      return await session.write('actors.commit', [serializeBatch(turn)], (tables, sent) =>
+      return await session.write('actors.commit', [serializeBatch(batch)], (tables, sent) =>
         commitBatch(session.database, tables, sent),
       );
     } catch (error) {

@@ -31,9 +31,9 @@ export const administrationStore = (session: Session): AdministrationStore => ({
 
   flags: () => session.read('administration.flags', [], (tables) => Object.fromEntries(tables.flags)),
 
-  setFlag: (flag, state, also) =>
-    session.write('administration.setFlag', [flag, state, also], (tables, flag, state, also) => {
+  setFlag: (flag, state, idempotency) =>
+    session.write('administration.setFlag', [flag, state, idempotency], (tables, flag, state, idempotency) => {
       tables.flags.set(indexedText(flag, 'name') as string, state);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
     }),
 });

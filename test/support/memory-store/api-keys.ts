@@ -22,15 +22,15 @@ const columns: Columns<ApiKey> = {
   ...{ createdAt: bigint, lastUsedAt: nullable(bigint), expiresAt: nullable(bigint), revokedAt: nullable(bigint) },
 };
 
-function insertKey(tables: Tables, given: ApiKey, also: OptionalIdempotencyRow): void {
-  const key = rowOf(columns, given);
+function insertKey(tables: Tables, input: ApiKey, idempotency: OptionalIdempotencyRow): void {
+  const key = rowOf(columns, input);
   if (tables.apiKeys.has(key.prefix)) refuse('23505', 'duplicate key value violates unique constraint "api_keys_pkey"');
   tables.apiKeys.set(key.prefix, key);
-  putIdempotency(tables, also);
+  putIdempotency(tables, idempotency);
   references(tables.users.has(key.userId), 'api_keys_user_id_fkey');
 }
 
-/** Dead from `at`, unless it was before; and its stored answers are dropped, whether there is such a key or not. */
+/** Revokes the key at `at`, unless it is revoked, and removes its stored responses, whether the key exists or not. */
 export function endKey(tables: Tables, prefix: string, at: EpochMs): void {
   const key = tables.apiKeys.get(prefix);
   const revokedAt = bigint(at, 'revoked_at') as EpochMs;
@@ -39,7 +39,7 @@ export function endKey(tables: Tables, prefix: string, at: EpochMs): void {
 }
 
 export const apiKeyStore = (session: Session): ApiKeyStore => ({
-  insert: (key, also) => session.write('keys.insert', [key, also], insertKey),
+  insert: (key, idempotency) => session.write('keys.insert', [key, idempotency], insertKey),
 
   find: (prefix) => session.read('keys.find', [prefix], (tables, prefix) => tables.apiKeys.get(prefix) ?? null),
 
@@ -58,19 +58,19 @@ export const apiKeyStore = (session: Session): ApiKeyStore => ({
         .map(({ prefix }) => prefix),
     ),
 
-  revoke: (prefix, at, also) =>
-    session.write('keys.revoke', [prefix, at, also], (tables, prefix, at, also) => {
+  revoke: (prefix, at, idempotency) =>
+    session.write('keys.revoke', [prefix, at, idempotency], (tables, prefix, at, idempotency) => {
       const existed = tables.apiKeys.has(prefix);
       endKey(tables, prefix, at);
-      if (existed) putIdempotency(tables, also);
+      if (existed) putIdempotency(tables, idempotency);
     }),
 
-  replace: (prefix, key, also) =>
-    session.write('keys.replace', [prefix, key, also], (tables, prefix, key, also) => {
+  replace: (prefix, key, idempotency) =>
+    session.write('keys.replace', [prefix, key, idempotency], (tables, prefix, key, idempotency) => {
       const replaced = tables.apiKeys.get(prefix)?.revokedAt === null;
       if (replaced) {
         endKey(tables, prefix, key.createdAt);
-        insertKey(tables, key, also);
+        insertKey(tables, key, idempotency);
       } else dropIdempotency(tables, keySubject(prefix));
       return replaced;
     }),

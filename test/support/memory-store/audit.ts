@@ -5,8 +5,8 @@ import { bigint, type Columns, nullable, rowOf, text, uuid } from './columns.ts'
 import type { JournalRow, Tables } from './database.ts';
 import type { Session } from './session.ts';
 
-/** Entries of each source that one filtered page looks at. */
-const MOST_LOOKED_AT = 10_000;
+/** Maximum number of entries of each source that one filtered page examines. */
+const MAX_SCANNED = 10_000;
 const NIL = '00000000-0000-0000-0000-000000000000';
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
@@ -15,7 +15,7 @@ const columns: Columns<AuditRow> = {
   ...{ subject: text, outcome: text, requestId: uuid },
 };
 
-/** An entry with its place: an actor has several of one id, told apart by their versions. */
+/** An entry with its cursor: an actor has several entries with one id, distinguished by their versions. */
 interface PositionedEntry {
   at: EpochMs;
   id: Uuid;
@@ -30,7 +30,7 @@ const compare = (a: EntryPosition, b: EntryPosition): number =>
 const newestOf = (entries: PositionedEntry[], limit: number): PositionedEntry[] =>
   entries.sort((a, b) => compare(b, a)).slice(0, limit);
 
-/** What a user did to an actor, as its journal has it. */
+/** A user's transition of an actor, from its journal. */
 function fromJournal(actor: string, { at, by, event, data, version }: JournalRow): PositionedEntry {
   const outcome = event === 'request' ? ((data?.code ?? 'done') as string) : 'done';
   const [kind = '', id = ''] = actor.split(':');
@@ -57,7 +57,7 @@ const rowEntries = (tables: Tables, tenantId: Uuid | null, subject: string | und
     .where((row) => row.tenantId === tenantId && (subject === undefined || row.subject === subject))
     .map(({ id, tenantId: _, ...entry }) => ({ at: entry.at, id, n: 0, entry }));
 
-/** What comes first is before the end of the range and after the last entry of the page before. */
+/** The list starts before the end of the range and after the last entry of the previous page. */
 function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
   const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST, n: 0 } : { at: to, id: NIL, n: 0 };
   if (after === undefined) return end;
@@ -75,22 +75,22 @@ function list(
 ): Page<AuditEntry> {
   const { by, action, subject, from = 0 } = filter;
   const start = startPosition(filter, after);
-  const most = by !== undefined || action !== undefined ? MOST_LOOKED_AT : limit + 1;
-  const lookedAt = [journalEntries, rowEntries].map((source) => {
+  const most = by !== undefined || action !== undefined ? MAX_SCANNED : limit + 1;
+  const scanned = [journalEntries, rowEntries].map((source) => {
     const entries = source(tables, tenantId, subject).filter((one) => compare(one, start) < 0 && one.at >= from);
     return newestOf(entries, most);
   });
-  const edges = lookedAt.filter((entries) => entries.length === most).flatMap((entries) => entries.at(-1) ?? []);
+  const edges = scanned.filter((entries) => entries.length === most).flatMap((entries) => entries.at(-1) ?? []);
   const [edge] = newestOf(edges, 1);
   const fitting = newestOf(
-    lookedAt
+    scanned
       .flat()
       .filter(
         ({ entry }) => (by === undefined || entry.by === by) && (action === undefined || entry.action === action),
       ),
     limit + 1,
   );
-  // Beyond the edge one source was not looked at: what the other has there waits for the next page.
+  // Entries older than the edge wait for the next page: one source was not examined beyond it.
   const known = edge === undefined ? fitting : fitting.filter((one) => compare(one, edge) >= 0);
   const page = known.slice(0, limit);
   const positions = page.map(positionOf);
@@ -103,8 +103,8 @@ const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at,
 export const auditStore = (session: Session): AuditStore => ({
   append: (rows) =>
     session.write('audit.append', [rows], (tables, rows) => {
-      for (const given of rows) {
-        const row = rowOf(columns, { ...given, via: given.via ?? '' });
+      for (const input of rows) {
+        const row = rowOf(columns, { ...input, via: input.via ?? '' });
         if (!tables.audit.has(row.id)) tables.audit.set(row.id, row);
       }
     }),

@@ -2,9 +2,9 @@ import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { DataRefused } from '../../../src/store/contract.ts';
 import { assertStorable } from '../../../src/store/postgres/json-array.ts';
 
-// PostgreSQL's types and NOT NULL, as far as they refuse what the service could write. Codes are its SQLSTATEs.
+// PostgreSQL's types and NOT NULL, as far as they reject values that the service could write. Codes are SQLSTATEs.
 
-/** Checks a value and answers what the column holds. Null is the caller's to check. */
+/** Checks a value and returns the stored form. The caller checks for null. */
 export type Column = (value: unknown, name: string) => unknown;
 
 export function refuse(sqlState: string, message: string): never {
@@ -14,7 +14,7 @@ export function refuse(sqlState: string, message: string): never {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const MAX_BIGINT = 2 ** 63;
 const MAX_INTEGER = 2 ** 31;
-/** A B-tree holds no larger value. PostgreSQL compresses first, and so takes longer ones of few different letters. */
+/** Limit of a B-tree entry. PostgreSQL compresses first, and so accepts longer values with few different characters. */
 const MAX_INDEXED_BYTES = 2_600;
 
 export const isUuid = (value: unknown): value is string => typeof value === 'string' && UUID.test(value);
@@ -22,26 +22,26 @@ export const isUuid = (value: unknown): value is string => typeof value === 'str
 export const uuid: Column = (value, name) =>
   isUuid(value) ? value.toLowerCase() : refuse('22P02', `invalid input syntax for type uuid: ${name}`);
 
-/** A text parameter is UTF-8: half a surrogate pair is replaced before it is sent, and NUL is no character. */
+/** A text parameter is UTF-8: an unpaired surrogate is replaced before it is sent, and NUL is rejected. */
 export const text: Column = (value, name) => {
-  const given = typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
-  return given.includes('\0') ? refuse('22021', `invalid byte sequence for encoding "UTF8": ${name}`) : given;
+  const checked = typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
+  return checked.includes('\0') ? refuse('22021', `invalid byte sequence for encoding "UTF8": ${name}`) : checked;
 };
 
 export const indexedText: Column = (value, name) => {
-  const given = text(value, name) as string;
-  if (Buffer.byteLength(given) > MAX_INDEXED_BYTES) refuse('54000', `index row size exceeds the maximum: ${name}`);
-  return given;
+  const checked = text(value, name) as string;
+  if (Buffer.byteLength(checked) > MAX_INDEXED_BYTES) refuse('54000', `index row size exceeds the maximum: ${name}`);
+  return checked;
 };
 
-const whole =
+const wholeNumber =
   (limit: number): Column =>
   (value, name) => {
     if (typeof value !== 'number' || !Number.isInteger(value)) return refuse('22P02', `invalid input syntax: ${name}`);
     return value < limit && value >= -limit ? value + 0 : refuse('22003', `value out of range: ${name}`);
   };
-export const bigint = whole(MAX_BIGINT);
-export const integer = whole(MAX_INTEGER);
+export const bigint = wholeNumber(MAX_BIGINT);
+export const integer = wholeNumber(MAX_INTEGER);
 
 export const double: Column = (value, name) =>
   typeof value === 'number' ? value : refuse('22P02', `invalid input syntax for type double precision: ${name}`);
@@ -49,7 +49,7 @@ export const double: Column = (value, name) =>
 export const boolean: Column = (value, name) =>
   typeof value === 'boolean' ? value : refuse('22P02', `invalid input syntax for type boolean: ${name}`);
 
-/** As it comes back from `jsonb`: a copy without undefined members. NUL and half a surrogate pair are refused. */
+/** The value as `jsonb` returns it: a copy without undefined members. NUL and unpaired surrogates are rejected. */
 export const jsonb: Column = (value): Json => JSON.parse(assertStorable(JSON.stringify(value)));
 
 export const oneOf =
@@ -57,7 +57,7 @@ export const oneOf =
   (value, name) =>
     values.includes(value as string) ? value : refuse('23514', `new row violates check constraint: ${name}`);
 
-/** Foreign keys are checked when all else of the statement is written. */
+/** Foreign keys are checked after everything else of the statement is written. */
 export function references(exists: boolean, constraint: string): void {
   if (!exists) refuse('23503', `violates foreign key constraint "${constraint}"`);
 }
@@ -70,12 +70,12 @@ export const nullable = (column: Column): Nullable => ({ nullable: column });
 
 export type Columns<Row> = Readonly<Record<keyof Row, Column | Nullable>>;
 
-/** The row as the table holds it: the columns' members of `given`, each checked, null where `given` has none. */
-export function rowOf<Row extends object>(columns: Columns<Row>, given: object): Row {
+/** The stored row: the columns' members of `input`, each checked, or null. */
+export function rowOf<Row extends object>(columns: Columns<Row>, input: object): Row {
   const row: Record<string, unknown> = {};
   const missing: string[] = [];
   for (const [name, column] of Object.entries(columns) as [string, Column | Nullable][]) {
-    const value = (given as Record<string, unknown>)[name] ?? null;
+    const value = (input as Record<string, unknown>)[name] ?? null;
     const optional = typeof column === 'object';
     if (value === null) {
       row[name] = null;
@@ -86,7 +86,7 @@ export function rowOf<Row extends object>(columns: Columns<Row>, given: object):
   return row as Row;
 }
 
-/** A deep copy without undefined members; functions stay what they are. */
+/** A deep copy without undefined members; functions are kept. */
 export function copyOf<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(copyOf) as T;
@@ -96,7 +96,7 @@ export function copyOf<T>(value: T): T {
   for (const name of Object.keys(value)) {
     const member = (value as Record<string, unknown>)[name];
     if (member === undefined) continue;
-    // "__proto__" is a member like any other.
+    // Assignment to "__proto__" would set the prototype.
     if (name === '__proto__')
       Object.defineProperty(copy, name, { value: copyOf(member), enumerable: true, writable: true });
     else copy[name] = copyOf(member) as Json;

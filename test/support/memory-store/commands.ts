@@ -23,11 +23,11 @@ export const actorsOf = (tables: Tables, kind: string, fits: (row: ActorRow) => 
 
 export const oldestIds = (rows: ActorRow[]): Uuid[] => rows.sort(byAge).map(({ ref }) => ref.id);
 
-/** Commands that have a timer which fits: whatever can still happen to a command has a deadline. */
-function timed(tables: Tables, fits: (timer: { openAt?: Uuid | null }) => boolean): ActorRow[] {
+/** Commands with a matching timer: a command that is not finished has a deadline. */
+function timed(tables: Tables, matches: (timer: { openAt?: Uuid | null }) => boolean): ActorRow[] {
   const keys = new Set<string>();
   for (const timer of tables.timers.values()) {
-    if (timer.ref.kind === 'command' && fits(timer)) keys.add(actorKey(timer.ref));
+    if (timer.ref.kind === 'command' && matches(timer)) keys.add(actorKey(timer.ref));
   }
   return [...keys].flatMap((key) => tables.actors.get(key) ?? []);
 }
@@ -38,7 +38,7 @@ const openAt = (tables: Tables, deviceId: Uuid, fits: (columns: JsonObject) => b
 const deviceOf = (tables: Tables, id: Uuid): ActorRow | undefined =>
   tables.actors.get(actorKey({ kind: 'device', id }));
 
-/** A key that was made after `time` followed a revoked one. */
+/** True if a key that was created after `time` followed a revoked one. */
 function reinstatedSince(tables: Tables, deviceId: Uuid, time: EpochMs): boolean {
   const keys = tables.deviceKeys.get(deviceId) ?? [];
   const revoked = new Set(keys.filter(({ endedAs }) => endedAs === 'revoked').map(({ keyVersion }) => keyVersion));
@@ -76,8 +76,8 @@ export const commandStore = (session: Session): CommandStore => ({
     session.read('commands.awaiting', [tenantId, now, limit, after], (tables, tenantId, now, limit, after) => {
       const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
         const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
-        const waits = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
-        return of === tenantId && waits && expiresAt > now;
+        const isWaiting = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
+        return of === tenantId && isWaiting && expiresAt > now;
       });
       return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
     }),

@@ -8,13 +8,13 @@ import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables 
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
 
 /**
- * A commit as it is sent: JSON, so that it is a copy, and so that what JSON cannot say is gone. Of a settled one only what
- * moves is sent: what else it has is neither checked nor kept.
+ * A commit as it is sent: as JSON, which makes it a copy without values that JSON cannot represent. With an unchanged
+ * base, only the live fields are sent: the others are neither checked nor stored.
  */
 type SentCommit = Omit<ActorCommit, 'liveFields'> & { liveFields: string[] };
 
-export const serializeBatch = (turn: BatchCommit): string =>
-  JSON.stringify({ ...turn, actors: turn.actors.map(sentCommit) });
+export const serializeBatch = (batch: BatchCommit): string =>
+  JSON.stringify({ ...batch, actors: batch.actors.map(sentCommit) });
 
 function sentCommit(actor: ActorCommit): SentCommit {
   const { context, columns, liveFields, unchangedBase, readVersion, ref } = actor;
@@ -33,43 +33,43 @@ const pickMembers = (members: JsonObject, fits: (name: string) => boolean): Json
 const openStatuses = new Set<Json>(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
 const nullableColumns = new Set(['home_id', 'room_id', 'category', 'firmware', 'token_hash']);
 const types: Readonly<Record<string, Column>> = { uuid, text, boolean, bigint };
-/** What an index has of an actor. */
+/** Columns of actors that are indexed. */
 const indexed = new Set(['device_type', 'token_hash', 'slug']);
 
 export const outboxKey = ({ from, version, n }: OutboxKey): string => `${actorKey(from)}:${version}:${n}`;
 export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}:${id}`;
 
-/** One statement: everything of `turn`, or, where it throws, nothing. */
+/** One statement: writes everything of the batch, or throws and writes nothing. */
 export function commitBatch(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
-  const turn = JSON.parse(assertStorable(sent)) as { actors: SentCommit[]; delivered: OutboxKey[]; atomic?: boolean };
-  if (database.checked) for (const actor of turn.actors) checkTypes(actor);
-  const kept = turn.actors.filter((actor) => isNext(tables, actor));
-  const written = kept.map((actor) => {
+  const batch = JSON.parse(assertStorable(sent)) as { actors: SentCommit[]; delivered: OutboxKey[]; atomic?: boolean };
+  if (database.checked) for (const actor of batch.actors) checkTypes(actor);
+  const stored = batch.actors.filter((actor) => isNext(tables, actor));
+  const written = stored.map((actor) => {
     const row = rowAfter(tables, actor);
     if (database.checked) checkRow(tables, row);
     if (database.refuses(row)) refuse('23514', 'new row violates check constraint "refused"');
     tables.actors.set(actorKey(actor.ref), row);
     return { actor, row };
   });
-  if (turn.atomic && kept.length < turn.actors.length) throw new AtomicConflict(turn.actors.map(({ ref }) => ref));
+  if (batch.atomic && stored.length < batch.actors.length) throw new AtomicConflict(batch.actors.map(({ ref }) => ref));
   for (const { actor } of written) bindMembers(tables, actor.rows);
   for (const { actor } of written) acceptProposals(tables, actor.rows);
-  // What is delivered was there before: rows of this turn are not among it.
-  for (const key of [...turn.delivered, ...kept.flatMap(({ delivered }) => delivered)]) {
+  // Delivered rows existed before: rows of this batch are not among them.
+  for (const key of [...batch.delivered, ...stored.flatMap(({ delivered }) => delivered)]) {
     tables.outbox.delete(outboxKey(key));
   }
   for (const { actor, row } of written) applyEffects(tables, actor, row);
-  addOutputs(database, tables, kept);
-  putAnswers(tables, kept);
-  const lost = turn.actors.filter((actor) => !kept.includes(actor));
+  addOutputs(database, tables, stored);
+  putResponses(tables, stored);
+  const lost = batch.actors.filter((actor) => !stored.includes(actor));
   return { lost: lost.map(({ ref }) => ref) };
 }
 
-/** A turn that was to be kept whole, of which one actor had moved on. */
+/** A version conflict of an actor in an atomic batch. */
 export class AtomicConflict extends Error {
   readonly lost: ActorRef[];
   constructor(lost: ActorRef[]) {
-    super('the turn is torn');
+    super('version conflict in an atomic batch');
     this.lost = lost;
   }
 }
@@ -103,7 +103,7 @@ function checkTypes({
 const isNext = (tables: Tables, { ref, readVersion }: SentCommit): boolean =>
   (tables.actors.get(actorKey(ref))?.version ?? 0) === readVersion;
 
-/** The row with the commit in it: of a settled one only the version, the value and what moves. */
+/** The row after the commit: with an unchanged base, only the version, the value and the live fields change. */
 function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
   const { ref, tenantId, version, machineVersion, value, context, liveFields, unchangedBase, columns, since } = actor;
   const before = tables.actors.get(actorKey(ref));
@@ -123,7 +123,7 @@ function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
     };
   }
   if (!unchangedBase) {
-    const kept = 'created_at' in before.columns ? { created_at: before.columns.created_at as Json } : {};
+    const unchanged = 'created_at' in before.columns ? { created_at: before.columns.created_at as Json } : {};
     return {
       ...before,
       version,
@@ -132,7 +132,7 @@ function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
       context,
       since,
       liveFields: names,
-      columns: { ...columns, ...kept },
+      columns: { ...columns, ...unchanged },
     };
   }
   const rest = Object.entries(before.context).filter(([name]) => !before.liveFields?.includes(name));
@@ -146,7 +146,7 @@ function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
   };
 }
 
-/** NOT NULL, the size of an index's rows, and the one unique column. */
+/** NOT NULL, the size of index entries, and the one unique column. */
 function checkRow(tables: Tables, { ref, columns }: ActorRow): void {
   for (const name of Object.keys(tableOf(ref.kind).columns)) {
     const value = columns[name] ?? null;
@@ -166,7 +166,7 @@ function bindMembers(tables: Tables, rows: readonly RowOutput[]): void {
     if (row.type !== 'member.bind') continue;
     const user = tables.users.get(row.userId);
     if (user === undefined || user.tenantId !== null) {
-      refuse('23505', 'the user is a member of a tenant already, or is unknown');
+      refuse('23505', 'the user already belongs to a tenant or does not exist');
     }
     tables.users.set(user.id, { ...user, tenantId: row.tenantId, role: row.role });
   }
@@ -176,12 +176,12 @@ function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
   for (const row of rows) {
     if (row.type !== 'proposal.accept') continue;
     const proposal = tables.proposals.get(row.proposalId);
-    if (proposal?.status !== 'pending') refuse('23505', 'the proposal is not pending any more');
+    if (proposal?.status !== 'pending') refuse('23505', 'the proposal is no longer pending');
     tables.proposals.set(proposal.id, { ...proposal, status: 'accepted', planId: row.planId });
   }
 }
 
-/** All that joins an actor's commit but its outputs and its stored answer. */
+/** All effects of an actor's commit except its outputs and its stored response. */
 function applyEffects(tables: Tables, { ref, journal, timers, rows }: SentCommit, row: ActorRow): void {
   const key = actorKey(ref);
   if (journal.length > 0) {
@@ -201,10 +201,10 @@ function applyEffects(tables: Tables, { ref, journal, timers, rows }: SentCommit
   for (const { id, event, dueAt } of set.values()) {
     tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt });
   }
-  if (rows.length > 0) keepRows(tables, rows);
+  if (rows.length > 0) applyRowOutputs(tables, rows);
 }
 
-function keepRows(tables: Tables, rows: readonly RowOutput[]): void {
+function applyRowOutputs(tables: Tables, rows: readonly RowOutput[]): void {
   const added = new Set<number>();
   for (const row of rows) {
     if (row.type === 'manifest.put') {
@@ -219,7 +219,7 @@ function keepRows(tables: Tables, rows: readonly RowOutput[]): void {
 
 type KeyOutput = Extract<RowOutput, { type: 'key.put' | 'key.grace' | 'keys.end' }>;
 
-/** The device's keys after an output; `added` are the versions that the same commit put. */
+/** The device's keys after an output; `added` are the versions added by the same commit. */
 function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number>): KeyRow[] {
   switch (output.type) {
     case 'key.put': {
@@ -246,9 +246,9 @@ function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number
   }
 }
 
-/** In the order of their numbers, and of the actors in the turn. */
-function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly SentCommit[]): void {
-  const outputs = kept.flatMap(({ ref: from, version, outbox }) => outbox.map((one) => ({ from, version, ...one })));
+/** In the order of their numbers, and of the actors in the batch. */
+function addOutputs(database: MemoryDatabase, tables: Tables, stored: readonly SentCommit[]): void {
+  const outputs = stored.flatMap(({ ref: from, version, outbox }) => outbox.map((one) => ({ from, version, ...one })));
   for (const { from, version, n, output } of outputs.sort((a, b) => a.n - b.n)) {
     const key = outboxKey({ from, version, n });
     if (tables.outbox.has(key)) refuse('23505', 'duplicate key value violates unique constraint "outbox_id_key"');
@@ -257,9 +257,9 @@ function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly Sen
   }
 }
 
-function putAnswers(tables: Tables, kept: readonly SentCommit[]): void {
+function putResponses(tables: Tables, stored: readonly SentCommit[]): void {
   const seen = new Set<string>();
-  for (const { idempotency } of kept) {
+  for (const { idempotency } of stored) {
     if (idempotency === null) continue;
     if (seen.has(idempotencyKey(idempotency))) refuse('21000', 'the statement cannot affect a row a second time');
     seen.add(idempotencyKey(idempotency));

@@ -20,10 +20,10 @@ import type {
 } from '../../../src/store/contract.ts';
 import { Table, UndoLog } from './table.ts';
 
-/** An actor's row: its context whole, and beside it the columns that queries need. */
+/** An actor's row: its complete context, and the columns that queries need. */
 export interface ActorRow extends StoredActor {
   columns: JsonObject;
-  /** Members of the context that a settled commit replaces. */
+  /** Members of the context that a commit with an unchanged base replaces. */
   liveFields?: readonly string[];
 }
 
@@ -54,7 +54,7 @@ const tables = (undo: UndoLog) => ({
   outbox: new Table<PendingOutput>(undo),
   /** By `kind:id:timer`. */
   timers: new Table<StoredTimer>(undo),
-  /** By device, in the order of their adding. */
+  /** By device, in insertion order. */
   deviceKeys: new Table<readonly KeyRow[]>(undo),
   manifests: new Table<Manifest>(undo),
   presence: new Table<PresenceRow>(undo),
@@ -82,7 +82,7 @@ const tables = (undo: UndoLog) => ({
 });
 export type Tables = ReturnType<typeof tables>;
 
-/** All that was committed at one moment. */
+/** All data committed at one moment. */
 export interface Snapshot {
   tables: ReadonlyMap<string, ReadonlyMap<string, unknown>>;
   sequence: number;
@@ -90,17 +90,17 @@ export interface Snapshot {
 }
 
 /**
- * The committed state of a database, which outlives the stores that are opened on it. Changes are transactions: a change
- * that throws leaves nothing behind.
+ * The committed state of a database, which outlives the stores that are opened on it. Changes are transactions: a
+ * change that throws is rolled back.
  */
 export class MemoryDatabase {
   readonly #undo = new UndoLog();
   readonly tables: Tables = tables(this.#undo);
-  /** The fencing token: statements of sessions with a lower one are refused. */
+  /** Fencing token: statements of sessions with a lower epoch are rejected. */
   epoch = 0;
-  /** False: actors need neither ids that are UUIDs nor their kind's columns, for machines that only tests have. */
+  /** False: actors need neither UUIDs as ids nor their kind's columns, for machines that exist only in tests. */
   readonly checked: boolean;
-  /** A check constraint on the rows of actors: those that it names are refused. */
+  /** A check constraint on actor rows: returns true for rows to reject. */
   refuses: (row: ActorRow) => boolean = () => false;
   #sequence = 0;
   #crashing = false;
@@ -118,8 +118,8 @@ export class MemoryDatabase {
   }
 
   /**
-   * The server crashes while the transactions of `open` run, and recovers: what was committed is there, what was not is rolled
-   * back. A sequence continues behind the 32 values that PostgreSQL logs in advance (`SEQ_LOG_VALS`).
+   * The server crashes while the transactions of `open` run, and recovers: committed data remains, the rest is rolled
+   * back. A sequence continues after the 32 values that PostgreSQL logs in advance (`SEQ_LOG_VALS`).
    */
   crash(open: readonly (() => unknown)[]): void {
     this.#crashing = true;
@@ -134,7 +134,7 @@ export class MemoryDatabase {
     this.#sequence += SEQUENCE_LOGGED_AHEAD;
   }
 
-  /** The next place in the outbox. As a sequence of PostgreSQL it goes on after a transaction that was taken back. */
+  /** The next sequence number of the outbox. Like a PostgreSQL sequence it is not rolled back. */
   nextSequence(): number {
     this.#sequence += 1;
     return this.#sequence;

@@ -7,8 +7,8 @@ import { newestFirst } from './keyset-pagination.ts';
 import { flushPresence } from './presence.ts';
 import type { Session } from './session.ts';
 
-const devicesOf = (tables: Tables, fits: (row: ActorRow) => boolean): ActorRow[] =>
-  actorsOf(tables, 'device', (row) => !isDeleted(row) && fits(row));
+const devicesOf = (tables: Tables, matches: (row: ActorRow) => boolean): ActorRow[] =>
+  actorsOf(tables, 'device', (row) => !isDeleted(row) && matches(row));
 
 const isActive = ({ columns }: ActorRow): boolean => columns.revoked === false;
 
@@ -52,8 +52,8 @@ const storedKey = ({ endedAs, ...key }: KeyRow): StoredDeviceKey => ({
 const newestKeys = (keys: readonly KeyRow[] | undefined): StoredDeviceKey[] =>
   [...(keys ?? [])].sort((a, b) => b.keyVersion - a.keyVersion).map(storedKey);
 
-/** Counts and ids. */
-const placeStore = (
+/** Counts, and ids by placement. */
+const placementStore = (
   session: Session,
 ): Pick<DeviceStore, 'inRoom' | 'count' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online'> => ({
   inRoom: (tenantId, roomId, category) =>
@@ -104,7 +104,7 @@ const oneOfThem = (ids: readonly Uuid[] | undefined): ((row: ActorRow) => boolea
 };
 
 export const deviceStore = (session: Session): DeviceStore => ({
-  ...placeStore(session),
+  ...placementStore(session),
 
   list: (tenantId, filter, limit, after) =>
     session.read('devices.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {

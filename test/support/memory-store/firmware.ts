@@ -20,11 +20,11 @@ import { type OptionalIdempotencyRow, putIdempotency } from './idempotency.ts';
 import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
-const MOST_STRAYS = 1_000;
+const MAX_ORPHANS = 1_000;
 
 const percent: Column = (value, name) => {
-  const given = integer(value, name) as number;
-  return given >= 0 && given <= 100 ? given : refuse('23514', `new row violates check constraint: ${name}`);
+  const input = integer(value, name) as number;
+  return input >= 0 && input <= 100 ? input : refuse('23514', `new row violates check constraint: ${name}`);
 };
 
 const artifact: Column = (value) => rowOf({ name: uuid, bytes: bigint }, value as object);
@@ -35,16 +35,16 @@ const columns: Columns<FirmwareRelease> = {
   ...{ checksum: nullable(text), artifact: nullable(artifact), createdAt: bigint, releasedAt: nullable(bigint) },
 };
 
-function checkedRelease(given: FirmwareRelease): FirmwareRelease {
-  const row = rowOf(columns, given);
+function checkedRelease(input: FirmwareRelease): FirmwareRelease {
+  const row = rowOf(columns, input);
   const fetchable = row.checksum !== null && (row.url !== null || row.artifact !== null);
   if (row.status === 'released' && !fetchable) refuse('23514', 'new row violates check constraint "firmware_check1"');
   return row;
 }
 
-function keep(tables: Tables, row: FirmwareRelease, also: OptionalIdempotencyRow): void {
+function putRelease(tables: Tables, row: FirmwareRelease, idempotency: OptionalIdempotencyRow): void {
   tables.firmware.set(row.id, row);
-  putIdempotency(tables, also);
+  putIdempotency(tables, idempotency);
   references(row.artifact === null || tables.artifacts.has(row.artifact.name), 'firmware_artifact_fkey');
 }
 
@@ -57,20 +57,20 @@ const isUsed = (tables: Tables, name: Uuid): boolean =>
 type Releases = Omit<FirmwareStore, 'beginArtifact' | 'orphanedArtifacts' | 'forgetArtifacts'>;
 
 const releases = (session: Session): Releases => ({
-  insert: (release, also) =>
-    session.write('firmware.insert', [release, also], (tables, release, also) => {
+  insert: (release, idempotency) =>
+    session.write('firmware.insert', [release, idempotency], (tables, release, idempotency) => {
       const row = checkedRelease(release);
       if (tables.firmware.first((one) => one.id === row.id || isSameVersion(one, row)) !== undefined) return false;
-      keep(tables, row, also);
+      putRelease(tables, row, idempotency);
       return true;
     }),
 
-  update: (release, also) =>
-    session.write('firmware.update', [release, also], (tables, release, also) => {
+  update: (release, idempotency) =>
+    session.write('firmware.update', [release, idempotency], (tables, release, idempotency) => {
       const known = tables.firmware.get(release.id);
       if (known?.tenantId !== release.tenantId) return;
       const { deviceType, version, createdAt } = known;
-      keep(tables, checkedRelease({ ...release, deviceType, version, createdAt }), also);
+      putRelease(tables, checkedRelease({ ...release, deviceType, version, createdAt }), idempotency);
     }),
 
   find: (tenantId, id) =>
@@ -84,13 +84,13 @@ const releases = (session: Session): Releases => ({
   list: (tenantId, filter, limit, after) =>
     session.read('firmware.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
       const { deviceType, status } = filter;
-      const fitting = tables.firmware.where(
+      const matching = tables.firmware.where(
         (one) =>
           one.tenantId === tenantId &&
           (deviceType === undefined || one.deviceType === deviceType) &&
           (status === undefined || one.status === status),
       );
-      return newestFirst(fitting, (one) => one, limit, after);
+      return newestFirst(matching, (one) => one, limit, after);
     }),
 
   released: (tenantId, deviceType) =>
@@ -124,7 +124,7 @@ export const firmwareStore = (session: Session): FirmwareStore => ({
         .filter(([name, begunAt]) => begunAt < before && !isUsed(tables, name))
         .map(([name]) => name)
         .sort()
-        .slice(0, MOST_STRAYS),
+        .slice(0, MAX_ORPHANS),
     ),
 
   forgetArtifacts: (names) =>

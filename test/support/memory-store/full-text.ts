@@ -1,9 +1,9 @@
 import { toSearchQuery, toSearchText } from '../../../src/domain/full-text.ts';
 
-// As much of PostgreSQL's text search as `domain/full-text.ts` asks for: the configuration 'simple' over words that are
-// cut and folded already, and `websearch_to_tsquery`.
+// The part of PostgreSQL's text search that `domain/full-text.ts` uses: the configuration 'simple' over text that is
+// already split and folded, and `websearch_to_tsquery`.
 
-/** Longer words are in no index and in no query. */
+/** Longer lexemes are neither indexed nor searched. */
 const MAX_WORD_BYTES = 2_046;
 
 const isIndexed = (word: string): boolean => Buffer.byteLength(word) <= MAX_WORD_BYTES;
@@ -13,7 +13,7 @@ interface Operand {
   words: string[];
 }
 
-/** A disjunction of conjunctions, as `or` binds less than the space between two words. */
+/** A disjunction of conjunctions, as `or` has a lower precedence than the space between two operands. */
 type Query = Operand[][];
 
 function parse(text: string): Query {
@@ -21,7 +21,7 @@ function parse(text: string): Query {
   const query: Query = [[]];
   let expectsOperand = true;
   parts.forEach(([part, not = '', phrase, word = ''], index) => {
-    // `or` is an operator between two operands, and else a word.
+    // `or` is an operator between two operands, otherwise an operand.
     if (part === 'or' && !expectsOperand && index < parts.length - 1) {
       query.push([]);
       expectsOperand = true;
@@ -34,14 +34,14 @@ function parse(text: string): Query {
   return query.filter((operands) => operands.length > 0);
 }
 
-/** The text's words with their places, and the tenant as one more word that has none. */
+/** The text's lexemes with their positions, and the tenant id as one more lexeme without a position. */
 export function matches(text: string, tenantId: string, query: string): boolean {
-  const asked = parse(query);
-  if (asked.length === 0) return false;
+  const parsed = parse(query);
+  if (parsed.length === 0) return false;
   const words = toSearchText(text).split(' ');
   const tenant = tenantId.replaceAll('-', '');
   const has = ([first = '', ...rest]: string[]): boolean =>
     (first === tenant && rest.length === 0) ||
     words.some((word, at) => isIndexed(word) && word === first && rest.every((next, n) => words[at + n + 1] === next));
-  return asked.some((operands) => operands.every(({ not, words }) => has(words) !== not));
+  return parsed.some((operands) => operands.every(({ not, words }) => has(words) !== not));
 }

@@ -22,7 +22,7 @@ const columns: Columns<Group> = {
 
 const groupKey = (tenantId: Uuid, slug: string): string => `${tenantId}/${slug}`;
 
-/** As it is shown: without devices that are deleted or were never there. */
+/** The group as it is returned: without devices that are deleted or never existed. */
 function shown(tables: Tables, group: Group): Group {
   const deviceIds = group.deviceIds.filter((id) => {
     const device = tables.actors.get(actorKey({ kind: 'device', id }));
@@ -34,25 +34,29 @@ function shown(tables: Tables, group: Group): Group {
 type GroupStore = Pick<RecordStore, 'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups'>;
 
 export const groupStore = (session: Session): GroupStore => ({
-  insertGroup: (group, also) =>
-    session.write('records.insertGroup', [group, also], (tables, group, also) => {
+  insertGroup: (group, idempotency) =>
+    session.write('records.insertGroup', [group, idempotency], (tables, group, idempotency) => {
       const row = rowOf(columns, group);
       const key = groupKey(row.tenantId, row.slug);
       if (tables.groups.has(key)) return false;
       tables.groups.set(key, row);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       return true;
     }),
 
-  joinGroup: (tenantId, slug, deviceIds, also) =>
-    session.write('records.joinGroup', [tenantId, slug, deviceIds, also], (tables, tenantId, slug, deviceIds, also) => {
-      const group = tables.groups.get(groupKey(tenantId, slug));
-      if (group === undefined) return null;
-      const joined = { ...group, deviceIds: idsOf([...group.deviceIds, ...deviceIds]) };
-      tables.groups.set(groupKey(tenantId, slug), joined);
-      putIdempotency(tables, also);
-      return shown(tables, joined);
-    }),
+  joinGroup: (tenantId, slug, deviceIds, idempotency) =>
+    session.write(
+      'records.joinGroup',
+      [tenantId, slug, deviceIds, idempotency],
+      (tables, tenantId, slug, deviceIds, idempotency) => {
+        const group = tables.groups.get(groupKey(tenantId, slug));
+        if (group === undefined) return null;
+        const joined = { ...group, deviceIds: idsOf([...group.deviceIds, ...deviceIds]) };
+        tables.groups.set(groupKey(tenantId, slug), joined);
+        putIdempotency(tables, idempotency);
+        return shown(tables, joined);
+      },
+    ),
 
   leaveGroup: (tenantId, slug, deviceId) =>
     session.write('records.leaveGroup', [tenantId, slug, deviceId], (tables, tenantId, slug, deviceId) => {

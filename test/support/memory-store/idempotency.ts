@@ -4,7 +4,7 @@ import type { Tables } from './database.ts';
 import type { Session } from './session.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
-/** The row that joins a write, if there is one. */
+/** The row that is committed with a write, if there is one. */
 export type OptionalIdempotencyRow = IdempotencyRow | null | undefined;
 
 type Stored = Omit<IdempotencyRow, 'replaces'>;
@@ -17,11 +17,12 @@ const columns: Columns<Stored> = {
 export const idempotencyKey = ({ principal, method, path, key }: Key): string =>
   JSON.stringify([principal, method, path, key]);
 
-/** Throws where the key has another row than the one that the request found. */
+/** Throws if the key has another row than the one that the request found. */
 export function putIdempotency(tables: Tables, row: OptionalIdempotencyRow): void {
   if (!row) return;
   const found = tables.idempotency.get(idempotencyKey(row));
-  if (found && found.answer !== row.replaces) throw new IdempotencyConflict('23505', 'the key has another answer');
+  if (found && found.answer !== row.replaces)
+    throw new IdempotencyConflict('23505', 'another attempt stored a response for the idempotency key');
   tables.idempotency.set(idempotencyKey(row), rowOf<Stored>(columns, row));
 }
 

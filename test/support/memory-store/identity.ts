@@ -9,14 +9,14 @@ const columns: Columns<User> = {
   ...{ tenantId: nullable(uuid), role: text, createdAt: bigint },
 };
 
-/** Never for a shorter time than before. */
-function keepUntil(table: Table<EpochMs>, given: string, until: EpochMs): void {
-  const key = indexedText(given, 'token') as string;
+/** Stores the expiry; an earlier one never replaces a later one. */
+function storeUntil(table: Table<EpochMs>, value: string, until: EpochMs): void {
+  const key = indexedText(value, 'token') as string;
   const expiresAt = bigint(until, 'expires_at') as EpochMs;
   table.set(key, Math.max(table.get(key) ?? expiresAt, expiresAt));
 }
 
-const living = (table: Table<EpochMs>, now: EpochMs): [string, EpochMs][] =>
+const unexpired = (table: Table<EpochMs>, now: EpochMs): [string, EpochMs][] =>
   [...table].filter(([, expiresAt]) => expiresAt > now);
 
 export const identityStore = (session: Session): IdentityStore => ({
@@ -45,21 +45,21 @@ export const identityStore = (session: Session): IdentityStore => ({
 
   revokeToken: (jti, expiresAt) =>
     session.write('identity.revokeToken', [jti, expiresAt], (tables, jti, until) =>
-      keepUntil(tables.revokedTokens, jti, until),
+      storeUntil(tables.revokedTokens, jti, until),
     ),
 
   revokedTokens: (now) =>
     session.read('identity.revokedTokens', [now], (tables, now) =>
-      living(tables.revokedTokens, now).map(([jti, expiresAt]) => ({ jti, expiresAt })),
+      unexpired(tables.revokedTokens, now).map(([jti, expiresAt]) => ({ jti, expiresAt })),
     ),
 
   markAgentToken: (digest, expiresAt) =>
     session.write('identity.markPresented', [digest, expiresAt], (tables, digest, until) =>
-      keepUntil(tables.presentedTokens, digest, until),
+      storeUntil(tables.presentedTokens, digest, until),
     ),
 
   agentTokens: (now) =>
     session.read('identity.presentedTokens', [now], (tables, now) =>
-      living(tables.presentedTokens, now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
+      unexpired(tables.presentedTokens, now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
     ),
 });

@@ -9,9 +9,9 @@ import { type ActorRow, actorKey, type Tables } from './database.ts';
 import { mapPage, newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
-/** Actors that one page of a filtered list looks at. */
-const MOST_LOOKED_AT = 20_000;
-const MOST_NAMED = 5;
+/** Maximum number of actors that one page of a filtered list examines. */
+const MAX_SCANNED = 20_000;
+const MAX_LISTED = 5;
 
 const names: Readonly<Record<ActorKind, (row: ActorRow) => Json | undefined>> = {
   device: ({ context, columns }) => context.name ?? columns.device_type,
@@ -30,8 +30,8 @@ const listed = (row: ActorRow): ListedActor => ({
   quarantine: row.quarantine,
 });
 
-/** A state is entered where the value, at its parent, is its name or has a member of its name. */
-function isEntered(value: Json, path: readonly string[]): boolean {
+/** A state is active if the value at its parent is its name, or has a member of its name. */
+function isActive(value: Json, path: readonly string[]): boolean {
   let at: Json | undefined = value;
   for (const name of path.slice(0, -1)) {
     at = typeof at === 'object' && at !== null && !Array.isArray(at) ? at[name] : undefined;
@@ -41,7 +41,7 @@ function isEntered(value: Json, path: readonly string[]): boolean {
   return Array.isArray(at) ? at.includes(name) : typeof at === 'object' && at !== null && name in at;
 }
 
-/** What a state says about a column: only rows with it are looked at, however many others there are. */
+/** Conditions implied by a state: only rows that meet them are examined. */
 const implied: Partial<Record<ActorKind, Readonly<Record<string, (row: ActorRow) => boolean>>>> = {
   device: {
     'link.online': ({ columns }) => columns.online === true,
@@ -50,11 +50,11 @@ const implied: Partial<Record<ActorKind, Readonly<Record<string, (row: ActorRow)
   command: { 'lifecycle.awaiting_confirmation': ({ columns }) => columns.status === 'awaiting_confirmation' },
 };
 
-function isLookedAt(row: ActorRow, { states = [], quarantined }: ActorFilter): boolean {
+function isExamined(row: ActorRow, { states = [], quarantined }: ActorFilter): boolean {
   if (isDeleted(row) || (quarantined !== undefined && quarantined !== (row.quarantine !== null))) return false;
   return states.every(([only, ...others]) => {
-    const fits = others.length === 0 && only !== undefined ? implied[row.ref.kind]?.[only.join('.')] : undefined;
-    return fits === undefined || fits(row);
+    const matches = others.length === 0 && only !== undefined ? implied[row.ref.kind]?.[only.join('.')] : undefined;
+    return matches === undefined || matches(row);
   });
 }
 
@@ -66,21 +66,21 @@ function actors(
   limit: number,
   after?: Position,
 ): Page<ListedActor> {
-  const rows = actorsOf(tables, kind, (row) => row.tenantId === tenantId && isLookedAt(row, filter));
+  const rows = actorsOf(tables, kind, (row) => row.tenantId === tenantId && isExamined(row, filter));
   if (filter.states === undefined) return mapPage(newestFirst(rows, positionOf, limit, after), listed);
-  const seen = newestFirst(rows, positionOf, MOST_LOOKED_AT, after).items;
-  const fitting = seen.filter(({ value }) =>
-    filter.states?.every((group) => group.some((path) => isEntered(value, path))),
+  const seen = newestFirst(rows, positionOf, MAX_SCANNED, after).items;
+  const matching = seen.filter(({ value }) =>
+    filter.states?.every((group) => group.some((path) => isActive(value, path))),
   );
-  const page = newestFirst(fitting, positionOf, limit);
-  const edge = seen.length === MOST_LOOKED_AT ? seen.at(-1) : undefined;
+  const page = newestFirst(matching, positionOf, limit);
+  const edge = seen.length === MAX_SCANNED ? seen.at(-1) : undefined;
   return { ...mapPage(page, listed), next: page.next ?? (edge === undefined ? null : positionOf(edge)) };
 }
 
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
   const devices = actorsOf(tables, 'device', (row) => row.tenantId === tenantId && !isDeleted(row));
   const isRecent = (row: ActorRow) => row.tenantId === tenantId && positionOf(row).createdAt >= since;
-  const seen = newestFirst(actorsOf(tables, 'command', isRecent), positionOf, MOST_LOOKED_AT).items;
+  const seen = newestFirst(actorsOf(tables, 'command', isRecent), positionOf, MAX_SCANNED).items;
   const commands: Record<string, number> = {};
   const failures = new Map<Uuid, number>();
   for (const { columns } of seen) {
@@ -90,17 +90,17 @@ function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview
   }
   const failing = [...failures]
     .sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
-    .slice(0, MOST_NAMED)
+    .slice(0, MAX_LISTED)
     .flatMap(([deviceId, count]) => {
       const device = tables.actors.get(actorKey({ kind: 'device', id: deviceId }));
       return device === undefined || isDeleted(device) ? [] : [{ deviceId, name: nameOf(device), failures: count }];
     });
-  const lost = actorsOf(tables, 'plan', (row) => isRecent(row) && row.columns.status === 'rollback_failed');
+  const failedRollbacks = actorsOf(tables, 'plan', (row) => isRecent(row) && row.columns.status === 'rollback_failed');
   return {
     devices: { total: devices.length, online: devices.filter(({ columns }) => columns.online === true).length },
     commands,
     failing,
-    rollbacksFailed: newestFirst(lost, positionOf, MOST_NAMED).items.map((row) => ({
+    rollbacksFailed: newestFirst(failedRollbacks, positionOf, MAX_LISTED).items.map((row) => ({
       ...{ id: row.ref.id, name: nameOf(row), since: row.since },
     })),
   };

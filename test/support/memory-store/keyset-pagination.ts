@@ -5,33 +5,43 @@ const order = (a: Position, b: Position): number =>
 
 type PositionOf<T> = (item: T) => Position;
 
-function pageOf<T>(sorted: readonly T[], place: PositionOf<T>, limit: number): Page<T> {
+function pageOf<T>(sorted: readonly T[], positionOf: PositionOf<T>, limit: number): Page<T> {
   const items = sorted.slice(0, limit);
-  const positions = items.map(place).map(({ createdAt, id }) => ({ createdAt, id }));
+  const positions = items.map(positionOf).map(({ createdAt, id }) => ({ createdAt, id }));
   const next = sorted.length > limit ? (positions.at(-1) ?? null) : null;
   return { items, next, positions: () => positions };
 }
 
-export function newestFirst<T>(rows: readonly T[], place: PositionOf<T>, limit: number, after?: Position): Page<T> {
-  const rest = after === undefined ? [...rows] : rows.filter((row) => order(place(row), after) < 0);
+export function newestFirst<T>(
+  rows: readonly T[],
+  positionOf: PositionOf<T>,
+  limit: number,
+  after?: Position,
+): Page<T> {
+  const rest = after === undefined ? [...rows] : rows.filter((row) => order(positionOf(row), after) < 0);
   return pageOf(
-    rest.sort((a, b) => order(place(b), place(a))),
-    place,
+    rest.sort((a, b) => order(positionOf(b), positionOf(a))),
+    positionOf,
     limit,
   );
 }
 
-export function oldestFirst<T>(rows: readonly T[], place: PositionOf<T>, limit: number, after?: Position): Page<T> {
-  const rest = after === undefined ? [...rows] : rows.filter((row) => order(place(row), after) > 0);
+export function oldestFirst<T>(
+  rows: readonly T[],
+  positionOf: PositionOf<T>,
+  limit: number,
+  after?: Position,
+): Page<T> {
+  const rest = after === undefined ? [...rows] : rows.filter((row) => order(positionOf(row), after) > 0);
   return pageOf(
-    rest.sort((a, b) => order(place(a), place(b))),
-    place,
+    rest.sort((a, b) => order(positionOf(a), positionOf(b))),
+    positionOf,
     limit,
   );
 }
 
-/** The same page with its items shown in another form. */
-export const mapPage = <T, U>(page: Page<T>, show: (item: T) => U): Page<U> => ({
+/** Maps the items of a page. */
+export const mapPage = <T, U>(page: Page<T>, map: (item: T) => U): Page<U> => ({
   ...page,
-  items: page.items.map(show),
+  items: page.items.map(map),
 });

@@ -20,11 +20,11 @@ const columns: Columns<Invitation> = {
   },
 };
 
-/** Of ASCII letters alone. */
+/** Folds only ASCII letters. */
 const folded = (email: string): string => email.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 const sameEmail = (a: string | null, b: string): boolean => a !== null && folded(a) === folded(b);
 
-/** Invitations that bind somebody who accepts now: whoever made one must be able to make it still. */
+/** Valid invitations: not expired, and the inviter may still grant the role. */
 const validInvitations = (tables: Tables, now: EpochMs): Invitation[] =>
   tables.invitations.where(({ tenantId, invitedBy, role, expiresAt }) => {
     const inviter = tables.users.get(invitedBy);
@@ -91,20 +91,20 @@ const reads = (session: Session): Reads => ({
 
   invitationsFor: (email, now, limit) =>
     session.read('members.invitationsFor', [email, now, limit], (tables, email, now, limit) => {
-      const offers = validInvitations(tables, now).flatMap((one) => {
+      const offered = validInvitations(tables, now).flatMap((one) => {
         const tenant = tables.actors.get(actorKey({ kind: 'tenant', id: one.tenantId }));
         if (tenant === undefined || !sameEmail(one.email, email)) return [];
         return [{ ...one, tenantName: tenant.columns.name as string }];
       });
-      return newestFirst(offers, (one) => one, limit).items;
+      return newestFirst(offered, (one) => one, limit).items;
     }),
 });
 
 export const memberStore = (session: Session): MemberStore => ({
   ...reads(session),
 
-  invite: (invitation, also) =>
-    session.write('members.invite', [invitation, also], (tables, invitation, also) => {
+  invite: (invitation, idempotency) =>
+    session.write('members.invite', [invitation, idempotency], (tables, invitation, idempotency) => {
       const row = rowOf(columns, invitation);
       const older = tables.invitations.first(
         ({ tenantId, email }) => tenantId === row.tenantId && sameEmail(email, row.email),
@@ -114,7 +114,7 @@ export const memberStore = (session: Session): MemberStore => ({
       }
       if (older !== undefined) tables.invitations.delete(older.id);
       tables.invitations.set(row.id, row);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       references(tables.users.has(row.invitedBy), 'invitations_invited_by_fkey');
     }),
 
@@ -126,14 +126,14 @@ export const memberStore = (session: Session): MemberStore => ({
 
   deleteInvitation: (id) => session.write('members.uninvite', [id], (tables, id) => void tables.invitations.delete(id)),
 
-  accept: ({ id }, userId, now, also) =>
-    session.write('members.accept', [id, userId, now, also], (tables, id, userId, now, also) => {
+  accept: ({ id }, userId, now, idempotency) =>
+    session.write('members.accept', [id, userId, now, idempotency], (tables, id, userId, now, idempotency) => {
       const found = validInvitations(tables, now).find((one) => one.id === id);
       const user = tables.users.get(userId);
       if (found === undefined || user === undefined || user.tenantId !== null) return false;
       tables.users.set(userId, { ...user, tenantId: found.tenantId, role: found.role });
       tables.invitations.delete(id);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       return true;
     }),
 
@@ -150,9 +150,9 @@ export const memberStore = (session: Session): MemberStore => ({
       const user = tables.users.get(userId);
       if (user?.tenantId !== tenantId) return;
       tables.users.set(userId, { ...user, tenantId: null, role: 'none' });
-      const dead = tables.apiKeys.where(
+      const revoked = tables.apiKeys.where(
         (key) => key.userId === userId && key.tenantId === tenantId && key.revokedAt === null,
       );
-      for (const { prefix } of dead) endKey(tables, prefix, at);
+      for (const { prefix } of revoked) endKey(tables, prefix, at);
     }),
 });

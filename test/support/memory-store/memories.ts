@@ -13,21 +13,24 @@ const columns: Columns<Memory> = {
   ...{ createdAt: bigint, expiresAt: nullable(bigint) },
 };
 
-const isLiving = ({ expiresAt }: Memory, now: EpochMs): boolean => expiresAt === null || expiresAt > now;
+const isUnexpired = ({ expiresAt }: Memory, now: EpochMs): boolean => expiresAt === null || expiresAt > now;
 
-/** Makes room for one more: what has ended first, then the oldest observations. False where that is not enough. */
+/**
+ * Makes room for one more memory: deletes expired ones first, then the oldest observations. False if that is not
+ * enough.
+ */
 function makeRoom(tables: Tables, tenantId: Uuid, now: EpochMs, most: number): boolean {
   const own = tables.memories.where((one) => one.tenantId === tenantId);
   const needed = Math.max(own.length + 1 - most, 0);
-  const over = own.filter((one) => !isLiving(one, now)).sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
-  const observations = own.filter((one) => one.kind === 'observation' && isLiving(one, now));
+  const expired = own.filter((one) => !isUnexpired(one, now)).sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
+  const observations = own.filter((one) => one.kind === 'observation' && isUnexpired(one, now));
   const oldest = oldestFirst(observations, (one) => one, observations.length).items;
-  const gone = [...over, ...oldest].slice(0, needed);
-  for (const { id } of gone) tables.memories.delete(id);
-  return gone.length >= needed;
+  const deletable = [...expired, ...oldest].slice(0, needed);
+  for (const { id } of deletable) tables.memories.delete(id);
+  return deletable.length >= needed;
 }
 
-function fits(memory: Memory, { kind, subject, tag, text: query }: MemoryFilter): boolean {
+function matchesFilter(memory: Memory, { kind, subject, tag, text: query }: MemoryFilter): boolean {
   const { subject: about, content, tags, tenantId } = memory;
   return (
     (kind === undefined || memory.kind === kind) &&
@@ -38,14 +41,14 @@ function fits(memory: Memory, { kind, subject, tag, text: query }: MemoryFilter)
 }
 
 export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
-  insert: (memory, most, also) =>
-    session.write('memories.insert', [memory, most, also], (tables, memory, most, also) => {
+  insert: (memory, most, idempotency) =>
+    session.write('memories.insert', [memory, most, idempotency], (tables, memory, most, idempotency) => {
       const row = rowOf(columns, memory);
       const existed = tables.memories.has(row.id);
       if (!makeRoom(tables, row.tenantId, row.createdAt, most)) return false;
       if (existed) refuse('23505', 'duplicate key value violates unique constraint "memories_pkey"');
       tables.memories.set(row.id, row);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       return true;
     }),
 
@@ -55,7 +58,9 @@ export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
       [tenantId, filter, now, limit, after],
       (tables, tenantId, filter, now, limit, after) =>
         newestFirst(
-          tables.memories.where((one) => one.tenantId === tenantId && isLiving(one, now) && fits(one, filter)),
+          tables.memories.where(
+            (one) => one.tenantId === tenantId && isUnexpired(one, now) && matchesFilter(one, filter),
+          ),
           (one) => one,
           limit,
           after,
@@ -65,6 +70,6 @@ export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
   delete: (tenantId, id, now) =>
     session.write('memories.delete', [tenantId, id, now], (tables, tenantId, id, now) => {
       const memory = tables.memories.get(id);
-      return memory?.tenantId === tenantId && isLiving(memory, now) && tables.memories.delete(id);
+      return memory?.tenantId === tenantId && isUnexpired(memory, now) && tables.memories.delete(id);
     }),
 });

@@ -4,11 +4,11 @@ import type { PresenceRow, Tables } from './database.ts';
 
 const columns = { deviceId: uuid, lastSeen: bigint, battery: nullable(double), refusals: bigint };
 
-/** A device stands in one flush once: twice is refused, as a statement that would change one row twice. */
+/** A flush may contain a device only once: PostgreSQL rejects a statement that changes a row twice. */
 export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): void {
   const seen = new Set<string>();
-  for (const given of rows) {
-    const row = rowOf<PresenceRow>(columns, { ...given, refusals: given.refusals ?? 0 });
+  for (const flushed of rows) {
+    const row = rowOf<PresenceRow>(columns, { ...flushed, refusals: flushed.refusals ?? 0 });
     const { deviceId } = row;
     if (seen.has(deviceId)) refuse('21000', 'ON CONFLICT DO UPDATE command cannot affect row a second time');
     seen.add(deviceId);
@@ -19,7 +19,7 @@ export function flushPresence(tables: Tables, rows: readonly PresenceFlush[]): v
       battery: row.battery ?? before?.battery ?? null,
       refusals: (before?.refusals ?? 0) + row.refusals,
     });
-    markKeysUsed(tables, given);
+    markKeysUsed(tables, flushed);
   }
 }
 

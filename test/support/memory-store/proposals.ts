@@ -13,20 +13,24 @@ const columns: Columns<Proposal> = {
 };
 
 const isOpen = ({ status, phase }: Proposal): boolean => status === 'pending' && phase !== 'done';
-const place = (one: Proposal) => one;
+const positionOf = (one: Proposal) => one;
 
 export const proposalStore = (session: Session): ProposalStore => ({
-  insert: (proposal, mostOpen, givenUp, also) =>
-    session.write('proposals.insert', [proposal, mostOpen, givenUp, also], (tables, given, most, reason, also) => {
-      const row = rowOf(columns, given);
-      if (tables.proposals.has(row.id)) refuse('23505', 'duplicate key value violates "proposals_pkey"');
-      const open = tables.proposals.where((one) => one.tenantId === row.tenantId && isOpen(one));
-      const beyond = newestFirst(open, place, open.length).items.slice(Math.max(0, most - 1));
-      for (const one of beyond) tables.proposals.set(one.id, { ...one, phase: 'done', reason, steps: [] });
-      tables.proposals.set(row.id, row);
-      putIdempotency(tables, also);
-      return beyond.map(({ id }) => id);
-    }),
+  insert: (proposal, mostOpen, givenUp, idempotency) =>
+    session.write(
+      'proposals.insert',
+      [proposal, mostOpen, givenUp, idempotency],
+      (tables, input, most, reason, idempotency) => {
+        const row = rowOf(columns, input);
+        if (tables.proposals.has(row.id)) refuse('23505', 'duplicate key value violates "proposals_pkey"');
+        const open = tables.proposals.where((one) => one.tenantId === row.tenantId && isOpen(one));
+        const givenUp = newestFirst(open, positionOf, open.length).items.slice(Math.max(0, most - 1));
+        for (const one of givenUp) tables.proposals.set(one.id, { ...one, phase: 'done', reason, steps: [] });
+        tables.proposals.set(row.id, row);
+        putIdempotency(tables, idempotency);
+        return givenUp.map(({ id }) => id);
+      },
+    ),
 
   find: (id) => session.read('proposals.find', [id], (tables, id) => tables.proposals.get(id) ?? null),
 
@@ -34,14 +38,14 @@ export const proposalStore = (session: Session): ProposalStore => ({
     session.read('proposals.list', [tenantId, limit, after], (tables, tenantId, limit, after) =>
       newestFirst(
         tables.proposals.where((one) => one.tenantId === tenantId),
-        place,
+        positionOf,
         limit,
         after,
       ),
     ),
 
-  change: (id, changes, also) =>
-    session.write('proposals.change', [id, changes, also], (tables, id, changes, also) => {
+  change: (id, changes, idempotency) =>
+    session.write('proposals.change', [id, changes, idempotency], (tables, id, changes, idempotency) => {
       const one = tables.proposals.get(id);
       const { status, reason, steps, phase, spokenAt } = changes;
       if (one?.status !== 'pending' || (phase !== undefined && one.phase === 'done')) return null;
@@ -54,18 +58,18 @@ export const proposalStore = (session: Session): ProposalStore => ({
         spokenAt: spokenAt ?? one.spokenAt,
       });
       tables.proposals.set(id, changed);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       return changed;
     }),
 
   open: (since, limit, after, tenantId) =>
     session.read('proposals.open', [since, limit, after, tenantId], (tables, since, limit, after, tenantId) => {
-      const waiting = tables.proposals.where(
+      const open = tables.proposals.where(
         (one) =>
           isOpen(one) &&
           one.createdAt > since &&
           (tenantId === undefined ? !isSuspended(tables, one.tenantId) : one.tenantId === tenantId),
       );
-      return oldestFirst(waiting, place, limit, after);
+      return oldestFirst(open, positionOf, limit, after);
     }),
 });

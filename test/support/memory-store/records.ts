@@ -10,17 +10,17 @@ const homeColumns: Columns<Home> = {
 };
 const roomColumns: Columns<Room> = { id: uuid, tenantId: uuid, homeId: uuid, name: text, createdAt: bigint };
 
-const place = <T extends Home | Room>(row: T): T => row;
+const positionOf = <T extends Home | Room>(row: T): T => row;
 
 type HomeStore = Pick<RecordStore, 'insertHome' | 'updateHome' | 'deleteHome' | 'home' | 'homes' | 'findHomes'>;
 
 const homeStore = (session: Session): HomeStore => ({
-  insertHome: (home, also) =>
-    session.write('records.insertHome', [home, also], (tables, home, also) => {
+  insertHome: (home, idempotency) =>
+    session.write('records.insertHome', [home, idempotency], (tables, home, idempotency) => {
       const row = rowOf(homeColumns, home);
       if (tables.homes.has(row.id)) refuse('23505', 'duplicate key value violates unique constraint "homes_pkey"');
       tables.homes.set(row.id, row);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
     }),
 
   updateHome: (tenantId, id, changes) =>
@@ -50,7 +50,7 @@ const homeStore = (session: Session): HomeStore => ({
     session.read('records.homes', [tenantId, limit, after], (tables, tenantId, limit, after) =>
       newestFirst(
         tables.homes.where((home) => home.tenantId === tenantId),
-        place,
+        positionOf,
         limit,
         after,
       ),
@@ -65,12 +65,12 @@ const homeStore = (session: Session): HomeStore => ({
 type RoomStore = Pick<RecordStore, 'insertRoom' | 'deleteRoom' | 'room' | 'rooms' | 'findRooms' | 'roomsOf'>;
 
 const roomStore = (session: Session): RoomStore => ({
-  insertRoom: (room, also) =>
-    session.write('records.insertRoom', [room, also], (tables, room, also) => {
+  insertRoom: (room, idempotency) =>
+    session.write('records.insertRoom', [room, idempotency], (tables, room, idempotency) => {
       const row = rowOf(roomColumns, room);
       if (tables.rooms.has(row.id)) refuse('23505', 'duplicate key value violates unique constraint "rooms_pkey"');
       tables.rooms.set(row.id, row);
-      putIdempotency(tables, also);
+      putIdempotency(tables, idempotency);
       references(tables.homes.has(row.homeId), 'rooms_home_id_fkey');
     }),
 
@@ -90,7 +90,7 @@ const roomStore = (session: Session): RoomStore => ({
     session.read('records.rooms', [tenantId, homeId, limit, after], (tables, tenantId, homeId, limit, after) =>
       newestFirst(
         tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId),
-        place,
+        positionOf,
         limit,
         after,
       ),
@@ -105,9 +105,9 @@ const roomStore = (session: Session): RoomStore => ({
     session.read('records.roomsOf', [tenantId, homeIds, each], (tables, tenantId, homeIds, each) => {
       const rooms = homeIds.flatMap((homeId) => {
         const own = tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId);
-        return newestFirst(own, place, each).items;
+        return newestFirst(own, positionOf, each).items;
       });
-      return newestFirst(rooms, place, rooms.length).items;
+      return newestFirst(rooms, positionOf, rooms.length).items;
     }),
 });
 

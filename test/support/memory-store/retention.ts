@@ -9,25 +9,25 @@ const DAY_MS = 86_400_000;
 const USED_TOKENS_MS = 7_200_000;
 const ended = new Set<unknown>(['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled']);
 
-/** The moment in a UUID of version 7. */
-const madeAt = (id: string): EpochMs => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
-/** Commands and plans whose ids and rows both are from before. */
+/** Creation time of a UUID version 7. */
+const creationTime = (id: string): EpochMs => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+/** True if both the id and the row were created before the limit. */
 const isBefore = (id: string, createdAt: unknown, limit: EpochMs): boolean =>
-  madeAt(id) < Math.max(0, Math.trunc(limit)) && (createdAt as EpochMs) < limit;
+  creationTime(id) < Math.max(0, Math.trunc(limit)) && (createdAt as EpochMs) < limit;
 
-/** Deletes the first `batch` rows that fit, in the order of their keys, and answers how many these were. */
-function prune<Row>(table: Table<Row>, batch: number, fits: (row: Row, key: string) => boolean): number {
-  const gone = [...table].filter(([key, row]) => fits(row, key)).map(([key]) => key);
-  const now = gone.sort().slice(0, batch);
-  for (const key of now) table.delete(key);
-  return now.length;
+/** Deletes the first `batch` matching rows in key order, and returns how many were deleted. */
+function prune<Row>(table: Table<Row>, batch: number, matches: (row: Row, key: string) => boolean): number {
+  const matching = [...table].filter(([key, row]) => matches(row, key)).map(([key]) => key);
+  const deleted = matching.sort().slice(0, batch);
+  for (const key of deleted) table.delete(key);
+  return deleted.length;
 }
 
 const owners = (rows: Iterable<ActorRef>): ReadonlySet<string> => new Set([...rows].map(actorKey));
 
 function pruneActors(tables: Tables, kind: 'command' | 'plan', limit: EpochMs, batch: number): number {
   const timed = owners([...tables.timers.values()].map(({ ref }) => ref));
-  const telling = owners([...tables.outbox.values()].map(({ from }) => from));
+  const sending = owners([...tables.outbox.values()].map(({ from }) => from));
   const isOver = ({ columns }: ActorRow, key: string): boolean =>
     kind === 'command' ? ended.has(columns.status) && !timed.has(key) : columns.over === true;
   return prune(
@@ -37,11 +37,11 @@ function pruneActors(tables: Tables, kind: 'command' | 'plan', limit: EpochMs, b
       row.ref.kind === kind &&
       isBefore(row.ref.id, row.columns.created_at, limit) &&
       isOver(row, key) &&
-      !telling.has(key),
+      !sending.has(key),
   );
 }
 
-/** While a command or a plan is open its journal is kept whole. */
+/** The journal of an open command or plan is kept completely. */
 function isOpen(tables: Tables, id: string): boolean {
   const command = tables.actors.get(actorKey({ kind: 'command', id }));
   const plan = tables.actors.get(actorKey({ kind: 'plan', id }));
@@ -49,18 +49,18 @@ function isOpen(tables: Tables, id: string): boolean {
 }
 
 function pruneJournal(tables: Tables, limit: EpochMs, batch: number): number {
-  let gone = 0;
+  let deleted = 0;
   for (const [key, entries] of tables.journal) {
-    if (gone === batch) break;
+    if (deleted === batch) break;
     if (isOpen(tables, key.slice(key.indexOf(':') + 1))) continue;
-    const old = entries.filter(({ at }) => at < limit).slice(0, batch - gone);
+    const old = entries.filter(({ at }) => at < limit).slice(0, batch - deleted);
     if (old.length === 0) continue;
-    gone += old.length;
-    const kept = entries.filter((entry) => !old.includes(entry));
-    if (kept.length > 0) tables.journal.set(key, kept);
+    deleted += old.length;
+    const remaining = entries.filter((entry) => !old.includes(entry));
+    if (remaining.length > 0) tables.journal.set(key, remaining);
     else tables.journal.delete(key);
   }
-  return gone;
+  return deleted;
 }
 
 type Step = (tables: Tables, batch: number) => number;
@@ -90,14 +90,14 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
 
 export const retentionStore = (session: Session): RetentionStore => ({
   async prune(now, days, batch) {
-    let all = 0;
+    let total = 0;
     for (const step of steps(now, days)) {
-      for (let gone = batch; gone === batch; all += gone) {
-        gone = await session.write('retention.prune', [batch], step);
+      for (let deleted = batch; deleted === batch; total += deleted) {
+        deleted = await session.write('retention.prune', [batch], step);
       }
     }
     await session.write('retention.pruned', [now], (tables, now) => tables.pruning.set('last', now));
-    return all;
+    return total;
   },
 
   lastPrunedAt: () => session.read('retention.prunedAt', [], (tables) => tables.pruning.get('last') ?? null),

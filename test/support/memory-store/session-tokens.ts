@@ -5,13 +5,13 @@ import type { Session } from './session.ts';
 export const sessionTokenStore = (session: Session): SessionTokenStore => ({
   markUsed: (tokens) =>
     session.write('signIns.markUsed', [tokens], (tables, tokens) => {
-      const first = new Set<string>();
+      const unused = new Set<string>();
       for (const { deviceId, timestamp, nonce } of tokens) {
         const token = `${uuid(deviceId, 'device_id')}.${bigint(timestamp, 'signed_at')}.${nonce}`;
         if (tables.usedSessionTokens.has(token)) continue;
         tables.usedSessionTokens.set(token, timestamp);
-        first.add(token);
+        unused.add(token);
       }
-      return first;
+      return unused;
     }),
 });

@@ -2,16 +2,16 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { copyOf, jsonb, text } from './columns.ts';
 import type { MemoryDatabase, Tables } from './database.ts';
 
-/** One statement, as `commands.list`. */
+/** A statement, such as `commands.list`. */
 export interface StatementCall {
   name: string;
   writes: boolean;
 }
 
 /**
- * What lies between a process and the database. `effect` is the whole statement: it takes place in one moment, when it is
- * called, and throws what the database refuses. A simulation waits before it or after it, calls it later or never, and
- * answers what a broken connection would answer (`StoreUnavailable`, or `CommitUnknown` for what writes).
+ * The connection between a process and the database. `effect` is the whole statement: it runs atomically when it is
+ * called, and throws the database's rejection. A simulation delays it, calls it later or never, and throws the error of
+ * a broken connection (`StoreUnavailable`, or `CommitUnknown` for a write).
  */
 export type StatementTransport = <T>(call: StatementCall, effect: () => T) => Promise<T>;
 
@@ -19,19 +19,21 @@ const direct: StatementTransport = async (_, effect) => effect();
 
 export interface SessionOptions {
   transport?: StatementTransport;
-  /** The epoch that the process began with; null is not fenced. */
+  /** Epoch that the process started with; null: not fenced. */
   epoch?: number | null;
 }
 
-/** A process's way to the database. Arguments and answers are copies: changing one later changes nothing here. */
+/**
+ * A process's connection to the database. Arguments and results are copies: later changes to them have no effect here.
+ */
 export class Session {
   readonly database: MemoryDatabase;
-  readonly #wire: StatementTransport;
+  readonly #transport: StatementTransport;
   readonly #epoch: number | null;
 
   constructor(database: MemoryDatabase, { transport = direct, epoch = null }: SessionOptions = {}) {
     this.database = database;
-    this.#wire = transport;
+    this.#transport = transport;
     this.#epoch = epoch;
   }
 
@@ -40,11 +42,11 @@ export class Session {
     args: [...Args],
     effect: (tables: Tables, ...args: Args) => T,
   ): Promise<T> {
-    const given = copyOf(args);
-    return this.#wire({ name, writes: false }, () => {
+    const copies = copyOf(args);
+    return this.#transport({ name, writes: false }, () => {
       this.#checkEpoch();
-      for (const parameter of given) if (typeof parameter === 'string') text(parameter, 'parameter');
-      return copyOf(effect(this.database.tables, ...given));
+      for (const parameter of copies) if (typeof parameter === 'string') text(parameter, 'parameter');
+      return copyOf(effect(this.database.tables, ...copies));
     });
   }
 
@@ -53,30 +55,30 @@ export class Session {
     args: [...Args],
     effect: (tables: Tables, ...args: Args) => T,
   ): Promise<T> {
-    const given = copyOf(args);
-    return this.#wire({ name, writes: true }, () => {
+    const copies = copyOf(args);
+    return this.#transport({ name, writes: true }, () => {
       this.#checkEpoch();
-      for (const parameter of given) checkParameter(parameter);
-      return copyOf(this.database.transaction((tables) => effect(tables, ...given)));
+      for (const parameter of copies) checkParameter(parameter);
+      return copyOf(this.database.transaction((tables) => effect(tables, ...copies)));
     });
   }
 
   #checkEpoch(): void {
     if (this.#epoch !== null && this.#epoch < this.database.epoch) {
       throw new StoreUnavailable(
-        `the session's epoch ${this.#epoch} is over: the database is at ${this.database.epoch}`,
+        `session epoch ${this.#epoch} is fenced: the database has epoch ${this.database.epoch}`,
       );
     }
   }
 }
 
 /**
- * What a parameter may not hold is refused before anything is looked up: rows and stored answers are sent as JSON, and the
- * members of a record each as a text.
+ * Rejects invalid values before anything is looked up: rows and stored responses are sent as JSON, and the members of a
+ * record as separate texts.
  */
-function checkParameter(given: unknown): void {
-  if (typeof given === 'string') text(given, 'parameter');
-  if (typeof given !== 'object' || given === null) return;
-  if (Array.isArray(given) || 'principal' in given) jsonb(given, 'parameter');
-  else for (const [name, member] of Object.entries(given)) if (typeof member === 'string') text(member, name);
+function checkParameter(value: unknown): void {
+  if (typeof value === 'string') text(value, 'parameter');
+  if (typeof value !== 'object' || value === null) return;
+  if (Array.isArray(value) || 'principal' in value) jsonb(value, 'parameter');
+  else for (const [name, member] of Object.entries(value)) if (typeof member === 'string') text(member, name);
 }

@@ -24,8 +24,8 @@ export interface MemoryStoreOptions extends SessionOptions {
 }
 
 /**
- * A process's store on a database in memory, with the semantics of PostgreSQL: it passes the suites of `test/store`. Several
- * on one database are several processes; closing one leaves the database as it is.
+ * A process's store on a database in memory, with the semantics of PostgreSQL: it passes the suites of `test/store`.
+ * Several stores on one database act as several processes; closing a store leaves the database as it is.
  */
 export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOptions = {}): Store {
   const session = new Session(database, options);

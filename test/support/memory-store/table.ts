@@ -1,4 +1,4 @@
-/** The changes of an open transaction, newest last, each with what takes it back. */
+/** Undo log of the open transaction: an undo step for each change, newest last. */
 export class UndoLog {
   #steps: (() => void)[] | null = null;
 
@@ -6,9 +6,9 @@ export class UndoLog {
     this.#steps?.push(step);
   }
 
-  /** Runs `change`; where it throws, everything that it changed is taken back. */
+  /** Runs `change`; if it throws, all its changes are rolled back. */
   transaction<T>(change: () => T): T {
-    if (this.#steps !== null) throw new Error('a transaction is open already');
+    if (this.#steps !== null) throw new Error('a transaction is already open');
     const steps: (() => void)[] = [];
     this.#steps = steps;
     try {
@@ -23,11 +23,13 @@ export class UndoLog {
   }
 }
 
-/** Rows by primary key. A row is replaced, never changed in place: a snapshot of the table is a copy of its keys. */
+/**
+ * Rows by primary key. A row is replaced, never modified in place, so that a snapshot of the table is a shallow copy.
+ */
 export class Table<Row> {
   #rows = new Map<string, Row>();
   readonly #undo: UndoLog;
-  /** Null until somebody asks for it. */
+  /** Null until `takeChanged` is first called. */
   #changed: Set<string> | null = null;
 
   constructor(undo: UndoLog) {
@@ -86,14 +88,14 @@ export class Table<Row> {
     return this.#rows.entries();
   }
 
-  where(fits: (row: Row) => boolean): Row[] {
+  where(matches: (row: Row) => boolean): Row[] {
     const rows: Row[] = [];
-    for (const row of this.#rows.values()) if (fits(row)) rows.push(row);
+    for (const row of this.#rows.values()) if (matches(row)) rows.push(row);
     return rows;
   }
 
-  first(fits: (row: Row) => boolean): Row | undefined {
-    for (const row of this.#rows.values()) if (fits(row)) return row;
+  first(matches: (row: Row) => boolean): Row | undefined {
+    for (const row of this.#rows.values()) if (matches(row)) return row;
     return undefined;
   }
 
@@ -104,7 +106,7 @@ export class Table<Row> {
     return changed;
   }
 
-  /** False where the key was changed since the last `takeChanged`, or nobody asks for changes. */
+  /** True if the key is the first change of it since the last `takeChanged`; false if changes are not tracked. */
   #noteChange(key: string): boolean {
     if (this.#changed === null || this.#changed.has(key)) return false;
     this.#changed.add(key);

@@ -2,13 +2,13 @@ import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Page, Position, Store } from '../../../src/store/contract.ts';
 import { type Call, comparable, DAY, ids, refsOf, type StoreModel, sizes, sorted } from './model.ts';
 
-/** Everything that a store shows of a world, as one comparable value for each question. */
+/** All data of a model that a store returns, as one comparable value per query. */
 
 const kinds: readonly ActorKind[] = ['device', 'command', 'plan', 'tenant'];
 const MOMENTS = [0, DAY, 2.5 * DAY, 10 * DAY];
 const MAX = Number.MAX_SAFE_INTEGER;
 
-/** All pages of a list, three items each. */
+/** All pages of a list, with three items each. */
 async function pages<T>(read: (after?: Position) => Promise<Page<T>>): Promise<unknown[]> {
   const all: unknown[] = [];
   let after: Position | undefined;
@@ -20,7 +20,7 @@ async function pages<T>(read: (after?: Position) => Promise<Page<T>>): Promise<u
   return all;
 }
 
-type Read = (store: Store, world: StoreModel) => Promise<unknown>;
+type Read = (store: Store, model: StoreModel) => Promise<unknown>;
 
 const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Promise<unknown[]> => {
   const answers: unknown[] = [];
@@ -28,22 +28,22 @@ const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Pr
   return answers;
 };
 
-/** Of rows that all worlds share, those of this one. */
-const own = <T>(world: StoreModel, rows: readonly T[]): T[] =>
-  rows.filter((row) => JSON.stringify(comparable(row)).includes(world.run));
+/** Rows of this model, out of rows of all models. */
+const own = <T>(model: StoreModel, rows: readonly T[]): T[] =>
+  rows.filter((row) => JSON.stringify(comparable(row)).includes(model.run));
 
 const actors: Record<string, Read> = {
-  load: ({ actors }, world) => each(kinds, (kind) => sorted(actors.load(kind, ids(world, kind, sizes[kind])))),
-  journal: ({ actors }, world) =>
+  load: ({ actors }, model) => each(kinds, (kind) => sorted(actors.load(kind, ids(model, kind, sizes[kind])))),
+  journal: ({ actors }, model) =>
     each(
-      kinds.flatMap((kind) => refsOf(world, kind)),
+      kinds.flatMap((kind) => refsOf(model, kind)),
       (ref) => actors.journal(ref, 3, 4),
     ),
-  timers: async ({ actors }, world) => sorted(actors.dueTimers(3 * DAY, MAX).then((all) => own(world, all))),
+  timers: async ({ actors }, model) => sorted(actors.dueTimers(3 * DAY, MAX).then((all) => own(model, all))),
   nextTimerAt: ({ actors }) => actors.nextTimerAt(),
-  // Within a turn the order is that of the numbers alone.
-  outbox: async ({ actors }, world) => {
-    const all = own(world, await actors.pendingOutbox(MAX, 0));
+  // Within a batch the order is only that of the output numbers.
+  outbox: async ({ actors }, model) => {
+    const all = own(model, await actors.pendingOutbox(MAX, 0));
     const byActor = new Map<string, unknown[]>();
     for (const { seq: _, ...row } of all) byActor.set(row.from.id, [...(byActor.get(row.from.id) ?? []), row]);
     return [...byActor].sort();
@@ -51,102 +51,102 @@ const actors: Record<string, Read> = {
 };
 
 const devices: Record<string, Read> = {
-  list: ({ devices }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
-      each([{}, { online: true }, { revoked: false, homeId: world.id('home', 0) }], (filter) =>
+  list: ({ devices }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
+      each([{}, { online: true }, { revoked: false, homeId: model.id('home', 0) }], (filter) =>
         pages((after) => devices.list(tenantId, filter, 3, after)),
       ),
     ),
-  places: ({ devices }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
-      await devices.inRoom(tenantId, world.id('room', 0), 'light'),
+  places: ({ devices }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
+      await devices.inRoom(tenantId, model.id('room', 0), 'light'),
       await devices.count(tenantId),
-      await devices.countActiveInHome(tenantId, world.id('home', 0)),
-      await sorted(devices.placedIn(tenantId, { homeId: world.id('home', 1) })),
-      await sorted(devices.placedIn(tenantId, { roomId: world.id('room', 1) })),
+      await devices.countActiveInHome(tenantId, model.id('home', 0)),
+      await sorted(devices.placedIn(tenantId, { homeId: model.id('home', 1) })),
+      await sorted(devices.placedIn(tenantId, { roomId: model.id('room', 1) })),
       await sorted(devices.states(tenantId)),
     ]),
-  whole: async ({ devices }, world) => [await devices.countActive(), own(world, (await devices.online()).sort())],
-  keys: async ({ devices }, world) => [
-    await devices.liveKeys(ids(world, 'device', 4)),
-    await each(ids(world, 'device', 4), (id) => devices.keyHistory(id)),
+  service: async ({ devices }, model) => [await devices.countActive(), own(model, (await devices.online()).sort())],
+  keys: async ({ devices }, model) => [
+    await devices.liveKeys(ids(model, 'device', 4)),
+    await each(ids(model, 'device', 4), (id) => devices.keyHistory(id)),
   ],
-  told: async ({ devices }, world) => [
-    await sorted(devices.manifests(ids(world, 'device', 4))),
-    await devices.lastSeen(ids(world, 'device', 4)),
+  reported: async ({ devices }, model) => [
+    await sorted(devices.manifests(ids(model, 'device', 4))),
+    await devices.lastSeen(ids(model, 'device', 4)),
   ],
 };
 
 const commands: Record<string, Read> = {
-  lists: ({ commands }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
-      each(ids(world, 'device', 2), async (deviceId) => [
+  lists: ({ commands }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
+      each(ids(model, 'device', 2), async (deviceId) => [
         await pages((after) => commands.list(tenantId, deviceId, 3, after)),
         await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after)),
       ]),
     ),
-  open: ({ commands }, world) =>
-    each(ids(world, 'device', 4), async (id) => [
+  open: ({ commands }, model) =>
+    each(ids(model, 'device', 4), async (id) => [
       await commands.open(id),
       await commands.open(id, DAY),
       await commands.deliverable(id),
     ]),
-  ofRevoked: async ({ commands }, world) => own(world, await commands.openOnRevokedDevices()),
-  watching: async ({ commands }, world) => own(world, await commands.awaitingVerification()),
+  ofRevoked: async ({ commands }, model) => own(model, await commands.openOnRevokedDevices()),
+  watching: async ({ commands }, model) => own(model, await commands.awaitingVerification()),
 };
 
 const plans: Record<string, Read> = {
-  plans: ({ plans }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
+  plans: ({ plans }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => plans.list(tenantId, 3, after)),
       await plans.open(tenantId),
       await pages((after) => plans.awaitingPlanner(2, after, tenantId)),
     ]),
-  thought: async ({ plans }, world) => own(world, (await plans.awaitingPlanner(MAX - 1)).items),
-  proposals: async ({ proposals }, world) => [
-    await each(ids(world, 'tenant', 2), async (tenantId) => [
+  thought: async ({ plans }, model) => own(model, (await plans.awaitingPlanner(MAX - 1)).items),
+  proposals: async ({ proposals }, model) => [
+    await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => proposals.list(tenantId, 3, after)),
       await pages((after) => proposals.open(DAY, 2, after, tenantId)),
     ]),
-    own(world, (await proposals.open(0, MAX - 1)).items),
+    own(model, (await proposals.open(0, MAX - 1)).items),
   ],
 };
 
 const records: Record<string, Read> = {
-  homes: ({ records }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
+  homes: ({ records }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => records.homes(tenantId, 3, after)),
-      await each(ids(world, 'home', 4), (homeId) => pages((after) => records.rooms(tenantId, homeId, 3, after))),
-      await records.roomsOf(tenantId, ids(world, 'home', 4), 1),
+      await each(ids(model, 'home', 4), (homeId) => pages((after) => records.rooms(tenantId, homeId, 3, after))),
+      await records.roomsOf(tenantId, ids(model, 'home', 4), 1),
       await pages((after) => records.groups(tenantId, 3, after)),
     ]),
-  people: async ({ identity, members, keys }, world) => [
-    await each(ids(world, 'user', 4), (id) => identity.user(id)),
-    await each(ids(world, 'tenant', 2), async (tenantId) => [
+  people: async ({ identity, members, keys }, model) => [
+    await each(ids(model, 'user', 4), (id) => identity.user(id)),
+    await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => members.list(tenantId, 2 * DAY, 3, after)),
       [await members.countInvited(tenantId, DAY), await members.countOwners(tenantId)],
       await pages((after) => keys.list(tenantId, null, 3, after)),
     ]),
-    own(world, await sorted(identity.revokedTokens(DAY))),
-    own(world, await sorted(identity.agentTokens(DAY))),
+    own(model, await sorted(identity.revokedTokens(DAY))),
+    own(model, await sorted(identity.agentTokens(DAY))),
   ],
-  answers: ({ idempotency }, world) =>
+  answers: ({ idempotency }, model) =>
     each([0, 1, 2, 3], (n) =>
       each(['/homes', '/devices'], (path) =>
-        idempotency.find({ principal: 'user', method: 'POST', path, key: world.name('key', n) }),
+        idempotency.find({ principal: 'user', method: 'POST', path, key: model.name('key', n) }),
       ),
     ),
   flags: async ({ administration }) => administration.flags(),
-  tenants: async ({ administration }, world) => own(world, (await administration.tenants(MAX - 1)).items),
-  firmware: async ({ firmware }, world) => [
-    await each(ids(world, 'tenant', 2), async (tenantId) => [
+  tenants: async ({ administration }, model) => own(model, (await administration.tenants(MAX - 1)).items),
+  firmware: async ({ firmware }, model) => [
+    await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => firmware.list(tenantId, {}, 3, after)),
       await firmware.countArtifacts(tenantId),
     ]),
-    own(world, await firmware.orphanedArtifacts(MAX)),
+    own(model, await firmware.orphanedArtifacts(MAX)),
   ],
-  memories: ({ memories }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
+  memories: ({ memories }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
       each([{}, { tag: 't1' }, { text: 'lamp light' }, { text: '-lamp' }], (filter) =>
         pages((after) => memories.list(tenantId, filter, 2 * DAY, 3, after)),
       ),
@@ -154,78 +154,78 @@ const records: Record<string, Read> = {
 };
 
 const inspection: Record<string, Read> = {
-  audit: ({ audit }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
+  audit: ({ audit }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
       each(
-        [{}, { by: world.id('user', 0) }, { from: DAY, to: 4 * DAY }, { subject: `command:${world.id('command', 0)}` }],
+        [{}, { by: model.id('user', 0) }, { from: DAY, to: 4 * DAY }, { subject: `command:${model.id('command', 0)}` }],
         (filter) => pages((after) => audit.list(tenantId, filter, 3, after)),
       ),
     ),
-  actors: ({ inspection }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
+  actors: ({ inspection }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
       each(kinds, async (kind) => [
         await pages((after) => inspection.actors(tenantId, kind, { quarantined: false }, 3, after)),
         await pages((after) => inspection.actors(tenantId, kind, { states: [[['in', 'dispatched']]] }, 3, after)),
-        await inspection.timers({ kind, id: world.id(kind, 1) }),
+        await inspection.timers({ kind, id: model.id(kind, 1) }),
       ]),
     ),
-  overview: ({ inspection }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) => each(MOMENTS, (at) => inspection.overview(tenantId, at))),
+  overview: ({ inspection }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) => each(MOMENTS, (at) => inspection.overview(tenantId, at))),
 };
 
 const lookups: Record<string, Read> = {
-  // Several commands of a world may have one token; which of them answers is left open.
-  tokens: ({ commands }, world) =>
-    each(ids(world, 'tenant', 2), (tenantId) =>
+  // Several commands of a model may have the same token; it is not specified which one is returned.
+  tokens: ({ commands }, model) =>
+    each(ids(model, 'tenant', 2), (tenantId) =>
       each([1, 2, 3], async (n) => [
-        (await commands.byToken(tenantId, null, world.name('token', n))) !== null,
-        (await commands.byToken(tenantId, world.id('device', 1), world.name('token', n))) !== null,
+        (await commands.byToken(tenantId, null, model.name('token', n))) !== null,
+        (await commands.byToken(tenantId, model.id('device', 1), model.name('token', n))) !== null,
       ]),
     ),
-  places: ({ records }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
-      await each(ids(world, 'home', 4), (id) => records.home(tenantId, id)),
-      await each(ids(world, 'room', 4), (id) => records.room(tenantId, id)),
-      await sorted(records.findHomes(tenantId, ids(world, 'home', 3))),
-      await sorted(records.findRooms(tenantId, ids(world, 'room', 3))),
+  places: ({ records }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
+      await each(ids(model, 'home', 4), (id) => records.home(tenantId, id)),
+      await each(ids(model, 'room', 4), (id) => records.room(tenantId, id)),
+      await sorted(records.findHomes(tenantId, ids(model, 'home', 3))),
+      await sorted(records.findRooms(tenantId, ids(model, 'room', 3))),
       await each(['g0', 'g1', 'g2'], (slug) => records.group(tenantId, slug)),
     ]),
-  devices: ({ devices, inspection }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
-      await sorted(devices.find(tenantId, ids(world, 'device', 3))),
-      await each(refsOf(world, 'device'), (ref) => inspection.actor(tenantId, ref)),
-      await each(refsOf(world, 'command'), (ref) => inspection.journal(tenantId, ref, 2, 4)),
+  devices: ({ devices, inspection }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
+      await sorted(devices.find(tenantId, ids(model, 'device', 3))),
+      await each(refsOf(model, 'device'), (ref) => inspection.actor(tenantId, ref)),
+      await each(refsOf(model, 'command'), (ref) => inspection.journal(tenantId, ref, 2, 4)),
     ]),
-  people: ({ identity, members, keys }, world) =>
+  people: ({ identity, members, keys }, model) =>
     each(MOMENTS, async (at) => [
-      await each(ids(world, 'tenant', 2), async (tenantId) => [
-        await each([...ids(world, 'user', 4), ...ids(world, 'invitation', 4)], (id) => members.find(tenantId, id, at)),
+      await each(ids(model, 'tenant', 2), async (tenantId) => [
+        await each([...ids(model, 'user', 4), ...ids(model, 'invitation', 4)], (id) => members.find(tenantId, id, at)),
         await each([0, 1, 2, 3], async (n) => (await members.byEmail(tenantId, `${n}@Example.com`, at)) !== null),
       ]),
-      await each(ids(world, 'invitation', 4), (id) => members.invitation(id, at)),
+      await each(ids(model, 'invitation', 4), (id) => members.invitation(id, at)),
       await each([0, 1, 2, 3], (n) => members.invitationsFor(`${n}@Example.com`, at, 2)),
-      await each(ids(world, 'user', 4), (id) => sorted(keys.live(id, at))),
-      await each([0, 1, 2, 3], (n) => keys.find(world.name('key', n))),
-      await each([0, 1], (n) => identity.slugTaken(world.name('slug', n))),
+      await each(ids(model, 'user', 4), (id) => sorted(keys.live(id, at))),
+      await each([0, 1, 2, 3], (n) => keys.find(model.name('key', n))),
+      await each([0, 1], (n) => identity.slugTaken(model.name('slug', n))),
     ]),
-  firmware: ({ firmware, proposals }, world) =>
-    each(ids(world, 'tenant', 2), async (tenantId) => [
-      await each(ids(world, 'firmware', 4), (id) => firmware.find(tenantId, id)),
-      await each(ids(world, 'firmware', 4), (id) => firmware.findInAnyTenant(id)),
+  firmware: ({ firmware, proposals }, model) =>
+    each(ids(model, 'tenant', 2), async (tenantId) => [
+      await each(ids(model, 'firmware', 4), (id) => firmware.find(tenantId, id)),
+      await each(ids(model, 'firmware', 4), (id) => firmware.findInAnyTenant(id)),
       await sorted(firmware.released(tenantId, 'lamp')),
-      await each(ids(world, 'proposal', 4), (id) => proposals.find(id)),
+      await each(ids(model, 'proposal', 4), (id) => proposals.find(id)),
     ]),
   pruned: ({ retention }) => retention.lastPrunedAt(),
-  // No text parameter holds NUL, of a read either.
+  // Text parameters reject NUL, also for reads.
   nulInSlug: ({ identity }) => identity.slugTaken('a\0b'),
-  nulInGroup: ({ records }, world) => records.group(world.id('tenant', 0), 'a\0b'),
+  nulInGroup: ({ records }, model) => records.group(model.id('tenant', 0), 'a\0b'),
   nulInPrefix: ({ keys }) => keys.find('a\0b'),
 };
 
 const areas = [actors, devices, commands, plans, records, inspection, lookups];
 
-/** Every question about the world, as calls. */
-export const readCalls = (world: StoreModel): Call[] =>
+/** All queries about the model, as calls. */
+export const readCalls = (model: StoreModel): Call[] =>
   areas.flatMap((area) =>
-    Object.entries(area).map(([name, read]) => ({ name: `read ${name}`, run: (store: Store) => read(store, world) })),
+    Object.entries(area).map(([name, read]) => ({ name: `read ${name}`, run: (store: Store) => read(store, model) })),
   );

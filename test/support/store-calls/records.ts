@@ -7,233 +7,235 @@ import { answerOf, answers } from './commits.ts';
 import { type CallFactory, DAY, moment, type StoreModel, tenant, text, weighted } from './model.ts';
 
 type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never;
-const also = fc.option(answers);
+const response = fc.option(answers);
 const few = fc.nat(3);
 
-/** A call about records, as a function of numbers, a text, a moment and a stored answer that may join it. */
-type CallBuilder = (world: StoreModel, given: Given) => (store: Store) => Promise<unknown>;
-const given = fc.record({ a: few, b: few, c: few, tenant, text, at: moment, flag: fc.boolean(), also });
-type Given = typeof given extends fc.Arbitrary<infer T> ? T : never;
+/** A call about records, from random numbers, a text, a time and a stored response to commit with it. */
+type CallBuilder = (model: StoreModel, inputs: Inputs) => (store: Store) => Promise<unknown>;
+const inputs = fc.record({ a: few, b: few, c: few, tenant, text, at: moment, flag: fc.boolean(), response });
+type Inputs = typeof inputs extends fc.Arbitrary<infer T> ? T : never;
 
-const put = (world: StoreModel, answer: Answer | null) => (answer === null ? null : answerOf(world, answer));
+const responseOf = (model: StoreModel, answer: Answer | null) => (answer === null ? null : answerOf(model, answer));
 
-function proposalOf(world: StoreModel, { a, b, tenant, text, at, flag }: Given): Proposal {
+function proposalOf(model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): Proposal {
   return {
     ...{
-      id: world.id('proposal', a),
-      tenantId: world.id('tenant', tenant),
-      deviceId: world.id('device', b),
+      id: model.id('proposal', a),
+      tenantId: model.id('tenant', tenant),
+      deviceId: model.id('device', b),
       homeId: null,
     },
     ...{
       data: { text },
       note: flag ? text : null,
-      askedBy: { kind: 'user', id: world.id('user', 0) },
+      askedBy: { kind: 'user', id: model.id('user', 0) },
       status: 'pending',
     },
     ...{ reason: null, steps: [], phase: b === 0 ? 'done' : 'thinking', planId: null, createdAt: at, spokenAt: null },
   };
 }
 
-const keyOf = (world: StoreModel, { a, b, tenant, text, at, flag }: Given): ApiKey => ({
-  ...{ prefix: world.name('key', a), tenantId: world.id('tenant', tenant), userId: world.id('user', b), name: text },
+const keyOf = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): ApiKey => ({
+  ...{ prefix: model.name('key', a), tenantId: model.id('tenant', tenant), userId: model.id('user', b), name: text },
   ...{ hash: 'h', scopes: [], roleCap: 'admin', createdAt: a * DAY, lastUsedAt: null, revokedAt: null },
   expiresAt: flag ? at : null,
 });
 
-const releaseOf = (world: StoreModel, { a, b, c, tenant, text, flag }: Given): FirmwareRelease => ({
-  ...{ id: world.id('firmware', a), tenantId: world.id('tenant', tenant), deviceType: 'lamp', version: `1.0.${b}` },
+const releaseOf = (model: StoreModel, { a, b, c, tenant, text, flag }: Inputs): FirmwareRelease => ({
+  ...{ id: model.id('firmware', a), tenantId: model.id('tenant', tenant), deviceType: 'lamp', version: `1.0.${b}` },
   ...{ notes: text, status: flag ? 'released' : 'draft', rolloutPercent: c === 3 ? 101 : c, url: c === 0 ? null : 'u' },
-  ...{ checksum: 'c', artifact: b === 2 ? { name: world.id('artifact', c), bytes: 5 } : null },
+  ...{ checksum: 'c', artifact: b === 2 ? { name: model.id('artifact', c), bytes: 5 } : null },
   ...{ createdAt: a * DAY, releasedAt: null },
 });
 
-const auditRow = (world: StoreModel, { a, b, tenant, text, at, flag }: Given): AuditRow => ({
+const auditRow = (model: StoreModel, { a, b, tenant, text, at, flag }: Inputs): AuditRow => ({
   ...{
-    id: world.id('audit', a + 4 * b),
-    tenantId: flag ? null : world.id('tenant', tenant),
+    id: model.id('audit', a + 4 * b),
+    tenantId: flag ? null : model.id('tenant', tenant),
     at,
-    by: world.id('user', b),
+    by: model.id('user', b),
   },
-  ...{ key: null, via: 'rest', action: text, subject: `home:${a}`, outcome: 'done', requestId: world.id('request', a) },
+  ...{ key: null, via: 'rest', action: text, subject: `home:${a}`, outcome: 'done', requestId: model.id('request', a) },
 });
 
 const homes: Record<string, CallBuilder> = {
-  insertHome: (world, { a, tenant, text, flag, also }) => {
+  insertHome: (model, { a, tenant, text, flag, response }) => {
     const home = {
-      id: world.id('home', a),
-      tenantId: world.id('tenant', tenant),
+      id: model.id('home', a),
+      tenantId: model.id('tenant', tenant),
       name: text,
       timezone: flag ? text : null,
     };
-    return ({ records }) => records.insertHome({ ...home, createdAt: a * DAY }, put(world, also));
+    return ({ records }) => records.insertHome({ ...home, createdAt: a * DAY }, responseOf(model, response));
   },
-  updateHome: (world, { a, b, tenant, text, flag }) => {
+  updateHome: (model, { a, b, tenant, text, flag }) => {
     const changes = { ...(flag && { name: text }), ...(b > 1 && { timezone: b === 2 ? null : text }) };
-    return ({ records }) => records.updateHome(world.id('tenant', tenant), world.id('home', a), changes);
+    return ({ records }) => records.updateHome(model.id('tenant', tenant), model.id('home', a), changes);
   },
   deleteHome:
-    (world, { a, tenant }) =>
+    (model, { a, tenant }) =>
     ({ records }) =>
-      records.deleteHome(world.id('tenant', tenant), world.id('home', a)),
-  insertRoom: (world, { a, b, tenant, text, also }) => {
+      records.deleteHome(model.id('tenant', tenant), model.id('home', a)),
+  insertRoom: (model, { a, b, tenant, text, response }) => {
     const room = {
-      id: world.id('room', a),
-      tenantId: world.id('tenant', tenant),
-      homeId: world.id('home', b),
+      id: model.id('room', a),
+      tenantId: model.id('tenant', tenant),
+      homeId: model.id('home', b),
       name: text,
     };
-    return ({ records }) => records.insertRoom({ ...room, createdAt: a * DAY }, put(world, also));
+    return ({ records }) => records.insertRoom({ ...room, createdAt: a * DAY }, responseOf(model, response));
   },
   deleteRoom:
-    (world, { a, b, tenant }) =>
+    (model, { a, b, tenant }) =>
     ({ records }) =>
-      records.deleteRoom(world.id('tenant', tenant), world.id('home', b), world.id('room', a)),
+      records.deleteRoom(model.id('tenant', tenant), model.id('home', b), model.id('room', a)),
 };
 
 const groups: Record<string, CallBuilder> = {
-  insertGroup: (world, { a, b, tenant, text, at, also }) => {
-    const group = { tenantId: world.id('tenant', tenant), slug: `g${a}`, name: text, description: null, createdAt: at };
-    return ({ records }) => records.insertGroup({ ...group, deviceIds: [world.id('device', b)] }, put(world, also));
+  insertGroup: (model, { a, b, tenant, text, at, response }) => {
+    const group = { tenantId: model.id('tenant', tenant), slug: `g${a}`, name: text, description: null, createdAt: at };
+    return ({ records }) =>
+      records.insertGroup({ ...group, deviceIds: [model.id('device', b)] }, responseOf(model, response));
   },
-  joinGroup: (world, { a, b, c, tenant, also }) => {
-    const devices = [world.id('device', b), world.id('device', c)];
-    return ({ records }) => records.joinGroup(world.id('tenant', tenant), `g${a}`, devices, put(world, also));
+  joinGroup: (model, { a, b, c, tenant, response }) => {
+    const devices = [model.id('device', b), model.id('device', c)];
+    return ({ records }) =>
+      records.joinGroup(model.id('tenant', tenant), `g${a}`, devices, responseOf(model, response));
   },
   leaveGroup:
-    (world, { a, b, tenant }) =>
+    (model, { a, b, tenant }) =>
     ({ records }) =>
-      records.leaveGroup(world.id('tenant', tenant), `g${a}`, world.id('device', b)),
+      records.leaveGroup(model.id('tenant', tenant), `g${a}`, model.id('device', b)),
   deleteGroup:
-    (world, { a, tenant }) =>
+    (model, { a, tenant }) =>
     ({ records }) =>
-      records.deleteGroup(world.id('tenant', tenant), `g${a}`),
+      records.deleteGroup(model.id('tenant', tenant), `g${a}`),
 };
 
 const people: Record<string, CallBuilder> = {
-  upsertUser: (world, { a, text, at, flag }) => {
+  upsertUser: (model, { a, text, at, flag }) => {
     const user = {
-      id: world.id('user', a),
+      id: model.id('user', a),
       iss: 'urn:test',
-      sub: world.name('sub', a),
+      sub: model.name('sub', a),
       email: text,
       emailVerified: flag,
     };
     return ({ identity }) => identity.upsertUser({ ...user, createdAt: at });
   },
   setRole:
-    (world, { a, tenant, flag }) =>
+    (model, { a, tenant, flag }) =>
     ({ members }) =>
-      members.setRole(world.id('tenant', tenant), world.id('user', a), flag ? 'owner' : 'user'),
+      members.setRole(model.id('tenant', tenant), model.id('user', a), flag ? 'owner' : 'user'),
   remove:
-    (world, { a, tenant, at }) =>
+    (model, { a, tenant, at }) =>
     ({ members }) =>
-      members.remove(world.id('tenant', tenant), world.id('user', a), at),
-  invite: (world, { a, b, c, tenant, at, flag, also }) => {
+      members.remove(model.id('tenant', tenant), model.id('user', a), at),
+  invite: (model, { a, b, c, tenant, at, flag, response }) => {
     const invitation = {
-      id: world.id('invitation', a),
-      tenantId: world.id('tenant', tenant),
-      invitedBy: world.id('user', b),
+      id: model.id('invitation', a),
+      tenantId: model.id('tenant', tenant),
+      invitedBy: model.id('user', b),
     };
     const email = flag ? `${c}@EXAMPLE.com` : `${c}@example.com`;
     const more = { email, role: 'user', createdAt: a * DAY, expiresAt: at } as const;
-    return ({ members }) => members.invite({ ...invitation, ...more }, put(world, also));
+    return ({ members }) => members.invite({ ...invitation, ...more }, responseOf(model, response));
   },
   accept:
-    (world, { a, b, at, also }) =>
+    (model, { a, b, at, response }) =>
     ({ members }) =>
-      members.accept({ id: world.id('invitation', a) }, world.id('user', b), at, put(world, also)),
+      members.accept({ id: model.id('invitation', a) }, model.id('user', b), at, responseOf(model, response)),
   offer:
-    (world, { a, b, flag }) =>
+    (model, { a, b, flag }) =>
     ({ members }) =>
-      members.updateInvitation(world.id('invitation', a), flag ? 'admin' : 'viewer', world.id('user', b)),
+      members.updateInvitation(model.id('invitation', a), flag ? 'admin' : 'viewer', model.id('user', b)),
   uninvite:
-    (world, { a }) =>
+    (model, { a }) =>
     ({ members }) =>
-      members.deleteInvitation(world.id('invitation', a)),
+      members.deleteInvitation(model.id('invitation', a)),
   insertKey:
-    (world, one) =>
+    (model, one) =>
     ({ keys }) =>
-      keys.insert(keyOf(world, one), put(world, one.also)),
+      keys.insert(keyOf(model, one), responseOf(model, one.response)),
   revokeKey:
-    (world, { a, at, also }) =>
+    (model, { a, at, response }) =>
     ({ keys }) =>
-      keys.revoke(world.name('key', a), at, put(world, also)),
+      keys.revoke(model.name('key', a), at, responseOf(model, response)),
   replaceKey:
-    (world, one) =>
+    (model, one) =>
     ({ keys }) =>
-      keys.replace(world.name('key', one.c), keyOf(world, one), put(world, one.also)),
+      keys.replace(model.name('key', one.c), keyOf(model, one), responseOf(model, one.response)),
   useKey:
-    (world, { a, at }) =>
+    (model, { a, at }) =>
     ({ keys }) =>
-      keys.flushUse([{ prefix: world.name('key', a), usedAt: at }]),
+      keys.flushUse([{ prefix: model.name('key', a), usedAt: at }]),
   revokeToken:
-    (world, { a, at }) =>
+    (model, { a, at }) =>
     ({ identity }) =>
-      identity.revokeToken(world.name('jti', a), at),
+      identity.revokeToken(model.name('jti', a), at),
   useTokens:
-    (world, { a, b, c, at }) =>
+    (model, { a, b, c, at }) =>
     ({ sessionTokens }) =>
       sessionTokens.markUsed(
-        [a, b].map((n) => ({ deviceId: world.id('device', n), timestamp: at, nonce: `nonce${c}` })),
+        [a, b].map((n) => ({ deviceId: model.id('device', n), timestamp: at, nonce: `nonce${c}` })),
       ),
   markPresented:
-    (world, { a, at }) =>
+    (model, { a, at }) =>
     ({ identity }) =>
-      identity.markAgentToken(world.name('digest', a), at),
+      identity.markAgentToken(model.name('digest', a), at),
 };
 
 const others: Record<string, CallBuilder> = {
   put:
-    (world, { also }) =>
+    (model, { response }) =>
     ({ idempotency }) =>
-      also === null ? Promise.resolve() : idempotency.put(answerOf(world, also)),
+      response === null ? Promise.resolve() : idempotency.put(answerOf(model, response)),
   dropFor:
-    (world, { a }) =>
+    (model, { a }) =>
     ({ idempotency }) =>
-      idempotency.dropFor(world.id('device', a)),
+      idempotency.dropFor(model.id('device', a)),
   setFlag:
-    (world, { a, flag, also }) =>
+    (model, { a, flag, response }) =>
     ({ administration }) =>
-      administration.setFlag(world.name('flag', a), flag, put(world, also)),
+      administration.setFlag(model.name('flag', a), flag, responseOf(model, response)),
   insertProposal:
-    (world, one) =>
+    (model, one) =>
     ({ proposals }) =>
-      proposals.insert(proposalOf(world, one), 1 + one.c, 'enough', put(world, one.also)),
-  changeProposal: (world, { a, b, text, at, flag, also }) => {
+      proposals.insert(proposalOf(model, one), 1 + one.c, 'enough', responseOf(model, one.response)),
+  changeProposal: (model, { a, b, text, at, flag, response }) => {
     const phase = b === 0 ? 'done' : b === 1 ? 'thinking' : undefined;
     const changes = {
       ...(flag && { reason: text, spokenAt: at }),
       ...(phase && { phase }),
       ...(b === 3 && { status: 'refused' }),
     };
-    return ({ proposals }) => proposals.change(world.id('proposal', a), changes as object, put(world, also));
+    return ({ proposals }) => proposals.change(model.id('proposal', a), changes as object, responseOf(model, response));
   },
   insertRelease:
-    (world, one) =>
+    (model, one) =>
     ({ firmware }) =>
-      firmware.insert(releaseOf(world, one), put(world, one.also)),
+      firmware.insert(releaseOf(model, one), responseOf(model, one.response)),
   updateRelease:
-    (world, one) =>
+    (model, one) =>
     ({ firmware }) =>
-      firmware.update(releaseOf(world, one), put(world, one.also)),
+      firmware.update(releaseOf(model, one), responseOf(model, one.response)),
   beginArtifact:
-    (world, { a, at }) =>
+    (model, { a, at }) =>
     ({ firmware }) =>
-      firmware.beginArtifact(world.id('artifact', a), at),
+      firmware.beginArtifact(model.id('artifact', a), at),
   forgetArtifacts:
-    (world, { a, b }) =>
+    (model, { a, b }) =>
     ({ firmware }) =>
-      firmware.forgetArtifacts([world.id('artifact', a), world.id('artifact', b)]),
+      firmware.forgetArtifacts([model.id('artifact', a), model.id('artifact', b)]),
   appendAudit:
-    (world, one) =>
+    (model, one) =>
     ({ audit }) =>
-      audit.append([auditRow(world, one), auditRow(world, { ...one, a: 3 - one.a })]),
-  insertMemory: (world, { a, b, c, tenant, text, at, flag, also }) => {
+      audit.append([auditRow(model, one), auditRow(model, { ...one, a: 3 - one.a })]),
+  insertMemory: (model, { a, b, c, tenant, text, at, flag, response }) => {
     const kind = b === 0 ? 'preference' : 'observation';
     const memory = {
-      id: world.id('memory', a + 4 * c),
-      tenantId: world.id('tenant', tenant),
+      id: model.id('memory', a + 4 * c),
+      tenantId: model.id('tenant', tenant),
       kind,
       subject: flag ? text : null,
     };
@@ -244,12 +246,12 @@ const others: Record<string, CallBuilder> = {
       createdAt: (a + 4 * c) * DAY,
       expiresAt: flag ? at : null,
     };
-    return ({ memories }) => memories.insert({ ...memory, ...more } as never, 1 + c, put(world, also));
+    return ({ memories }) => memories.insert({ ...memory, ...more } as never, 1 + c, responseOf(model, response));
   },
   deleteMemory:
-    (world, { a, c, tenant, at }) =>
+    (model, { a, c, tenant, at }) =>
     ({ memories }) =>
-      memories.delete(world.id('tenant', tenant), world.id('memory', a + 4 * c), at),
+      memories.delete(model.id('tenant', tenant), model.id('memory', a + 4 * c), at),
   prune:
     (_, { a, b, at }) =>
     ({ retention }) =>
@@ -257,7 +259,7 @@ const others: Record<string, CallBuilder> = {
 };
 
 const callOf = (name: string, of: CallBuilder): fc.Arbitrary<CallFactory> =>
-  given.map((one) => (world) => ({ name: `${name} ${JSON.stringify(one)}`, run: of(world, one) }));
+  inputs.map((one) => (model) => ({ name: `${name} ${JSON.stringify(one)}`, run: of(model, one) }));
 
 export const recordCalls = [homes, groups, people, others].flatMap((area) =>
   Object.entries(area).map(([name, of]) => weighted(callOf(name, of), name === 'prune' ? 3 : 1)),
