@@ -217,7 +217,7 @@ eachStore('commands', (backend) => {
     );
     if (moved === undefined || done === undefined) throw new Error('not there');
     await turn(moved, done);
-    const settled = { settled: true, moving: new Set(['verification']) };
+    const settled = { unchangedBase: true, liveFields: new Set(['verification']) };
     const pending = { ...moved.columns, verification: 'pending' };
     await turn(
       nextCommit(moved, {

@@ -147,14 +147,14 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
       const readVersion = version - 1;
       const commit = before
         ? nextCommit(before, { ...given, readVersion, version })
-        : { ...base, ...given, settled: false };
+        : { ...base, ...given, unchangedBase: false };
       if (step.outbox) sent.push({ from: ref, version, n: 0 });
       commits.push(commit);
       inTurn.add(ref.id);
       if (!before) actors.push(commit);
       else actors[actors.indexOf(before)] = commit;
     }
-    return { actors: commits, delivered: deliveries ? sent.splice(0, 1) : [], whole };
+    return { actors: commits, delivered: deliveries ? sent.splice(0, 1) : [], atomic: whole };
   });
 }
 
