@@ -28,7 +28,7 @@ export async function pgliteTemplate(): Promise<string> {
   const template = join(cacheFolder, keyOfTemplate());
   if (existsSync(template)) return template;
   mkdirSync(cacheFolder, { recursive: true });
-  const temporary = mkdtempSync(join(cacheFolder, 'temporary-'));
+  const temporary = mkdtempSync(join(cacheFolder, 'making-'));
   try {
     const database = await connectPglite(join(temporary, 'db'));
     await migrate(database);

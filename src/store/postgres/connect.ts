@@ -56,7 +56,7 @@ export async function connectPglite(dataDir: string): Promise<Database> {
 
 /** Creates the files under another name first, so that an interrupted first start leaves no incomplete database. */
 async function initialise(dataDir: string): Promise<void> {
-  const temporary = `${dataDir}.temporary`;
+  const temporary = `${dataDir}.making`;
   rmSync(temporary, { recursive: true, force: true });
   mkdirSync(temporary, { recursive: true, mode: 0o700 });
   const thread = new PgliteThread(temporary);
