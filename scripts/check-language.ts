@@ -63,7 +63,7 @@ interface Count {
 /** A text that a person reads: three words or more, and not SQL. */
 const isProse = (text: string): boolean =>
   /\p{L}+ +\p{L}+ +\p{L}+/u.test(text) &&
-  !/^\s*(?:select|insert|update|delete|with|create|alter|drop|set)\b/i.test(text);
+  !/^\s*(?:(?:select|insert|update|delete|with|create|alter|drop|set|lock)\b|--)/i.test(text);
 
 const textOf = (comment: string): string =>
   comment

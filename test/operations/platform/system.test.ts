@@ -111,7 +111,7 @@ it('tells status and version without a credential', async () => {
 describe('the changelog', () => {
   it('is served release by release', async () => {
     expect((await get('/changelog')).body).toEqual({
-      entries: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
+      entries: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] }],
     });
   });
 
