@@ -7,10 +7,13 @@ import { startService, type TestService } from '../support/service.ts';
 
 const DEVICES = 3_000;
 const ROWS = 30_000;
-/** Of an answer that a test makes up. */
+/** Page size of a mocked response. */
 const PAGE = 5_000;
 
-/** In the page: scrolls through the whole list, some screens in each frame, and answers how many rows there were at most. */
+/**
+ * Runs in the page: scrolls through the whole list, several screens per frame, and returns the maximum number of rows
+ * in the DOM.
+ */
 const SCROLL_THROUGH = `new Promise((resolve) => {
   const list = document.querySelector('.roll tbody');
   const [steps, whole] = [120, list.scrollHeight - list.clientHeight];
@@ -44,7 +47,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   const loaded = async (page: Page): Promise<number> =>
     Number((await page.getByText(/^[\d,]+\+? actors$/).textContent())?.replace(/\D/g, ''));
 
-  /** Goes on to the end until so many are there. */
+  /** Scrolls to the end until `wanted` rows are loaded. */
   async function loadAll(page: Page, wanted: number): Promise<void> {
     while ((await loaded(page)) < wanted) {
       await page.evaluate(TO_THE_END);
@@ -73,7 +76,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
       token: owner.token,
       fresh: true,
     });
-    // As many as no test would wait for to be made: the list is the same, whoever answers.
+    // Mocked, because creating this many actors would take too long; the list behaves the same.
     await page.route('**/v1/actors?*', (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);
       const actors = Array.from({ length: PAGE }, (_, n) => entryOf(start + n));

@@ -102,7 +102,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${id}`);
     await page.getByLabel('Action').selectOption('turn_on');
-    // As slow as a hand, so that the first is answered before the second comes.
+    // Slow enough that the first click is answered before the second one.
     await page.getByRole('button', { name: 'Turn on' }).dblclick({ delay: 80 });
     await page.getByText('Verified, done').waitFor();
     expect(await countOf()).toBe(before + 1);

@@ -5,7 +5,7 @@ import { Problem, unreachableProblem } from '../../console/src/api/problem.ts';
 const ON = { text: 'turn_on' };
 const busy = new Problem({ code: 'RATE_LIMIT_EXCEEDED', detail: 'Too much.', status: 429 });
 
-/** What was sent, by its key, and what comes of each in turn. */
+/** Records the keys of the requests, and returns the given outcomes in order. */
 function asking(...outcomes: (Error | string)[]) {
   const keys: string[] = [];
   const ask = async (key: string): Promise<string> => {

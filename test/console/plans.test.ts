@@ -14,7 +14,7 @@ import {
 import { startService, type TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
-/** A light that does as it is told, but for 100 % waits for the test; and one that never goes on. */
+/** Two lights: one carries out commands, but delays 100 % until the test releases it; the other one never turns on. */
 function slowLight(): { device: SimulatedDevice; goOn(): void } {
   let goOn = (): void => {};
   const waits = new Promise<void>((resolve) => {

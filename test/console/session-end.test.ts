@@ -5,10 +5,10 @@ import { launchConsoleBrowser, openConsolePage } from '../support/console-page.t
 import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-/** Requests that the service may refuse before the page notices that its session is over. */
+/** Maximum number of refused requests before the page detects that its session has ended. */
 const MOST_REFUSED = 3;
 
-/** Counts the answers that nobody is signed in, from now on. */
+/** Counts 401 responses from now on. */
 function refusedAt(page: Page): () => number {
   let refused = 0;
   page.on('response', (response) => {

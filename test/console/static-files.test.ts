@@ -18,11 +18,11 @@ describe('the console as it is served', () => {
   });
   afterAll(() => at?.stop());
 
-  /** Without the decompression of fetch. */
+  /** Requests without the decompression of `fetch`. */
   const raw = (path: string, headers: Record<string, string> = {}, method = 'GET') =>
     new Promise<{ status: number; headers: Record<string, unknown>; body: Buffer }>((resolve, reject) => {
       const { hostname, port } = new URL(at.url);
-      // The path as it is, where a URL would be tidied first.
+      // Sends the path unchanged; a URL would normalize it.
       request({ hostname, port, path, method, headers }, (response) => {
         const chunks: Buffer[] = [];
         response.on('data', (chunk) => chunks.push(chunk));

@@ -41,7 +41,7 @@ describe('the steps of an actor', () => {
   it('are none where nothing is kept any more', () => expect(stepsOf([], [], now('a'))).toEqual([]));
 });
 
-/** As `GET /machines/{kind}` tells of it. */
+/** The description as in `GET /machines/{kind}`. */
 const machineOf = (machine: typeof deviceMachine | typeof commandMachine) => ({
   ...{ kind: 'device' as const, version: 1, description: '', events: [], diagram: '', page: '' },
   type: typeOf(machine.root),

@@ -85,7 +85,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await eventually(async () => (await uma.get('/v1/auth/me')).body.user.role === 'viewer');
     await saveScreenshot(page, 'members');
     expect(await accessibility(page)).toEqual([]);
-    // Above one's own role there is nothing to change.
+    // Members above the user's own role cannot be changed.
     expect(await page.getByLabel('Role of ada@example.com').count()).toBe(0);
     await page.getByRole('button', { name: 'Remove … uma@example.com' }).click();
     await page.getByRole('button', { name: 'Remove member' }).click();

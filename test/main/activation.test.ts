@@ -5,7 +5,7 @@ import { eventually } from '../support/clock.ts';
 
 const LOOK_MS = 5;
 
-/** A lock that is granted by `grant`, beside a database whose clock `state` says. */
+/** A lock that `grant` grants, and a database whose clock is set by `state`. */
 function standby() {
   const state = { hostAhead: 0, away: false };
   const waiting: { signal: AbortSignal; grant(): void }[] = [];

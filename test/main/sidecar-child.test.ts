@@ -75,7 +75,7 @@ describe('the sidecar as a child', () => {
     service.send(capabilities());
     service.tell([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').includes('node front-door-lock'));
-    // Its log comes by another way than its words.
+    // Its log uses a different channel than its proposals.
     const said = await until(() => lines.find(({ message }) => message === 'sidecar listening'));
     expect(said).toMatchObject({ level: 'info', fields: { part: 'sidecar', address, planner: 'rules' } });
     await child.stop();

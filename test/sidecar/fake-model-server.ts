@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a local server that speaks the chat-completions protocol was asked. */
+/** A request that the local server received; it implements the chat-completions protocol. */
 export interface Asked {
   path: string;
   headers: IncomingHttpHeaders;
@@ -27,7 +27,7 @@ export interface Asked {
 export interface Reply {
   status?: number;
   headers?: Record<string, string>;
-  /** A string is sent as it is. */
+  /** A string is sent unchanged. */
   body: unknown;
 }
 

@@ -19,14 +19,14 @@ type EventInit = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event'
 type PerceptionInit = Extract<EventInit, { case: 'perceptionUpdate' }>['value'];
 type ContextInit = NonNullable<PerceptionInit['activeContexts']>[number];
 
-/** The service's end of a stream, as far as a test needs it. */
+/** The service's end of a stream, as far as tests need it. */
 export interface FakeService {
   heard: CognitionProposal[];
   send(event: EventInit): void;
-  /** What devices can do, and a home with these contexts. */
+  /** Sends the capabilities of devices, and a home with these contexts. */
   tell(contexts: ContextInit[], more?: PerceptionInit): void;
   move(contextId: string, nodeId: string, to: NodeState, more?: { code?: string; detail?: string }): void;
-  /** The proposals about a context in short. */
+  /** The proposals for a context, in short form. */
   words(contextId: string): string[];
   until<T>(look: () => T | undefined | false): Promise<T>;
   over: Promise<string>;
@@ -104,7 +104,7 @@ export const inShort = ({ proposal }: CognitionProposal): string => {
   }
 };
 
-/** One set for each category, as the first event of a stream has them. */
+/** One set for each category, as in the first event of a stream. */
 export const capabilities = (devices: readonly Device[] = flat()): EventInit => ({
   case: 'capabilitySync',
   value: {

@@ -3,7 +3,7 @@ import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { device, goal, memory, told } from './world-fixtures.ts';
 
-// All tenants share the sidecar, and the rules think in one piece.
+// All tenants share the sidecar, and the rules run synchronously.
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
 

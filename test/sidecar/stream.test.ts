@@ -146,7 +146,7 @@ describe('the stream of the reference sidecar', () => {
     answers[0]?.({ done: 'too late', finalState: {} });
     answers[1]?.({ done: 'in time', finalState: {} });
     expect((await words(service, 3))[2]).toBe('complete: in time');
-    // A context that is told no more is over.
+    // A context that is missing in an update has ended.
     service.tell([goal('d', 'something else')]);
     await words(service, 1, 'd');
     service.tell([]);

@@ -10,7 +10,7 @@ import type {
 } from '../../sidecar/planner-types.ts';
 import { actionsByCategory, maintenanceActions } from '../../src/domain/capability-actions.ts';
 
-// A home as a planner sees it, with the actions that the service's own categories have.
+// A home as a planner sees it, with the actions of the service's categories.
 
 type Category = keyof typeof actionsByCategory;
 
@@ -43,7 +43,7 @@ export const device = (category: Category, name: string, more: Partial<Device> =
   ...more,
 });
 
-/** A flat with everything in it. */
+/** A flat with one device of each kind. */
 export const flat = (): Device[] => [
   device('light', 'Ceiling light', {
     room: 'Living room',
@@ -80,7 +80,7 @@ export const goal = (text: string, more: Partial<PlannerInput> = {}): PlannerInp
 export const observed = (data: JsonObject, by: string, more: Partial<PlannerInput> = {}): PlannerInput =>
   view({ context: context({ kind: 'observation', deviceId: `id-of-${by}`, data }), ...more });
 
-/** Steps in short: `Front door lock`, with parameters and what they wait for and how they are undone. */
+/** Steps in short form: `Front door lock`, with parameters, dependencies and compensation. */
 export function told(decision: Decision): string[] {
   if ('failed' in decision) return [`${decision.code}: ${decision.failed}`];
   if ('done' in decision) return [`done: ${decision.done}`];
@@ -101,7 +101,7 @@ export function told(decision: Decision): string[] {
   });
 }
 
-/** The nodes that a decision comes to, as they stand. */
+/** The nodes of a decision, all in the given state. */
 export const nodesOf = (decision: Decision, state: Node['state'], more: Partial<Node> = {}): Node[] =>
   'steps' in decision
     ? decision.steps.map((step) => ({ ...step, state, code: '', detail: '', outcome: null, ...more }))

@@ -17,7 +17,7 @@ afterAll(() => Promise.all([house.close(), closed.close()]));
 
 const ask = (query: string) => queryGraphql(house, query, { token: mine.tokens.owner });
 
-/** `home` and `room` lead to each other for ever. */
+/** `home` and `room` refer to each other, to any depth. */
 const deep = (levels: number): string => {
   const inside = Array.from({ length: levels - 3 }, (_, n) => (n % 2 === 0 ? 'home' : 'rooms(first: 1)'));
   return `{ rooms(homeId: "${mine.homeId}", first: 1) { nodes { ${inside.join(' { ')} { id } ${'}'.repeat(inside.length - 1)} } } }`;

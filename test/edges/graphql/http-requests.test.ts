@@ -187,7 +187,7 @@ describe('the rate', () => {
     try {
       const { token } = await small.owner();
       const left = async (query: string) => (await queryGraphql(small, query, { token })).headers.get('ratelimit');
-      // Registering was one of somebody without a tenant.
+      // The registration was charged to the user, who had no tenant yet.
       expect(await left('{ me { hasTenant } }')).toMatch(/r=2;/);
       expect(
         await left('{ a: homes { nodes { id } } b: homes { nodes { id } } devices(first: 200) { nodes { id } } }'),

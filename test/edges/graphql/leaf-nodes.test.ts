@@ -38,7 +38,7 @@ describe('a list of plain members', () => {
     const answer = await ask(plain);
     expect(answer.errors).toBeUndefined();
     const { data } = await ask(fragment);
-    // What was asked for by the first is in the audit of the second at most.
+    // The audit entry of the first query appears in the result of the second one at most.
     expect(answer.data).toEqual(data);
   });
 

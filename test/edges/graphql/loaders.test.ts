@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-/** What the store is asked while this is answered, how often each. */
+/** Counts the store calls of a query, by name. */
 async function asked(query: string): Promise<Record<string, number>> {
   calls.length = 0;
   const { body } = await queryGraphql(house, query, { token: mine.tokens.owner });
@@ -39,7 +39,7 @@ describe('what a list leads to', () => {
     expect(two).toEqual({
       'devices.list': 1,
       'devices.count': 1,
-      // The device's home, and its room's.
+      // The home of the device, and the home of its room.
       'records.findHomes': 2,
       'records.findRooms': 1,
       'records.roomsOf': 1,

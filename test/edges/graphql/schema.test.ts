@@ -8,7 +8,7 @@ import { routes } from '../../../src/edges/rest/routes.ts';
 
 const schema = makeSchema();
 
-/** What belongs to a browser's or a command line's sign-in, to a probe, to other wires or to a file. */
+/** Operations without GraphQL: browser and command-line sign-in, probes, other protocols, and file transfers. */
 const REST_ALONE = [
   ...[
     'openCookieSession',

@@ -23,7 +23,7 @@ interface Closed {
   reason: string;
 }
 
-/** A client as the library makes it; `closed` is how the server ended the connection. */
+/** A client of the graphql-ws library; `closed` records how the server closed the connection. */
 function connect(
   token: string | undefined,
   params?: Record<string, unknown>,
@@ -46,10 +46,10 @@ function connect(
   return { client, closed, acked };
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what an external client would read
 type Told = any;
 
-/** What a subscription tells, and what became of it. */
+/** Subscribes, and records the results and errors. */
 function listen(client: Client, query: string, variables: Record<string, unknown> = {}) {
   const told: Told[] = [];
   const faults: Told[] = [];
@@ -60,7 +60,7 @@ function listen(client: Client, query: string, variables: Record<string, unknown
   return { told, faults, end };
 }
 
-/** Until the service listens for it: what happens before is not told. */
+/** Resolves when the service has subscribed; earlier events are not delivered. */
 async function listening(kind: string): Promise<void> {
   await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, kind as never)).toBeGreaterThan(0);
 }
@@ -163,7 +163,7 @@ describe('a subscription', () => {
   });
 });
 
-/** A connection that says what it likes; what it was answered. */
+/** A raw connection that can send anything, with the received messages. */
 async function speak(token: string) {
   const socket = new WebSocket(`${house.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
   const told: Told[] = [];

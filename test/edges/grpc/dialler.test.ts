@@ -161,7 +161,7 @@ describe('the dialler', () => {
   });
 });
 
-/** Listens until the test is over; answers the connections there were. */
+/** Listens until the end of the test; returns the connections so far. */
 async function listen(server: Pick<Server, 'on' | 'listen' | 'close'>, address: string): Promise<Socket[]> {
   const sockets: Socket[] = [];
   server.on('connection', (socket: Socket) => void sockets.push(socket));

@@ -18,20 +18,20 @@ export interface House {
   address: string;
   tenantId: string;
   homeId: string;
-  /** What was counted. */
+  /** Counters by name. */
   counts: Map<string, number>;
   lines: { level: string; fields: object; message: string }[];
-  /** A device in the home, or in another. */
+  /** Creates a device in the home, or in another one. */
   device(given?: Partial<WorldDevice> & { tenantId?: string }): WorldDevice;
-  /** The device reports another state. */
+  /** The device reports a new state. */
   report(device: WorldDevice, state: JsonObject): void;
-  /** Somebody puts the device elsewhere. */
+  /** Moves the device to another home. */
   place(device: WorldDevice, homeId: string | null): void;
-  /** A sidecar where the house dials. */
+  /** A sidecar at the address to which the service connects. */
   sidecar(options?: { headers?: boolean; reads?(): boolean }): Promise<TestSidecar>;
 }
 
-/** The edge alone, with a mind in memory, dialling a port of its own. */
+/** Only the gRPC edge, with cognition in memory and a port that is not shared. */
 export async function house(
   limits: Partial<SidecarLimits> = {},
   lease: Pick<Lease, 'valid'> = unlimitedLease,
@@ -55,7 +55,7 @@ export async function house(
       actors: {
         subscribe: sinks.subscribe.bind(sinks),
         subscribeTransitions: sinks.subscribeTransitions.bind(sinks),
-        // biome-ignore lint/suspicious/noExplicitAny: the edge asks for a device's home alone
+        // biome-ignore lint/suspicious/noExplicitAny: the edge reads only the home of a device
         peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
       },
       manifests: { load: async () => new Map() },

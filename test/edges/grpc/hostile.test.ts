@@ -62,7 +62,7 @@ describe('a sidecar that means no good', () => {
     await eventually(() => (counts.get('heard complete') ?? 0) >= 100);
     const seconds = (performance.now() - from) / 1000;
     expect(seconds).toBeGreaterThan(0.4);
-    // What was on its way when the reading stopped is heard too: at most what the library holds.
+    // Messages in transit when reading stopped are processed too: at most as many as the library buffers.
     expect(counts.get('heard complete')).toBeLessThan(50 + 100 * seconds + 40);
     expect(cognition.calls.length).toBeLessThan(50 + 100 * seconds + 40);
   });

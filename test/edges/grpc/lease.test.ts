@@ -10,7 +10,7 @@ import type { Proposal } from '../../support/sidecar.ts';
 import { startSidecar } from '../../support/sidecar.ts';
 import { house } from './edge-harness.ts';
 
-/** A lease on a clock that the test moves. */
+/** A lease on a clock that the test sets. */
 function testLease() {
   let now = 0;
   const lease = new RenewedLease(
@@ -30,7 +30,7 @@ const turnOff = (deviceId: string, nodeId: string): Proposal => ({
   value: { node: { nodeId, deviceId, action: 'turn_off' } },
 });
 
-/** A goal that a connected sidecar was sent. */
+/** A goal that was sent to a connected sidecar. */
 async function connected() {
   const { lease, outlast } = testLease();
   const there = await house({}, lease);

@@ -43,7 +43,7 @@ const MOST = 4 * 1024 * 1024;
 
 describe('what is shown', () => {
   it('is never larger than what a library takes by itself, whatever there is to show', () => {
-    // The most that there can be: numbers take five times their text on the wire.
+    // The largest possible update: encoded numbers take five times the size of their JSON text.
     const params = { levels: Array.from({ length: 4_000 }, () => 1) };
     const nodes = Array.from({ length: 100 }, (_, place) =>
       node(`${place}`, { params, compensation: { action: 'turn_off', params } }),

@@ -13,7 +13,7 @@ const off = (deviceId: string, nodeId = 'off'): Proposal => ({
   value: { node: { nodeId, deviceId, action: 'turn_off' } },
 });
 
-/** A goal about a home with a lamp, and a sidecar that was shown it. */
+/** A goal for a home with a lamp, and a sidecar that has received it. */
 async function goal(given: Parameters<typeof house>[0] = {}) {
   const there = await house(given);
   const lamp = there.device();

@@ -6,7 +6,7 @@ import type { HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured, transports } from '../../support/mcp.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-// What is said while a tool is under way: questions to the client's user, progress, and taking the call back.
+// Messages during a tool call: elicitation, progress and cancellation.
 
 let house: HttpService;
 let mine: TestTenant;
@@ -24,7 +24,7 @@ const device = async (device_type: string, name = 'Front door'): Promise<string>
 const unlock = (target_id: string, more: object = {}) => ({
   ...{ target_type: 'device', target_id, action: 'unlock', ...more },
 });
-// biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what an external client would read
 type Body = any;
 const plans = async (): Promise<Body[]> => (await mine.call('GET', '/plans')).body.plans;
 const planNamed = (name: string, check: (plan: Body) => boolean = () => true) =>
@@ -139,7 +139,7 @@ describe.each(transports)('over %s', (transport) => {
     });
   });
 
-  /** A token of the owner that was never presented at `/mcp`, and so is a person's. */
+  /** A token of the owner that was never presented at `/mcp`, and so counts as a person's. */
   const fresh = async (): Promise<string> => {
     const { body } = await mine.call('GET', '/auth/me');
     return house.token(body.user.ext_id);
@@ -162,7 +162,7 @@ describe.each(transports)('over %s', (transport) => {
       for (const id of ids) await finish(id);
       const { plan } = structured((await running) as never);
       expect(plan.status).toBe('succeeded');
-      // The SDK's client may hand out the last of them after the answer, and then it does not.
+      // The SDK's client may process the last notification after the response, and then it discards it.
       expect([
         [1, 2],
         [2, 2],
@@ -180,7 +180,7 @@ describe.each(transports)('over %s', (transport) => {
       const failed = expect(running).rejects.toThrow();
       await finish(ids[0] as string);
       await failed;
-      // What is under way is let finish, and then undone with the rest.
+      // The running step finishes, and is then compensated with the others.
       await finish(ids[1] as string);
       const plan = await planNamed(name, ({ steps }) => steps[1].status === 'compensating');
       expect(plan.status).toBe('rolling_back');
@@ -200,7 +200,7 @@ describe.each(transports)('over %s', (transport) => {
       await finish(id);
       const plan = await planNamed(name, ({ status }) => !/^(pending|running)$/.test(status));
       expect(plan.status).toBe('succeeded');
-      // The handle is all it takes to go on where the connection broke.
+      // The plan id is sufficient to continue after a lost connection.
       expect(structured(await callTool(client, 'get_plan_status', { plan_id: plan.id })).plan).toEqual(plan);
     });
   });

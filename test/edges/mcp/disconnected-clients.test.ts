@@ -25,7 +25,7 @@ describe('a client of HTTP+SSE', () => {
   afterEach(() => house.close());
 
   const headers = () => ({ authorization: `Bearer ${mine.tokens.owner}` });
-  /** Opens the stream and answers where its messages go. */
+  /** Opens the stream and returns the URL for its messages. */
   async function stream() {
     const stop = new AbortController();
     const response = await fetch(`${house.url}/mcp`, { headers: headers(), signal: stop.signal });
@@ -48,7 +48,7 @@ describe('a client of HTTP+SSE', () => {
     const came = once(house.server, 'request');
     posting.write(wrong.slice(0, 10));
     await came;
-    // By the time that a later request is answered its session was found, and the rest of the body is waited for.
+    // Once a later request is answered, the session of this one was found and the rest of its body is awaited.
     await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
     await eventLoopTurns();
     close();
@@ -82,14 +82,14 @@ describe('a client of HTTP+SSE', () => {
     asked.destroy();
     await left;
     go();
-    // Its user is read before this one's.
+    // The user of this request is loaded before that of the later request.
     await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
     await eventLoopTurns();
     expect(house.mcp.counts().sessions).toBe(0);
   });
 });
 
-/** Sessions that nobody signs in to, and what they follow. */
+/** Session subscriptions without sign-in, and the transition subscribers that they registered. */
 function sessionsOfTheirOwn() {
   const watchers = new Set<Parameters<Actors['subscribeTransitions']>[0]>();
   const onTransition: Actors['subscribeTransitions'] = (watcher) => {
@@ -127,7 +127,7 @@ it('a session that is over follows nothing, though it asked for it before', () =
   const uri = parseResourceUri(`twin://plans/${v7()}`) as never;
   expect(subscriptions.add(session.subscriber, uri)).toBe(true);
   sessions.end(session);
-  // Whether it may read that was still being looked up.
+  // The authorization to read it was still being checked.
   expect(subscriptions.add(session.subscriber, uri)).toBe(false);
   expect(watchers.size).toBe(0);
   sessions.close();
@@ -147,7 +147,7 @@ it('who has much to read when something changes is told of it once they have rea
   const stream = await answer;
   stream.pause();
   const long = { jsonrpc: '2.0' as const, method: 'notifications/message', params: { data: 'x'.repeat(32 * 1024) } };
-  // The sockets between them take a few megabytes.
+  // The socket buffers hold a few megabytes.
   while (wire.trySend(long)) await pause(1);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   for (const watcher of watchers) {

@@ -8,7 +8,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 let house: HttpService;
 let mine: TestTenant;
 let shared: HttpService | null = null;
-/** With options a house of its own; without, a tenancy of its own in one that all of these tests share. */
+/** With options: a new service. Without: a new tenant of a service that these tests share. */
 const open = async (options?: HttpServiceOptions): Promise<void> => {
   if (options === undefined) shared ??= await startHttpServiceOnDatabase();
   house = options === undefined ? (shared as HttpService) : await startHttpServiceOnDatabase(options);
@@ -45,7 +45,7 @@ const begin = async (headers: Headers = {}): Promise<Headers> => {
   const { headers: answered } = await ask(INITIALIZE, headers);
   return { ...headers, 'mcp-session-id': answered.get('mcp-session-id') ?? '' };
 };
-/** Opens a stream and answers what it says until now; it stays open. */
+/** Opens a stream and returns what it has received so far; the stream stays open. */
 const listen = async (headers: Headers, path = '/mcp') => {
   const stop = new AbortController();
   const response = await fetch(house.url + path, {
@@ -63,7 +63,7 @@ const listen = async (headers: Headers, path = '/mcp') => {
     });
   return stream;
 };
-/** As somebody who calls the service by another name, which `fetch` cannot. */
+/** Sends a request with a different `Host`, which `fetch` does not allow. */
 const raw = (headers: Headers): Promise<number> =>
   new Promise((resolve, reject) => {
     const all = { authorization: `Bearer ${mine.tokens.owner}`, 'content-type': 'application/json', ...headers };
@@ -164,7 +164,7 @@ describe('a POST', () => {
     const back = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'plan' } };
     const { body } = await ask([call, back], await begin());
     expect(body).toBe('');
-    // Its device never answers: unless it is taken back it stays as it is.
+    // The device never answers: the plan changes only if it is cancelled.
     await eventually(async () => {
       const { plans } = (await mine.call('GET', '/plans')).body;
       return plans.find(({ status }: { status: string }) => /^(cancel|roll)/.test(status));
@@ -326,7 +326,7 @@ describe('a session', () => {
     const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.viewer}` });
     expect([full.status, full.body.code, full.headers.get('retry-after')]).toEqual([503, 'OVERLOADED', '60']);
     expect((await listen({ authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(503);
-    // Without one it goes on.
+    // A request without a session is still answered.
     expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(200);
   });
 
@@ -403,7 +403,7 @@ describe('the rate', () => {
   });
 
   it('refuses a tool in a result that says when to come back', async () => {
-    // The tenancy is made with ten requests.
+    // The setup of the tenant takes ten requests.
     await open({ rateLimits: { free: 12 } });
     let last = await ask(WHOAMI);
     for (let n = 0; n < 12; n++) last = await ask(WHOAMI);

@@ -7,9 +7,9 @@ import type { CallResult, HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured } from '../../support/mcp.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-// Every tool against the same operation by REST: the same result, the same refusals, the same entry in the audit.
+// Compares each tool with the same operation in REST: same result, same refusals, same audit entry.
 
-/** What one side works with; what is made for it is its own. */
+/** The objects of one side; each side creates its own. */
 interface Side {
   tenancy: TestTenant;
   deviceId: string;
@@ -23,13 +23,13 @@ interface Side {
 interface Row {
   tool: string;
   args(side: Side): Promise<object> | object;
-  /** The same by REST. */
+  /** The same request in REST. */
   rest(args: Record<string, never>): [method: string, path: string, body?: object];
-  /** What the tool shows of REST's answer. */
+  /** The expected result of the tool, derived from the REST response. */
   shows?(body: CallResult['body']): object;
-  /** It is tried out, and changes nothing. */
+  /** The call is a dry run and changes nothing. */
   leavesNothing?: true;
-  /** Arguments that are refused, by name of the code. */
+  /** Arguments that are refused, by refusal code. */
   refused?: Record<string, object>;
 }
 
@@ -142,7 +142,7 @@ const rows: Row[] = [
     refused: { NOT_FOUND: { target_type: 'group', target_id: 'nowhere', action: 'turn_on' } },
   },
   {
-    // The 409 of REST, which adds the request's id.
+    // The 409 of REST, without the request id, which only REST adds.
     tool: 'execute_proto_command',
     args: ({ lockId }) => ({ target_type: 'device', target_id: lockId, action: 'unlock' }),
     rest: ({ target_type: _, target_id, ...body }) => ['POST', `/device/${target_id}/command`, body],
@@ -161,7 +161,7 @@ const rows: Row[] = [
     tool: 'provision_device',
     args: ({ tenancy }) => ({ device_type: 'smart_light', home_id: tenancy.homeId, name: 'New' }),
     rest: (args) => ['POST', '/device/register', args],
-    // The one result that is another: no secret is shown here.
+    // The only result that differs: the tool does not return the secret.
     shows: (body) => ({ ...body, device_secret: null }),
     refused: { NOT_FOUND: { device_type: 'smart_light', home_id: NOWHERE } },
   },
@@ -264,7 +264,7 @@ afterAll(async () => {
   await house.close();
 });
 
-/** Ids by the order in which they come, times and cursors as such. */
+/** Replaces ids by their order of occurrence, and times and cursors by placeholders. */
 function comparable(value: unknown): unknown {
   const seen = new Map<string, string>();
   return JSON.parse(

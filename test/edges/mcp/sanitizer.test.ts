@@ -63,7 +63,7 @@ describe('the hosts of a service that all the world reaches', () => {
     [{ host: 'TWIN.example.:443' }, true],
     [{ host: '127.0.0.1:8080' }, true],
     [{ host: 'twin.example', origin: 'https://twin.example' }, true],
-    // A page on somebody's own machine is another site.
+    // A page served from localhost is a different origin.
     [{ host: 'twin.example', origin: 'http://localhost:3000' }, false],
     [{ host: '0.0.0.0:8080' }, false],
     [{ host: '' }, false],

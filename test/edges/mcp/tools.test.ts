@@ -48,7 +48,7 @@ describe.each(transports)('over %s', (transport) => {
     client = await mcpClient(house.url, mine.tokens.owner, { transport });
     asViewer = await mcpClient(house.url, mine.tokens.viewer, { transport });
     foreign = await mcpClient(house.url, other.tokens.owner, { transport });
-    // From now on the client holds each result against the tool's output schema.
+    // From now on the client validates each result against the tool's output schema.
     await client.listTools();
   });
   afterAll(() => Promise.all([client.close(), asViewer.close(), foreign.close()]));

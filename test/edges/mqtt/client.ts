@@ -13,13 +13,13 @@ import { schemaViolation } from '../../support/asyncapi-validation.ts';
 import { eventLoopTurns, eventually as untilTrue } from '../../support/clock.ts';
 import type { TestDevice } from './edge-harness.ts';
 
-/** What a client must know of the service. */
+/** The properties of the service that a client needs. */
 export interface Around {
   readonly now: number;
   readonly cloudPublicKey: string;
 }
 
-/** Looks again until nothing is thrown; for what happens on another side of a socket. */
+/** Repeats `check` until it does not throw; for effects on the other side of a socket. */
 export async function eventually(check: () => unknown, withinMs?: number): Promise<void> {
   await untilTrue(async () => {
     await check();
@@ -35,7 +35,7 @@ export type Told = CloudPayload & {
   qos: number;
 };
 
-/** A device over the MQTT client library: signs, publishes, checks what it is told. */
+/** A device that uses the MQTT client library: it signs, publishes, and verifies the messages it receives. */
 export class Device {
   readonly told: Told[] = [];
   readonly mqtt: MqttClient;
@@ -72,7 +72,7 @@ export class Device {
     return deviceTopic(this.device.tenantId, this.device.deviceId, channel);
   }
 
-  /** Resolves when the edge has answered a ping: it has read all that was sent before, and what it answered to that is here. */
+  /** Resolves when the edge has answered a ping: it has read everything sent before, and its responses have arrived. */
   async ping(): Promise<void> {
     const answered = new Promise<void>((resolve) => {
       const look = ({ cmd }: { cmd: string }): void => {
@@ -109,12 +109,12 @@ export class Device {
     });
   }
 
-  /** The same device library, for a session that another socket holds. */
+  /** The same client for a session on another socket. */
   as(device: TestDevice, clientId: string): Device {
     return new Device(this.mqtt, clientId, device, this.#house);
   }
 
-  /** Resolves when it is acknowledged (QoS 1) or written (QoS 0). */
+  /** Resolves when the message is acknowledged (QoS 1) or written (QoS 0). */
   async say(
     channel: DeviceChannel,
     payload: JsonObject,
@@ -164,7 +164,7 @@ export async function gone(mqtt: MqttClient): Promise<void> {
   if (mqtt.connected) await new Promise<void>((resolve) => mqtt.once('close', () => resolve()));
 }
 
-/** The return code of a CONNACK, or null where the connection was closed without one. */
+/** The return code of the CONNACK, or null if the connection was closed without one. */
 export async function connack(port: number, options: IClientOptions): Promise<number | null> {
   try {
     const mqtt = await connectAsync(`mqtt://127.0.0.1:${port}`, { ...quiet, ...options }, false);
@@ -176,7 +176,7 @@ export async function connack(port: number, options: IClientOptions): Promise<nu
   }
 }
 
-/** A connection by bytes, for what no library would send. */
+/** A raw connection, for bytes that no client library would send. */
 export class Raw {
   readonly socket: Socket;
   bytes: Buffer = Buffer.alloc(0);
@@ -199,7 +199,7 @@ export class Raw {
     return new Raw(socket);
   }
 
-  /** Signed in as the device. */
+  /** A connection that is signed in as the device. */
   static async signedIn(house: Around, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
     const raw = await Raw.open(port);
     const { clientId, username, password } = credentials(house, device);

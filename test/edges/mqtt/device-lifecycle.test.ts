@@ -105,7 +105,7 @@ describe('a device and the service', () => {
       await client.say('cmd_ack', { command_id: id, status: 'accepted' });
       expect(await commandStatus(id)).toEqual(['acknowledged', 'pending']);
       await client.say('cmd_ack', { command_id: id, status: 'succeeded', state: { brightness: 40 } });
-      // The acknowledgement came after twin and command were both committed.
+      // The PUBACK came after both the twin and the command were committed.
       expect(await commandStatus(id)).toEqual(['succeeded', 'verified']);
       await client.mqtt.endAsync();
     }
@@ -174,7 +174,7 @@ describe('a device and the service', () => {
     const { body } = await mine.call('POST', `/device/${device.deviceId}/reinstate`, { reason: 'found' });
     const again = await connect({ ...device, secret: body.new_secret, keyVersion: body.key_version });
     for (const send of queued) send();
-    // Stands behind it in the device's mailbox.
+    // Queued after it in the device's mailbox.
     await again.say('heartbeat', {});
     expect(await shown()).toMatchObject({ state: {}, state_version: 0 });
     await again.say('state', { state: { n: 2 } });

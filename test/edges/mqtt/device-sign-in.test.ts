@@ -119,7 +119,9 @@ describe('a device signs in', () => {
     expect(house.live.size).toBe(0);
   });
 
-  /** A sign-in that waits for its token to be marked as used, which `marked` ends, while the device leaves memory. */
+  /**
+   * A sign-in that waits until its token is marked as used (`marked` completes that), while the device is passivated.
+   */
   async function signInUntilMarked(device: TestDevice): Promise<{ answer: ReturnType<typeof signIn>; marked(): void }> {
     const { promise, resolve } = Promise.withResolvers<void>();
     let isMarking = false;
@@ -168,7 +170,7 @@ describe('a device signs in', () => {
   it('with the key in grace for a session that ends with that grace', async () => {
     const old = house.addDevice();
     house.rotate(old.deviceId, house.now + 5_000);
-    // A passivated device: nothing but the row of the key says until when that is good.
+    // The device is passivated: only the key's row contains the end of the grace period.
     house.inMemory = false;
     const client = await Device.connect(house, old, edge.port);
     house.now += 4_999;

@@ -46,15 +46,15 @@ interface Row {
   grace: DeviceContext['grace'];
 }
 
-/** What reached an actor. */
+/** An event that an actor received. */
 export interface Received {
   ref: ActorRef;
   event: MachineEvent;
 }
 
 /**
- * The house behind the edge, as far as the edge can see it: devices that judge sequence numbers and take everything
- * else, commands that are just there, sessions that are remembered. A test may hold commits back or make them fail.
+ * The service as the edge sees it: devices that only check sequence numbers, existing commands, and stored sessions. A
+ * test may hold commits back or make them fail.
  */
 export class House {
   now = 1_800_000_000_000;
@@ -71,15 +71,15 @@ export class House {
   readonly counted: Record<string, number> = {};
   readonly lookups: number[] = [];
   refusals = 0;
-  /** Where a commit waits, or throws. */
+  /** A test may delay commits here, or throw. */
   commit: (received: Received) => Promise<void> = async () => {};
-  /** The same for what a transition told. */
+  /** The same for messages that a transition emitted. */
   told: (received: Received) => Promise<void> = async () => {};
   lookup: () => Promise<void> = async () => {};
-  /** The same for reading a command that is not in memory. */
+  /** The same for loading a command that is not in memory. */
   reads: () => Promise<void> = async () => {};
   onSubscribed: (deviceId: string, sessionId: string) => Promise<void> = async () => {};
-  /** False: actors are only found by `read`. */
+  /** False: actors are found only by `read`. */
   inMemory = true;
   readonly cloudKey = signingKey('ed25519', newDeviceSecret());
   readonly cloudPublicKey = cloudPublicKey(this.cloudKey);
@@ -105,7 +105,7 @@ export class House {
     return device;
   }
 
-  /** A new key; the one before is in grace until `graceUntil`. */
+  /** A new key; the previous one is in its grace period until `graceUntil`. */
   rotate(deviceId: string, graceUntil: number): TestDevice {
     const row = this.row(deviceId);
     const before = row.device;
@@ -118,7 +118,9 @@ export class House {
     return device;
   }
 
-  /** After a revocation: a new key, and no other. Without `known` the edge is not told, as where a commit's outcome is unknown. */
+  /**
+   * Reinstates with a new key only. Without `known` the edge gets no notification, as after an unknown commit outcome.
+   */
   reinstate(deviceId: string, known = true): TestDevice {
     const row = this.row(deviceId);
     const device = { ...row.device, secret: newDeviceSecret(), keyVersion: row.device.keyVersion + 1 };
@@ -149,7 +151,7 @@ export class House {
     return this.received.filter(({ event }) => event.type === type).map(({ event }) => event);
   }
 
-  /** An edge on free ports, with this house behind it. */
+  /** An edge on free ports, connected to this service. */
   open(parts: Partial<MqttParts> = {}): Promise<MqttEdge> {
     return openMqtt({
       services: this.services,
@@ -256,9 +258,9 @@ export class House {
     return [{ type: 'message.accepted', repeat: false }];
   }
 
-  /** CONNECT tokens that the store has as used; they outlive an edge. */
+  /** CONNECT tokens that the store has marked as used; they outlive an edge. */
   readonly usedTokens = new Set<string>();
-  /** Where marking them waits, or throws. */
+  /** A test may delay marking them here, or throw. */
   marked: () => Promise<void> = async () => {};
   readonly news = makeLocalInvalidationBus();
   readonly services: Services = {

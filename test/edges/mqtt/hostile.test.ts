@@ -32,7 +32,7 @@ const write = (sessionId: string, to: TestDevice, bytes: number): VolatileOutput
   },
 });
 
-/** A device's socket that has subscribed its `cmd`. */
+/** A socket of a device that is subscribed to its `cmd` topic. */
 async function subscribed(of: TestDevice) {
   const { raw, clientId } = await Raw.signedIn(house, of, edge.port);
   raw.socket.write(packets.subscribe(1, `proto/${of.tenantId}/device/${of.deviceId}/cmd`));
@@ -66,7 +66,7 @@ describe('a device that stops reading', () => {
     edge = await house.open({ limits: { stallMs: 100, queuedBytes: 64 * 1_048_576 } });
     const { raw, clientId } = await subscribed(device);
     raw.socket.pause();
-    // As much as the kernels between us will hold, and some more.
+    // More than the socket buffers of both ends can hold.
     for (let n = 0; n < 800; n++) house.emit(write(clientId, device, 20_000));
     await eventually(() => expect(house.counted['closed slow']).toBe(1));
     raw.socket.destroy();
@@ -252,7 +252,7 @@ describe('keep-alive', () => {
     const raw = await Raw.open(edge.port);
     raw.socket.write(Buffer.concat([packets.connect({ clientId, username, password, keepalive: 1 }), ...said]));
     await eventually(() => expect(raw.bytes.length).toBe(4 + 12));
-    // Who was cut meanwhile has no answer to the last one, which comes after two seconds.
+    // A connection closed by the keep-alive would not get this last response, which comes after two seconds.
     await eventually(() => expect(raw.bytes.length).toBe(4 + 16));
     raw.socket.destroy();
   });
@@ -260,7 +260,7 @@ describe('keep-alive', () => {
   it('a word that came while the process was busy is heard', async () => {
     edge = await house.open();
     const { raw } = await connected(1);
-    // From here the loop goes on with what is due, and only then with what can be read.
+    // From here the event loop runs due timers first and reads sockets afterwards.
     await new Promise(setImmediate);
     raw.socket.write(packets.ping);
     const until = performance.now() + 1_700;

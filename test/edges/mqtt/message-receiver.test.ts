@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 afterEach(() => edge.close());
 
-/** A gate that a test opens: each call of `wait` blocks until then. */
+/** A latch: each call of `wait` blocks until the test opens it. */
 function latch() {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -143,7 +143,7 @@ describe('a message', () => {
     expect(house.counted).not.toHaveProperty('refused SEQUENCE_REUSED');
   });
 
-  /** Composes for a session that a raw socket holds. */
+  /** Composes messages for a session on a raw socket. */
   async function signer(clientId: string) {
     const other = await Device.connect(house, house.addDevice(), edge.port);
     await other.mqtt.endAsync();
@@ -274,7 +274,7 @@ describe('many messages of one connection', () => {
   );
 });
 
-/** Waits without a timer: `eventually` would wait for one that a test has replaced. */
+/** Polls without timers, because the test has replaced the timer that `eventually` uses. */
 async function turnsUntil(check: () => boolean): Promise<void> {
   const until = performance.now() + 8_000;
   while (!check() && performance.now() < until) await eventLoopTurns(1);

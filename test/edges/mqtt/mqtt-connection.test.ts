@@ -6,7 +6,7 @@ import { packets } from './client.ts';
 
 const FRAME = 1_000;
 
-/** The other end of a connection: it takes so many bytes a millisecond of what was written to it. */
+/** The other end of a connection: it reads a given number of bytes per millisecond. */
 class Peer extends Duplex {
   taken = 0;
   #credit = 0;
@@ -46,12 +46,12 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Each millisecond a frame is sent, and `bytes` are taken. */
+/** Each millisecond, sends a frame and lets the peer read `bytes`. */
 async function pass(milliseconds: number, bytes: number): Promise<void> {
   for (let n = 0; n < milliseconds && !wire.closing; n += 1) {
     wire.send(Buffer.alloc(FRAME));
     peer.takeIn(bytes);
-    // The streams go on in ticks of their own.
+    // Streams continue in `nextTick` callbacks.
     await new Promise(process.nextTick);
     vi.advanceTimersByTime(1);
   }

@@ -257,7 +257,7 @@ describe('a platform operator', () => {
     expect((await get(`/actors/device/${id}/journal${at}`, { token })).status).toBe(200);
     const release = (query: string) => mine.call('POST', `/actors/device/${id}/release${query}`, {}, { token });
     expect((await release('')).status).toBe(403);
-    // Which tenant is meant stands in the query alone.
+    // The tenant is given only in the query.
     const inBody = await mine.call('POST', `/actors/device/${id}/release`, { tenant_id: mine.tenantId }, { token });
     expect(inBody.body.code).toBe('VALIDATION_FAILED');
     expect((await release(at)).body).toMatchObject({ status: 'released', actor: { id, quarantined: false } });

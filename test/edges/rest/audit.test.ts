@@ -22,7 +22,7 @@ afterAll(() => house.close());
 const audit = (query = '', sent?: CallOptions): Promise<CallResult> =>
   mine.call('GET', `/audit${query}`, undefined, sent);
 const entries = async (query = '', sent?: CallOptions) => (await audit(query, sent)).body.entries;
-/** Refusals are written without anybody waiting. */
+/** Audit entries of refusals are written asynchronously. */
 const refusals = (count: number, query = '') =>
   eventually(async () => {
     const found = (await entries(query)).filter(({ outcome }: { outcome: string }) => outcome !== 'done');

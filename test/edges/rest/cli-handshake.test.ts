@@ -117,7 +117,7 @@ describe('the CLI handshake', () => {
         'FORBIDDEN',
         expect.stringContaining('command-line sign-in'),
       ]);
-    /** A token of a command line, and the next handshake, open. */
+    /** A token of a command line, and an open handshake after it. */
     async function successor(): Promise<string> {
       await page();
       await signIn((await house.owner()).token);
@@ -179,7 +179,7 @@ describe('the CLI handshake', () => {
       const { access_token, expires_in } = (await poll()).body;
       expect(expires_in).toBeGreaterThan(1_795);
       expect(expires_in).toBeLessThanOrEqual(1_800);
-      // The clocks' leeway is 30 s.
+      // The tolerance for clock differences is 30 s.
       house.clock.advance(0.5 * HOURS + 31_000);
       expect((await house.call('GET', '/v1/auth/me', { token: access_token })).status).toBe(401);
     });

@@ -20,7 +20,7 @@ const key = async (...scopes: string[]): Promise<string> =>
 const intent = (payload: object, sent = {}) => world.tenant.call('POST', '/intent', { type: 'goal', payload }, sent);
 const ask = (path: string, body?: object, sent = {}) => world.tenant.call('POST', path, body, sent);
 
-/** A request in the middle of something that is undone again. */
+/** Sends a request during a temporary change, and reverts the change. */
 async function during<T>(begin: () => unknown, end: () => unknown, work: () => Promise<T>): Promise<T> {
   await begin();
   try {
@@ -232,7 +232,7 @@ describe('POST /devices/{id}/command', () => {
 
 describe('an observation', () => {
   const node = (device: string) => turnOn('light', device, { timeout_s: 9 });
-  /** One that the sidecar has spoken about. */
+  /** A proposal with the sidecar's response. */
   async function spoken(): Promise<{ id: string; device: string }> {
     const device = await world.addLight();
     const id = await world.observe(device, { context: 'After a shower' });

@@ -116,7 +116,7 @@ describe('POST /device/{deviceId}/command', () => {
     const id = await register();
     await house.flags.set('commands_disabled', true);
     const disabled = await command(id, { action: 'turn_on' });
-    // The flag comes before the question whether there is such a device (contract §5).
+    // The flag is checked before the existence of the device (contract §5).
     const missing = await command(v7(), { action: 'turn_on' });
     const batch = await mine.call('POST', '/devices/command', { device_ids: [v7()], action: 'turn_on' });
     const unconfirmed = await mine.call('POST', `/device/${v7()}/command/confirm`, { token: v7() });

@@ -9,7 +9,7 @@ import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
 import type { CallResult, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-// (policy × principal × road): nobody whom the policy refuses gets a command sent, and nobody it lets is kept from it.
+// Every combination of policy, principal and path: a command is sent exactly if the policy allows it.
 
 let house: HttpService;
 let mine: TestTenant;
@@ -40,7 +40,7 @@ beforeAll(async () => {
     'another by cookie': fakeCredential(second, { person: true }),
     'another’s key': fakeCredential(second, { key: 'bbbbbbbb', tenantId }),
     'another by a token seen at /mcp': fakeCredential(second),
-    // Whatever a verifier says of it, a key is no person.
+    // A key never counts as a person, regardless of the verifier.
     'another’s key that calls itself a person': fakeCredential(second, { key: 'bbbbbbbc', tenantId, person: true }),
     'a viewer': mine.tokens.viewer,
     'a key that only reads': fakeCredential(second, { key: 'bbbbbbbd', tenantId, scopes: ['read:commands'] }),
@@ -72,7 +72,7 @@ interface Waiting {
   dry_run_token: string;
 }
 
-/** Asks as the asker and answers what then waits. */
+/** Sends a request as the requesting user and returns the pending confirmation. */
 const ask = async (path: string, body: JsonObject): Promise<Waiting> => {
   const answer = await mine.call('POST', path, body, { token: mine.tokens.user });
   const waiting = answer.body.results?.[0] ?? answer.body;
@@ -145,7 +145,7 @@ describe.each(confirmers)('under %s', (policy) => {
       }
       expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
       expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
-      // Nothing was used up: whom the policy lets confirm still can.
+      // The attempt consumed nothing: an allowed user can still confirm.
       expect((await confirm(waiting, credentials['another by token'] as string)).status).toBe(202);
     });
 
@@ -270,7 +270,7 @@ it('a policy that is changed while a token is looked up counts already', async (
 });
 
 describe('credentials as people and programs earn them', () => {
-  /** The kinds that one user can come with; each confirms a command by its inbox entry. */
+  /** All kinds of credentials of one user; each confirms a command by its inbox entry. */
   async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
     const made = await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
     const browser = browserAt(house.url);

@@ -75,7 +75,7 @@ describe('an upload', () => {
     const { body } = await upload(Buffer.from('second'), of);
     expect(body.release.checksum).toBe(sumOf(Buffer.from('second')));
     expect((await fetchBytes(body.release.url)).bytes.toString()).toBe('second');
-    // The URL names the release, whose artifact is another one now.
+    // The URL names the release, whose artifact was replaced.
     expect((await fetchBytes(old)).bytes.toString()).toBe('second');
     expect(files()).toHaveLength(before.length + 1);
   });
@@ -124,7 +124,7 @@ describe('an upload', () => {
     expect(files()).toEqual(before);
     const heldBefore = bufferBytesInUse();
     let held = Number.POSITIVE_INFINITY;
-    // All but the last of it has gone out by then, so it is in nobody's memory but on the disk.
+    // All but the last part has been sent by then, so it must be on disk and not in memory.
     atLast = () => {
       held = bufferBytesInUse() - heldBefore;
     };
@@ -152,7 +152,7 @@ describe('an upload', () => {
     await eventually(() => files().join() === before.join());
     expect((await mine.call('GET', `/firmware/${id}`)).body.release).toMatchObject({ checksum: null, url: null });
     expect(house.errors).toEqual([]);
-    // The file goes first, and what was noted of it after that.
+    // The file is deleted first, its row afterwards.
     await eventually(async () => (await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).length === 0);
   });
 

@@ -247,7 +247,7 @@ describe('bodies', () => {
     const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
     socket.write(`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"home`);
     const [received] = await requested;
-    // A later request is answered, so the first one is authenticated and waits for the rest of its body.
+    // Once a later request is answered, the first one is authenticated and waits for the rest of its body.
     expect((await house.call('GET', '/v1/homes', { token })).status).toBe(200);
     await eventLoopTurns();
     const left = once(received.socket, 'close');

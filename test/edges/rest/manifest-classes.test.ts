@@ -5,12 +5,12 @@ import type { HttpService } from '../../support/http-service.ts';
 import { mcpClient } from '../../support/mcp.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-// The class of an action decides whether a person is asked, so no credential of a program changes it.
+// The class of an action decides whether a confirmation is required, so no credential of a program may change it.
 
 let house: HttpService;
 let mine: TestTenant;
 let garage: string;
-/** Everything an agent could hold: keys with all scopes, and an owner's token that was presented at /mcp. */
+/** All credentials that an agent could have: keys with all scopes, and an owner's token that was presented at /mcp. */
 let programs: Record<string, string>;
 
 const raised = { capabilities: [{ action: 'open', safetyClass: 'CRITICAL' }, { action: 'close' }] };

@@ -171,7 +171,7 @@ describe('an invitation', () => {
     expect((await me(token)).invitations).toEqual([]);
     expect(answer(await accept(token, body.member.id))).toEqual([404, 'NOT_FOUND']);
     expect((await members(tokens.owner)).members).toHaveLength(4);
-    // It does not stand in the way of a new one.
+    // It does not block a new invitation.
     expect((await invite(tokens.owner)).status).toBe(201);
   });
 

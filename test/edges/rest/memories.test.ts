@@ -118,7 +118,7 @@ describe('a memory', () => {
     house.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
     const answers = await Promise.all(Array.from({ length: 10 }, () => write()));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(3);
-    // Preferences are not forgotten for an observation.
+    // Preferences are not deleted to make room for an observation.
     expect(code(await write({ kind: 'observation' }))).toEqual([409, 'CONFLICT']);
     house.store.memories.insert = insert;
     expect(await contents()).toHaveLength(3);

@@ -4,14 +4,14 @@ import { refusals } from '../../../src/domain/refusals.ts';
 import { buildOpenApi } from '../../../src/edges/rest/openapi.ts';
 import { routeGroups, routes } from '../../../src/edges/rest/routes.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+// biome-ignore lint/suspicious/noExplicitAny: a document as an external client reads it
 const document = JSON.parse(JSON.stringify(buildOpenApi(routeGroups))) as any;
 const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, { servers: _, ...item }]) =>
   // biome-ignore lint/suspicious/noExplicitAny: as above
   Object.entries<any>(item).map(([method, operation]) => ({ path, method, operation })),
 );
 
-/** What a reference points at. */
+/** Resolves a reference of the document. */
 function resolve(ref: string): unknown {
   let found: unknown = document;
   for (const part of ref.replace(/^#\//, '').split('/')) found = (found as Record<string, unknown>)?.[part];

@@ -380,7 +380,7 @@ describe('the authority of a plan', () => {
     house.services.flags = () => ({ ...none, commands_disabled: true });
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token: key.key });
     if (revoke) {
-      // It is held back before the key ends, or there is nothing that the clock would wake.
+      // The step must be deferred before the key is revoked; otherwise no timer exists for the clock to fire.
       await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
       await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
     }

@@ -83,7 +83,7 @@ it('hands what belongs to another edge over', async () => {
 });
 
 it('answers for a bug of theirs without a word about it', async () => {
-  // Not among what the description is held against: it knows nothing of this one.
+  // Not validated against the API description, which does not contain this path.
   const answer = await fetch(new URL('/mcp', house.url));
   const body = (await answer.json()) as Record<string, unknown>;
   expect(answer.status).toBe(500);

@@ -37,7 +37,7 @@ describe('a tenant', () => {
 
   it('has the requests of its tier in a minute, each answer saying what is left', async () => {
     await open();
-    const { token } = await house.owner(); // that was asked as a user without a tenant
+    const { token } = await house.owner(); // charged as a user without a tenant
     const first = await me(token);
     expect([first.status, ...ratesOf(first)]).toEqual([200, '"tenant";q=5;w=60', '"tenant";r=4;t=60']);
     house.clock.advance(10_500);
@@ -204,7 +204,7 @@ describe('whoever names nobody', () => {
     );
     const { token } = await house.owner();
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
-    // Without authentication is without authentication, whoever asks.
+    // An endpoint without authentication is charged to the address, with or without a token.
     expect((await house.call('GET', '/version', { token })).status).toBe(429);
     house.clock.advance(60_000);
     expect((await house.call('GET', '/version')).status).toBe(200);

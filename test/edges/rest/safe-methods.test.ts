@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { routes } from '../../../src/edges/rest/routes.ts';
 
-/** Contract §3: what goes on under `maintenance_mode` although it changes something. */
+/** Contract §3: requests that are allowed under `maintenance_mode` although they change something. */
 const goesOn: readonly RegExp[] = [
   /^POST \/admin\//,
   /^POST \/auth\/(session|link|logout|cli|cli\/.+)$/,

@@ -3,7 +3,7 @@ import { loadRevocations } from '../../../src/services/tokens.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-// What the tests of the operations say of a store in memory, here on a database.
+// The tests of the operations use a store in memory; these run on a database.
 
 let house: HttpService;
 let mine: TestTenant;

@@ -165,7 +165,7 @@ describe('logging out', () => {
 describe('another kind of credential', () => {
   const asking = { via: 'rest', requestId: '0195d9a2-7f00-7000-8000-000000000000', address: null };
 
-  /** Something like an API key: of a user that is known, in one tenant, with a capped role. */
+  /** A credential like an API key: of an existing user, in one tenant, with a capped role. */
   async function withKeys() {
     const { tenantId, userId } = await house.owner();
     const { users, revocations, agentTokens, invalidations, clock, newId } = house.services;
@@ -292,7 +292,7 @@ describe('a token that comes by /mcp', () => {
 
   it('is so though its signature is written in another way', async () => {
     const token = await house.token('ada');
-    // The last character of 64 bytes in base64url holds four bits that mean nothing.
+    // The last character of 64 bytes in base64url has four unused bits.
     const last = token.at(-1) as string;
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const twin =

@@ -34,7 +34,7 @@ it.each([
   ['a body that does not come', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{', 408],
   ['what is no request', 'GET nonsense\r\n\r\n', 400],
 ])('who is refused %s is answered, and stays no longer, though they do not hang up', async (_, text, status) => {
-  // It keeps its own half open, as somebody who counts what the service can bear.
+  // The client keeps its side half open, like an attacker that wants to exhaust connections.
   const client = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
   clients.push(client);
   client.on('error', () => {});

@@ -28,7 +28,7 @@ async function listening(token: string, query = '') {
   return client;
 }
 const device = async () => (await mine.register({ device_type: 'smart_light' })).device_id;
-/** Marks the end of what was to be heard. */
+/** Updates received before the registration of a marker device. */
 async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
   const mark = await device();
   const heard = await eventually(() => (client.messages.some(({ id }) => id === mark) ? client.messages : null));

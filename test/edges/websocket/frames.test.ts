@@ -14,7 +14,7 @@ import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { spanText } from '../../support/json-span.ts';
 import { fc } from '../../support/properties.ts';
 
-/** As RFC 6455 §5.2 has it, built in the plainest way. */
+/** A frame according to RFC 6455 §5.2, built in the simplest way. */
 function plainFrame(text: string): Buffer {
   const payload = Buffer.from(text);
   const { length } = payload;
@@ -26,7 +26,7 @@ function plainFrame(text: string): Buffer {
 }
 
 const frameOf = (...pieces: JsonFragments): Buffer => frameBytes(encodeTextFrame(pieces));
-/** The same text as part of other bytes. */
+/** The same text as part of a larger buffer. */
 const spanOf = (text: string): JsonSpan => {
   const bytes = Buffer.from(`before${text}é`);
   return { bytes, from: 6, to: bytes.length - 2 };
@@ -66,7 +66,7 @@ describe('frames in one write', () => {
       fc.string({ unit: 'grapheme', maxLength: 400 }).map(spanOf),
       fc.integer({ min: 1_000, max: 90_000 }).map((length) => 'x'.repeat(length)),
     );
-    // Some that belong to others are made in between.
+    // Frames of other groups are created in between.
     const made = fc.array(
       fc.record({ pieces: fc.array(piece, { maxLength: 4 }), ours: fc.integer({ min: 0, max: 4 }) }),
       {
@@ -97,7 +97,7 @@ describe('frames in one write', () => {
       UpdateFrame,
       UpdateFrame,
     ];
-    // One of them may have been the first of a block.
+    // One of them may have been the first in a block.
     const [one, other] = three[0].block === three[1].block ? three : [three[1], three[2]];
     const [both] = chunksOf([one, other]);
     expect(both?.bytes.buffer).toBe(one.block.buffer);

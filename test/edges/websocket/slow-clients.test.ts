@@ -44,9 +44,9 @@ describe('a client that does not read', () => {
     await flood(ids, 300);
     await eventually(() => edge.sockets.counts().conflating === 1);
     await flood(ids, 1_000);
-    // One update of each device for whoever is behind; a busy machine may hold the quick client up as well.
+    // One update per device for each conflating client; on a busy machine the fast client may be conflating as well.
     expect(edge.sockets.counts().pendingUpdates).toBeLessThanOrEqual(2 * ids.length);
-    // The quick client has read all there is: what is left is the slow one's.
+    // The fast client has read everything: the rest belongs to the slow one.
     await eventually(() => quick.texts.at(-1)?.endsWith('"timestamp":1000}') === true);
     await eventually(() => edge.sockets.counts().pendingUpdates <= ids.length);
     expect(edge.sockets.counts().buffered).toBeLessThan(256 * 1024 + 64 * 1024 + text.length);

@@ -17,11 +17,11 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-/** What the store holds: the number is state and version at once. */
+/** The rows of the store: each number is both state and version. */
 let stored: Map<string, number>;
 beforeEach(async () => {
   stored = new Map();
-  // So late an update comes out on no machine.
+  // Long enough for a slow machine.
   edge = await startTestSockets(house, { snapshotWindowMs: 3_000 });
   edge.store.states = async (_, ids) => rows(ids);
 });
@@ -38,7 +38,7 @@ const tell = (deviceId: string, n: number) =>
     ...{ tenantId: owner.tenantId, deviceId, state: { n }, stateVersion: n, at: n },
   } as VolatileOutput);
 
-/** Holds the next reading until it is let go; what it answers is what the store holds when it began. */
+/** Holds the next read until it is released; it returns the rows as of its start. */
 function holdReading() {
   let release = () => {};
   const held = new Promise<void>((resolve) => {
@@ -52,7 +52,7 @@ function holdReading() {
   return { release, begun: (reads = 1) => eventually(() => edge.store.reads === reads) };
 }
 
-/** Device and number of each update heard, once the pong to a ping sent now has come. */
+/** Device and number of each update received before the pong to a new ping. */
 async function heardBy(client: SocketClient): Promise<[unknown, unknown][]> {
   client.socket.send('ping');
   const pongs = client.texts.filter((text) => text === 'pong').length;
@@ -146,7 +146,7 @@ describe('a snapshot', () => {
     const first = await snapshot();
     await begun();
     const others = await Promise.all([snapshot(), snapshot(), snapshot()]);
-    // They are let in some time after their sockets are open.
+    // They are admitted some time after their sockets are open.
     await eventually(() => edge.sockets.counts().conflating === 4);
     stored.set(device, 2);
     release();
@@ -176,7 +176,7 @@ describe('a snapshot', () => {
       return read;
     };
     let running = true;
-    // Durable first, told a little later, in order: as the runtime does it.
+    // Stored first and published a little later, in order, as the runtime does.
     const devices = ids.map(async (id) => {
       for (let n = 2; running || n < 50; n++) {
         stored.set(id, n);

@@ -33,7 +33,7 @@ const command = (deviceId: string, commandId: string): VolatileOutput => ({
   type: 'command.changed',
   ...{ tenantId: owner.tenantId, deviceId, commandId, status: 'acknowledged', verification: 'pending', at: 7 },
 });
-/** A client that was let in: its ping is not answered before. */
+/** An admitted client: before its admission a ping is not answered. */
 async function listening(token: string | null, query = '') {
   const client = await edge.connect(token, query);
   client.socket.send('ping');
@@ -196,7 +196,7 @@ describe('a credential', () => {
     const client = await listening(short);
     const shorter = await listening(await house.token('someone-else', { ttlS: 118 }));
     house.clock.advance(119_000);
-    // It was looked for what has expired.
+    // Expired connections have been checked.
     expect((await shorter.closed).code).toBe(4401);
     expect(client.socket.readyState).toBe(client.socket.OPEN);
     house.clock.advance(1_000);
