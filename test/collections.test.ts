@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { longLived, sizeNames, sourceFiles } from './support/collections.ts';
 
-/** Why a collection needs no gauge of its own. */
+/** Collections without a gauge, with the reason. */
 const exceptions: Readonly<Record<string, string>> = {
   'actors/decide.ts collected': 'per event: taken when its machine has decided',
   'actors/commit/unit-of-work.ts delivered': 'per commit',

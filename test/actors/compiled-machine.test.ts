@@ -10,10 +10,10 @@ import { fc, seed } from '../support/properties.ts';
 import { built, charts, type Nudge } from './random-charts.ts';
 
 const ACTORS = 3;
-/** Each a test of its own, so that it is done long before the limit of a test. */
+/** Split into several tests, so that each finishes well within the time limit. */
 const PARTS = Array.from({ length: 4 }, (_, n) => n + 1);
 
-/** One actor twice: stepped by XState each time, and of steps that were learnt. */
+/** The same actor twice: each transition computed by XState, and by compiled transitions. */
 interface Twin {
   stepped: AnyMachineSnapshot;
   learnt: AnyMachineSnapshot;
@@ -24,7 +24,7 @@ const definitionOf = (machine: AnyStateMachine) => ({ machine }) as unknown as M
 const eventsOf = (machine: AnyStateMachine): string[] =>
   [...machine.events, 'unheard'].filter((event) => !event.startsWith('xstate.done'));
 
-/** What came of it, with what it threw. */
+/** The result, or the error that was thrown. */
 function tried(deed: () => TransitionResult): { decided: TransitionResult | null; error: unknown } {
   try {
     return { decided: deed(), error: null };
@@ -113,7 +113,7 @@ interface Heard extends Record<string, unknown> {
 }
 const go: Nudge = { type: 'go', at: 0, n: 0 };
 
-/** Two regions raise an event each; what follows from the first must find what the second did. */
+/** Two regions raise one event each; the reaction to the first must see the effect of the second. */
 function raisingTwice() {
   const heard: string[] = [];
   const act = actionsFor<Heard, Nudge>();

@@ -11,7 +11,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** With a store that has no open command of a revoked device, or fails as often as `failures` says. */
+/** A store without open commands on revoked devices, whose first `failures` calls fail. */
 function lateCommands(failures = 0) {
   let left = failures;
   const openOnRevokedDevices = vi.fn(async () => {

@@ -18,7 +18,7 @@ import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-acto
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
 
-/** Asks when it is told to. */
+/** Emits a `plan.ask` for each event that requests one. */
 const asker: MachineDefinition = {
   ...(lamp as unknown as MachineDefinition),
   kind: 'plan',

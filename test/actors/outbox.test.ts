@@ -10,7 +10,7 @@ import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
-// What the runtime does by itself when a store, a target or a listener does not play along.
+// Behaviour of the runtime when a store, a target or a subscriber fails.
 
 let store: MemoryActorStore;
 let memory: ReturnType<typeof makeRuntimeStore>;
@@ -320,7 +320,7 @@ describe('timers', () => {
     } finally {
       vi.useRealTimers();
     }
-    // Nothing of the runtime's waits on a real timer: it has been fired, or is not.
+    // No timer of the runtime is a real one: each has fired already, or never will.
     for (let pass = 0; pass < 50; pass += 1) await new Promise(setImmediate);
     expect(store.rows.get('device:a')?.value).toBe('off');
   });

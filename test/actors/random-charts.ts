@@ -3,15 +3,15 @@ import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import type { MachineEvent } from '../../src/machines/definition.ts';
 import { fc } from '../support/properties.ts';
 
-// Charts that nobody would draw, of all that a chart of ours may be made of.
+// Random charts with all features that the service's charts may use.
 
 export interface Counted {
   sum: number;
-  /** What an actor may still raise: some charts would never come to rest. */
+  /** How many events an actor may still raise: some charts would never stop raising. */
   fuel: number;
   done: readonly string[];
 }
-/** From here on an event's number says that the machine raised it itself: with it no fuel is to be had. */
+/** Event numbers from here on mark raised events, which do not refill the fuel. */
 const INNER = 100;
 
 export interface Nudge extends MachineEvent {
@@ -104,7 +104,7 @@ const sizeOf = ({ states }: Drawn): number => states.reduce((sum, state) => sum 
 
 export const charts: fc.Arbitrary<Drawn> = drawn;
 
-/** The machine of a drawing. Its states are called `s0`, `s1`, ... in the order of the document. */
+/** The machine for a random chart. Its states are named `s0`, `s1`, ... in document order. */
 export function built(root: Drawn): AnyStateMachine {
   const size = sizeOf(root);
   let count = 0;
@@ -118,7 +118,7 @@ export function built(root: Drawn): AnyStateMachine {
         ]),
       );
     const below = state.states.map((one) => node(one, state.kind));
-    // A region is no final state, and a final state goes nowhere.
+    // A region cannot be a final state, and a final state has no transitions.
     const type = state.kind === 'final' && parent !== 'compound' ? 'atomic' : state.kind;
     const { entry, exit, tags } = state;
     const config = {

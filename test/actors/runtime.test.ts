@@ -146,7 +146,7 @@ describe('a turn', () => {
     expect(settled()).toEqual([true]);
     await inStep();
 
-    // A soft event is adopted without a commit: the next one has what it changed to write.
+    // A transient event is applied without a commit, so the next commit must write its changes.
     await runtime.actors.send(ref('a'), event('beat'));
     await runtime.actors.send(ref('a'), event('press'));
     expect(settled()).toEqual([false]);
@@ -155,7 +155,7 @@ describe('a turn', () => {
     expect(settled()).toEqual([true]);
     await inStep();
 
-    // What was only read may be stored in other words.
+    // The stored context of an actor that was only loaded may be an older form of its fields.
     runtime = assemble();
     await runtime.actors.send(ref('a'), event('press'));
     expect(settled()).toEqual([false]);
@@ -202,7 +202,7 @@ describe('a turn', () => {
     ]);
     expect(store.commits.slice(1).map((turn) => turn.actors[0]?.idempotency?.key)).toEqual(['k1', 'k2']);
 
-    // A key that has an answer: the event is refused, and the actor goes on as it was.
+    // The key has a stored response: the event is refused, and the actor is unchanged.
     for (let n = 0; n < 4; n += 1) {
       const again = runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, answer: 'other' }) });
       await expect(again).rejects.toBeInstanceOf(IdempotencyConflict);
@@ -324,7 +324,7 @@ describe('one event cannot stop the others', () => {
 
     it('gives it to who asked the store for it before it was made', async () => {
       let answer = () => {};
-      // What the store knew when it was asked.
+      // Returns the result as of the time of the call.
       store.load = () =>
         new Promise((resolve) => {
           answer = () => resolve([]);
@@ -418,7 +418,8 @@ describe('a store that blinks', () => {
     expect(runtime.actors.stats().waiting).toBe(1);
     clock.advance(8_000);
     await expect(device).rejects.toThrow(StoreUnavailable);
-    // Nothing waits for the store any more: a quiet house would be told of its outage until its next event.
+    // No request waits for the store, so a service without traffic would not notice the end of the outage before its
+    // next event.
     await eventually(() => !runtime.actors.groupCommit.paused);
     away = false;
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);

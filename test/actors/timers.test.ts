@@ -16,7 +16,7 @@ let open: () => void;
 
 const send = (type: string) => runtime.actors.send(LAMP, { type, at: clock.now() });
 
-/** From now on commits wait for `open`. */
+/** Holds commits back until `open` is called. */
 function hold(): void {
   const { promise, resolve } = Promise.withResolvers<void>();
   held = false;
@@ -41,7 +41,7 @@ afterEach(() => {
   runtime.halt();
 });
 
-/** The lamp went off and on after its timer had fired: the timer that is set now counts. */
+/** The lamp was turned off and on after its timer had fired: the new timer counts. */
 async function staysOn(): Promise<void> {
   expect(runtime.actors.peek(LAMP)?.snapshot.value).toBe('on');
   expect([...store.timers.values()].map(({ dueAt }) => dueAt)).toEqual([clock.now() + 1_000]);
@@ -76,7 +76,7 @@ it('a timer that fired does not end its state where a commit in flight left and 
 it('a timer that comes due while others are fired is fired when `tick` resolves', async () => {
   const { dueTimers } = store;
   const { promise, resolve: go } = Promise.withResolvers<void>();
-  // A firing that began before the lamp's timer was due, and ends after.
+  // A timer query that starts before the lamp's timer is due, and ends after it.
   store.dueTimers = async (now, limit) => {
     store.dueTimers = dueTimers;
     const due = await store.dueTimers(now - 1_000, limit);

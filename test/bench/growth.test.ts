@@ -6,7 +6,10 @@ const RESIDENT = 'process_resident_memory_bytes';
 const COMMANDS = 'twinkeep_actors_live{kind="command"}';
 const LOCKS = 'twinkeep_collection_entries{collection="locks"}';
 
-/** Four quarters of eight samples each; a value has one amount up to the middle of the time and another one in the last quarter. */
+/**
+ * Four quarters of eight samples each; each value is constant in the first half and has a different value in the last
+ * quarter.
+ */
 const soaked = (values: Record<string, [before: number, after: number]>): Sample[] =>
   Array.from({ length: 32 }, (_, at) =>
     Object.fromEntries(Object.entries(values).map(([name, [before, after]]) => [name, at < 16 ? before : after])),

@@ -43,7 +43,8 @@ describe('the safety gateway', () => {
     expect(code({ action: 'unlock', confirmed: true })).toBe('allowed');
   });
 
-  // Each row is wrong in one thing more than the row below it: the first thing wrong, in the contract's order, is told.
+  // Each row adds one violation to those of the rows below it: the response reports the first violation in the
+  // contract's order.
   const wrong: [string, string, Partial<GatewayFacts>][] = [
     ['tenant', 'TENANT_SUSPENDED', { tenant: { suspended: true } }],
     ['maintenance', 'MAINTENANCE', { flags: { maintenance_mode: true, commands_disabled: true } }],

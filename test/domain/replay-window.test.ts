@@ -14,7 +14,7 @@ import { expectReached, fc, runs } from '../support/properties.ts';
 
 const mark = (id: string) => createHash('sha256').update(id).digest('hex').slice(0, 16);
 
-/** The rule written down naively: a map of every number ever used. */
+/** A naive implementation as the reference: a map of all numbers ever used. */
 class Model {
   highest = 0;
   used = new Map<number, string>();
@@ -139,7 +139,7 @@ describe('the replay window', () => {
 
   it('behaves as the naive model where it keeps more than it reads', () => {
     const step = fc.record({
-      // Long runs one by one, with jumps and latecomers between them.
+      // Long consecutive runs, with gaps and late numbers between them.
       run: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 60, max: 120 })),
       rise: fc.oneof(fc.integer({ min: -66, max: 3 }), fc.integer({ min: -3, max: 70 })),
       id: fc.constantFrom('a', 'b'),

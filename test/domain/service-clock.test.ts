@@ -8,7 +8,7 @@ const MINUTE = 60_000;
 const HOUR = 3_600_000;
 const DAY = 86_400_000;
 
-/** A host and a database whose clocks a test steps; `run` lets time pass and samples every second. */
+/** A host and a database whose clocks the test sets; `run` advances time and samples every second. */
 function world({ database = true, hostAhead = 0 } = {}) {
   const state = { monotonic: 5_000, hostAhead, databaseAhead: 0 };
   const steps: ClockStep[] = [];
@@ -59,7 +59,7 @@ describe('the service clock on a database', () => {
     const { clock, state, sample, truth } = world();
     for (const roundTrip of [4_000, 900, 20, 3_000, 5_000]) {
       state.monotonic += roundTrip + 1;
-      // All of the delay on the way back: the worst that a round trip can hide.
+      // All of the latency is on the way back: the largest error that a round trip can hide.
       clock.observe({ ...sample(roundTrip), databaseNow: truth() - roundTrip });
     }
     expect(Math.abs(clock.reference() - truth())).toBeLessThan(15);
@@ -81,7 +81,7 @@ describe('the service clock on a database', () => {
 
   it('goes on where a suspended host has lost monotonic time', () => {
     const { clock, state, run, truth } = world();
-    // The monotonic clock stood still: to it, the database and the wall clock were stepped.
+    // The monotonic clock did not advance, so the database and the wall clock appear to have been stepped.
     state.databaseAhead = state.hostAhead = 10 * MINUTE;
     run(MINUTE);
     expect(clock.now() - truth()).toBeCloseTo(10 * MINUTE, -1);
@@ -114,7 +114,7 @@ describe('the service clock on the wall clock of the host', () => {
     run(MINUTE);
     state.hostAhead = -HOUR;
     run(SECOND);
-    // For what other hosts signed, the right time counts at once.
+    // For timestamps of other hosts the correct time applies at once.
     expect(clock.reference() - truth()).toBeCloseTo(-HOUR, -1);
     for (let second = 0; second < 3 * 3_600; second += 20) {
       const before = clock.now();

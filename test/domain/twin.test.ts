@@ -24,7 +24,7 @@ const { object } = fc.letrec<{ value: Json; object: JsonObject }>((tie) => ({
     .map((entries) => Object.fromEntries(entries) as JsonObject) as fc.Arbitrary<JsonObject>,
 }));
 
-/** RFC 7396, section 2, word for word. */
+/** The algorithm of RFC 7396, section 2. */
 function reference(target: Json | undefined, patch: Json): Json {
   if (!isObject(patch)) return patch;
   const result = new Map(isObject(target) ? Object.entries(target) : []);
@@ -35,7 +35,7 @@ function reference(target: Json | undefined, patch: Json): Json {
   return Object.fromEntries(result);
 }
 
-/** What devices often say: all that is known of them, with or without changes. */
+/** A typical report: the complete known state, with or without changes. */
 const reportOn = (state: JsonObject): fc.Arbitrary<JsonObject> =>
   fc.oneof(
     object,

@@ -33,7 +33,7 @@ const expiredWords = 'The command is expired and does not wait for a confirmatio
 const waiting = (more: object = {}) => asked({ action: 'unlock', params: {}, ...more });
 const dryRun = () => asked({ facts: { dryRun: true } });
 
-/** Refuses with `code`, and the command waits as before. */
+/** Expects a refusal with `code`; the command still awaits confirmation. */
 function refuses(command: Command, event: CommandEvent, code: string, detail?: string): void {
   const before = command.snapshot;
   const step = command.send(event);

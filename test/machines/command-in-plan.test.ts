@@ -42,7 +42,7 @@ interface Of {
   version?: number;
 }
 
-/** A command that a plan asked for. */
+/** A command that belongs to a plan. */
 function ofPlan({ action = 'blink', params = {}, compensation = null, approval, session, version = 7 }: Of = {}) {
   const command = blankCommand();
   const event = request({ action, params, ...(session !== undefined && { session }), ttlS: MAX_CRITICAL_TTL_S });

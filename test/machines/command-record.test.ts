@@ -8,13 +8,13 @@ import { asked, asker, confirm, DEVICE, observed, other, ready, request, said, T
 type Command = Driven<CommandContext, CommandEvent>;
 const { journal, columns, toStored, fromStored, canPassivate } = commandDefinition;
 
-/** What the journal keeps of `event`. */
+/** The journal entry of `event`. */
 const noteOf = (command: Command, event: CommandEvent) => {
   const before = command.asSnapshot();
   command.send(event);
   return journal(event, before, command.asSnapshot());
 };
-/** What the journal keeps of the next timer. */
+/** The journal entry of the next timer. */
 const noteOfTimer = (command: Command) => {
   const before = command.asSnapshot();
   const [timer] = [...command.running.values()];

@@ -23,7 +23,7 @@ import {
 } from './samples.ts';
 
 type Command = Driven<CommandContext, CommandEvent>;
-/** An event at a time, or the next timer when it is due. */
+/** An event, given its time; or the next timer when it is due. */
 type Move = 'timer' | ((at: number) => CommandEvent);
 
 const PLAN = uuid(30);
@@ -85,7 +85,7 @@ const beginnings = fc.record({
   planned: fc.boolean(),
 });
 
-/** As a person asks for it, or a plan. */
+/** Requested by a user or by a plan. */
 function begin({ wish, session, dryRun, planned }: Walk['beginning']): CommandEvent {
   const event = request({ ...wish, session, facts: { dryRun } });
   const plan = planned ? { id: PLAN, stepId: 'a', compensation: null } : null;
@@ -99,7 +99,7 @@ type Walk = typeof walks extends fc.Arbitrary<infer T> ? T : never;
 
 type Look = (command: Command, step: Step, before: CommandContext, at: number) => void;
 
-/** Goes the walk and shows each step to `look`, with what was before it. */
+/** Runs the walk and calls `look` after each step, with the state before it. */
 function go({ beginning, steps }: Walk, look: Look): void {
   const command = blankCommand();
   let before = command.context;
@@ -127,7 +127,7 @@ const finals = ['rejected', 'succeeded', 'failed', 'expired', 'cancelled'];
 
 describe('however a command goes', () => {
   it('every transition of its chart is taken', () => {
-    // The gateway lets pass, or refuses, what is confirmed: this is for one that would ask again.
+    // The gateway accepts or refuses each confirmation; this transition is for a gateway that requires another one.
     const never = ['lifecycle.awaiting_confirmation: self.judged_again 1'];
     const left = untaken(commandDefinition, {
       walks,

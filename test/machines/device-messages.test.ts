@@ -221,7 +221,7 @@ describe('a reported state', () => {
     for (const [number, said, full = false] of reports) driven.send(report(number, said, { full }));
     expect(driven.context).toMatchObject({ stateVersion: 2 + reports.length, replay: { highest: reports[0]?.[0] } });
     expect(driven.context.state).toEqual(state);
-    // All numbers are used: nothing can arrive late any more.
+    // All sequence numbers are used, so no message can arrive late.
     expect(driven.context.reported.order === null).toBe(reports.length === driven.context.replay.highest - 2);
   });
 

@@ -31,7 +31,7 @@ const having = (...events: DeviceEvent[]): Device => {
   for (const event of events) driven.send(event);
   return driven;
 };
-/** What the journal keeps of `event`. */
+/** The journal entry of `event`. */
 const noteOf = (driven: Device, event: DeviceEvent) => {
   const before = driven.asSnapshot();
   driven.send(event);

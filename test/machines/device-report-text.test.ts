@@ -9,7 +9,7 @@ import { spanText } from '../support/json-span.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 import { ofType, registered, report } from './samples.ts';
 
-/** A payload as it comes: its value, and the bytes of its state where they are known to be canonical. */
+/** A received payload: its value, and the bytes of its state if they are known to be canonical. */
 function arriving(state: JsonObject, full: boolean): { state: JsonObject; written: JsonSpan | undefined } {
   const text = canonicalPayload(full ? { full, state } : { state });
   const read = parseJson(Buffer.from(`{"before":"é","payload":${text},"version":1}`), { canonical: 'payload' });
@@ -32,7 +32,7 @@ const { state } = fc.letrec<{ value: Json; state: JsonObject }>((tie) => ({
 }));
 const said = fc.record({
   state,
-  /** Says besides all that was known. */
+  /** Also repeats the complete known state. */
   covers: fc.boolean(),
   full: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
 });

@@ -29,7 +29,7 @@ const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys
 const marks = fc.record({
   ahead: fc.integer({ min: -70, max: 5 }),
   messageId: fc.constantFrom('a', 'b', 'c'),
-  /** Key versions before the current one. */
+  /** Number of key versions before the current one. */
   back: fc.constantFrom(0, 0, 0, 1, 2),
 });
 const states = fc.dictionary(
@@ -97,7 +97,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
       return (at) => ({ type: 'patch', at, changes });
     }),
   },
-  // A timer of an earlier rotation that is on its way already.
+  // A timer of an earlier rotation that has already been fired.
   { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: GRACE_OVER, at }) as never) },
 );
 const walks = fc.array(fc.record({ move: moves, pause: fc.oneof(fc.nat(5_000), fc.nat(30 * HOUR)) }), {

@@ -7,17 +7,17 @@ import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machin
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
 import { tableOf } from '../../src/store/postgres/actor-tables.ts';
 
-/** What one event did. `timers` are in the order they were set and cleared. */
+/** Effects of one event. `timers` are in the order in which they were set and cleared. */
 export interface Step {
   same: boolean;
   outputs: Output[];
   timers: TimerChange[];
 }
 
-/** Drives a machine the way the runtime does, without the runtime: decide, keep, remember the timers that run. */
+/** Drives a machine like the runtime, without a runtime: decides, stores the result, tracks running timers. */
 export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;
-  /** The same actor as the runtime has it: of steps that were learnt, one after another. */
+  /** The same actor as in the runtime: computed by compiled transitions. */
   private learnt: AnyMachineSnapshot;
   readonly running = new Map<string, { event: string; dueAt: number }>();
   private readonly definition: MachineDefinition<Context>;
@@ -41,7 +41,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return this.snapshot.value;
   }
 
-  /** One of the machine's events, or a timer's. */
+  /** Sends an event of the machine or of a timer. */
   send(event: Event | { type: `xstate.after.${string}`; at: number }): Step {
     const before = this.snapshot;
     this.outputs = [];
@@ -59,7 +59,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return { same: next === before, outputs: this.outputs, timers: this.timers };
   }
 
-  /** Lets the earliest running timer fire at its time, or `late` milliseconds after. */
+  /** Fires the earliest running timer at its due time, or `late` milliseconds after it. */
   fire(late = 0): Step {
     const [id, timer] = [...this.running].sort(([, a], [, b]) => a.dueAt - b.dueAt)[0] ?? [];
     if (!id || !timer) throw new Error('no timer runs');
@@ -67,12 +67,12 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return this.send({ type: timer.event as `xstate.after.${string}`, at: timer.dueAt + late });
   }
 
-  /** As the store would give it back: only what is stored survives. */
+  /** Reloads the actor as from the store: only stored data remains. */
   reload(): void {
     this.resume(JSON.parse(JSON.stringify(this.snapshot.value)), this.definition.toStored(this.context));
   }
 
-  /** Goes on from a stored state. */
+  /** Continues from a stored state. */
   resume(value: Json, stored: JsonObject): void {
     const read = (): object => this.definition.fromStored(JSON.parse(JSON.stringify(stored))) as object;
     this.snapshot = this.definition.machine.resolveState({ value: value as never, context: read() as never });
@@ -83,7 +83,9 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return this.snapshot as unknown as Snapshot<Context>;
   }
 
-  /** The runtime calls an action's function itself once it knows a step: nothing may come out differently. */
+  /**
+   * The runtime calls the functions of actions itself once it has compiled a transition: the result must be the same.
+   */
   private agreesWithRuntime(before: AnyMachineSnapshot, event: MachineEvent, next: AnyMachineSnapshot): void {
     const learnt = this.learnt;
     const decided = decide(this.plainly(), learnt, event);
@@ -96,7 +98,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     for (const kept of [next, decided.snapshot]) frozen([kept.value, kept.context]);
   }
 
-  /** Where nothing but the moving members changes, no column may change that a settled commit does not write. */
+  /** If only live fields change, no column may change that a commit with an unchanged base does not write. */
   private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     const { liveFields, kind } = this.definition;
     if (!differsOnlyIn(liveFields, before.context, next.context)) return;
@@ -126,7 +128,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   }
 }
 
-/** All that a snapshot says; the order of its nodes and tags means nothing. */
+/** A snapshot in comparable form; the order of its nodes and tags has no meaning. */
 const told = (snapshot: AnyMachineSnapshot) => ({
   ...(JSON.parse(JSON.stringify(snapshot)) as object),
   value: snapshot.value,
@@ -135,14 +137,14 @@ const told = (snapshot: AnyMachineSnapshot) => ({
   nodes: snapshot._nodes.map(({ id }) => id).sort(),
 });
 
-/** PostgreSQL keeps the keys of a `jsonb` object by length, then by bytes. */
+/** PostgreSQL orders the keys of a `jsonb` object by length, then by bytes. */
 function asJsonb(value: Json): Json {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   const entries = Object.entries(value).sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
   return Object.fromEntries(entries.map(([key, below]) => [key, asJsonb(below)]));
 }
 
-/** What a machine was given, and what it gave, is nobody's to change. */
+/** Freezes the input and output of a machine, so that a modification throws. */
 function frozen(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value) || ArrayBuffer.isView(value)) return;
   Object.freeze(value);

@@ -20,7 +20,7 @@ import {
 } from './plan-fixtures.ts';
 import { asker, DEVICE, ofType, T0, TENANT, typesOf, uuid } from './samples.ts';
 
-// A plan whose steps come one by one from whoever thinks about it.
+// Plans whose steps are proposed one by one by a planner.
 
 const HOME = uuid(3);
 

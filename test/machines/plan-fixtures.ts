@@ -23,7 +23,7 @@ export const wish = (id: string, more: Partial<StepInput> = {}): StepInput => ({
 
 export const blankPlan = () => new Driven<PlanContext, PlanEvent>(planDefinition);
 
-/** What somebody is to think about. */
+/** A goal for the planner. */
 export const GOAL: NonNullable<On<'create'>['plan']['cognition']> = {
   ...{ kind: 'goal', homeId: null, deviceId: null, action: null, note: null, proposalId: null },
   text: 'Make it warm.',
@@ -50,7 +50,7 @@ export const create = (
   },
 });
 
-/** A plan that was asked for. */
+/** A plan with given steps, after its creation. */
 export function planned(steps: readonly StepInput[], onFailure?: OnFailure): { plan: Plan; begun: Step } {
   const plan = blankPlan();
   return { plan, begun: plan.send(create(steps, onFailure)) };
@@ -79,7 +79,7 @@ export const moved = (
   ...more,
 });
 
-/** The step's command says this. */
+/** The command of the step reports this status. */
 export const say = (
   plan: Plan,
   id: string,

@@ -10,14 +10,14 @@ import { blankPlan, create, GOAL, moved, type Plan, statuses, wish } from './pla
 import { statesIn } from './random-walk.ts';
 import { asker, ofType, T0 } from './samples.ts';
 
-// The plan among commands, words of whoever thinks about it, flags, suspensions and restarts as they come. What it should come
-// to is reckoned beside it, from what its commands did and what was said alone.
+// Random walks of a plan with commands, planner messages, flags, suspensions and restarts. The expected result is
+// computed independently, from the outcomes of the commands and the received messages.
 
 interface Command {
   id: string;
   stepId: string;
   undoes: boolean;
-  /** What it is to say, the next word first; empty: nothing has been decided yet. */
+  /** The statuses it will report, in order; empty if the gateway has not decided yet. */
   said: CommandStatus[];
   critical: boolean;
   over: boolean;
@@ -44,7 +44,7 @@ const kinds = [
   ...(['propose', 'again', 'hush', 'complete', 'break', 'excuse'] as const),
 ] as const;
 
-/** The numbers choose among what is possible at that moment. */
+/** `pick` selects one of the actions that are possible at that moment. */
 type Move = {
   kind: (typeof kinds)[number];
   pick: number;
@@ -74,7 +74,7 @@ export const walks = fc.record({
   /** Its steps are proposed one by one. */
   goal: fc.boolean(),
   onFailure: fc.constantFrom<OnFailure>('rollback', 'stop'),
-  /** How often an ending is a success, in ten. */
+  /** Successful outcomes, out of ten. */
   luck: fc.constantFrom(2, 7, 9, 10),
   moves: fc.array(
     fc.oneof(
@@ -91,20 +91,20 @@ export class World {
   readonly plan: Plan = blankPlan();
   readonly commands = new Map<string, Command>();
   asks: Ask[] = [];
-  /** Every ask, in order. */
+  /** All `plan.ask` outputs, in order. */
   readonly asked: Ask[] = [];
   readonly events: PlanEvent[] = [];
-  /** Steps in the order of their ends, with what their device may have done. */
+  /** Steps in the order in which they ended, with whether their device may have acted. */
   readonly ended: { stepId: string; acted: boolean; won: boolean }[] = [];
-  /** What was not proposed yet; each stands behind what it depends on. */
+  /** Steps that are not proposed yet; each comes after its dependencies. */
   readonly unsaid: StepInput[] = [];
   readonly said: StepInput[] = [];
-  /** Silences that somebody has to judge, by when they were too long. */
+  /** Planner timeouts that the service has to evaluate, by their due times. */
   readonly silences: number[] = [];
-  /** What whoever thinks was told. */
+  /** The types of context changes that were sent to the planner. */
   readonly told: string[] = [];
   completed = false;
-  /** They said that they cannot go on. */
+  /** The planner reported that it cannot continue. */
   gaveUp = false;
   readonly undone: { stepId: string; won: boolean }[] = [];
   readonly seen = new Set<string>();
@@ -143,7 +143,7 @@ export class World {
     for (const { change } of ofType(outputs, 'context.changed')) this.told.push(change.type);
     for (const { to } of ofType(outputs, 'actor.tell')) {
       const command = this.commands.get(to.id);
-      // Written already, or not: it may come too late.
+      // The command may have been written already, so the cancellation may come too late.
       if (command && !command.over && !command.said.includes('in_progress')) command.said.push('cancelled');
     }
     for (const state of statesIn(this.plan.value as never)) this.seen.add(state);
@@ -193,7 +193,7 @@ export class World {
     }
   }
 
-  /** Whoever thinks says something; where nothing is expected of them any more it is refused, and changes nothing. */
+  /** A planner message. One that the plan does not expect is refused, and changes nothing. */
   private think(kind: Move['kind'], pick: number): void {
     if (kind === 'excuse') {
       this.judge(pick);
@@ -233,7 +233,7 @@ export class World {
     }
   }
 
-  /** A silence is excused, or not; it may have been broken meanwhile. */
+  /** Evaluates a planner timeout: it is excused or not. The planner may have answered in the meantime. */
   private judge(pick: number): void {
     const dueAt = this.silences.shift();
     if (dueAt === undefined) return;
@@ -290,7 +290,7 @@ export class World {
       return;
     }
     if (!ends) {
-      // Confirmed, which nobody can under a suspension.
+      // Confirmed, which is impossible during a suspension.
       if (statuses(this.plan)[command.stepId] === 'awaiting_confirmation') this.parked.delete(command.id);
       command.said.push('in_progress');
       this.word(command.id, 'dispatched', 'pending');
@@ -321,13 +321,13 @@ export class World {
     this.send(event);
   }
 
-  /** Told twice, or late. */
+  /** Delivers a message twice, or late. */
   private repeat(pick: number): void {
     const event = this.events[pick % Math.max(1, this.events.length)];
     if (event !== undefined) expect(this.plan.send({ ...event, at: this.at }).same).toBe(true);
   }
 
-  /** Everything that is open comes to its end, and every time passes. */
+  /** Completes everything that is open, and fires all timers. */
   finish(look: (world: World) => void): void {
     this.step({ kind: 'resume', pick: 0 });
     look(this);

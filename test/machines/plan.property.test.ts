@@ -123,7 +123,7 @@ describe('however a plan goes', () => {
       expect(steps.map(({ id }) => id)).toEqual(said.map(({ id }) => id));
       if (status === 'succeeded') expect(completed).toBe(true);
       expect([cognition?.phase, cognition?.dueAt, plan.value]).toMatchObject(['done', null, { mind: 'done' }]);
-      // Whoever ended it themselves is not told that it ended.
+      // A planner that ended its context itself gets no interrupt.
       const interrupted = told.filter((type) => type === 'interrupted').length;
       expect(interrupted).toBe(completed || gaveUp ? 0 : 1);
       expect(told.filter((type) => type === 'outcome')).toHaveLength(over.size);

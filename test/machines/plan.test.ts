@@ -29,7 +29,7 @@ const held = (plan: Plan, stepId: string, forMs = 5_000) =>
 const refused = (plan: Plan, stepId: string, code = 'FORBIDDEN_ROLE', at = T0 + 1) =>
   plan.send({ type: 'step.refused', at, stepId, commandId: commandOf(plan, stepId), error: { code, detail: 'No.' } });
 
-/** a, then b and c side by side, then d. */
+/** a, then b and c in parallel, then d. */
 const diamond = [
   wish('a'),
   wish('b', { dependsOn: ['a'] }),
@@ -242,7 +242,7 @@ describe('a plan that is cancelled', () => {
     expect(outputs).toContainEqual(withdrawn(plan, 'b'));
     expect(outputs).not.toContainEqual(withdrawn(plan, 'c'));
     expect(plan.context.status).toBe('rolling_back');
-    // Their commands were made meanwhile.
+    // Their commands were created in the meantime.
     expect(say(plan, 'c', 'dispatched').outputs).toContainEqual(withdrawn(plan, 'c'));
     expect(say(plan, 'd', 'awaiting_confirmation').outputs).toContainEqual(withdrawn(plan, 'd'));
     say(plan, 'c', 'cancelled');

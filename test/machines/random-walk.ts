@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { fc } from '../support/properties.ts';
 
-/** The innermost states of a chart: `lifecycle.written.dispatched`. */
+/** The innermost states of a chart, such as `lifecycle.written.dispatched`. */
 export function declaredStates(definition: MachineDefinition): string[] {
   const leaves = (node: AnyStateNode): AnyStateNode[] => {
     const below = Object.values(node.states);
@@ -12,7 +12,7 @@ export function declaredStates(definition: MachineDefinition): string[] {
   return leaves(definition.machine.root).map((node) => node.path.join('.'));
 }
 
-/** The innermost states that a value stands in. */
+/** The innermost active states of a state value. */
 export function statesIn(value: Json, path: readonly string[] = []): string[] {
   if (typeof value === 'string') return [[...path, value].join('.')];
   return Object.entries(value as JsonObject).flatMap(([key, below]) => statesIn(below, [...path, key]));
@@ -22,7 +22,7 @@ const BATCH = 50;
 /** Chosen so that the first few hundred walks of each machine take all transitions. */
 const FIRST_SEED = 10_000;
 
-/** Takes samples of `walks`, the same each time, until `covered` or at most `most` of them. */
+/** Runs samples of `walks`, the same each time, until `covered` returns true or `most` walks have run. */
 export function walkUntil<T>(
   walks: fc.Arbitrary<T>,
   most: number,
@@ -33,7 +33,7 @@ export function walkUntil<T>(
     for (const walk of fc.sample(walks, { numRuns: BATCH, seed: FIRST_SEED + taken })) go(walk);
 }
 
-/** The states of a chart that were not reached in `most` walks; `go` reports those that it saw. */
+/** The states of a chart that were not reached in `most` walks; `go` reports the states that it reached. */
 export function unreached<T>(
   definition: MachineDefinition,
   { walks, most, go }: { walks: fc.Arbitrary<T>; most: number; go(walk: T, saw: (value: Json) => void): void },
@@ -54,8 +54,8 @@ export function unreached<T>(
 }
 
 /**
- * The transitions of a chart that were not taken in `most` walks, as `lifecycle.queued: cancel 0`. Those that nothing can
- * take are given as `never`, so that nobody waits for them.
+ * The transitions of a chart that were not taken in `most` walks, such as `lifecycle.queued: cancel 0`. Pass the number
+ * of unreachable transitions as `never`, so that the search does not continue for them.
  */
 export function untaken<T>(
   { machine }: Pick<MachineDefinition, 'machine'>,

@@ -109,7 +109,7 @@ export const ack = (sequence: number, more: Partial<Of<'ack.reported'>> = {}) =>
 export const blankDevice = () => new Driven<DeviceContext, DeviceEvent>(deviceDefinition);
 export const blankCommand = () => new Driven<CommandContext, CommandEvent>(commandDefinition);
 
-/** A registered device that has not said a word. */
+/** A registered device that has not sent a message. */
 export function registered(more: Partial<Of<'register'>> = {}): Driven<DeviceContext, DeviceEvent> {
   const driven = blankDevice();
   driven.send(register(more));

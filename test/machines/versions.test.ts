@@ -6,7 +6,10 @@ import { actorKinds, currentDefinition, definitionFor } from '../../src/machines
 import { Driven } from './machine-driver.ts';
 import { declaredStates, statesIn } from './random-walk.ts';
 
-/** Rows as a shipped version of a machine wrote them, with the timers that ran. Never written anew: they are out there. */
+/**
+ * Rows as a released version of a machine wrote them, with the running timers. Do not regenerate them: such rows exist
+ * in deployments.
+ */
 interface Kept {
   value: Json;
   context: JsonObject;
@@ -37,7 +40,7 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
   it('has a row for every state that can be stored', () => {
     const declared = declaredStates(definition);
     const kept = new Set(rows.flatMap(({ value }) => statesIn(value)));
-    // Before its creating event an actor is not stored.
+    // An actor is not stored before its creating event.
     const unstored = ['unregistered', 'lifecycle.unregistered', 'administration.unregistered', 'lifecycle.submitted'];
     expect(declared.filter((path) => !kept.has(path) && !unstored.includes(path))).toEqual([]);
   });

@@ -189,8 +189,9 @@ describe('every operation', () => {
 
   it('that changes something in a tenant names a scope', () => {
     for (const { operation } of routes) {
-      // Platform operators stand above tenants; approving a command line, or a browser by a link, gives it no wider scopes
-      // than one's own.
+      // Platform operators have no tenant; approving a command line, or a browser by a link, gives it at most the
+      // scopes of
+      // the approving user.
       if (operation.role === null || !operation.changes) continue;
       if (operation.platformOnly || ['approveCliHandshake', 'createSignInLink'].includes(operation.name)) continue;
       expect([operation.name, operation.scope]).not.toContain(null);

@@ -13,7 +13,7 @@ import { silentLog } from '../support/service.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
 
-/** `buf curl` as the service would call: it knows the `.proto` alone, and writes and reads JSON. */
+/** `buf curl` as the service would call a sidecar: it knows only the `.proto`, and writes and reads JSON. */
 function curl(address: string) {
   const url = `http://${address}/cognition.v1.CognitionRuntime/Orchestrate`;
   const args = ['curl', '--schema', 'proto', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', '@-', url];

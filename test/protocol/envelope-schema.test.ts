@@ -10,7 +10,7 @@ import { newDeviceSecret, signingKey, verifyingKey } from '../../src/protocol/si
 import { cloudMessageTypes, deviceChannels } from '../../src/protocol/topics.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
-// A stranger reads the schemas with a validator of his own; formats are for people.
+// A validator that is independent of the service; formats are documentation only.
 const ajv = new Ajv2020({ strict: false, validateFormats: false, unicode: false, logger: false } as object);
 const anything = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }) as fc.Arbitrary<Json>,
@@ -33,7 +33,7 @@ const anything = fc.oneof(
   ),
 );
 
-/** Often what the field takes, and often something beside it. */
+/** Mostly values that the field accepts, sometimes invalid ones. */
 function likely(field: FieldSchema): fc.Arbitrary<Json> {
   switch (field.type) {
     case 'boolean':
@@ -54,7 +54,7 @@ function likely(field: FieldSchema): fc.Arbitrary<Json> {
   }
 }
 
-/** Objects near the fields: most members right, some wrong, some left out, some unknown. */
+/** Objects similar to the fields: most members valid, some invalid, missing or unknown. */
 const near = (fields: FieldSchemas): fc.Arbitrary<JsonObject> =>
   fc
     .tuple(

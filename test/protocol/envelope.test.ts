@@ -34,7 +34,7 @@ const message: OutgoingMessage = {
 
 type Sent = JsonObject & { payload?: JsonObject };
 
-/** A right message with changes, its hash and signature made anew for what is sent. */
+/** A valid message with changes; its hash and signature are computed again unless given. */
 function sent(change: Sent = {}): string {
   const whole = { ...(JSON.parse(composeMessage(message)) as JsonObject), ...change };
   const fields = whole as unknown as CanonicalFields;
@@ -45,7 +45,7 @@ function sent(change: Sent = {}): string {
 
 const plain = fastPathSession(session);
 
-/** Also holds that nothing in the message makes a difference to a session that knows the plain form. */
+/** Also checks that the fast path gives the same result. */
 function check(text: string | Uint8Array, time = now) {
   const bytes = Buffer.from(text);
   expect(checkMessage(bytes, { ...session, fastPath: plain }, 'state', time)).toEqual(
@@ -191,7 +191,7 @@ describe('checkMessage', () => {
     expect(check(sent({ payload_hash: upper }))).toMatchObject({ refusal: { code: 'PAYLOAD_HASH_MISMATCH' } });
   });
 
-  /** A right message whose payload is written as `text`, with this hash and a signature over it. */
+  /** A valid message whose payload is written as `text`, with this hash and a valid signature. */
   function written(text: string, hash: string, decoy = ''): Buffer {
     const { payload: _, ...head } = JSON.parse(sent({ payload_hash: hash })) as JsonObject;
     return Buffer.from(`{${decoy}${JSON.stringify(head).slice(1, -1)},"payload":${text}}`);

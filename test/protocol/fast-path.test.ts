@@ -39,21 +39,21 @@ const message: OutgoingMessage = {
 };
 
 const longWay = (bytes: Buffer) => checkMessage(bytes, session, 'state', now);
-/** What the plain way makes of it, held to the long way. */
+/** The result of the fast path, compared with that of the full verification. */
 function plainly(bytes: Buffer) {
   const taken = readFastPathMessage(bytes, plain as NonNullable<typeof plain>, 'state', now);
   if (taken !== null) expect({ ok: true, message: taken }).toEqual(longWay(bytes));
   return taken;
 }
 
-// JSON, member by member, as it is written.
+// The members of a JSON object as they are written, by name.
 type Members = Map<string, string>;
 const membersOf = (text: string): Members =>
   new Map(Object.entries(JSON.parse(text) as object).map(([name, value]) => [name, JSON.stringify(value)]));
 const written = (members: Iterable<readonly [string, string]>) =>
   Buffer.from(`{${[...members].map(([name, value]) => `"${name}":${value}`).join(',')}}`);
 
-/** The text as it is sent, signed over `as`: what the fields mean, or the very characters that stand there. */
+/** The members with a signature over the fields' values (`meant`), or over their text (`written`). */
 function signed(members: Members, as: 'meant' | 'written' = 'written'): Members {
   const signable = canonicalFieldNames.map((name) => {
     const value = members.get(name) ?? '';
@@ -65,7 +65,7 @@ function signed(members: Members, as: 'meant' | 'written' = 'written'): Members 
   });
   return new Map(members).set('signature', JSON.stringify(signText(key, signable.join('|'))));
 }
-/** A right message with some members written in another way, and signed again. */
+/** A valid message with some members in another notation, signed again. */
 const sent = (change: Record<string, string>, as: 'meant' | 'written' = 'written') =>
   written(signed(new Map([...membersOf(composeMessage(message)), ...Object.entries(change)]), as));
 
@@ -259,7 +259,7 @@ describe('the plain way leaves to the long way', () => {
       }
       if (at === bytes.length) continue;
       expect(plainly(Buffer.concat([before, after.subarray(1)]))).toBeNull();
-      // What stood behind it a moment ago is not taken for a part of it.
+      // Bytes of the previous, longer message in the buffer are not read.
       expect(plainly(bytes)).not.toBeNull();
       expect(plainly(before)).toBeNull();
       const closed = Buffer.concat([before, Buffer.from('}')]);

@@ -53,7 +53,7 @@ describe('hmacOf', () => {
         for (let length = Math.max(0, middle - 6); length <= middle + 6; length += 1) {
           const text = unit.repeat(length);
           expect(computeHmac(key, text)).toBe(byLibrary(secret, text));
-          // One that was longer leaves nothing behind.
+          // A longer text before it has no effect.
           expect(computeHmac(key, unit)).toBe(byLibrary(secret, unit));
         }
       }
@@ -90,7 +90,7 @@ describe('isHmacOf', () => {
     expect(verifyHmac(key, 'other', tag)).toBe(false);
     expect(verifyHmac(keyOf('jefe'), 'text', tag)).toBe(false);
     for (let at = 0; at < tag.length; at += 1) {
-      // The same low byte, and the same high byte, in another character.
+      // Characters with the same low byte or the same high byte.
       for (const code of [tag.charCodeAt(at) + 0x100, tag.charCodeAt(at) ^ 1]) {
         expect(verifyHmac(key, 'text', tag.slice(0, at) + String.fromCharCode(code) + tag.slice(at + 1))).toBe(false);
       }
@@ -111,7 +111,7 @@ describe('isHmacOf', () => {
         signingBuffer.set(Buffer.from(text), SIGNING_BUFFER_START);
         const end = SIGNING_BUFFER_START + Buffer.byteLength(text);
         const message = Buffer.from(`${'x'.repeat(before)}${computeHmac(key, text)}x`);
-        // Another text was written over it meanwhile.
+        // The buffer was overwritten with another text in the meantime.
         signingBuffer.set(Buffer.from(text), SIGNING_BUFFER_START);
         expect(verifyBufferHmac(padsOf(key), end, message, before)).toBe(true);
         expect(verifyBufferHmac(padsOf(key), end + 1, message, before)).toBe(false);

@@ -59,7 +59,7 @@ describe('a session token', () => {
     expect(isFreshSession(token, [at + 120_001])).toBe(false);
     expect(isFreshSession(token, [at - 120_000])).toBe(true);
     expect(isFreshSession(token, [at - 120_001])).toBe(false);
-    // While a clock is being corrected either of its times will do.
+    // While a clock is being corrected, either of its times is accepted.
     expect(isFreshSession(token, [at + 3_600_000, at])).toBe(true);
     expect(isFreshSession(token, [at + 3_600_000, at - 3_600_000])).toBe(false);
   });

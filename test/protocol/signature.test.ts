@@ -93,9 +93,9 @@ describe('signing', () => {
       `${signature.slice(0, -1)}=`,
       `${signature.slice(0, -1)}+`,
       `${signature.slice(0, -1)}\u0141`,
-      // The same bytes written with other unused bits.
+      // The same bytes with other unused bits.
       signature.slice(0, -1) + String.fromCharCode(last + 1),
-      // The same low bytes in wider characters.
+      // Wider characters with the same low bytes.
       String.fromCharCode(...Array.from(signature, (char) => char.charCodeAt(0) + 0x100)),
       Buffer.from(signature, 'base64url').toString('hex'),
       'A'.repeat(signature.length),

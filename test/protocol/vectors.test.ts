@@ -55,7 +55,7 @@ interface Vectors {
 const folder = new URL('../vectors/', import.meta.url);
 const file = JSON.parse(readFileSync(new URL('proto-3.1.json', folder), 'utf8')) as Vectors;
 
-/** The seed of the Ed25519 key that signs the vector: the device's own, or the service's for what the cloud sends. */
+/** The seed of the Ed25519 key that signs the vector: the device's, or the service's for messages from the cloud. */
 const seedOf = (vector: Vector) =>
   vector.direction === 'cloud to device' ? file.service_ed25519_seed : vector.device_secret;
 

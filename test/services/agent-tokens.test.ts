@@ -20,7 +20,7 @@ describe('a token that was presented', () => {
     expect(presented.has('u2', 'jti')).toBe(false);
     expect([...store.agentTokens]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
     expect((await open()).has('u1', 'jti')).toBe(true);
-    // By a clock that may be wrong: only the store forgets, a day later.
+    // The process's clock may be wrong: only the store deletes the entry, a day later.
     clock.set(expiresAt + 30_000);
     expect((await open()).has('u1', 'jti')).toBe(true);
   });

@@ -22,7 +22,7 @@ beforeEach(() => {
   errors = [];
   dropped = [];
   trouble = () => {};
-  // What still waits when a test is over is written to nowhere that the next one looks.
+  // Entries still pending at the end of a test are written to that test's arrays, not to those of the next test.
   const [own, sizes] = [kept, batches];
   const append = async (rows: readonly AuditRow[]) => {
     sizes.push(rows.length);

@@ -21,7 +21,7 @@ it('a session that is closed while it is read is over', async () => {
   const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
   const token = { id: 't', expiresAt: clock.now() + 60_000 };
   const { secret } = await makeCookieSessions({ vault, clock }).open({ ...holder, token });
-  // As after a restart: nothing is remembered.
+  // As after a restart: with an empty memory.
   const sessions = makeCookieSessions({ vault, clock });
   let arrive = () => {};
   arrives = new Promise((resolve) => {
@@ -61,7 +61,7 @@ it('a session lasts as long as its token, which is verified by the reference, wh
     delete: async (key) => void entries.delete(key),
     take: async () => null,
   };
-  // The service's time is two days ahead of the reference, which was put back.
+  // The service's time is two days ahead of the reference clock, which was set back.
   let reference = 1_000_000;
   const clock = { now: () => reference + 2 * 86_400_000, reference: () => reference };
   const sessions = makeCookieSessions({ vault, clock });

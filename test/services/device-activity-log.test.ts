@@ -43,7 +43,7 @@ describe('what devices said lately', () => {
     for (let n = 1; n <= 50; n++) heard.record({ tenantId: 'large', deviceId: `l${n}` }, said(n));
     expect(keeps('small', 's1')).toBe(true);
     expect([45, 46, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, true, true]);
-    // What it lacks to its share comes from who has more.
+    // Space for its share is taken from the tenant with the most entries.
     for (const name of ['s2', 's3']) heard.record({ tenantId: 'small', deviceId: name }, said(1));
     expect(['s1', 's2', 's3'].map((name) => keeps('small', name))).toEqual([true, true, true]);
     expect([46, 47, 48, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, false, true, true]);

@@ -3,7 +3,7 @@ import { loadFlags } from '../../src/services/flags.ts';
 import type { AdministrationStore } from '../../src/store/contract/administration.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 
-/** Flags in a store whose connection breaks as `broken` says: before or after it took what it was told. */
+/** Flags in a store whose connection breaks before or after a write took effect, as set in `broken`. */
 function storeThat(broken: { taken: boolean; thenAway?: number }) {
   const kept: Record<string, boolean> = { maintenance_mode: false };
   let away = 0;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Locks } from '../../src/services/locks.ts';
 
-/** Work that notes when it begins and ends, and ends when told. */
+/** Tasks that record their start and end, and end when the test releases them. */
 function recorder() {
   const log: string[] = [];
   const ends = new Map<string, () => void>();

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { PropertyTimes, type StateReport } from '../../src/services/property-times.ts';
 import { fc } from '../support/properties.ts';
 
-/** One time for each property, in the plainest way. */
+/** Reference implementation: one time per property. */
 function note(times: Map<string, number>, { state, full }: StateReport, at: number): void {
   if (full) times.clear();
   for (const name of Object.keys(state)) {

@@ -9,7 +9,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const START = Date.UTC(2026, 0, 1);
 
-/** A service clock on a database whose clock `world` steps. */
+/** A service clock on a database whose clock the test sets in `world`. */
 function world() {
   const time = { monotonic: 0, stepped: 0 };
   const sample = (): ClockSample => ({
@@ -18,7 +18,7 @@ function world() {
     databaseNow: START + time.monotonic + time.stepped,
   });
   const clock = new ServiceClock({ wall: () => START + time.monotonic, monotonic: () => time.monotonic }, sample());
-  /** Runs for `ms`, with a renewal of the lease each second up to a minute and one at the end. */
+  /** Runs for `ms`; renews the lease each second for up to a minute, and once at the end. */
   const run = (ms: number) => {
     const end = time.monotonic + ms;
     for (let n = 0; n < 60 && time.monotonic + 1_000 <= end; n++) {
@@ -31,7 +31,9 @@ function world() {
   return { clock, time, run };
 }
 
-/** `forS` seconds with a clock that is a year ahead, which is taken back for ten seconds or is followed. */
+/**
+ * A clock that is a year ahead for this many milliseconds: reset after ten seconds, or followed by the service clock.
+ */
 const episodes: [string, number][] = [
   ['is not followed yet', 10_000],
   ['was followed', 40_000],

@@ -97,7 +97,7 @@ describe('an internal token', () => {
 
   it('has one hash, however its signature is written', async () => {
     const token = await make();
-    // Two of the last character's six bits belong to no byte of the 64.
+    // Two of the last character's six bits are unused in an encoding of 64 bytes.
     const last = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.indexOf(token.at(-1) as string);
     const rewritten = `${token.slice(0, -1)}${'BRhx'[last >> 4]}`;
     expect(rewritten).not.toBe(token);

@@ -55,7 +55,7 @@ describe('an artifact', () => {
   });
 });
 
-/** What this module uses of a file. */
+/** The part of a file handle that the module uses. */
 interface Writer {
   write(bytes: Uint8Array, from?: number, length?: number): Promise<{ bytesWritten: number }>;
 }
@@ -74,7 +74,7 @@ describe('a disk', () => {
     await handle.close();
     let left = 1_048_576;
     const { write } = kind;
-    // As a system does it: the last write takes a part of what was asked for, and the next one fails.
+    // As an operating system does: the last write is partial, and the next one fails.
     const full = vi.spyOn(kind, 'write').mockImplementation(async function (this: Writer, bytes, from = 0) {
       const room = Math.min(bytes.length - from, left);
       if (room === 0) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CoalescedReads } from '../../src/store/postgres/coalesced-reads.ts';
 
-/** Reads that a test ends one by one; each answers what was committed when it began. */
+/** Reads that the test completes one by one; each returns the data committed when it started. */
 function database() {
   let committed = 0;
   const open: { end(): void; fail(): void }[] = [];

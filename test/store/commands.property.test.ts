@@ -77,7 +77,7 @@ const walks = fc.record({
         { weight: 6, arbitrary: fc.constant<Ending>('as it is') },
         { weight: 2, arbitrary: fc.constantFrom<Ending>('refused', 'unknown and kept', 'unknown and not kept') },
       ),
-      /** It was started again, and knows no actor. */
+      /** The process was restarted, with no actor in memory. */
       anew: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
     }),
     { minLength: 4, maxLength: 14 },
@@ -96,7 +96,7 @@ eachDatabase('whatever happens to the commands of a device', (backend) => {
   let ending: Ending = 'as it is';
   const found = { open: 0, pending: 0, watching: 0, awaiting: 0 };
 
-  /** A process of its own on the same rows. */
+  /** A separate process on the same rows. */
   function assemble(): Runtime {
     const { store } = backend();
     const commit: ActorStore['commit'] = async (turn) => {

@@ -5,7 +5,7 @@ import type { ActorCommit, Position } from '../../src/store/contract.ts';
 import { commandCommit, deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 
-/** With a deadline, as whatever is open or watched has one. */
+/** With a deadline, like every open or watched command. */
 function timed(commit: ActorCommit): ActorCommit {
   commit.timers.set.push({ ref: commit.ref, id: 'over', event: 'over', dueAt: Number.MAX_SAFE_INTEGER });
   return commit;
@@ -66,7 +66,7 @@ eachStore('commands', (backend) => {
     const [submitted] = commits;
     if (submitted) await turn(nextCommit(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
     expect(await commands().open(deviceId)).toHaveLength(4);
-    // With a new deadline in place of the old one, or with both, it is there once.
+    // With a new deadline in place of the old one, or with both, the command is returned once.
     for (const one of commits.slice(2, 4)) {
       const set = ['over', 'another'].map((id) => ({ ref: one.ref, id, event: 'over', dueAt: 1 }));
       await turn(nextCommit(one, { timers: { set, clear: [] } }));
@@ -86,7 +86,7 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId, 0)).toEqual([]);
     await turn(nextCommit(device, { columns: { ...device.columns, revoked: true } }));
     expect(await commands().open(deviceId, 0)).toEqual(idsOf(older, same, newer));
-    // A device of which there is no row is not active.
+    // A device without a row is not active.
     const without = newId();
     const orphan = timed(commandCommit({ columns: { device_id: without, created_at: 3 } }));
     await turn(orphan);
@@ -133,7 +133,7 @@ eachStore('commands', (backend) => {
       const found = (await commands().openOnRevokedDevices()).filter((one) => one.deviceId === deviceId);
       return found.map(({ commandId }) => commandId);
     };
-    // A rotation retires the first key, and no command is late by it.
+    // A rotation retires the first key, but does not make any command late.
     const rotated = deviceCommit({ id: deviceId, rows: [put(1, 10), put(2, 40), end('retired', 40, [2])] });
     await turn(rotated, older, same, newer);
     expect([await late(), await commands().deliverable(deviceId)]).toEqual([[], idsOf(older, same, newer)]);

@@ -22,7 +22,7 @@ import { eachDatabase } from '../support/store.ts';
 
 const universal = new BatchStatement('any', allSections);
 
-/** Leaves out at once what exists already, in place of failing first. */
+/** Skips existing rows in the first attempt, instead of failing first. */
 class Careful extends BatchStatement {
   override text(fence: Fence | null): string {
     return super.text(fence, 'skip');
@@ -48,7 +48,7 @@ describe('the statements of turns', () => {
 const USERS = 4;
 const PROPOSALS = 4;
 
-/** What one actor does in a turn; which actor is chosen when the history is made. */
+/** The change of one actor in a batch; the actor is chosen when the history is built. */
 interface Step {
   kind: ActorKind;
   form: 'new' | 'whole' | 'settled';
@@ -92,7 +92,7 @@ const aTurn: fc.Arbitrary<Turn> = fc.record({
 const makers = { device: deviceCommit, command: commandCommit, plan: planCommit, tenant: tenantCommit };
 const moving = new Set(['state']);
 
-/** Turns as a runtime would commit them one after another; of a stale one it believes that it was kept. */
+/** Batches as a runtime would commit them one after another; it assumes that a stale one was committed. */
 function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
   const actors: ActorCommit[] = [];
   const sent: { from: ActorCommit['ref']; version: number; n: number }[] = [];
@@ -163,7 +163,7 @@ const tables = [
   ...['idempotency', 'users', 'proposals'],
 ];
 
-/** All rows of all tables. A sequence goes on after a rollback, so it is left out. */
+/** All rows of all tables. Sequences are left out: a rollback does not reset them. */
 async function contents(query: Query): Promise<Record<string, unknown[]>> {
   const all: Record<string, unknown[]> = {};
   for (const table of tables) {
@@ -175,7 +175,10 @@ async function contents(query: Query): Promise<Record<string, unknown[]>> {
 
 class Undo extends Error {}
 
-/** What a history leaves in the database and what each turn answers, with the statements that `choose` takes. All of it is undone. */
+/**
+ * The rows that a history leaves in the database, and the response to each batch, with the statements that `choose`
+ * selects. Everything is rolled back.
+ */
 async function outcome(
   database: Database,
   turns: readonly BatchCommit[],
@@ -229,7 +232,7 @@ async function outcome(
   return { answers, rows };
 }
 
-/** Each a test of its own, so that it is done long before the limit of a test. */
+/** Split into several tests, so that each finishes well within the time limit. */
 const PARTS = Array.from({ length: 10 }, (_, n) => n + 1);
 
 eachDatabase('a turn', (backend) => {
@@ -254,7 +257,8 @@ eachDatabase('a turn', (backend) => {
     );
   }
 
-  // A new database compiles for seconds at its first statements, which must not count towards the limit of the first part.
+  // A new database compiles for seconds at its first statements, which must not count towards the limit of the first
+  // part.
   beforeAll(() => tryTurns({ numRuns: 1, seed }));
 
   it.each(PARTS)('leaves the same rows and answers the same, whichever statement commits it (part %i)', (part) =>

@@ -25,7 +25,7 @@ const keyPut = (deviceId: string, keyVersion: number): RowOutput => ({
   key: { keyVersion, signingAlg: 'hmac-sha256', sealedSecret: `sealed ${keyVersion}`, publicKey: null, createdAt: 1 },
 });
 
-/** A commit that leaves something in every table. */
+/** A commit that writes to every table. */
 function full(id = newId()) {
   const idempotency = idempotencyRow();
   const commit = deviceCommit({
@@ -264,7 +264,7 @@ eachStore('a turn', (backend, has) => {
     expect((await backend().store.commands.list(tenantId, deviceId, 1)).items[0]?.context).toEqual(context);
     expect((await backend().store.inspection.actor(tenantId, made.ref))?.context).toEqual(context);
 
-    // One that differs is no repetition, and counts.
+    // A different commit is not a repetition, and takes effect.
     const other = nextCommit(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
     await turn(other);
     if (has.sql) expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
@@ -405,7 +405,7 @@ eachStore('a turn', (backend, has) => {
       const spent = { ref: { kind: 'device', id } as const, id: 'a', version: 3 };
       await actors().dropTimers([spent], 39);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
-      // Its actor has moved on since, and may understand it now.
+      // The actor has a newer version, which may understand the timer.
       await actors().dropTimers([{ ...spent, version: 2 }], 40);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
       await actors().dropTimers([spent], 40);

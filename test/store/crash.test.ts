@@ -21,7 +21,7 @@ interface Where {
   dataDir: string;
 }
 
-/** Lets another process write until it has said `rounds` acknowledgements, and kills it in the middle of its work. */
+/** Starts a process that writes, and kills it after `rounds` acknowledgements. */
 async function writeAndKill(where: Where, rounds: number): Promise<{ ids: string[]; acknowledged: number }> {
   const script = new URL('../support/keep-writing.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, [script], {
@@ -72,7 +72,7 @@ describe.each(backends)('a process killed while it writes to $name', ({ make }) 
     rmSync(dataDir, { recursive: true, force: true });
   });
 
-  // The second time on what the first one left.
+  // The second run continues with the data of the first one.
   it.each([7, 40])(
     'has lost nothing that was acknowledged in %i rounds, and left no half of a turn',
     async (rounds) => {
@@ -80,7 +80,7 @@ describe.each(backends)('a process killed while it writes to $name', ({ make }) 
       expect(acknowledged).toBeGreaterThanOrEqual(rounds);
       const store = await openStore(where);
       closing.push(() => store.close());
-      // The server may still be at the last statement of the process that is gone, and come to its end between two reads.
+      // The server may still run the last statement of the killed process, and finish it between two reads.
       await eventually(async () => {
         const loaded = await store.actors.load('device', ids);
         expect(loaded).toHaveLength(ids.length);

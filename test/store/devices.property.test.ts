@@ -78,7 +78,7 @@ const walks = fc.array(
       { weight: 6, arbitrary: fc.constant<Ending>('as it is') },
       { weight: 1, arbitrary: fc.constantFrom<Ending>('unknown and kept', 'unknown and not kept') },
     ),
-    /** It was started again, and knows no actor. */
+    /** The process was restarted, with no actor in memory. */
     anew: fc.integer({ min: 0, max: 9 }).map((n) => n === 0),
   }),
   { minLength: 4, maxLength: 16 },
@@ -97,7 +97,7 @@ eachDatabase('whatever happens to a device', (backend) => {
   let settled = 0;
   let compared = 0;
 
-  /** A process of its own on the same rows. */
+  /** A separate process on the same rows. */
   function assemble(): Runtime {
     const { store } = backend();
     const commit: ActorStore['commit'] = async (turn) => {
@@ -149,8 +149,8 @@ eachDatabase('whatever happens to a device', (backend) => {
         ending = 'as it is';
         const row = await rowOf(backend(), id);
         const { version, snapshot } = await device();
-        if (version !== row.version) continue; // it had nothing to keep, and so did not hear of the other process
-        // A heartbeat alone moves the replay window without a commit.
+        if (version !== row.version) continue; // had nothing to commit, so it did not detect the other process's commit
+        // A heartbeat advances the replay window without a commit.
         expect({ ...row.context, replay: 0 }).toEqual({ ...deviceDefinition.toStored(snapshot.context), replay: 0 });
         expect(row.columns).toMatchObject(deviceDefinition.columns(snapshot));
         compared += 1;

@@ -43,7 +43,7 @@ eachStore('devices', (backend) => {
 
   it('come newest first in pages that neither repeat nor miss one while others are added', async () => {
     const tenantId = newId();
-    // Many of one moment: only the id tells them apart.
+    // Many with the same creation time: only the id distinguishes them.
     const ids = await made(tenantId, ...Array.from({ length: 23 }, (_, n) => ({ columns: { created_at: n >> 3 } })));
     const seen: string[] = [];
     let after: Position | undefined;

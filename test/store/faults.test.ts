@@ -77,7 +77,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     return { database, store: createStore(database), url: fresh.url };
   }
 
-  /** Holds the row of a device, so that the next commit of it waits; `pid` is then the waiting backend. */
+  /** Locks the row of a device, so that its next commit waits; `pid` is then the waiting backend. */
   async function holding(url: string, id: string) {
     const holder = connectPostgres(url);
     let release = () => {};

@@ -3,7 +3,7 @@ import { IdempotencyConflict, type IdempotencyRow } from '../../src/store/contra
 import { deviceCommit, idempotencyRow, journalEntry, newId } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 
-/** The other attempt's row: the same key and body, another answer. */
+/** The row of a competing attempt: the same key and body, another response. */
 const rival = (row: IdempotencyRow): IdempotencyRow => ({ ...row, answer: 'of the other attempt' });
 
 eachStore('an idempotency key that another attempt has used', (backend) => {

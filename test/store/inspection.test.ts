@@ -70,7 +70,7 @@ eachStore('inspection', (backend, has) => {
     expect([await found(true), await found(false)]).toEqual([[held.ref.id], [free.ref.id]]);
   });
 
-  /** 20,500 that are made in the database: the oldest is queued, all others failed. */
+  /** Inserts 20,500 commands in the database: the oldest is queued, all others failed. */
   const insertCommands = (tenantId: string) =>
     backend().database.write({
       text: `insert into commands (id, tenant_id, version, machine_version, value, context, since, device_id, action, status,

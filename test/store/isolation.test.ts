@@ -128,7 +128,7 @@ eachStore('what is kept', (backend) => {
     ]);
     const places = ours.map(({ seq }) => seq);
     expect(new Set(places).size).toBe(5);
-    // Reading goes on behind any place.
+    // Reading continues after any position.
     const rest = (await store().actors.pendingOutbox(10_000, places[1] as number)).map(({ seq }) => seq);
     expect(rest.filter((seq) => places.includes(seq))).toEqual(places.slice(2));
   });
@@ -180,7 +180,7 @@ eachStore('what is kept', (backend) => {
     const { commands, actors } = store();
     const both = async () => [await commands.open(deviceId), await commands.deliverable(deviceId)];
     expect(await both()).toEqual([[made.ref.id], [made.ref.id]]);
-    // Without a timer nothing can happen to it any more.
+    // Without a timer nothing can happen to the actor.
     const second = nextCommit(made, { timers: { set: [], clear: ['a'] } });
     await turn(second);
     expect(await both()).toEqual([[], []]);

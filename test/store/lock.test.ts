@@ -30,7 +30,7 @@ function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
   return lock;
 }
 
-/** Another process that takes the lock and keeps it; resolves when it has it. */
+/** Another process that takes the lock and keeps it; resolves when it has the lock. */
 async function holder(databaseUrl: string | null, dataDir: string): Promise<ChildProcess> {
   const script = new URL('../support/hold-lock.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, [...nodeFlags, script], {

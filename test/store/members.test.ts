@@ -15,7 +15,7 @@ eachStore('people', (backend, has) => {
   const members = () => backend().store.members;
   const store = () => backend().store;
 
-  /** Somebody, in a tenant unless the role is `none`. */
+  /** A user, in a tenant unless the role is `none`. */
   async function somebody(tenantId: string, role: User['role'], email: string | null = null): Promise<User> {
     const subject = { iss: 'urn:test', sub: newId(), email, emailVerified: email !== null };
     const user = await store().identity.upsertUser({ id: newId(), ...subject, createdAt: 500 + made++ });
@@ -56,7 +56,7 @@ eachStore('people', (backend, has) => {
     ...more,
   });
 
-  /** A tenant as far as invitations show it. */
+  /** A tenant with the fields that invitations show. */
   async function tenant(name: string): Promise<string> {
     const commit = tenantCommit({ columns: { name } });
     await store().actors.commit({ actors: [commit], delivered: [] });
@@ -227,7 +227,7 @@ eachStore('people', (backend, has) => {
       await members().invite(asked);
       const found = await members().invitationsFor(`${name}.KIM@example.COM`, NOW, 10);
       expect(found).toEqual([{ ...asked, tenantName: 'Lakeside' }]);
-      // The Kelvin sign is no K.
+      // The Kelvin sign is not the letter K.
       expect(await members().invitationsFor(`${name}.\u212aim@example.com`, NOW, 10)).toEqual([]);
     });
 

@@ -34,7 +34,7 @@ eachStore('agent memory', (backend) => {
         expiresAt: at + 9e9,
       }),
       await keep(tenant),
-      // At the same moment the id decides.
+      // With equal times the id decides.
       await keep(tenant, { createdAt: at }),
     ].reverse();
     expect((await store().list(tenant, {}, at, 9)).items).toEqual(all);
@@ -170,7 +170,7 @@ eachStore('agent memory', (backend) => {
     for (let n = 0; n < 5; n++) await keep(tenant, { expiresAt: at + 100 });
     const later = await keep(tenant, { expiresAt: at + 500 });
     const never = await keep(tenant);
-    // At the beginning of time nothing has ended.
+    // At time 0 nothing has expired.
     const rows = async () => (await found(tenant, {}, 0)).length;
     const { retention } = backend().store;
     const days = { commands: 90, journal: 365 };

@@ -78,7 +78,7 @@ const told = (deviceId: string) => ({
   event: { type: 'device.revoked' as const, deviceId },
 });
 
-/** A wire on which each statement waits until it is let through; what it then comes to is held back too. */
+/** A transport that holds each statement, and then its response, until the test releases them. */
 function heldWire() {
   const held: { call: StatementCall; execute(): unknown; answer(): void; lose(): void }[] = [];
   const wire: StatementTransport = <T>(call: StatementCall, effect: () => T) =>

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => opened.close());
 
-/** By one statement that deletes all rows: truncating so many tables takes ten times as long. */
+/** With one statement that deletes all rows: truncating so many tables takes ten times as long. */
 async function empty(): Promise<void> {
   const { database } = opened.backend;
   const text = `select string_agg(format('%s as (delete from %s)', 'gone_' || relname, relname), ', ') as sections
@@ -24,7 +24,7 @@ async function empty(): Promise<void> {
   await database.write({ text: `with ${row?.sections} select 1 as one` });
 }
 
-/** Each a test of its own, so that it is done long before the limit of a test. */
+/** Split into several tests, so that each finishes well within the time limit. */
 const PARTS = Array.from({ length: 24 }, (_, n) => n + 1);
 const calls = fc.array(fc.oneof(...commitCalls, ...recordCalls), { minLength: 8, maxLength: 25 });
 

@@ -61,7 +61,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
 
   describe('of an empty database', () => {
     let databases: Database[];
-    // In a hook, which has a limit of its own: an embedded database from nothing takes seconds.
+    // In a hook, because of its separate time limit: creating an embedded database takes seconds.
     beforeEach(async () => {
       databases = await open();
     });

@@ -44,7 +44,7 @@ describe('the thread of the embedded database', () => {
     const outcome = database
       .write({ text: 'select count(*) from generate_series(1, 100000000)' })
       .catch((error) => error);
-    // The statement takes the one connection first, and then this takes the thread away from it.
+    // The statement occupies the only connection before the thread is killed.
     await eventLoopTurns();
     await thread.kill();
     expect(await outcome).toBeInstanceOf(CommitUnknown);
@@ -60,7 +60,7 @@ describe('the thread of the embedded database', () => {
     }, 1);
     await database.read({ text: 'select count(*) as n from generate_series(1, 3000000)' });
     clearInterval(ticking);
-    // Hundreds; where the statement runs in this thread, one or two.
+    // Hundreds; one or two if the statement ran in this thread.
     expect(ticks).toBeGreaterThan(10);
   });
 
@@ -70,7 +70,7 @@ describe('the thread of the embedded database', () => {
     await ask();
     const before = await thread.heapBytes();
     for (let n = 0; n < 60; n += 1) await ask();
-    // 42 MB were answered.
+    // The response was 42 MB.
     expect((await thread.heapBytes()) - before).toBeLessThan(20_000_000);
   });
 

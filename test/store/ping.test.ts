@@ -7,7 +7,7 @@ import type { Database } from '../../src/store/postgres/database.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
 import { holdNextTimer } from '../support/timers.ts';
 
-/** A database that answers its only statement when a message has been read from its wire. */
+/** A database that answers its only statement when a message has been read from its port. */
 let wire: MessageChannel;
 let database: { answeredStatements: number; read(): Promise<object[]> };
 beforeEach(() => {
@@ -38,7 +38,7 @@ it('a database that answers others in time is available', async () => {
 
 it('a database whose answer is there is available, though the process did not read it in time', async () => {
   const { pinged, expire } = ping();
-  // Behind this the event loop runs timers first and reads sockets and ports next.
+  // After this the event loop runs timers first, then reads sockets and ports.
   await nextCheck();
   wire.port1.postMessage('answer');
   expire();

@@ -62,7 +62,7 @@ const subsets = <T>(list: readonly T[]): T[][] =>
   Array.from({ length: 2 ** list.length }, (_, bits) => list.filter((_one, n) => (bits >> n) % 2 === 1));
 
 eachDatabase('prepared statements', (backend) => {
-  /** On each connection that is free; one after another they are all the same one. */
+  /** Reads from a free connection; consecutive calls all use the same one. */
   const onServer = async (like = '%') => {
     const text = 'select name from pg_prepared_statements where name like $1';
     return (await backend().database.read<{ name: string }>({ text, values: [like] })).map(({ name }) => name);

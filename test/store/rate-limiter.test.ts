@@ -121,7 +121,7 @@ describe('rates in memory', () => {
   });
 });
 
-/** Resolves when a process that begins finds that all of the limit was taken. */
+/** Resolves when a new process reads from Redis that the whole limit is used. */
 const copied = (id: string, limit: number): Promise<boolean> =>
   eventually(async () => {
     const next = open(redisUrl) as RedisRateLimiter;
@@ -199,7 +199,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
       rates.take('address', randomUUID(), 5);
       return performance.now() - since > 2_500;
     });
-    // After half a second, the patience of one command; without it this would not end.
+    // After half a second, the timeout of one command; without it this would not end.
     await rates.close();
   });
 });

@@ -14,7 +14,7 @@ const TTL_MS = 60_000;
 /** The client has given up: it makes no further attempt to connect. */
 const isEnded = (cache: RedisCache): boolean => (cache as unknown as { commands: Redis }).commands.status === 'end';
 
-/** The active process with a lease on a clock that the test moves; `server` sees what is in Redis. */
+/** The active process with a lease on a clock that the test sets; `server` reads the content of Redis. */
 describe.runIf(url !== '')('Redis, after the lease of this process is over', () => {
   let now: number;
   let lease: RenewedLease;

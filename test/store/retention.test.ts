@@ -8,7 +8,7 @@ const DAY = 86_400_000;
 const days = { commands: 90, journal: 365 };
 const NOW = Date.UTC(2026, 10, 22);
 
-/** A UUID of version 7 made at that moment. */
+/** A UUID version 7 created at that time. */
 function idAt(at: number): string {
   const hex = at.toString(16).padStart(12, '0');
   return `${hex.slice(0, 8)}-${hex.slice(8)}${newId().slice(13)}`;
@@ -40,7 +40,7 @@ eachStore('retention', (backend) => {
       output: { type: 'commands.tell', deviceId: newId(), event: { type: 'device.revoked', deviceId: newId() } },
     });
     await turn(fresh, ...ended, ...open, timed, telling);
-    // The ended commands, and of those that are older than a year their journal too.
+    // The ended commands, and the journal of those older than a year.
     expect(await prune()).toBe(ended.length + 1);
     const all = [fresh, ...ended, ...open, timed, telling];
     const kept = await left(

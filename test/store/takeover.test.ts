@@ -37,7 +37,7 @@ async function acquired(url: string, parts: Partial<AdvisoryLockParts> = {}): Pr
   return lock;
 }
 
-/** The lock's connection ends on the server, and the process does not hear of it. */
+/** The lock's connection ends on the server without a notification to the process. */
 async function endLockSession(url: string): Promise<void> {
   await sql(
     url,
@@ -140,7 +140,7 @@ describe.runIf(serverUrl)('a takeover', () => {
 });
 
 describe.runIf(serverUrl)('a node that another one took over from', () => {
-  /** The first owner, with a pool that has no connection yet. */
+  /** The previous owner, whose pool has no connection yet. */
   async function stale() {
     const url = await database();
     const lines = recordingLog();
@@ -151,7 +151,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
     closing.push(() => pool.close());
     return { url, first, lost, pool, ...lines };
   }
-  /** As a takeover begins, before it ends any session. */
+  /** The first statement of a takeover, before it terminates any session. */
   const raise = (url: string): Promise<unknown> =>
     sql(
       url,
@@ -225,7 +225,7 @@ describe.runIf(serverUrl)('a renewal', () => {
     lock.onLost(lost);
     lock.onRenewed(({ sentAt }) => samples.push(sentAt));
     await lock.acquire(never);
-    // The server is silent for seven seconds, and goes on.
+    // The server does not respond for seven seconds, and continues.
     proxy.hold();
     time.now = 7_000;
     expect(lock.lease.valid()).toBe(true);

@@ -17,8 +17,8 @@ import {
 } from '../../support/relay-machine.ts';
 
 /*
- * Actors that tell each other things, in any order and through any trouble: what was said by a transition that is kept is
- * heard once by whom it was said to, whether in the same turn or through the outbox.
+ * Property: actors that send messages to each other, with random faults and restarts. Each message of a committed
+ * transition is received exactly once by its target, in the same batch or through the outbox.
  */
 
 const IDS = ['a', 'b', 'c', 'd'] as const;
@@ -27,12 +27,12 @@ const RUNS = 100;
 type Trouble = 'away' | 'lost before' | 'lost after' | 'a rival';
 type Move =
   | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof THROWS | typeof UNSTORABLE; via?: number[] }
-  /** Has new ones made; those `at hand` in the same turn. */
+  /** Creates new actors; those `at hand` in the same batch. */
   | { move: 'call'; from: number; called: ('at hand' | 'to be found' | 'unclear')[] }
-  /** So many passes of the event loop. */
+  /** A number of passes of the event loop. */
   | { move: 'wait'; passes: number }
   | { move: 'passivate' }
-  /** The process is another one, once the store has ended what the old one had under way. */
+  /** Replaces the process after the store has finished the old one's statements. */
   | { move: 'restart' }
   | { move: 'trouble'; trouble: Trouble };
 
@@ -47,7 +47,7 @@ const say = fc.record({
     fc.constant<typeof THROWS | typeof UNSTORABLE>(UNSTORABLE),
   ),
 });
-/** Passed on by up to five others: further than a turn carries it. */
+/** Forwarded through up to five other actors: longer than the chain that one batch enlists. */
 const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 5 }).map((via) => ({ ...said, via })));
 const call = fc.record({
   move: fc.constant('call' as const),
@@ -81,7 +81,7 @@ const stormy = fc.array(
 interface World {
   said: Map<string, RelayedMessage[]>;
   heard: Map<string, RelayedMessage[]>;
-  /** Words of whom the sender was told that they are kept. */
+  /** Messages whose sender received a successful outcome. */
   acknowledged: [from: string, to: string, word: string][];
   store: MemoryActorStore;
 }
@@ -115,7 +115,7 @@ async function live(
   let runtime = assemble();
   for (const id of IDS) await runtime.actors.create(relayRef(id), { type: 'make', at: 0, id } as never);
 
-  /** Commits under way, those of a process that was halted too. */
+  /** Commits in progress, including those of a halted process. */
   let underWay = 0;
   const commit = store.commit.bind(store);
   store.commit = async (turn) => {
@@ -129,7 +129,7 @@ async function live(
   let passes = 0;
   let after: Trouble | null = null;
   store.beforeCommit = async ({ actors }) => {
-    // Turns in flight end in another order than they began.
+    // Batches in flight finish in a different order than they started.
     passes = (passes * 5 + 3) % 7;
     for (let n = 0; n < passes; n += 1) await new Promise(setImmediate);
     if (actors.some(({ context }) => JSON.stringify(context.heard).includes(UNSTORABLE)))
@@ -203,7 +203,7 @@ async function live(
     await runtime.outbox.sweep();
     return underWay === 0 && store.outbox.size === 0 && runtime.actors.stats().waiting === 0;
   });
-  // Sends that a halted process had not begun never settle; all others do as soon as the event loop has run.
+  // Sends that a halted process had not started never settle; all others settle once the event loop has run.
   await Promise.race([Promise.all(asked), eventLoopTurns()]);
   runtime.halt();
   const contexts = IDS.map(
@@ -221,7 +221,10 @@ async function live(
   };
 }
 
-/** What one said to another, or heard from it, in order; what nobody can hear left out. */
+/**
+ * Messages sent from one actor to another, in order, without those that the target cannot accept; below, the messages
+ * received.
+ */
 const wordsTo = ({ said }: World, from: string, to: string): string[] =>
   (said.get(from) ?? []).flatMap(([who, word]) =>
     who === to && word !== THROWS && !word.includes(UNSTORABLE) ? [word] : [],

@@ -37,7 +37,7 @@ const say = (from: string, ...words: RelayedMessage[]) =>
 const contextOf = (id: string) =>
   store.rows.get(`device:${id}`)?.context as unknown as { said: RelayedMessage[]; heard: RelayedMessage[] };
 const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
-/** Who was written in each commit, and how many outbox rows with them. */
+/** The actors of each commit, and its number of outbox rows. */
 const written = (turns: readonly BatchCommit[]) =>
   turns.map(({ actors }) => [
     actors.map(({ ref }) => ref.id).join(''),
@@ -46,7 +46,7 @@ const written = (turns: readonly BatchCommit[]) =>
 const isVenomous = (turn: BatchCommit): boolean =>
   turn.actors.some(({ context }) => JSON.stringify(context.heard).includes(UNSTORABLE));
 
-/** Holds commits back, one call of what it answers for each. */
+/** Holds commits back; calling an entry of the result releases one commit. */
 function gates(): (() => void)[] {
   const held: (() => void)[] = [];
   store.beforeCommit = () => new Promise<void>((resolve) => held.push(resolve));
@@ -194,7 +194,7 @@ describe('the outbox tells', () => {
 
 describe('a turn with somebody whom others tell who were told themselves', () => {
   const pass = () => new Promise(setImmediate);
-  /** In the next passes of the event loop, one after another; no turn may be in flight. */
+  /** Sends in consecutive passes of the event loop; requires that no batch is in flight. */
   const inPasses = (...sends: (() => Promise<unknown>)[]): Promise<unknown>[] => {
     const sent: Promise<unknown>[] = [];
     const next = (at: number) => {
@@ -299,7 +299,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     for (let n = 0; n < count; n += 1) await pass();
   };
   const commits = () => written(store.commits);
-  /** One after another, each a while after the one before. */
+  /** Sends one after another, with a pause between them. */
   async function slowly(...sends: (() => Promise<unknown>)[]): Promise<unknown> {
     const sent: Promise<unknown>[] = [];
     for (const send of sends) {
@@ -342,7 +342,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     expect(commits()).toEqual([['abcxd', 0]]);
     const third = say('y', ['e', '>c>third']);
     await passes();
-    // It still waits for those that were released with its first words.
+    // It still lingers for the senders whose first messages were released.
     expect(commits()).toHaveLength(1);
     vi.advanceTimersByTime(1);
     await third;

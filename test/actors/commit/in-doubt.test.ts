@@ -12,7 +12,7 @@ it('does not commit again once it was stopped, also where it was waiting to', as
     },
   } as unknown as ActorStore;
   const keeper = new InDoubtCommits(store, unlimitedLease, 10_000);
-  // The attempt was looked at, and the pause before the next one has begun.
+  // Stops after the outcome of the first attempt was checked, during the pause before the next attempt.
   const stopInThePause = () => queueMicrotask(() => keeper.stop());
   await expect(keeper.commitBatch({ actors: [], delivered: [] }, stopInThePause)).rejects.toBeInstanceOf(CommitUnknown);
   expect(commits).toBe(1);

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { canonicalPayload } from '../../../src/protocol/canonical.ts';
 import { expectReached, fc, runs } from '../../support/properties.ts';
 
-/** What is claimed of the member `payload`: its text, or null. */
+/** The text of the member `payload` if it is reported as canonical, otherwise null. */
 function claimOf(text: string): string | null {
   const reading = parseJson(Buffer.from(text), { canonical: 'payload' });
   if (!reading.ok) throw new Error(reading.reason);
@@ -42,7 +42,7 @@ describe('a payload that is written canonically is told so:', () => {
     ]) {
       expect(claimOf(`{${before}"payload":${payload}${after}}`)).toBe(payload);
     }
-    // The white space of the root is none of its own.
+    // White space of the root object does not affect the member.
     expect(claimOf(`{ "a" : 1 ,\n "payload":${payload} ,\t"b":1 } `)).toBe(payload);
   });
 
@@ -103,7 +103,7 @@ describe('no claim is made of', () => {
     '{"a":[1,\t2]}',
     '{"a":true\n}',
     '{"a":"x"\r}',
-    // Not known, though right: keys that bytes do not order as RFC 8785 does.
+    // Canonical, but not recognized: RFC 8785 orders these keys differently than their bytes.
     '{"\ufb33":1,"\ud83d\ude00":2}',
     '{"\ud83d\ude00":1,"\ufb33":2}',
   ])('a payload like %s', (payload) => {
@@ -165,13 +165,13 @@ describe('no claim is made of', () => {
   });
 });
 
-/** Takes from what fast-check drew, over and over. */
+/** Returns the numbers that fast-check generated, cyclically. */
 function drawer(choices: readonly number[]): (upTo: number) => number {
   let at = 0;
   return (upTo) => (choices[at++ % choices.length] as number) % upTo;
 }
 
-/** Some text for the value: mostly as RFC 8785 has it, now and then in another order, spelling or spacing. */
+/** A JSON text of the value: mostly canonical (RFC 8785), sometimes with a different order, escaping or spacing. */
 function written(value: Json, draw: (upTo: number) => number): string {
   const gap = () => [' ', '\n', '\t'][draw(90)] ?? '';
   if (typeof value === 'number') {
@@ -274,7 +274,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     expect(canonicalEnd(bytes, 2, 32)).toBe(2 + Buffer.byteLength(object));
     expect(canonicalEnd(bytes, 2, 4)).toBe(2 + Buffer.byteLength(object));
     expect(canonicalEnd(bytes, 2, 3)).toBe(NO_MATCH);
-    // What was deep a moment ago is so no longer.
+    // The depth limit of the previous call has no effect on the next one.
     expect(canonicalEnd(Buffer.from('{"a":1}'), 0, 2)).toBe(7);
     for (const start of [0, 1, 3, 7, bytes.length - 1, bytes.length, bytes.length + 5]) {
       expect(canonicalEnd(bytes, start, 32)).toBe(NO_MATCH);

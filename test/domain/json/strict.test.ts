@@ -58,7 +58,7 @@ describe('parseJson', () => {
     const bytes = Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff]), Buffer.from('"}')]);
     expect(parseJson(bytes)).toEqual({ ok: false, reason: 'not valid UTF-8', lenient: { a: '\ufffd' } });
     expect(parseJson(Buffer.from([0xc0, 0x80]))).toEqual({ ok: false, reason: 'not valid UTF-8', lenient: undefined });
-    // A surrogate written as UTF-8 (CESU-8) is no UTF-8 either.
+    // A surrogate encoded as UTF-8 (CESU-8) is invalid UTF-8.
     expect(parseJson(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toMatchObject({ reason: 'not valid UTF-8' });
   });
 

@@ -232,7 +232,7 @@ describe('a suspension of thinking', () => {
   });
 });
 
-// A goal and an observation take the same words.
+// Goals and observations accept the same messages.
 const openings = [
   ['a goal', () => world.submitGoal('Light, please.', { home_id: world.tenant.homeId })],
   ['an observation', async () => world.observe(await world.addLight())],
@@ -426,7 +426,7 @@ describe('goals that a sidecar is not done with', () => {
     tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
   const answers: CallResult[] = [];
   let crowd: TestTenant;
-  // In a hook, which has the longer limit: 520 goals take seconds.
+  // In a hook, because of its longer time limit: 520 goals take seconds.
   beforeAll(async () => {
     crowd = await makeTestTenant(world.service);
     for (let round = 0; round < 26; round++) {

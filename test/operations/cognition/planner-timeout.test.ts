@@ -6,7 +6,7 @@ import type { Services } from '../../../src/operations/operation.ts';
 
 const DUE = 500;
 
-/** A service that began at 1,000, and a plan that nobody was heard of about until `DUE`. */
+/** A service that started at 1,000, and a plan whose planner was silent until `DUE`. */
 function service({ overdue = true, quarantine = null as string | null } = {}) {
   const at = { now: 1_000 };
   const plan = { snapshot: { context: { tenantId: 't', cognition: { overdue, dueAt: DUE } } } };

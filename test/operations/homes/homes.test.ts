@@ -19,7 +19,7 @@ const home = async (body: object = { home_name: 'Home' }) => (await call('POST',
 const room = async (homeId: string, name = 'Kitchen') =>
   (await call('POST', `/homes/${homeId}/rooms`, { body: { name } })).body.id as string;
 
-/** A device that stands there, registered without the operation. */
+/** A device in this home and room, registered without the operation. */
 async function device(homeId: string, roomId: string | null): Promise<string> {
   const { newId } = house.services;
   const id = newId();

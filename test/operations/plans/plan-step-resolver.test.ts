@@ -49,7 +49,7 @@ describe('what a plan asks for', () => {
   });
   const light = async (tenancy = mine) => (await tenancy.register()).device_id;
 
-  /** What each way says that it comes to, without what is drawn anew each time. */
+  /** The results of the synchronous and the asynchronous resolver, without values that are random in each call. */
   async function bothWays(context: PlanContext): Promise<unknown[]> {
     const { actors } = house.runtime;
     const plan = { ref: { kind: 'plan', id: context.id }, version: 1, snapshot: { value: '', context }, since: 1 };
