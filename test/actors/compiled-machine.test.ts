@@ -51,13 +51,13 @@ function takes(definition: MachineDefinition, twin: Twin, event: Nudge): void {
   twin.learnt = reached;
 }
 
-describe('a step that was learnt', () => {
+describe('a compiled transition', () => {
   const nudges = fc.array(
     fc.record({ actor: fc.nat(ACTORS - 1), event: fc.nat(40), n: fc.nat(12), restored: fc.nat(15) }),
     { maxLength: 200, size: 'max' },
   );
 
-  it.each(PARTS)('is what XState would do, whatever the chart (part %i)', (part) => {
+  it.each(PARTS)('equals the transition of XState for random charts (part %i)', (part) => {
     fc.assert(
       fc.property(charts, nudges, (chart, walk) => {
         const machine = built(chart);
@@ -81,7 +81,7 @@ describe('a step that was learnt', () => {
     );
   });
 
-  it('is learnt by itself, not with what it raises: that has to wait for what was raised before', () => {
+  it('does not include the transitions of raised events, which run after earlier raised events', () => {
     const { machine, heard } = raisingTwice();
     const definition = definitionOf(machine);
     for (const _ of ['learning', 'learnt']) {
@@ -91,7 +91,7 @@ describe('a step that was learnt', () => {
     expect(heard.slice(-3)).toEqual(['first', 'second', 'third']);
   });
 
-  it('is asked of XState once, for all actors', () => {
+  it('is computed by XState once for all actors', () => {
     const { machine, heard } = raisingTwice();
     const definition = definitionOf(machine);
     decide(definition, blankSnapshot(definition), go);
@@ -149,12 +149,12 @@ function raisingTwice() {
   return { machine: machine as unknown as AnyStateMachine, heard };
 }
 
-describe('a restored state', () => {
+describe('a restored state value', () => {
   const { machine } = deviceDefinition;
   const stored = { link: 'offline', administration: { active: 'one_key' } };
   const definition = deviceDefinition as unknown as MachineDefinition;
 
-  it('has its regions in the order of the chart, whatever the store made of it', () => {
+  it('has its regions in the order of the chart, whatever order the store returned', () => {
     const { value } = restoreSnapshot(definition, stored, {});
     expect(Object.keys(value)).toEqual(Object.keys(machine.states));
     expect(value).toEqual(stored);
@@ -163,14 +163,14 @@ describe('a restored state', () => {
     );
   });
 
-  it('is none that the chart has not', () => {
+  it('is rejected if the chart does not have it', () => {
     for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
       expect(() => restoreSnapshot(definition, value, {})).toThrow(/does not exist|cellar/);
     }
   });
 });
 
-describe('which transitions are taken', () => {
+describe('the choice of transitions', () => {
   const act = actionsFor<{ open: boolean }, Nudge>();
   const when = guardsFor<{ open: boolean }, Nudge>();
   const machine = setup({
@@ -224,7 +224,7 @@ describe('which transitions are taken', () => {
     return decided.decided?.outputs.map((output) => (output as unknown as { word: string }).word) ?? decided.error;
   };
 
-  it('is said by the guards, inner states first, each time anew', () => {
+  it('evaluates the guards at each event, inner states first', () => {
     for (const _ of ['found', 'known']) {
       expect([8, 4, 3].map((n) => taken(n, 'knock'))).toEqual([['loud'], ['heard'], ['around']]);
       expect([8, 4, 3].map((n) => taken(n, 'knock', { lit: true }))).toEqual([['loud'], ['lit'], ['lit']]);
@@ -233,7 +233,7 @@ describe('which transitions are taken', () => {
     }
   });
 
-  it("is not asked of XState, but where a guard is one of XState's own", () => {
+  it("does not call XState unless a guard is one of XState's built-in guards", () => {
     const from = restoreSnapshot(definition, { lamp: 'dark', door: 'here' }, { open: false });
     const asked = vi.spyOn(machine, 'getTransitionData');
     const types = ['knock', 'count', 'light', 'push'];
@@ -245,14 +245,14 @@ describe('which transitions are taken', () => {
     expect([taken(1, 'push'), taken(1, 'push', { open: false })]).toEqual([[], ['shut']]);
   });
 
-  it('fails as XState does where a guard throws', () => {
+  it('fails like XState if a guard throws', () => {
     for (const _ of ['found', 'known']) {
       expect(taken(1, 'trip')).toMatchObject({ message: expect.stringContaining("guard 'stumbles'") });
     }
   });
 });
 
-describe('what is computed at each step', () => {
+describe('a transition that cannot be compiled', () => {
   const base = setup({ types: { context: {} as Record<string, unknown>, events: {} as Nudge } });
   const act = actionsFor<Record<string, unknown>, Nudge>();
   const nothing = act(() => ({ changes: null, outputs: [] }));
@@ -288,7 +288,7 @@ describe('what is computed at each step', () => {
     },
   };
 
-  it.each(Object.entries(charts))("is XState's to do each time: %s", (_, chart) => {
+  it.each(Object.entries(charts))('is computed by XState each time: %s', (_, chart) => {
     const machine = base.createMachine(chart as never) as unknown as AnyStateMachine;
     const definition = definitionOf(machine);
     const asked = vi.spyOn(machine, 'transition');

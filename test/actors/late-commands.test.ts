@@ -29,7 +29,7 @@ function lateCommands(failures = 0) {
   return { late, sweeps: () => openOnRevokedDevices.mock.calls.length };
 }
 
-it('looks at once after each commit with an unknown outcome, and again a full interval after the last one', async () => {
+it('sweeps at once after each commit with an unknown outcome, and again a full interval after the last one', async () => {
   const { late, sweeps } = lateCommands();
   late.outcomeUnknown();
   await vi.advanceTimersByTimeAsync(SWEEP_MS - 1);
@@ -51,7 +51,7 @@ it('repeats a sweep that failed after a second, whatever else is scheduled', asy
   expect(sweeps()).toBe(4);
 });
 
-it('does nothing more once it is stopped', async () => {
+it('does nothing after it was stopped', async () => {
   const { late, sweeps } = lateCommands(1);
   late.outcomeUnknown();
   late.stop();

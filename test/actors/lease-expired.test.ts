@@ -75,7 +75,7 @@ describe('a process whose lease is over', () => {
 });
 
 describe('a version conflict with another writer', () => {
-  it('is logged and counted; the event is decided again on what is stored', async () => {
+  it('is logged and counted; the event is decided again on the stored state', async () => {
     const conflict = vi.fn();
     const warn = vi.fn();
     runtime.halt();

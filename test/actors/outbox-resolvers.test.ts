@@ -69,8 +69,8 @@ const making = (more: Partial<AddressedEvent> = {}): AddressedEvent => ({
 });
 const commitWith = (kind: string) => store.commits.find(({ actors }) => actors.some(({ ref }) => ref.kind === kind));
 
-describe('an output that somebody outside the runtime has to resolve', () => {
-  it('comes to an event, and ends in the commit of that event', async () => {
+describe('an output with a resolver', () => {
+  it('is resolved to an event, and its row is deleted in the commit of that event', async () => {
     runtime.outbox.registerResolver('plan.ask', async (output) => {
       expect(output).toEqual(ASK);
       expect(store.outbox.size).toBe(1);
@@ -84,20 +84,20 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, true]);
   });
 
-  it('may come to nothing', async () => {
+  it('may be resolved to nothing', async () => {
     runtime.outbox.registerResolver('plan.ask', async () => null);
     await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.size]).toEqual([0, 1]);
   });
 
-  it('is over where the actor that it would make exists', async () => {
+  it('is completed if the actor to create exists already', async () => {
     await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
     runtime.outbox.registerResolver('plan.ask', async () => making());
     await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.get('device:c')?.version]).toEqual([0, 1]);
   });
 
-  it('comes to something else where a machine fails on it', async () => {
+  it('is resolved to a different event if a machine throws on the first one', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
     const fallback: AddressedEvent = { to: { kind: 'device', id: 'd' }, event: event('note', { text: 'no' }) };
     runtime.outbox.registerResolver('plan.ask', async () => making({ event: event('boom'), fallback }));
@@ -106,7 +106,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect(store.rows.get('device:d')?.context.note).toBe('no');
   });
 
-  it('waits until somebody knows what it comes to, and is tried again where that fails', async () => {
+  it('stays in the outbox until a resolver is registered, and is retried if the resolver fails', async () => {
     const { messagesDelivered } = await ask();
     await expect(messagesDelivered).rejects.toThrow("no resolver is registered for outputs of type 'plan.ask'");
     expect(store.outbox.size).toBe(1);
@@ -120,7 +120,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([tries, store.outbox.size]).toEqual([2, 0]);
   });
 
-  it('is left to the release of its turn by a sweep that finds it before', async () => {
+  it('is left to the release of its batch by a sweep that finds it first', async () => {
     runtime.outbox.registerResolver('plan.ask', async () =>
       (await runtime.actors.read({ kind: 'plan', id: 'p' })) === null ? null : making(),
     );
@@ -140,7 +140,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
   });
 
-  it('is not resolved anew by a sweep that read of it before it ended', async () => {
+  it('is not resolved again by a sweep that read it before it was completed', async () => {
     let [resolved, answer, goOn] = [0, () => {}, () => {}];
     runtime.outbox.registerResolver('plan.ask', async () => {
       resolved += 1;
@@ -165,7 +165,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([resolved, store.rows.has('device:c')]).toEqual([1, true]);
   });
 
-  it('is found by a later sweep where nobody could say whether its turn was kept', async () => {
+  it('is found by a later sweep if the outcome of its commit is unknown', async () => {
     runtime = assemble({ deviceTimeoutMs: 1 });
     runtime.outbox.registerResolver('plan.ask', async () => making());
     let lose = () => {};
@@ -182,7 +182,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect(store.outbox.size).toBe(0);
   });
 
-  it('is resolved after a crash by the next process', async () => {
+  it('is resolved by the next process after a crash', async () => {
     (await ask()).messagesDelivered.catch(() => {});
     runtime.halt();
     runtime = assemble();
@@ -193,14 +193,14 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   });
 });
 
-describe('an output of which memory tells what it comes to', () => {
+describe('an output that is resolved from memory', () => {
   const never = async (): Promise<AddressedEvent> => {
     throw new Error('nobody is to be asked');
   };
   const isMade = () => store.rows.has('device:c');
   const kinds = () => store.commits.map(({ actors }) => actors.map(({ ref }) => ref.kind).join(' '));
 
-  it('makes its actor in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
+  it('creates its actor in the same batch: one atomic commit and no outbox row', async () => {
     runtime.outbox.registerResolver('plan.ask', never, () => making());
     const { messagesDelivered, version } = await ask();
     expect([kinds(), store.commits[0]?.atomic, store.outbox.size]).toEqual([['plan device'], true, 0]);
@@ -209,7 +209,7 @@ describe('an output of which memory tells what it comes to', () => {
     await messagesDelivered;
   });
 
-  it('is judged by the actors as the turn has them by then', async () => {
+  it('is resolved with the state of the actors at that point of the batch', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
     const seen: unknown[] = [];
     runtime.outbox.registerResolver('plan.ask', never, (_, turn) => {
@@ -234,7 +234,7 @@ describe('an output of which memory tells what it comes to', () => {
     ]);
   });
 
-  it('is judged only when it is known what another turn makes of somebody', async () => {
+  it('is resolved only when the outcome of another batch with the same actor is known', async () => {
     runtime = assemble({}, 2);
     const ref = { kind: 'device', id: 'd' } as const;
     await runtime.actors.create(ref, event('make', { id: 'd' }));
@@ -271,13 +271,13 @@ describe('an output of which memory tells what it comes to', () => {
       },
     ],
     ['is an event on which its machine fails', () => making({ event: event('boom') })],
-  ])('goes through the outbox where that %s', async (_, atHand) => {
+  ])('goes through the outbox if its resolution from memory %s', async (_, atHand) => {
     runtime.outbox.registerResolver('plan.ask', async () => making(), atHand);
     await (await ask()).messagesDelivered;
     expect([kinds(), store.outbox.size, isMade()]).toEqual([['plan', 'device'], 0, true]);
   });
 
-  it('goes through the outbox where whoever says it is quarantined in the same turn', async () => {
+  it('goes through the outbox if its sender is quarantined in the same batch', async () => {
     runtime = assemble({ throwsToQuarantine: 1 });
     runtime.outbox.registerResolver('plan.ask', async () => null);
     await (await ask()).messagesDelivered;
@@ -297,7 +297,7 @@ describe('an output of which memory tells what it comes to', () => {
     expect([resolved, isMade(), store.outbox.size]).toEqual([[ASK], false, 1]);
   });
 
-  it('is over where the actor that it would make exists', async () => {
+  it('is completed if the actor to create exists already', async () => {
     await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
     runtime.outbox.registerResolver(
       'plan.ask',
@@ -362,7 +362,7 @@ describe('an output of which memory tells what it comes to', () => {
     },
   );
 
-  it('leaves nobody in memory while the store is away, and comes to the same when it is back', async () => {
+  it('leaves no actor in memory while the store is unavailable, and has the same result afterwards', async () => {
     runtime.outbox.registerResolver('plan.ask', never, () => making());
     let away = 2;
     store.beforeCommit = () => {

@@ -57,7 +57,7 @@ const tell = (to: string): DurableOutput => ({
 });
 
 describe('the outbox', () => {
-  it('keeps what a quarantined target cannot take, and delivers it after its release', async () => {
+  it('keeps messages for a quarantined target, and delivers them after its release', async () => {
     await make('a');
     const row = store.rows.get('device:a');
     if (row) row.quarantine = 'three throws';
@@ -72,7 +72,7 @@ describe('the outbox', () => {
     expect(store.rows.get('device:a')?.context.note).toBe('told x');
   });
 
-  it('tries once a sweep what cannot be delivered, however much of it there is', async () => {
+  it('tries undeliverable messages once per sweep, however many there are', async () => {
     await make('a');
     const row = store.rows.get('device:a');
     if (row) row.quarantine = 'three throws';
@@ -85,7 +85,7 @@ describe('the outbox', () => {
     runtime.outbox.stop();
   });
 
-  it('delivers what was written behind very much that cannot be delivered', async () => {
+  it('delivers messages behind many undeliverable ones', async () => {
     await make('a');
     await make('c');
     const row = store.rows.get('device:a');
@@ -100,7 +100,7 @@ describe('the outbox', () => {
     runtime.outbox.stop();
   });
 
-  it('looks once more where it was asked to while it looked', async () => {
+  it('sweeps once more if a sweep was requested during a sweep', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     try {
       const pending = vi.spyOn(store, 'pendingOutbox');
@@ -115,7 +115,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('looks no more after its stop, also where that came while it looked', async () => {
+  it('does not sweep after its stop, even if the stop came during a sweep', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     try {
       const pending = vi.spyOn(store, 'pendingOutbox').mockRejectedValue(new StoreUnavailable('closed'));
@@ -129,7 +129,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('offers a quarantined target the same in half a minute, unless something else is due sooner', async () => {
+  it('retries messages for a quarantined target every half minute, unless something else is due sooner', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     try {
       await make('a');
@@ -153,7 +153,7 @@ describe('the outbox', () => {
     }
   });
 
-  it('drops what the target fails on', async () => {
+  it('drops a message on which the target throws', async () => {
     await make('a');
     const original = lamp.journal;
     lamp.journal = () => {
@@ -166,7 +166,7 @@ describe('the outbox', () => {
     expect(store.rows.get('device:a')?.context.note).toBeNull();
   });
 
-  it('waits for a store that is away, and tells how old the oldest output is', async () => {
+  it('waits while the store is unavailable, and reports the age of the oldest message', async () => {
     let away = true;
     const pending = store.pendingOutbox.bind(store);
     store.pendingOutbox = async (limit, after) => {
@@ -191,7 +191,7 @@ describe('the outbox', () => {
     await eventually(() => store.outbox.size === 0);
   });
 
-  it('asks again for the open commands of a device when the store was away', async () => {
+  it('queries the open commands of a device again after the store was unavailable', async () => {
     await make('c1', 'command');
     memory.asked.open = ['c1'];
     const open = memory.store.commands.open;
@@ -211,7 +211,7 @@ describe('the outbox', () => {
 });
 
 describe('timers', () => {
-  it('are tried again when their actor is quarantined or the store is away', async () => {
+  it('are retried when their actor is quarantined or the store is unavailable', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     clock.advance(1_000);
@@ -236,7 +236,7 @@ describe('timers', () => {
     expect(runtime.timers.due).toBe(0);
   });
 
-  it('of very many quarantined actors keep nobody else’s from firing', async () => {
+  it('of many quarantined actors do not block the timers of other actors', async () => {
     await make('a');
     await make('c');
     await runtime.actors.send(ref('c'), event('press'));
@@ -253,7 +253,7 @@ describe('timers', () => {
     expect(warnings).toEqual(Array(2).fill('timer event failed; retrying'));
   });
 
-  it('of very many actors that another build has written keep nobody else’s from firing', async () => {
+  it('of many actors of an unknown machine version do not block the timers of other actors', async () => {
     const others = Array.from({ length: 1_001 }, (_, n) => `x${n}`);
     await Promise.all(['c', ...others].map((id) => make(id)));
     await runtime.actors.send(ref('c'), event('press'));
@@ -277,7 +277,7 @@ describe('timers', () => {
     await expect(runtime.actors.send(ref('x0'), event('press'))).rejects.toThrow(Quarantined);
   });
 
-  it('none of which can be answered now are not tried again in the same breath', async () => {
+  it('of which none can be fired now are not retried immediately', async () => {
     await make('a');
     for (let index = 0; index < 1_500; index += 1) {
       store.timers.set(`device:a:${index}`, { ref: ref('a'), id: String(index), event: 'x', dueAt: clock.now() });
@@ -289,7 +289,7 @@ describe('timers', () => {
     expect(warnings).toEqual(['timer event failed; retrying']);
   });
 
-  it('fire once while one firing is under way', async () => {
+  it('are fired once while a pass is in progress', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     clock.advance(1_000);
@@ -298,7 +298,7 @@ describe('timers', () => {
     expect(store.commits.length - commits).toBe(1);
   });
 
-  it('fire at their time also where they were set while the next one was looked for', async () => {
+  it('fire on time even if they were set while the next one was queried', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       await make('a');
@@ -325,7 +325,7 @@ describe('timers', () => {
     expect(store.rows.get('device:a')?.value).toBe('off');
   });
 
-  it('that come due while others are fired are next', async () => {
+  it('that become due during a pass are fired next', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       await make('a');
@@ -365,7 +365,7 @@ describe('timers', () => {
 });
 
 describe('watches', () => {
-  it('remember which command was told of a state that did not match', async () => {
+  it('remember which command received a state that did not match', async () => {
     await make('c1', 'command');
     await make('c2', 'command');
     const emit = (output: Output) =>
@@ -385,7 +385,7 @@ describe('watches', () => {
   });
 });
 
-describe('watches that are read while commands go on', () => {
+describe('watches that are loaded while commands continue', () => {
   const watched = (commandId: string) => ({ deviceId: 'd', commandId, expected: { on: true }, seen: false });
   const emit = (output: Output) =>
     (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
@@ -394,7 +394,7 @@ describe('watches that are read while commands go on', () => {
   const unwatch = (commandId: string) => emit({ type: 'verification.unwatch', deviceId: 'd', commandId });
   const known = () => runtime.watches.forDevice('d').map(({ commandId }) => commandId);
 
-  it('do not come back for one that is over by then', async () => {
+  it('do not reappear for a command that has ended', async () => {
     watch('c1');
     let goOn = () => {};
     const gate = new Promise<void>((resolve) => (goOn = resolve));
@@ -411,7 +411,7 @@ describe('watches that are read while commands go on', () => {
     expect(known().toSorted()).toEqual(['c2', 'c3']);
   });
 
-  it('go away where the end of one was in a commit that nobody knew of', async () => {
+  it('are removed if the end of the command was in a commit with an unknown outcome', async () => {
     watch('c1');
     watch('c2');
     memory.asked.watching = [watched('c2')];
@@ -419,7 +419,7 @@ describe('watches that are read while commands go on', () => {
     expect(known()).toEqual(['c2']);
   });
 
-  it('are read no more after the stop of the runtime', async () => {
+  it('are not loaded after the runtime has stopped', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       const watching = vi.fn(() => Promise.reject(new StoreUnavailable('gone')));
@@ -435,7 +435,7 @@ describe('watches that are read while commands go on', () => {
     }
   });
 
-  it('are read until the store is back', async () => {
+  it('are loaded once the store is available', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       memory.asked.watching = [watched('c1')];
@@ -457,7 +457,7 @@ describe('watches that are read while commands go on', () => {
 });
 
 describe('loading', () => {
-  it('lets whoever waited long enough go, whoever else waits on', async () => {
+  it('rejects each caller at its deadline, independent of other callers', async () => {
     await make('a');
     runtime.halt();
     runtime = assemble({ callerTimeoutMs: 250 });
@@ -474,7 +474,7 @@ describe('loading', () => {
     expect(store.outbox.size).toBe(0);
   });
 
-  it('waits for a store that is away as long as the caller waits', async () => {
+  it("waits for an unavailable store until the caller's deadline", async () => {
     await make('a');
     runtime.halt();
     runtime = assemble();
@@ -491,7 +491,7 @@ describe('loading', () => {
     await expect(runtime.actors.read(ref('a'))).rejects.toThrow('a bug');
   });
 
-  it('asks once for an actor that many ask for', async () => {
+  it('reads an actor once for concurrent callers', async () => {
     await make('a');
     runtime.halt();
     runtime = assemble();
@@ -502,7 +502,7 @@ describe('loading', () => {
 });
 
 describe('a stale actor', () => {
-  it('whose row is gone refuses what waited for it', async () => {
+  it('whose row was deleted refuses its pending events', async () => {
     await make('a');
     store.rows.delete('device:a');
     await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow('device:a');

@@ -51,7 +51,7 @@ const emit = (output: Output) =>
   (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
 
 describe('presence', () => {
-  it('takes a corrected clock for no silence, and silence for what it is while the clock stands', async () => {
+  it('does not treat a corrected clock as silence, and detects silence while the clock stands still', async () => {
     const { sessions } = runtime;
     let elapsed = 0;
     clock.elapsed = () => elapsed;
@@ -65,7 +65,7 @@ describe('presence', () => {
     expect(events[0]).toMatchObject({ id: 'd1', type: 'presence.lost' });
   });
 
-  it('calls a device lost when its session ends, but not when an older session of it ends', async () => {
+  it('marks a device offline when its session ends, but not when an older session ends', async () => {
     const { sessions } = runtime;
     expect(sessions.open(session('d1', 's1'))).toBeUndefined();
     expect(sessions.open(session('d1', 's2'))?.sessionId).toBe('s1');
@@ -77,7 +77,7 @@ describe('presence', () => {
     expect(sessions.get('d1')).toBeUndefined();
   });
 
-  it('calls a device lost after three heartbeat intervals of silence, once, until it is heard again', async () => {
+  it('marks a device offline once, after three heartbeat intervals without a message', async () => {
     const { sessions } = runtime;
     sessions.open(session('d1', 's1'));
     clock.advance(179_999);
@@ -93,7 +93,7 @@ describe('presence', () => {
     expect(events).toHaveLength(2);
   });
 
-  it('gives devices that were online before a restart sixty seconds to be back', async () => {
+  it('gives devices that were online before a restart sixty seconds to reconnect', async () => {
     const { sessions } = runtime;
     memory.asked.online = ['d1', 'd2', 'gone'];
     await sessions.start();
@@ -108,7 +108,7 @@ describe('presence', () => {
     await sessions.stop();
   });
 
-  it('marks many that did not come back offline some at a time', async () => {
+  it('marks many devices that did not reconnect offline in batches', async () => {
     const { sessions } = runtime;
     memory.asked.online = Array.from({ length: 1_200 }, (_, n) => `gone${n}`);
     await sessions.start();
@@ -119,7 +119,7 @@ describe('presence', () => {
     expect(Math.max(...actors.loads.map((ids) => ids.length))).toBe(500);
   });
 
-  it('marks a device offline later when the store is away', async () => {
+  it('marks a device offline later if the store is unavailable', async () => {
     const { sessions } = runtime;
     sessions.open(session('d1', 's1'));
     const send = runtime.actors.send;
@@ -133,7 +133,7 @@ describe('presence', () => {
     expect(events.map((event) => event.type)).toEqual(['presence.lost']);
   });
 
-  it('ends a look though devices are heard all the while', async () => {
+  it('ends a sweep although devices keep sending messages', async () => {
     const { sessions } = runtime;
     const flush = memory.store.devices.flushPresence;
     let heard = 0;
@@ -147,7 +147,7 @@ describe('presence', () => {
     expect(sessions.lastSeen('d2')).toBe(clock.now());
   });
 
-  it('loses nothing of what could not be written where more is seen meanwhile', async () => {
+  it('keeps unwritten data when more arrives in the meantime', async () => {
     const { sessions } = runtime;
     const start = clock.now();
     const flush = memory.store.devices.flushPresence;
@@ -185,7 +185,7 @@ describe('presence', () => {
     ]);
   });
 
-  it('marks a silent device offline later when the store is away, its session though it stands', async () => {
+  it('marks a silent device offline later if the store is unavailable, although its session is open', async () => {
     const { sessions } = runtime;
     sessions.open(session('d1', 's1'));
     sessions.open(session('d2', 's2'));
@@ -201,7 +201,7 @@ describe('presence', () => {
     expect(events.map((event) => [event.id, event.type])).toEqual([['d1', 'presence.lost']]);
   });
 
-  it('offers a quarantined device its end half a minute later, once, however often it came and went', async () => {
+  it('retries the disconnection of a quarantined device once, half a minute later, however often it reconnected', async () => {
     const { sessions } = runtime;
     const offered = vi.fn(() => Promise.reject(new Quarantined('three throws')));
     runtime.actors.send = offered;
@@ -219,7 +219,7 @@ describe('presence', () => {
     expect(offered).toHaveBeenCalledTimes(4);
   });
 
-  it('tells in one line of many that are marked offline later', async () => {
+  it('logs one line for many devices that are marked offline later', async () => {
     const { sessions } = runtime;
     memory.asked.online = Array.from({ length: 700 }, (_, n) => `gone${n}`);
     runtime.actors.send = () => Promise.reject(new StoreUnavailable('gone'));
@@ -231,7 +231,7 @@ describe('presence', () => {
     await sessions.stop();
   });
 
-  it('writes what was seen in batches and tries again when the store is away', async () => {
+  it('writes in batches, and retries when the store is unavailable', async () => {
     const { sessions } = runtime;
     sessions.recordActivity('d1', { at: 5 });
     sessions.recordActivity('d1', { at: 6, battery: 40 });
@@ -261,7 +261,7 @@ describe('presence', () => {
     expect(memory.flushed).toHaveLength(1_503);
   });
 
-  it('knows when each key was last used: at its sign-in, and as long as its session was heard', async () => {
+  it('records when each key was last used: at its sign-in, and while its session receives messages', async () => {
     const { sessions } = runtime;
     const start = clock.now();
     sessions.open(session('d1', 's1'));
@@ -281,7 +281,7 @@ describe('presence', () => {
 });
 
 describe('a granted subscription', () => {
-  it('wakes the pending commands of the current session only', async () => {
+  it('wakes only the pending commands of the current session', async () => {
     const { sessions } = runtime;
     memory.asked.pending = ['c1', 'c2'];
     await runtime.actors.create({ kind: 'command', id: 'c1' }, { type: 'make', at: 1, id: 'c1' } as never);
@@ -333,7 +333,7 @@ describe('watches', () => {
     expected: { on: true },
   });
 
-  it('follow what commands say, and remember who was told of a state that did not match', async () => {
+  it('follow the status of commands, and remember which one received a state that did not match', async () => {
     const watches: VerificationWatches = runtime.watches;
     expect(watches.forDevice('d1')).toEqual([]);
     emit(watch('c1'));
@@ -350,7 +350,7 @@ describe('watches', () => {
     expect(watches.forDevice('d1')).toEqual([]);
   });
 
-  it('are made anew from the command rows at a start', async () => {
+  it('are rebuilt from the command rows at a start', async () => {
     memory.asked.watching = [{ deviceId: 'd1', commandId: 'c9', expected: { on: true }, seen: true }];
     await runtime.start();
     expect(runtime.watches.forDevice('d1')).toEqual([{ commandId: 'c9', expected: { on: true }, seen: true }]);

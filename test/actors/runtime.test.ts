@@ -48,7 +48,7 @@ afterEach(async () => {
   runtime.halt();
 });
 
-describe('a turn', () => {
+describe('group commit', () => {
   it('answers the sender only after the commit', async () => {
     let open = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -84,7 +84,7 @@ describe('a turn', () => {
     expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
   });
 
-  it('folds all letters of an actor into one row and journals each transition under its own version', async () => {
+  it('commits all events of an actor as one row, and journals each transition under its own version', async () => {
     await make('a');
     const before = store.commits.length;
     const replies = await Promise.all([1, 2, 3].map(() => runtime.actors.send(ref('a'), event('press'))));
@@ -95,7 +95,7 @@ describe('a turn', () => {
     expect(store.rows.get('device:a')?.version).toBe(4);
   });
 
-  it('gathers while another commits, never the same actor in both, and releases in order', async () => {
+  it('collects events while another batch commits, never the same actor in both, and releases in order', async () => {
     runtime = assemble({}, 2);
     await Promise.all([make('a'), make('b')]);
     const gates: (() => void)[] = [];
@@ -122,7 +122,7 @@ describe('a turn', () => {
     await again;
   });
 
-  it('commits nothing for an event that no state takes, for a volatile word alone, and for a soft event', async () => {
+  it('commits nothing for an ignored event, for a volatile output alone, and for a transient event', async () => {
     await make('a');
     const commits = store.commits.length;
     expect((await runtime.actors.send(ref('a'), event('nonsense'))).understood).toBe(false);
@@ -135,7 +135,7 @@ describe('a turn', () => {
     expect(store.rows.get('device:a')?.context.heartbeats).toBe(1);
   });
 
-  it('writes a context whole until its row is surely so, and then what moves of it', async () => {
+  it('writes the complete context until the row is known to have it, and then only the live fields', async () => {
     await make('a');
     const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.unchangedBase);
     const inStep = async () => {
@@ -164,7 +164,7 @@ describe('a turn', () => {
     await inStep();
   });
 
-  it('writes a context whole again after a rival had written it', async () => {
+  it("writes the complete context again after another writer's commit", async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     const row = store.rows.get('device:a');
@@ -181,7 +181,7 @@ describe('a turn', () => {
     expect(store.rows.get('device:a')?.context).toEqual(reply.snapshot.context);
   });
 
-  it('keeps the stored answer of an idempotent request in the commit of its actor', async () => {
+  it('stores the response of an idempotent request in the commit of its actor', async () => {
     const row = {
       principal: 'u',
       method: 'POST',
@@ -212,7 +212,7 @@ describe('a turn', () => {
   });
 });
 
-describe('who waits without a promise', () => {
+describe('a sender with a callback', () => {
   const heard: unknown[] = [];
   const waiter = (id: string) => ({
     resolve: ({ version }: { version: number }) => heard.push(`${id} ${version}`),
@@ -225,7 +225,7 @@ describe('who waits without a promise', () => {
     errors.length = 0;
   });
 
-  it('is told in the order of the answers, when all of the turn is released', async () => {
+  it('is called in the order of the decisions, once the whole batch is released', async () => {
     await Promise.all([make('a'), make('b')]);
     runtime.actors.subscribe('device.presence', () => heard.push('released'));
     for (const id of ['a', 'b', 'a']) runtime.actors.post(ref(id), event('press'), waiter(id));
@@ -235,7 +235,7 @@ describe('who waits without a promise', () => {
     expect(runtime.actors.stats().waiting).toBe(0);
   });
 
-  it('is told why it was not taken, and never before `post` came back', async () => {
+  it('is called with the reason of a refusal, and never before `post` has returned', async () => {
     runtime = assemble({ mailboxEvents: 1 });
     await make('a');
     runtime.actors.post(ref('nobody'), event('press'), waiter('nobody'));
@@ -249,7 +249,7 @@ describe('who waits without a promise', () => {
     expect(heard[0]).toBeInstanceOf(Overloaded);
   });
 
-  it('keeps nobody else from hearing by throwing', async () => {
+  it('does not prevent other callbacks by throwing', async () => {
     await make('a');
     const thrown = new Error('cannot listen');
     const { error } = silent;
@@ -268,7 +268,7 @@ describe('who waits without a promise', () => {
   });
 });
 
-describe('one event cannot stop the others', () => {
+describe('a failing event does not affect others', () => {
   it('refuses the one event a machine throws on', async () => {
     await make('a');
     const results = await Promise.allSettled([
@@ -280,12 +280,12 @@ describe('one event cannot stop the others', () => {
     expect(store.rows.get('device:a')?.version).toBe(3);
   });
 
-  it('refuses a machine that tries a side effect', async () => {
+  it('refuses an event if the machine attempts a side effect', async () => {
     await make('a');
     await expect(runtime.actors.send(ref('a'), event('impure'))).rejects.toThrow(EventFailed);
   });
 
-  it('quarantines an actor that throws three times in a minute, and lets it go on when released', async () => {
+  it('quarantines an actor that throws three times in a minute, and releases it', async () => {
     await make('a');
     await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
     clock.advance(61_000);
@@ -300,20 +300,20 @@ describe('one event cannot stop the others', () => {
     expect(await runtime.actors.releaseQuarantine(ref('nobody'))).toBe(false);
   });
 
-  describe('of an actor that rests', () => {
+  describe('an actor that is passivated after each commit', () => {
     beforeEach(() => {
       runtime.halt();
       runtime = assemble({}, 1, { ...lamp, canPassivate: () => true });
     });
 
-    it('takes it out of memory with its commit, and its next event reads it again', async () => {
+    it('leaves memory with its commit, and is loaded for its next event', async () => {
       await make('a');
       expect([runtime.actors.peek(ref('a')), store.loads]).toEqual([undefined, []]);
       expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
       expect(store.loads).toEqual([['a']]);
     });
 
-    it('counts its throws all the same', async () => {
+    it('still counts its exceptions', async () => {
       await make('a');
       for (let n = 0; n < 3; n += 1) {
         await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
@@ -322,7 +322,7 @@ describe('one event cannot stop the others', () => {
       await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(Quarantined);
     });
 
-    it('gives it to who asked the store for it before it was made', async () => {
+    it('keeps the new actor if a read that started before its creation finds nothing', async () => {
       let answer = () => {};
       // Returns the result as of the time of the call.
       store.load = () =>
@@ -362,7 +362,7 @@ describe('one event cannot stop the others', () => {
     },
   );
 
-  it('halves a batch that is refused for its data until the culprit stands alone', async () => {
+  it('bisects a batch with rejected data until the poison event is isolated', async () => {
     const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
     await Promise.all(ids.map(make));
     store.beforeCommit = (turn) => {
@@ -381,7 +381,7 @@ describe('one event cannot stop the others', () => {
     expect(store.rows.get('device:d59')?.value).toBe('on');
   });
 
-  it('refuses a creating event for its data without leaving an actor behind', async () => {
+  it('refuses a creating event with rejected data, and leaves no actor behind', async () => {
     store.beforeCommit = () => {
       throw new DataRefused('23505', 'duplicate key');
     };
@@ -393,7 +393,7 @@ describe('one event cannot stop the others', () => {
 });
 
 describe('a store that blinks', () => {
-  it('tries the turn again, and nobody notices', async () => {
+  it('is retried without an error for the caller', async () => {
     await make('a');
     let failures = 3;
     store.beforeCommit = () => {
@@ -402,7 +402,7 @@ describe('a store that blinks', () => {
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
   });
 
-  it('gives a caller up after two seconds and a device after ten', async () => {
+  it('rejects a caller after two seconds and a device after ten', async () => {
     await make('a');
     let away = true;
     store.beforeCommit = () => {
@@ -425,7 +425,7 @@ describe('a store that blinks', () => {
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
   });
 
-  it('asks for the same again where the connection was lost in a commit, and it happens once', async () => {
+  it('receives the same commit again if the connection was lost, and it takes effect once', async () => {
     await Promise.all([make('a'), make('b')]);
     const lose = (hook: 'beforeCommit' | 'afterCommit') => {
       store[hook] = () => {
@@ -446,7 +446,7 @@ describe('a store that blinks', () => {
     expect(store.outbox.size).toBe(0);
   });
 
-  it('knows its own settled commit among those whose answer was lost, and a rival that moved the same member', async () => {
+  it("recognizes its own live-field commit if the response was lost, and another writer's change of the same field", async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     store.afterCommit = () => {
@@ -471,7 +471,7 @@ describe('a store that blinks', () => {
     expect(store.rows.get('device:a')).toMatchObject({ version: 6, context: { pressed: 41 } });
   });
 
-  it('decides again where a rival was first and the connection was lost besides', async () => {
+  it('decides again if another writer was first and the connection was lost too', async () => {
     await make('a');
     store.beforeCommit = () => {
       store.beforeCommit = () => {};
@@ -484,7 +484,7 @@ describe('a store that blinks', () => {
     expect(reply.version).toBe(3);
   });
 
-  it('loads the actors of a commit again of which nobody can say anything, and delivers what they told', async () => {
+  it('reloads the actors of a commit with an unknown outcome, and delivers their messages', async () => {
     runtime = assemble({ deviceTimeoutMs: 100 });
     await Promise.all([make('a'), make('b')]);
     let away = true;
@@ -499,7 +499,7 @@ describe('a store that blinks', () => {
     await eventually(() => store.outbox.size === 0);
   });
 
-  it('that says nothing any more keeps nobody waiting longer than that, and may go on where it was', async () => {
+  it('that does not respond keeps callers waiting only until their deadline, and can continue', async () => {
     runtime = assemble({ callerTimeoutMs: 50, deviceTimeoutMs: 200 });
     await Promise.all([make('a'), make('b')]);
     let open = () => {};
@@ -531,7 +531,7 @@ describe('a store that blinks', () => {
     expect((await runtime.actors.read(ref('b')))?.version).toBe(1);
   });
 
-  it('drops an actor whose row moved on, loads it and decides again', async () => {
+  it('unloads an actor whose row has a newer version, loads it and decides again', async () => {
     await make('a');
     const row = store.rows.get('device:a');
     if (row) {
@@ -543,7 +543,7 @@ describe('a store that blinks', () => {
     expect((reply.snapshot.context as unknown as { pressed: number }).pressed).toBe(41);
   });
 
-  it('refuses to create what exists in the store', async () => {
+  it('refuses to create an actor that exists in the store', async () => {
     await make('a');
     const other = assemble();
     await expect(other.actors.create(ref('a'), event('make', { id: 'a' }))).rejects.toThrow(EventFailed);
@@ -553,7 +553,7 @@ describe('a store that blinks', () => {
 });
 
 describe('mailboxes and memory', () => {
-  it('are bounded for an actor and for all together', async () => {
+  it('are bounded per actor and in total', async () => {
     runtime = assemble({ mailboxEvents: 2, pendingEvents: 3 });
     await Promise.all([make('a'), make('b')]);
     let open = () => {};
@@ -571,7 +571,7 @@ describe('mailboxes and memory', () => {
     await Promise.all([first, second, third]);
   });
 
-  it('passivates idle actors and the longest unused beyond the bound, and loads them on demand', async () => {
+  it('passivates idle actors and, beyond the limit, the least recently used ones, and loads them on demand', async () => {
     runtime = assemble({ liveActors: 2, idleMs: 1_000 });
     for (const id of ['a', 'b', 'c']) {
       await make(id);
@@ -591,7 +591,7 @@ describe('mailboxes and memory', () => {
     expect(store.loads.length - loads).toBe(1);
   });
 
-  it('forgets an actor that is done and answers for it from the store', async () => {
+  it('passivates an actor in a final state and reads it from the store', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     await runtime.actors.send(ref('a'), event('break'));
@@ -599,12 +599,12 @@ describe('mailboxes and memory', () => {
     expect((await runtime.actors.read(ref('a')))?.snapshot.value).toBe('broken');
   });
 
-  it('knows nothing of an actor that does not exist', async () => {
+  it('rejects an event for an actor that does not exist, and reads null', async () => {
     await expect(runtime.actors.send(ref('nobody'), event('press'))).rejects.toThrow(NoSuchActor);
     expect(await runtime.actors.read(ref('nobody'))).toBeNull();
   });
 
-  it('quarantines an actor whose stored context does not fit', async () => {
+  it('quarantines an actor whose stored context is invalid', async () => {
     await make('a');
     const row = store.rows.get('device:a');
     if (row) row.context = { pressed: 'often' };
@@ -626,7 +626,7 @@ describe('timers', () => {
     expect(store.timers.size).toBe(0);
   });
 
-  it('are cleared when their state is left, and set anew when it is entered again', async () => {
+  it('are cleared when their state is left, and set again when it is entered again', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     clock.advance(500);
@@ -636,7 +636,7 @@ describe('timers', () => {
     expect(store.timers.size).toBe(0);
   });
 
-  it('survive the process, and a spent one is an event nobody understands', async () => {
+  it('survive the process, and a fired one is an event that no state handles', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     const timer = [...store.timers.values()][0];
@@ -653,7 +653,7 @@ describe('timers', () => {
     expect(store.timers.has('device:nobody:x')).toBe(false);
   });
 
-  it('are there again where the turn in which they were spent sets them anew, though for a moment that is over', async () => {
+  it('exist again if the batch in which they fired sets them again, even for a time in the past', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
     clock.advance(1_000);
@@ -676,7 +676,7 @@ describe('timers', () => {
     expect(runtime.actors.peek(ref('a'))?.snapshot.value).toBe('off');
   });
 
-  it('on which their machine throws come again an hour later', async () => {
+  it('on which their machine throws are retried an hour later', async () => {
     await make('a');
     store.timers.set('device:a:x', { ref: ref('a'), id: 'x', event: 'boom', dueAt: clock.now() });
     for (let hour = 1; hour <= 4; hour += 1) {
@@ -702,7 +702,7 @@ describe('the outbox', () => {
     runtime = assemble({ enlistedActors: 0 });
   });
 
-  it('is delivered in process at once, and its row goes with the commit of the target', async () => {
+  it('is delivered in process at once, and its row is deleted in the commit of the target', async () => {
     await Promise.all([make('a'), make('b')]);
     const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
     expect(store.rows.get('device:b')?.context.note).toBeNull();
@@ -712,7 +712,7 @@ describe('the outbox', () => {
     expect(store.commits.at(-1)?.actors[0]?.delivered).toHaveLength(1);
   });
 
-  it('is swept at a start: killed between commit and release, nothing is lost', async () => {
+  it('is swept at a start: after a crash between commit and release, nothing is lost', async () => {
     await Promise.all([make('a'), make('b')]);
     store.outbox.set('left', {
       from: ref('a'),
@@ -730,7 +730,7 @@ describe('the outbox', () => {
     await runtime.stop();
   });
 
-  it('is swept while it runs: rows that another process left behind are delivered', async () => {
+  it('is swept periodically: rows of another process are delivered', async () => {
     await Promise.all([make('a'), make('b')]);
     runtime.halt();
     runtime = assemble({ sweepMs: 5 });
@@ -743,14 +743,14 @@ describe('the outbox', () => {
     await runtime.stop();
   });
 
-  it('drops what nobody is there for, and what the target fails on is not told for ever', async () => {
+  it('drops messages to a target that does not exist', async () => {
     await make('a');
     const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('nobody'), text: 'x' }));
     await reply.messagesDelivered;
     expect(store.outbox.size).toBe(0);
   });
 
-  it('tells every open command of a device', async () => {
+  it('delivers to every open command of a device', async () => {
     await Promise.all([make('a'), runtime.actors.create(ref('c1', 'command'), event('make', { id: 'c1' }))]);
     rest.asked.open = ['c1', 'gone'];
     const reply = await runtime.actors.send(ref('a'), event('tellAll'));
@@ -760,8 +760,8 @@ describe('the outbox', () => {
   });
 });
 
-describe('an end', () => {
-  it('refuses new events and answers those inside', async () => {
+describe('a stopping runtime', () => {
+  it('refuses new events and answers the pending ones', async () => {
     await make('a');
     const inside = runtime.actors.send(ref('a'), event('press'));
     const stopped = runtime.stop();
@@ -770,7 +770,7 @@ describe('an end', () => {
     await stopped;
   });
 
-  it('begins no further turn once the right to write is lost', async () => {
+  it('starts no further batch once the lease is lost', async () => {
     await make('a');
     runtime.halt();
     const commits = store.commits.length;
@@ -779,7 +779,7 @@ describe('an end', () => {
     expect(store.commits.length).toBe(commits);
   });
 
-  it('keeps a watcher that throws from stopping the release', async () => {
+  it('releases a batch even if a subscriber throws', async () => {
     await make('a');
     runtime.actors.subscribeTransitions(() => {
       throw new Error('watcher');

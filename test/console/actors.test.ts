@@ -49,7 +49,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('tells of what happens while somebody looks on', async () => {
+  it('updates the list live', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/actors?kind=command');
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
@@ -59,7 +59,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('draws a device, lit where it is, and says what it does and why', async () => {
+  it('draws the chart of a device with its active states, and describes its events and guards', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
       height: 1_100,
@@ -74,7 +74,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('shows a name that is markup as the text that it is', async () => {
+  it('shows a name with markup as plain text', async () => {
     const name = `"><img src=x onerror="document.title='owned'"><b>bold</b>`;
     const { device_id } = await register(owner, { name });
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
@@ -88,7 +88,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('begins a drawing that is larger than the screen where the actor is', async () => {
+  it('scrolls a chart that is larger than the screen to the active state', async () => {
     const { command_id } = await command(light, 'set_brightness', { level: 35 });
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, width: 400 });
     await open(`/actors/command/${command_id}`);
@@ -101,7 +101,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('shows a command that waits, with the time it has left', async () => {
+  it('shows a waiting command with its remaining time', async () => {
     const { command_id } = await command(lock, 'unlock');
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, height: 1_100 });
     await open(`/actors/command/${command_id}`);
@@ -112,7 +112,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('replays what happened step by step, and comes back to now', async () => {
+  it('replays the history step by step, and returns to the present', async () => {
     const { command_id } = await command(light, 'set_brightness', { level: 55 });
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
@@ -137,7 +137,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('lights another state the moment that a device goes, and tells which step that was', async () => {
+  it('highlights another state as soon as a device disconnects, and shows the step', async () => {
     const sensor = home.members.at(-1)?.registration.device_id ?? '';
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/actors/device/${sensor}`);
@@ -149,7 +149,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('lets go what is held back', async () => {
+  it('releases an actor from quarantine', async () => {
     await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
     await at.services.actors.releaseQuarantine({ kind: 'device', id: lock });
     await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
@@ -184,7 +184,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('says so of an actor that is none', async () => {
+  it('reports an actor that does not exist', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [404] });
     await open(`/actors/device/${owner.tenantId}`);
     await page.getByText('Actor not found.').waitFor();
@@ -211,7 +211,7 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await close();
   });
 
-  it('says that the connection is lost, and finds it again', async () => {
+  it('reports a lost connection, and reconnects', async () => {
     const line = await startTcpProxy(at.url);
     const through = { ...at, url: line.proxiedUrl(at.url).replace(/\/$/, '') };
     const { page, open, close } = await openConsolePage(browser, through, { token: owner.token });

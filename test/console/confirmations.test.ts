@@ -40,7 +40,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     (await owner.post(`/v1/device/${lock}/command`, { action, params })).body.command_id;
   const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/commands/${id}`)).body.command.status;
 
-  it('say what to expect where nothing waits', async () => {
+  it('explain the page if nothing is pending', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/confirmations');
     await page.getByText('No pending confirmations.').waitFor();
@@ -106,7 +106,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
-  it('say so where one is answered elsewhere while somebody looks at it', async () => {
+  it('report that another user answered one in the meantime', async () => {
     const id = await ask('unlock');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/confirmations');
@@ -124,7 +124,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
-  it('take no approval of what expires while somebody looks at it', async () => {
+  it('cannot be approved after they expire on the open page', async () => {
     const id = await ask('unlock');
     const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, fresh: true });
     await page.clock.install();
@@ -138,7 +138,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await owner.post(`/v1/commands/${id}/cancel`, {});
   });
 
-  it('say why the service does not take an approval', async () => {
+  it('show why the service refuses an approval', async () => {
     await ask('unlock');
     const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, expects: [503] });
     await open('/confirmations');

@@ -17,14 +17,14 @@ function asking(...outcomes: (Error | string)[]) {
   return { keys, ask };
 }
 
-describe('what a person asks for', () => {
+describe("a user's request", () => {
   it('is sent once while it runs', async () => {
     const [once, { keys, ask }] = [new IdempotentSender(), asking()];
     expect(await Promise.all([once.send(ON, ask), once.send(ON, ask)])).toEqual(['done', 'done']);
     expect(keys).toHaveLength(1);
   });
 
-  it('has the same key where nobody knows what became of it', async () => {
+  it('keeps its key while its outcome is unknown', async () => {
     const [once, { keys, ask }] = [new IdempotentSender(), asking(unreachableProblem())];
     await expect(once.send(ON, ask)).rejects.toThrow('does not respond');
     await once.send(ON, ask);
@@ -32,7 +32,7 @@ describe('what a person asks for', () => {
     expect(keys[0]).toMatch(/^[0-9a-f]{32}$/);
   });
 
-  it('is another thing after an answer, after a refusal, and with other words', async () => {
+  it('gets a new key after a response, after a refusal, and with different content', async () => {
     const [once, { keys, ask }] = [new IdempotentSender(), asking('done', busy, unreachableProblem())];
     await once.send(ON, ask);
     await expect(once.send(ON, ask)).rejects.toThrow('Too much.');

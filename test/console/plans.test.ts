@@ -73,7 +73,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
   };
   const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/plans/${id}`)).body.plan.status;
 
-  it('say what to expect where there are none', async () => {
+  it('explain the page if there are none', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/plans');
     await page.getByText('No plans yet.').waitFor();
@@ -82,7 +82,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await close();
   });
 
-  it('are drawn as what depends on what, and go on while somebody looks', async () => {
+  it('are drawn with their dependencies, and updated live', async () => {
     const id = await make({
       name: 'Guests arrive',
       steps: [
@@ -113,7 +113,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     expect(await statusOf(id)).toBe('succeeded');
   });
 
-  it('show their rollback as it runs, the last first, and why it came to it', async () => {
+  it('show their rollback as it runs, in reverse order, with its reason', async () => {
     const id = await make({
       name: 'Evening',
       steps: [
@@ -158,7 +158,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await close();
   });
 
-  it('are cancelled with what will be undone in front of one', async () => {
+  it('show what will be undone before they are cancelled', async () => {
     const id = await make({
       name: 'Open house',
       steps: [

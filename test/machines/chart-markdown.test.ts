@@ -30,7 +30,7 @@ describe('a drawing', () => {
     expect(page).not.toContain('classDef');
   });
 
-  it('says what an event does that changes no state, and that another does nothing', () => {
+  it('lists events that change no state, and events that have no effect', () => {
     const page = chartToMarkdown(
       createMachine({ id: 'bare', initial: 'a', states: { a: { on: { note: { actions: 'keepIt' }, hush: {} } } } }),
     );

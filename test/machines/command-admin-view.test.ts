@@ -99,7 +99,7 @@ describe('a command as an administrator sees it', () => {
     });
   });
 
-  it('says null of what is not known yet', () => {
+  it('has null for unknown values', () => {
     const shown = toAdminView(asked().context);
     expect(shown).toMatchObject({ plan: null, refusal: null, confirmation: null, confirmed_by: null });
     expect(shown).toMatchObject({ delivery: { first_written_at: null }, answer: { timed_out_at: null } });

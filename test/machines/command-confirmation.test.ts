@@ -135,7 +135,7 @@ describe('a command that needs confirmation', () => {
     expect(typesOf(blankCommand().send(request()).outputs)).not.toContain('confirmation.changed');
   });
 
-  it('is moved by no word of its device and by no state', () => {
+  it('ignores acknowledgements and states of its device', () => {
     const command = dryRun();
     command.send(said('succeeded', T0 + 1));
     expect(command.send(observed(true, T0 + 1)).same).toBe(true);
@@ -186,7 +186,7 @@ describe('a confirmation', () => {
     expect(step.timers[0]).toEqual({ clear: TIMER });
   });
 
-  it('adds for the device what the service says of the parameters, and shows it to nobody else', () => {
+  it('adds the computed parameters for the device, and shows them to no client', () => {
     const supplement = { level: 5, url: 'https://example.com/?signature=secret' };
     const command = dryRun();
     const step = command.send(confirm({ session: null, facts: facts({ supplement }) }));

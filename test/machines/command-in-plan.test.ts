@@ -64,7 +64,7 @@ const tellsIn = (outputs: Parameters<typeof ofType>[0]) =>
 const status = (command: Command) => statusOf(command.asSnapshot());
 
 describe('a command of a plan', () => {
-  it('tells its plan that it is dispatched, and what it came to when its verification is decided', () => {
+  it('notifies its plan when it is dispatched and when its verification is decided', () => {
     const { command, step } = ofPlan({ action: 'set_brightness', params: { level: 70 }, session: 's1' });
     expect(tellsIn(step.outputs)).toEqual([['dispatched', 'pending']]);
     expect(ofType(step.outputs, 'actor.tell')).toMatchObject([
@@ -75,13 +75,13 @@ describe('a command of a plan', () => {
     expect(tellsIn(command.send(observed(true, T0 + 3)).outputs)).toEqual([['succeeded', 'verified']]);
   });
 
-  it('whose state is seen before its word tells it once', () => {
+  it('notifies its plan once if the state arrives before the acknowledgement', () => {
     const { command } = ofPlan({ action: 'set_brightness', params: { level: 70 }, session: 's1' });
     expect(tellsIn(command.send(observed(true, T0 + 1)).outputs)).toEqual([]);
     expect(tellsIn(command.send(said('succeeded', T0 + 2)).outputs)).toEqual([['succeeded', 'verified']]);
   });
 
-  it('tells at once that it was refused, failed or timed out', () => {
+  it('notifies its plan at once when it is refused, fails or times out', () => {
     expect(tellsIn(ofPlan({ action: 'fly' }).step.outputs)).toEqual([['rejected', 'unverifiable']]);
     const failing = ofPlan({ session: 's1' }).command;
     expect(tellsIn(failing.send(said('failed', T0 + 1)).outputs)).toEqual([['failed', 'unverifiable']]);
@@ -89,7 +89,7 @@ describe('a command of a plan', () => {
     expect(tellsIn(silent.fire().outputs)).toEqual([['timed_out', 'pending']]);
   });
 
-  it('without a plan tells nobody', () => {
+  it('sends no notification without a plan', () => {
     expect(ofType(blankCommand().send(request({ session: 's1' })).outputs, 'actor.tell')).toEqual([]);
   });
 
@@ -132,7 +132,7 @@ describe('a step whose compensation is critical', () => {
     }
   });
 
-  it('is refused for itself before anybody is asked', () => {
+  it('is refused by its own rules before a confirmation is requested', () => {
     expect(status(ofPlan({ action: 'fly', compensation: UNLOCK }).command)).toBe('rejected');
   });
 });

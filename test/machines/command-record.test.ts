@@ -189,13 +189,13 @@ describe('the journal of a command', () => {
     });
   });
 
-  it('says how it was confirmed, and never by which token', () => {
+  it('contains how it was confirmed, but not the token', () => {
     expect(noteOf(waiting(), confirm())).toEqual({ data: { inbox: false } });
     expect(noteOf(waiting(), confirm({ tokenHash: null }))).toEqual({ data: { inbox: true } });
     expect(noteOf(waiting(), confirm({ tokenHash: 'wrong' }))).toBeNull();
   });
 
-  it('says why it was cancelled', () => {
+  it('contains why it was cancelled', () => {
     expect(noteOf(asked(), { type: 'cancel', at: T0, by: other, reason: 'a mistake' })).toEqual({
       data: { reason: 'a mistake' },
     });
@@ -211,7 +211,7 @@ describe('the journal of a command', () => {
     expect(noteOf(command, { type: 'write.undone', at: T0 + 2, sessionId: 's1' })).toEqual({ data: { writes: 0 } });
   });
 
-  it("keeps the device's words, those that changed nothing too, but not how far it is", () => {
+  it('contains acknowledgements of the device, including those without effect, but not progress', () => {
     const command = written();
     expect(noteOf(written(), said('in_progress', T0 + 1))).toEqual({
       data: { word: 'in_progress', late: false, stray_words: 0 },
@@ -232,7 +232,7 @@ describe('the journal of a command', () => {
     expect(noteOf(written(), observed(false, T0 + 1))).toEqual({ data: { matches: false } });
   });
 
-  it('says of each timer what it ended', () => {
+  it('contains which wait each timer ended', () => {
     expect(noteOfTimer(waiting())).toEqual({ data: { reason: 'not confirmed in time' } });
     expect(noteOfTimer(asked())).toEqual({ data: { reason: 'not written within ttl_s' } });
     const command = written();

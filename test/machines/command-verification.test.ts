@@ -119,7 +119,7 @@ describe('the verification', () => {
     expect(command.running.size).toBe(0);
   });
 
-  it('keeps what was seen and when, without telling anybody that nothing is decided', () => {
+  it('keeps the observed state and its time, without a notification while it is undecided', () => {
     const command = written();
     expect(command.send(observed(false, T0 + 5))).toEqual({ same: false, outputs: [], timers: [] });
     expect(command.context.verification).toMatchObject({

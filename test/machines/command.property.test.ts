@@ -172,7 +172,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('a final status stays, and a time-out is left for a late word only', () => {
+  it('a final status does not change, and a timeout is replaced only by a late ack', () => {
     holds(() => (command, _, before) => {
       const status = statusOf(command.asSnapshot());
       if (finals.includes(before.status)) expect(status).toBe(before.status);

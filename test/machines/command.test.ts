@@ -180,7 +180,7 @@ describe('a request', () => {
     expect(command.context.refusal?.code).toBe(code);
   });
 
-  it('knows neither class nor version where there is no manifest', () => {
+  it('has neither class nor version without a manifest', () => {
     expect(asked({ facts: { manifest: null } }).context).toMatchObject({ safetyClass: null, manifestVersion: null });
   });
 
@@ -209,7 +209,7 @@ describe('a queued command', () => {
     });
   });
 
-  it('is not written any more when its ttl is over, even before the timer has fired', () => {
+  it('is not written after its ttl, even before the timer has fired', () => {
     expect(asked().send(ready('s2', T0 + MINUTE - 1)).outputs).toEqual([write('s2')]);
     expect(asked().send(ready('s2', T0 + MINUTE))).toEqual(NOTHING);
   });
@@ -235,7 +235,7 @@ describe('a queued command', () => {
     }
   });
 
-  it('counts a word of its device for nothing: it has not been told', () => {
+  it('ignores an acknowledgement before it was written', () => {
     const command = inStatus.queued();
     expect(command.send(said('succeeded', T0 + 1))).toMatchObject({ same: false, outputs: [] });
     expect(status(command)).toBe('dispatched');
@@ -281,13 +281,13 @@ describe('a written command', () => {
     expect(inStatus[where]().send(said('accepted', T0 + 5))).toEqual(NOTHING);
   });
 
-  it("hears no other device's words", () => {
+  it('ignores the acknowledgements of other devices', () => {
     for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
       expect(written().send({ ...said(word, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
     }
   });
 
-  it('times out after the first write, whatever was heard and written since', () => {
+  it('times out a fixed time after the first write, whatever has been received or written since', () => {
     const command = written({ timeoutS: 20 });
     for (const event of [said('accepted', T0 + 1), said('in_progress', T0 + 2), ready('s2', T0 + 10_000)]) {
       expect(command.send(event).timers).toEqual([]);
@@ -307,7 +307,7 @@ describe('a written command', () => {
     }
   });
 
-  it('is not cancelled any more', () => {
+  it('cannot be cancelled', () => {
     expect(inStatus.acknowledged().send(cancel(T0 + 2)).outputs).toEqual([
       {
         type: 'refused',
@@ -413,7 +413,7 @@ describe('a command that timed out', () => {
     expect(status(command)).toBe('timed_out');
   });
 
-  it('counts other late words for nothing', () => {
+  it('ignores other late acks', () => {
     const command = inStatus.timed_out();
     command.send(said('accepted', T0 + HOUR));
     command.send(said('in_progress', T0 + HOUR));
@@ -421,7 +421,7 @@ describe('a command that timed out', () => {
     expect(command.context.answer.strayWords).toBe(2);
   });
 
-  it('keeps waiting for a word when its device is revoked', () => {
+  it('still accepts a late ack after its device is revoked', () => {
     expect(inStatus.timed_out().send(revoked(T0 + HOUR))).toEqual(NOTHING);
   });
 });

@@ -130,7 +130,7 @@ describe('a heartbeat', () => {
 });
 
 describe('a refused payload', () => {
-  it('uses its number and is told why', () => {
+  it('uses its sequence number and is refused with a reason', () => {
     const driven = online();
     const event: DeviceEvent = { type: 'message.rejected', at: T0, mark: mark(2), code: 'PAYLOAD_INVALID' };
     expect(driven.send(event).outputs).toEqual([{ type: 'message.refused', code: 'PAYLOAD_INVALID' }]);
@@ -139,7 +139,7 @@ describe('a refused payload', () => {
 });
 
 describe('a reported state', () => {
-  it('is merged, counted and told', () => {
+  it('is merged, counted and published', () => {
     const driven = online();
     const step = driven.send(report(2, { level: 5, on: null }, { at: T0 + 7 }));
     expect(step.outputs).toEqual([
@@ -236,13 +236,13 @@ describe('a reported state', () => {
     expect(driven.context.reported.order).toBeNull();
   });
 
-  it('replaces the whole when it says so', () => {
+  it('replaces the complete state if it is a full report', () => {
     const driven = online();
     driven.send(report(2, { level: 5 }, { full: true }));
     expect(driven.context.state).toEqual({ level: 5 });
   });
 
-  it('counts even when it says nothing new', () => {
+  it('counts even if it has no new values', () => {
     const driven = online();
     driven.send(report(2, { on: true }));
     expect(driven.context.stateVersion).toBe(2);
@@ -285,7 +285,7 @@ describe('a watch', () => {
     event: { type: 'state.observed', deviceId: DEVICE, observed, matches },
   });
 
-  it('tells its command of a match, with the properties it waits for and no others', () => {
+  it('notifies its command of a match, with only the properties that the command expects', () => {
     const step = online().send(report(2, { level: 70, secret: 1 }, { watches: [watch({ level: 70 }, true)] }));
     expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell']);
     expect(step.outputs[2]).toEqual(told(true, { level: 70 }));
@@ -296,7 +296,7 @@ describe('a watch', () => {
     expect(ofType(step.outputs, 'actor.tell')).toEqual([told(true, { level: 70, on: true })]);
   });
 
-  it('tells of the first state that does not match, and of no other', () => {
+  it('notifies of the first state that does not match, and of no other', () => {
     const step = (seen: boolean) => online().send(report(2, { on: false }, { watches: [watch({ level: 70 }, seen)] }));
     expect(ofType(step(false).outputs, 'actor.tell')).toEqual([told(false, {})]);
     expect(ofType(step(true).outputs, 'actor.tell')).toEqual([]);
@@ -336,7 +336,7 @@ describe('an acknowledgement', () => {
     expect(driven.context).toMatchObject({ state: { on: true }, replay: { highest: 2 } });
   });
 
-  it('brings a state, which is told before the word', () => {
+  it('applies its state before the acknowledgement', () => {
     const driven = online();
     const watches = [{ commandId: COMMAND, expected: { level: 70 }, seen: false }];
     const step = driven.send(ack(2, { state: { level: 70 }, watches, at: T0 + 8 }));

@@ -181,7 +181,7 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('only an active one is online, and each change of that is told', () => {
+  it('only an active device is online, and each change is published', () => {
     holds(() => (device, step, before) => {
       const online = isOnline(device.asSnapshot());
       if (online) expect(administrationOf(device.asSnapshot())).toBe('active');
@@ -197,7 +197,7 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('a message is answered by one word at most, and not at all by a revoked device', () => {
+  it('a message has at most one response, and none from a revoked device', () => {
     const answers = ['message.accepted', 'message.refused', 'hello.accepted', 'refused'];
     holds(() => (_, step, before) => {
       const said = typesOf(step.outputs).filter((type) => answers.includes(type));

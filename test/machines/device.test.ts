@@ -201,7 +201,7 @@ describe('a rotation', () => {
 });
 
 describe('a revocation', () => {
-  it('kills the keys, ends the session, tells the commands and puts the device offline', () => {
+  it('ends the keys and the session, notifies the commands and marks the device offline', () => {
     const driven = online();
     const step = driven.send(revoke());
     expect(driven.value).toEqual({ administration: 'revoked', link: 'offline' });
@@ -259,7 +259,7 @@ describe('a revocation', () => {
 });
 
 describe('a reinstatement', () => {
-  it('gives a new key under the next version and a replay window anew; the history goes on', () => {
+  it('creates a key with the next version and an empty replay window; the history continues', () => {
     const driven = online();
     driven.send(revoke());
     const step = driven.send(reinstate(2));

@@ -42,7 +42,7 @@ const refusalOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?
 const mind = (plan: Plan) => (plan.value as { mind: string }).mind;
 
 describe('a plan that is to be thought about', () => {
-  it('has no steps, tells whoever thinks, and waits a minute for a word', () => {
+  it('has no steps, notifies the planner, and waits a minute for it', () => {
     const { plan, begun } = goal();
     expect(plan.context).toMatchObject({
       status: 'pending',
@@ -113,7 +113,7 @@ describe('a plan that is to be thought about', () => {
 });
 
 describe('a node', () => {
-  it('that is told twice is one step; the second time nothing changes', () => {
+  it('that is proposed twice is one step; the second time changes nothing', () => {
     const { plan } = goal();
     const node = wish('a', { params: { level: 1 } });
     propose(plan, node);
@@ -166,7 +166,7 @@ describe('a node', () => {
   });
 });
 
-describe('whoever thinks is told', () => {
+describe('the planner is notified', () => {
   it('each change of a node, and what became of its command', () => {
     const { plan } = goal();
     const told = [
@@ -206,14 +206,14 @@ describe('whoever thinks is told', () => {
     expect(plan.context).toMatchObject({ status: 'rolled_back', cognition: { phase: 'done', error: null } });
   });
 
-  it('that somebody cancelled it, once', () => {
+  it('that a user cancelled it, once', () => {
     const { plan } = goal();
     const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: asker });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'CANCELLED' }]);
     expect([plan.context.status, plan.running.size]).toEqual(['cancelled', 0]);
   });
 
-  it('nothing of a plan that nobody thinks about', () => {
+  it('of nothing if the plan has no planner', () => {
     const plan = blankPlan();
     const { outputs } = plan.send(create([wish('a')]));
     expect([...changes(outputs), ...changes(say(plan, 'a', 'failed').outputs)]).toEqual([]);
@@ -361,7 +361,7 @@ describe('the record of a plan that is thought about', () => {
     return planDefinition.journal(event, before, plan.asSnapshot())?.data;
   };
 
-  it('journals each word', () => {
+  it('journals each planner message', () => {
     expect(note({ type: 'node.proposed', at: T0, node: wish('a') })).toMatchObject({ step_id: 'a', action: 'turn_on' });
     expect(note({ type: 'cognition.suspended', at: T0, reason: 'It warms up.', forMs: 9_000 })).toMatchObject({
       reason: 'It warms up.',
@@ -385,7 +385,7 @@ describe('the record of a plan that is thought about', () => {
     });
   });
 
-  it('has a column for plans that wait for a word', () => {
+  it('has a column for plans that wait for the planner', () => {
     const { plan } = goal();
     expect(planDefinition.columns(plan.asSnapshot())).toMatchObject({ thought: true, over: false });
     complete(plan);

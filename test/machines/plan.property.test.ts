@@ -28,7 +28,7 @@ describe('however a plan goes', () => {
     expect([...seen].sort()).toEqual(states.sort());
   });
 
-  it('it ends in the final state that its commands and its people say', () => {
+  it('it ends in the final state that follows from its commands and its users', () => {
     holds((walk) => {
       const { plan, cancelled, failed, lost, undone } = gone(walk);
       const { status, steps } = plan.context;

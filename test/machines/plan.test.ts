@@ -71,7 +71,7 @@ describe('a plan', () => {
     expect(planDefinition.canPassivate(plan.asSnapshot())).toBe(true);
   });
 
-  it('waits for the words of commands that are with their devices', () => {
+  it('waits for the acknowledgements of commands that were sent to their devices', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c')]);
     const awaited = () => planDefinition.expectsMessagesFrom?.(plan.asSnapshot());
     const commands = (...ids: string[]) => ids.map((id) => ({ kind: 'command', id: commandOf(plan, id) }));
@@ -84,7 +84,7 @@ describe('a plan', () => {
     expect(awaited()).toEqual(commands('b'));
   });
 
-  it('waits for the word of a command that undoes a step', () => {
+  it('waits for the outcome of a compensation', () => {
     const { plan } = planned([wish('a', { compensation: { action: 'undo', params: {} } }), wish('b')]);
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'failed');
@@ -103,7 +103,7 @@ describe('a plan', () => {
     expect(plan.context.status).toBe('succeeded');
   });
 
-  it('hears a word once, and not from a command that is none of its own', () => {
+  it('counts each outcome once, and none of a command of another plan', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'a', 'dispatched');
     expect(say(plan, 'a', 'dispatched')).toEqual(NOTHING);
@@ -176,7 +176,7 @@ describe('a step that fails', () => {
     expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'failed', b: 'succeeded', c: 'skipped' }]);
   });
 
-  it('with `stop` still lets somebody cancel the plan while something is under way', () => {
+  it('with `stop` still allows a user to cancel the plan while a step is running', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c')], 'stop');
     say(plan, 'c', 'succeeded');
     say(plan, 'b', 'dispatched');
@@ -258,7 +258,7 @@ describe('a plan that is cancelled', () => {
     expect(plan.send(cancel()).outputs).toMatchObject([{ type: 'refused', refusal: { code: 'ILLEGAL_TRANSITION' } }]);
   });
 
-  it('before anything was done is cancelled with the last that is heard', () => {
+  it('before any step had an effect is cancelled with its last outcome', () => {
     const { plan } = planned([wish('a')]);
     held(plan, 'a');
     plan.send(cancel());
@@ -342,7 +342,7 @@ describe('a step that a suspension took', () => {
     expect([plan.context.status, statuses(plan).c]).toEqual(['failed', 'succeeded']);
   });
 
-  it('is no try of a compensation, which goes on when the tenant is back', () => {
+  it('does not count as an attempt of a compensation, which continues when the tenant is resumed', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'failed');

@@ -70,7 +70,7 @@ describe('the registry of machines', () => {
     }
   });
 
-  it('says which version it lacks', () => {
+  it('names the missing version', () => {
     expect(() => definitionFor('device', 0)).toThrow("machine 'device' has no version 0 in this build");
     expect(() => definitionFor('plan', 99)).toThrow(RangeError);
     expect(() => currentDefinition('wish' as never)).toThrow("machine 'wish' does not exist in this build");

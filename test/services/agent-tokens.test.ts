@@ -34,7 +34,7 @@ describe('a token that was presented', () => {
     expect(store.agentTokens.size).toBe(0);
   });
 
-  it('is no person’s while the store is away, and is written when it is back', async () => {
+  it("no longer counts as a person's while the store is unavailable, and is written later", async () => {
     const { store, clock, presented } = await setUp();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
     store.failCalls = () => {

@@ -58,7 +58,7 @@ describe('what was done', () => {
     expect(batches).toEqual([500, 200]);
   });
 
-  it('waits for a store that is away, and for one of which nobody knows what it did', async () => {
+  it('waits for an unavailable store, and for one with an unknown outcome', async () => {
     const faults = [new StoreUnavailable('away'), new CommitUnknown('lost'), null];
     trouble = () => {
       const fault = faults.shift();
@@ -104,7 +104,7 @@ describe('what was done', () => {
     expect(kept).toHaveLength(3);
   });
 
-  it('at the end of the service is written first, or given up with a word', async () => {
+  it('at the end of the service is written first, or dropped with a log line', async () => {
     const last = audit.recordDone(deed());
     await audit.close();
     await last;
@@ -112,7 +112,7 @@ describe('what was done', () => {
     expect(errors).toEqual([]);
   });
 
-  it('that cannot be written by then is given up with a word', async () => {
+  it('that cannot be written by then is dropped with a log line', async () => {
     trouble = () => {
       throw new StoreUnavailable('away');
     };

@@ -5,7 +5,7 @@ const DEVICE = { tenantId: 'a', deviceId: '1' };
 const said = (at: number): LoggedMessage => ({ at, channel: 'state', sequence: at, refusal: null, duplicate: false });
 const listening = () => new DeviceActivityLog({ now: () => 500 });
 
-describe('what devices said lately', () => {
+describe('the log of device activity', () => {
   it('is the last twenty messages, newest first', () => {
     const heard = listening();
     for (let at = 1; at <= 47; at++) heard.record(DEVICE, said(at));
@@ -14,7 +14,7 @@ describe('what devices said lately', () => {
     expect(heard.since).toBe(500);
   });
 
-  it('is nothing of a device that was not heard', () => {
+  it('is empty for a device without messages', () => {
     expect(listening().messages(DEVICE)).toEqual([]);
     expect([...listening().propertyTimes(DEVICE)]).toEqual([]);
   });
@@ -49,7 +49,7 @@ describe('what devices said lately', () => {
     expect([46, 47, 48, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, false, true, true]);
   });
 
-  it('keeps rather those that are heard again', () => {
+  it('prefers devices with recent messages', () => {
     const heard = new DeviceActivityLog({ now: () => 0 }, 3);
     const hear = (deviceId: string) => heard.record({ tenantId: 'a', deviceId }, said(1));
     for (const name of ['1', '2', '3', '1', '4', '5']) hear(name);

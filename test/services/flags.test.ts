@@ -44,7 +44,7 @@ it('what was surely not done changes nothing', async () => {
   expect(flags.current().maintenance_mode).toBe(false);
 });
 
-it('whoever listens hears each change once, and of what did not change nothing', async () => {
+it('subscribers are notified once of each change', async () => {
   const store = storeThat({ taken: true });
   store.setFlag = async () => {};
   const flags = await loadFlags(store);
@@ -60,7 +60,7 @@ it('whoever listens hears each change once, and of what did not change nothing',
   ]);
 });
 
-it('are read again: what was changed elsewhere counts, and who listens hears of it', async () => {
+it('are reloaded: changes by other processes apply, and subscribers are notified', async () => {
   const stored: Record<string, boolean> = {};
   const store = { ...storeThat({ taken: true }), flags: async () => ({ ...stored }) };
   const flags = await loadFlags(store);

@@ -36,7 +36,7 @@ describe('Locks', () => {
     expect(await Promise.all(all)).toEqual(['1', '2', '3']);
   });
 
-  it('runs those who share side by side, and never beside one who is alone', async () => {
+  it('runs shared tasks concurrently, and never together with an exclusive one', async () => {
     const locks = new Locks();
     const { log, work, end, settle } = recorder();
     const all = [
@@ -56,7 +56,7 @@ describe('Locks', () => {
     await Promise.all(all);
   });
 
-  it('goes on after work that throws, and tells its caller alone', async () => {
+  it('continues after a task that throws, and rejects only its caller', async () => {
     const locks = new Locks();
     const broken = locks.exclusive('a', () => Promise.reject(new Error('no')));
     const after = locks.shared('a', async () => 'fine');

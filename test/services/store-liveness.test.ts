@@ -10,7 +10,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 describe('waiting for the store', () => {
-  it('ends with the work, and asks nobody when that is quick', async () => {
+  it('ends with the work, and sends no ping if the work is quick', async () => {
     let pings = 0;
     const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
     expect(await patiently(Promise.resolve(7))).toBe(7);

@@ -28,7 +28,7 @@ describe('users in memory', () => {
     expect([store.userReads, users.cached('u1')]).toEqual([1, ada]);
   });
 
-  it('are read again after a change, and who listens hears of it', async () => {
+  it('are reloaded after a change, and subscribers are notified', async () => {
     const { store, users } = setUp();
     const heard: string[] = [];
     const stop = users.subscribe((id) => heard.push(id));

@@ -36,7 +36,7 @@ eachStore('the audit', (backend) => {
     throw new Error('the list has no end');
   };
 
-  it('tells what people did to actors and the rows of its own in one list, newest first', async () => {
+  it("returns users' changes of actors and its own rows in one list, newest first", async () => {
     const tenantId = newId();
     const by = user();
     const device: Principal = { kind: 'device', id: newId() };

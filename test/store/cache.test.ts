@@ -65,7 +65,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
     expect(await cache.get(key)).toBeNull();
   });
 
-  it('tells listeners of a channel once each, until they stop', async () => {
+  it('notifies each subscriber of a channel once, until it unsubscribes', async () => {
     const cache = await open(url);
     const channel = randomUUID();
     const heard: string[] = [];
@@ -115,7 +115,7 @@ describe.runIf(redisUrl)('two processes with one Redis', () => {
     expect(await a.add(key, 'three', 60_000)).toBe(true);
   });
 
-  it('hear each other', async () => {
+  it("receive each other's messages", async () => {
     const [a, b] = await two();
     const channel = randomUUID();
     const heard: string[] = [];

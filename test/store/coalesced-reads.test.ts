@@ -20,7 +20,7 @@ function database() {
 const passes = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('reads of the same thing', () => {
-  it('begin at once when nobody reads it', async () => {
+  it('start at once when no read is in progress', async () => {
     const { read, open } = database();
     const reads = new CoalescedReads();
     for (const _ of [1, 2]) {

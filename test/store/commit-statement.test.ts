@@ -40,7 +40,7 @@ describe('the statements of turns', () => {
     }
   });
 
-  it('have names that tell them apart', () => {
+  it('have distinct names', () => {
     expect(new Set(batchStatements.map(({ name }) => name)).size).toBe(batchStatements.length);
   });
 });

@@ -81,7 +81,7 @@ eachStore('a turn', (backend, has) => {
     });
   });
 
-  it('is read by any id, and one that is no UUID names nothing', async () => {
+  it('is read by any id, and an invalid UUID matches nothing', async () => {
     const commit = deviceCommit();
     await turn(commit);
     const loaded = await actors().load('device', ['', 'no uuid', `${commit.ref.id},x`, '{}', commit.ref.id, newId()]);

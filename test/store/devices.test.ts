@@ -101,7 +101,7 @@ eachStore('devices', (backend) => {
     expect(await devices().placedIn(tenantId, { homeId })).toHaveLength(2);
   });
 
-  it('are counted anew after each that is added or deleted', async () => {
+  it('are counted again after each insertion or deletion', async () => {
     const tenantId = newId();
     const counted: number[] = [await devices().count(tenantId)];
     const commit = deviceCommit({ tenantId });

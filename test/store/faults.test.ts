@@ -214,7 +214,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
-  it('that says nothing any more fails a ping in time', async () => {
+  it('that does not respond fails a ping in time', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');

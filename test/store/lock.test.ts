@@ -87,7 +87,7 @@ describe('a folder', () => {
     for (const reason of refusals) expect(reason).toBeInstanceOf(OwnedByAnother);
   });
 
-  it('still belongs to an owner that is stopped and says nothing', async () => {
+  it('still belongs to an owner that is stopped and does not respond', async () => {
     const dataDir = folder();
     const child = await holder(null, dataDir);
     child.kill('SIGSTOP');
@@ -104,7 +104,7 @@ describe('a folder', () => {
     await lockOf({ dataDir }).acquire(never);
   });
 
-  it('is lost when somebody removes the socket', async () => {
+  it('is lost when the socket is removed', async () => {
     const dataDir = folder();
     const lock = lockOf({ dataDir });
     await lock.acquire(never);
@@ -160,7 +160,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     await waiting;
   });
 
-  it('tells the active process at once that its session ended, and another goes on', async () => {
+  it('notifies the active process at once that its session ended, and another process takes over', async () => {
     const databaseUrl = await database();
     const first = lockOf({ databaseUrl });
     await first.acquire(never);
@@ -177,7 +177,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     expect(lost).toBe(1);
   });
 
-  it('tells the active process that its line is dead, when that has been silent long enough', async () => {
+  it('notifies the active process that its connection is dead after a long enough silence', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const lock = new AdvisoryLock(proxy.proxiedUrl(await database()), {

@@ -94,7 +94,7 @@ eachStore('agent memory', (backend) => {
       ["light' | 'x", []],
     ];
 
-    it('finds words in any language, phrases, alternatives and what is without a word', async () => {
+    it('finds words in any language, phrases, alternatives and exclusions', async () => {
       const names = new Map<string, string>();
       for (const [name, more] of Object.entries(texts)) names.set((await keep(tenant, more)).id, name);
       for (const [text, expected] of cases) {

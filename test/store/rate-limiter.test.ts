@@ -100,7 +100,7 @@ describe('rates in memory', () => {
     );
   });
 
-  it('are bounded under a flood of addresses, which pushes out nobody else', () => {
+  it('are bounded under a flood of addresses, which evicts no other client', () => {
     const time = testClock();
     const rates = new MemoryRateLimiter(time, 100);
     rates.take('tenant', 'one', 1);

@@ -109,7 +109,7 @@ describe.runIf(serverUrl)('a takeover', () => {
     expect(await sql(url, `select pid from pg_stat_activity where pid = ${own?.pid}`)).toEqual([]);
   });
 
-  it('waits, and says so, while it may not end a session of the owner before', async () => {
+  it('waits with a log line while it may not terminate a session of the previous owner', async () => {
     const url = await database();
     const suffix = randomUUID().slice(0, 8);
     const roles = [`old_${suffix}`, `new_${suffix}`] as const;

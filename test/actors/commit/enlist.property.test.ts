@@ -235,7 +235,7 @@ const wordsFrom = ({ heard }: World, from: string, to: string): string[] =>
 const pairs = IDS.flatMap((from) => IDS.map((to) => [from, to] as const));
 
 describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
-  it('everything is heard once and in its order, with companions as without', async () => {
+  it('every message is received once and in order, with and without enlistment', async () => {
     await fc.assert(
       fc.asyncProperty(calm, fc.integer({ min: 1, max: 4 }), async (moves, enlistedActors) => {
         const together = await live(moves, { enlistedActors }, batchesInFlight);
@@ -250,7 +250,7 @@ describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
     );
   });
 
-  it('what is passed on is heard once and in its order', async () => {
+  it('forwarded messages are received once and in order', async () => {
     await fc.assert(
       fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, enlistedActors) => {
         const world = await live(moves, { enlistedActors }, batchesInFlight);
@@ -260,7 +260,7 @@ describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
     );
   });
 
-  it('everything that is kept is heard once through whatever happens, and all that was acknowledged is kept', async () => {
+  it('under faults, every committed message is received once, and every acknowledged message is committed', async () => {
     await fc.assert(
       fc.asyncProperty(stormy, fc.constantFrom(0, 2, 4), async (moves, enlistedActors) => {
         const world = await live(moves, { enlistedActors }, batchesInFlight);

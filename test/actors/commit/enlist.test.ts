@@ -67,8 +67,8 @@ afterEach(() => {
   runtime.halt();
 });
 
-describe('who is told something by an actor of the turn', () => {
-  it('decides it in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
+describe('an enlisted actor', () => {
+  it('is committed with its sender: one atomic commit and no outbox row', async () => {
     const reply = await say('a', ['b', 'hello']);
     expect(written(store.commits)).toEqual([['ab', 0]]);
     expect(store.commits[0]?.atomic).toBe(true);
@@ -82,7 +82,7 @@ describe('who is told something by an actor of the turn', () => {
     ]);
   });
 
-  it('hears all that several say to it, each in order, behind what waited for it', async () => {
+  it('receives the messages of several senders, each in order, after the events already in its mailbox', async () => {
     await Promise.all([
       say('b', ['c', 'mine first']),
       say('a', ['b', '1'], ['c', '2'], ['b', '3']),
@@ -94,7 +94,7 @@ describe('who is told something by an actor of the turn', () => {
     expect(runtime.actors.peek(relayRef('b'))?.version).toBe(5);
   });
 
-  it('and whom it tells in its turn decide it in the same turn too; a word goes on so four times, and then later', async () => {
+  it('enlists its own targets; after four steps a message goes through the outbox', async () => {
     const { messagesDelivered } = await say('a', ['b', '>c>>a>>b>>c>round']);
     expect(written(store.commits)).toEqual([['abc', 1]]);
     expect([heardBy('b'), heardBy('c'), heardBy('a')]).toEqual([
@@ -107,13 +107,13 @@ describe('who is told something by an actor of the turn', () => {
     expect([heardBy('c')[1], store.outbox.size]).toEqual(['round', 0]);
   });
 
-  it('may be the teller itself', async () => {
+  it('can be the sender itself', async () => {
     await say('a', ['a', 'to myself']);
     expect(written(store.commits)).toEqual([['a', 0]]);
     expect(heardBy('a')).toEqual(['to myself']);
   });
 
-  it('is seen to change only after the commit, and after the teller', async () => {
+  it('publishes its transition only after the commit, and after the sender', async () => {
     const held = gates();
     const seen: string[] = [];
     runtime.actors.subscribeTransitions(({ ref }, { type }) => seen.push(`${ref.id} ${type}`));
@@ -126,8 +126,8 @@ describe('who is told something by an actor of the turn', () => {
   });
 });
 
-describe('the outbox tells', () => {
-  it('who is not in memory', async () => {
+describe('the outbox delivers to a target that', () => {
+  it('is not in memory', async () => {
     clock.advance(3_600_000);
     await say('c', ['c', 'stay']);
     runtime.actors.passivate();
@@ -141,7 +141,7 @@ describe('the outbox tells', () => {
     expect(heardBy('b')).toEqual(['hello']);
   });
 
-  it('who is in a turn that commits', async () => {
+  it('is in a batch that is being committed', async () => {
     runtime = assemble({}, 2);
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     const held = gates();
@@ -160,7 +160,7 @@ describe('the outbox tells', () => {
     expect(heardBy('b')).toEqual(['2']);
   });
 
-  it('who finds no room in the turn', async () => {
+  it('does not fit into the batch', async () => {
     runtime = assemble({ enlistedActors: 1 });
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     await (await say('a', ['b', '1'], ['c', '2'], ['b', '3'])).messagesDelivered;
@@ -171,7 +171,7 @@ describe('the outbox tells', () => {
     expect([heardBy('b'), heardBy('c')]).toEqual([['1', '3'], ['2']]);
   });
 
-  it('whose machine throws on it: that event fails alone, and nothing it said after it comes first', async () => {
+  it('throws on the event: only that event fails, and later messages stay behind it', async () => {
     const reply = await say('a', ['b', '1'], ['b', THROWS], ['b', '2'], ['c', '3']);
     await reply.messagesDelivered;
     expect(written(store.commits)[0]).toEqual(['abc', 2]);
@@ -181,7 +181,7 @@ describe('the outbox tells', () => {
     expect(runtime.actors.peek(relayRef('a'))?.version).toBe(2);
   });
 
-  it('who is quarantined, when it is released', async () => {
+  it('is quarantined, once it is released', async () => {
     for (let n = 0; n < 3; n += 1) await (await say('a', ['b', THROWS])).messagesDelivered;
     const reply = await say('a', ['b', 'hello']);
     await expect(reply.messagesDelivered).rejects.toThrow('boom');
@@ -192,7 +192,7 @@ describe('the outbox tells', () => {
   });
 });
 
-describe('a turn with somebody whom others tell who were told themselves', () => {
+describe('a batch with an actor that receives messages from enlisted actors', () => {
   const pass = () => new Promise(setImmediate);
   /** Sends in consecutive passes of the event loop; requires that no batch is in flight. */
   const inPasses = (...sends: (() => Promise<unknown>)[]): Promise<unknown>[] => {
@@ -207,7 +207,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     return sent;
   };
 
-  it('takes in what the next passes of the event loop bring, so that it is told by all of them at once', async () => {
+  it('lingers for the next passes of the event loop, so that all senders share one commit', async () => {
     await make('d', 'e');
     await pass();
     store.commits = [];
@@ -222,7 +222,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     expect(heardBy('c')).toEqual(['first', 'second', 'third']);
   });
 
-  it('ends as soon as a pass brings nothing, and after four that do', async () => {
+  it('closes after a pass without events, and after four passes with events', async () => {
     const others = ['d', 'e', 'f', 'g', 'h', 'i'];
     await make(...others);
     await pass();
@@ -248,7 +248,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     ]);
   });
 
-  it('is told in order where a word of it was left to the outbox before', async () => {
+  it('keeps the order if an earlier message was left to the outbox', async () => {
     await make('d');
     await pass();
     const sent = inPasses(
@@ -261,7 +261,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     expect(heardBy('c').slice(1)).toEqual(['first', 'second']);
   });
 
-  it('does not wait where nobody was told but by who was asked from outside', async () => {
+  it('does not linger if all messages came from actors that received external events', async () => {
     runtime = assemble({}, 2);
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     const sent = inPasses(
@@ -276,7 +276,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     ]);
   });
 
-  it('is waited for by who drains, and is never written where the right to write is lost meanwhile', async () => {
+  it('is awaited by a drain, and is not written if the lease is lost in the meantime', async () => {
     const said = say('a', ['b', '>c>first']);
     await pass();
     await runtime.actors.drain();
@@ -293,7 +293,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
   });
 });
 
-describe('a turn with somebody who waits for words that may be there any moment', () => {
+describe('a batch with an actor that expects messages soon', () => {
   const pass = () => new Promise(setImmediate);
   const passes = async (count = 10) => {
     for (let n = 0; n < count; n += 1) await pass();
@@ -321,7 +321,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     vi.useRealTimers();
   });
 
-  it('stays open until all of them are there, and is then written without waiting for a clock', async () => {
+  it('lingers until all of them have arrived, and is written without a timer', async () => {
     await slowly(
       () => say('a', ['b', '>c>first']),
       () => say('x', ['d', '>c>second']),
@@ -332,7 +332,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('stays open for a millisecond, and takes in what is there then', async () => {
+  it('lingers for a millisecond, and includes the messages that arrived by then', async () => {
     const first = say('a', ['b', '>c>first']);
     await passes();
     expect(commits()).toEqual([]);
@@ -349,18 +349,18 @@ describe('a turn with somebody who waits for words that may be there any moment'
     expect(heardBy('c')).toEqual(['first', 'second', 'third']);
   });
 
-  it('is not held up where they were released a while ago', async () => {
+  it('does not linger if their senders were released a while ago', async () => {
     clock.advance(6);
     await say('a', ['b', '>c>first']);
     expect(commits()).toEqual([['abc', 0]]);
   });
 
-  it('is not held up where somebody else is in it', async () => {
+  it('does not linger with an unrelated actor in the batch', async () => {
     await Promise.all([say('a', ['b', '>c>first']), say('s', ['s', 'apart'])]);
     expect(commits()).toEqual([['asbc', 0]]);
   });
 
-  it('takes somebody else along as soon as they come', async () => {
+  it('includes an unrelated actor as soon as it has an event', async () => {
     await slowly(
       () => say('a', ['b', '>c>first']),
       () => say('x', ['x', 'apart']),
@@ -368,7 +368,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     expect(commits()).toEqual([['abcx', 0]]);
   });
 
-  it('does not wait for one that is in another turn', async () => {
+  it('does not linger for a sender in another batch', async () => {
     const held = gates();
     const others = Promise.all([say('d', ['d', 'apart']), say('e', ['e', 'apart'])]);
     await passes();
@@ -383,7 +383,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     ]);
   });
 
-  it('is waited for by who drains', async () => {
+  it('is awaited by a drain', async () => {
     const said = say('a', ['b', '>c>first']);
     await passes();
     const drained = runtime.actors.drain();
@@ -394,7 +394,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
     expect(commits()).toEqual([['abc', 0]]);
   });
 
-  it('is never written where the right to write is lost meanwhile', async () => {
+  it('is not written if the lease is lost in the meantime', async () => {
     void say('a', ['b', '>c>first']);
     await passes();
     runtime.halt();
@@ -404,7 +404,7 @@ describe('a turn with somebody who waits for words that may be there any moment'
   });
 });
 
-describe('a turn that is kept whole or not at all', () => {
+describe('an atomic batch', () => {
   it.each(['a', 'b'])('is decided anew, each by itself, where the row of %s had moved on', async (moved) => {
     const row = store.rows.get(`device:${moved}`);
     if (row) row.version = 7;
@@ -415,7 +415,7 @@ describe('a turn that is kept whole or not at all', () => {
     expect(store.outbox.size).toBe(0);
   });
 
-  it('that holds a row the store refuses leaves the teller and the others unharmed', async () => {
+  it('with a row that the store rejects does not affect the sender and unrelated actors', async () => {
     store.beforeCommit = (turn) => {
       if (isVenomous(turn)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
@@ -437,7 +437,7 @@ describe('a turn that is kept whole or not at all', () => {
     expect(store.outbox.size).toBe(0);
   });
 
-  it('and of which nobody can say anything was kept whole or not at all', async () => {
+  it('with an unknown outcome is committed completely or not at all', async () => {
     runtime = assemble({ deviceTimeoutMs: 60 });
     await Promise.all(['a', 'b'].map((id) => runtime.actors.read(relayRef(id))));
     store.afterCommit = () => {
@@ -454,7 +454,7 @@ describe('a turn that is kept whole or not at all', () => {
     expect([heardBy('a'), heardBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
   });
 
-  it('leaves out what its machine threw on, when the rest is decided anew', async () => {
+  it('excludes the event on which a machine throws, and decides the others again', async () => {
     store.beforeCommit = (turn) => {
       if (isVenomous(turn)) throw new DataRefused('22P05', 'no');
     };

@@ -3,7 +3,7 @@ import { InDoubtCommits } from '../../../src/actors/commit/in-doubt.ts';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
 import { type ActorStore, CommitUnknown } from '../../../src/store/contract.ts';
 
-it('does not commit again once it was stopped, also where it was waiting to', async () => {
+it('does not commit again after it was stopped, even during a pause between attempts', async () => {
   let commits = 0;
   const store = {
     commit: () => {
