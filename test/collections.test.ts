@@ -39,7 +39,8 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/websocket/connection.ts latestBySubject': 'per connection',
   'services/flags.ts listeners': 'fixed size: subscribed when the process starts',
   'services/property-times.ts times': 'per device in the activity log, at most 200 properties',
-  'services/token-denylist.ts entries': 'revoked_tokens, presented_tokens and presented_tokens_stored count all of them',
+  'services/token-denylist.ts entries':
+    'revoked_tokens, presented_tokens and presented_tokens_stored count all of them',
   'store/lock/advisory-lock.ts lostListeners': 'fixed size: subscribed when the process starts',
   'store/lock/advisory-lock.ts renewedListeners': 'fixed size: subscribed when the process starts',
   'store/lock/socket-lock.ts listeners': 'fixed size: subscribed when the process starts',
