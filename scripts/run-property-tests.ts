@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 /*
- * Runs the property tests with new seeds: `npm run hunt -- --rounds 20`, or `SEED=… npm run hunt` to repeat one. The
+ * Runs the property tests with new seeds: `npm run test:properties -- --rounds 20`, or `SEED=… npm run test:properties` to repeat one. The
  * gate runs them with one fixed seed. Stops at the first seed that fails and prints the command that repeats it.
  */
 
@@ -31,7 +31,7 @@ for (let round = 1; round <= rounds; round += 1) {
     },
   );
   if (status !== 0) {
-    console.error(`seed ${seed} failed. Repeat it: SEED=${seed} npm run hunt -- FILE`);
+    console.error(`seed ${seed} failed. Repeat it: SEED=${seed} npm run test:properties -- FILE`);
     process.exit(1);
   }
 }

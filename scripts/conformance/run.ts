@@ -6,7 +6,7 @@ import { checkMcp } from './mcp.ts';
 import { runRedocly, startRedocly } from './redocly.ts';
 import { startServiceUnderTest } from './service-under-test.ts';
 
-// External conformance checks of the API descriptions and of `/mcp`: `npm run judges [-- FOLDER]`. FOLDER contains the
+// External conformance checks of the API descriptions and of `/mcp`: `npm run conformance [-- FOLDER]`. FOLDER contains the
 // traffic that the tests recorded with RECORD_TRAFFIC.
 
 const [recorded] = process.argv.slice(2);

@@ -31,7 +31,7 @@ interface RegisteredResolver {
 /**
  * Transactional outbox: delivers durable outputs immediately after their commit, and again by a sweep after a crash.
  * Delivery is at least once; the receiving machine ignores duplicates by its state. A row is deleted in the commit of
- * the transition that it causes.
+ * the transition that it causes, or with the batch if it causes none.
  */
 export class Outbox {
   private readonly inFlight = new Map<string, number>();

@@ -1,4 +1,4 @@
-// Finds the members of a canonical envelope from a device: ASCII without escapes or white space, each known member
+// Finds the members of a compact envelope, as the device library writes it: ASCII without escapes or white space, each known member
 // once, in any order, and no others. No strings are created: bytes are compared with bytes and copied, four at a time.
 
 import { canonicalEnd, NO_MATCH } from '../domain/json/canonical-scan.ts';

@@ -1,4 +1,4 @@
-// Fast path for canonical envelopes from devices: verifies them on their bytes, without creating strings for members
+// Fast path for compact envelopes from devices (`fast-envelope.ts`): verifies them on their bytes, without creating strings for members
 // that are only compared or signed. It never refuses a message: one that does not match goes to the slow path
 // (`envelope.ts`), which alone decides whether and why it is refused.
 
@@ -45,7 +45,10 @@ export interface FastPathMessage {
   body: PayloadResult<DevicePayload>;
 }
 
-/** Null if the session cannot use the fast path: its key is not an HMAC key, or an id needs JSON escapes. */
+/**
+ * Null if the session cannot use the fast path: its key is not an HMAC key, or an id is too short or too long, or has a
+ * character that is not printable ASCII, a quotation mark, a backslash or a `|`.
+ */
 export function fastPathSession(session: {
   deviceId: string;
   tenantId: string;
@@ -59,7 +62,7 @@ export function fastPathSession(session: {
   return signedPrefix === null ? null : { signedPrefix, pads: padsOf(key.material), keyVersion };
 }
 
-/** The message, if it is a canonical envelope and passes every check of `checkMessage`; otherwise null. */
+/** The message, if it is a compact envelope and passes every check of `checkMessage`; otherwise null. */
 export function readFastPathMessage(
   bytes: Buffer,
   session: FastPathSession,

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { automaticManifest } from '../domain/capability-registry.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
-import { jsonBytes, jsonEqual } from '../domain/json/value.ts';
+import { isObject, jsonBytes, jsonEqual } from '../domain/json/value.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import { withClassFloors } from '../domain/tenant-manifest.ts';
 import type { Json, Uuid } from '../domain/values.ts';
@@ -81,6 +81,20 @@ function shareCapabilities(manifest: Manifest): Manifest {
   if (own) return withClassFloors(manifest);
   if (category === null) return manifest;
   const shared = automaticManifest({ deviceId, tenantId, deviceType: category });
-  const same = shared !== null && jsonEqual(shared.capabilities as unknown as Json, capabilities as unknown as Json);
+  const same =
+    shared !== null && differOnlyInText(shared.capabilities as unknown as Json, capabilities as unknown as Json);
   return same ? { ...manifest, capabilities: shared.capabilities } : manifest;
+}
+
+/** An automatic manifest stored by an earlier build may have other descriptions: the registry's current ones are shown. */
+const differOnlyInText = (a: Json, b: Json): boolean =>
+  jsonEqual(a, b) || jsonEqual(withoutDescriptions(a), withoutDescriptions(b));
+
+function withoutDescriptions(value: Json): Json {
+  if (Array.isArray(value)) return value.map(withoutDescriptions);
+  if (!isObject(value)) return value;
+  const members = Object.entries(value).filter(
+    ([name, member]) => name !== 'description' || typeof member !== 'string',
+  );
+  return Object.fromEntries(members.map(([name, member]) => [name, withoutDescriptions(member)]));
 }

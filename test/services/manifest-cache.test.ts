@@ -57,6 +57,18 @@ describe('ManifestCache', () => {
     expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
   });
 
+  it('shows the registry’s descriptions where an earlier build stored others of an automatic manifest', async () => {
+    const current = manifest();
+    const capabilities = current.capabilities.map((one) => ({ ...one, description: `${one.description}, as before` }));
+    const earlier = manifest({ capabilities });
+    const other = manifest({ capabilities: capabilities.slice(1) });
+    const found = await cache.load([current, earlier, other].map(holder));
+    const listOf = ({ deviceId }: Manifest) => found.get(deviceId)?.capabilities;
+    expect(listOf(earlier)).toEqual(current.capabilities);
+    expect(listOf(earlier)).toBe(listOf(current));
+    expect(listOf(other)).toEqual(other.capabilities);
+  });
+
   it('answers a device without a manifest without asking', async () => {
     const none = { id: v7(), manifestVersion: 0 };
     expect(cache.peek(none)).toBeNull();

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 
 /*
- * fast-check with one seed for all properties, so that each test run uses the same inputs. `npm run hunt` uses new
+ * fast-check with one seed for all properties, so that each test run uses the same inputs. `npm run test:properties` uses new
  * seeds, and `SEED=…` repeats one.
  */
 

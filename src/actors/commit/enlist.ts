@@ -55,7 +55,7 @@ const RECENT_MS = 5;
  * Enlistment: adds the receivers of messages to the sender's batch. If the receiver is in memory and idle, it decides
  * in the same batch; one statement commits both or neither, and no outbox row has to be written and deleted. Resolvable
  * outputs are enlisted the same way if they can be resolved from memory, including actors that they create. All other
- * outputs go through the outbox.
+ * durable outputs go through the outbox.
  */
 export class Enlistment {
   private readonly clock: Clock;

@@ -43,7 +43,7 @@ export class DeviceSession implements MessageSession {
   expiresAt: EpochMs;
   /** Granted QoS of the `cmd` subscription; null while there is none. */
   commandQos: 0 | 1 | null = null;
-  /** Grants of the `cmd` subscription that are not reported to the session service yet; above 0 while a report runs. */
+  /** Grants of the `cmd` subscription that are not reported to `DeviceSessions` yet; above 0 while a report runs. */
   unreportedSubscriptions = 0;
   /** The outcome of a message is unknown: the session ends soon and acknowledges nothing more. */
   failing = false;

@@ -13,8 +13,8 @@ import { type BrokerCallbacks, createBroker } from './broker.ts';
 import { CommandWriter } from './command-writer.ts';
 import type { Connection } from './connection.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
+import { DeviceAuthenticator } from './device-authenticator.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
-import { DeviceSignIn } from './device-sign-in.ts';
 import { MessageReceiver } from './message-receiver.ts';
 import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
 import { MqttConnection } from './mqtt-connection.ts';
@@ -65,7 +65,7 @@ const DRAIN_POLL_MS = 20;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 10_000;
 
-/** Opens the MQTT edge. Earlier sessions are not restored. */
+/** Opens the MQTT edge. Sessions of an earlier process are not restored: devices connect again. */
 export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
   const edge = new MqttSessionLayer(parts);
   return edge.open();
@@ -121,7 +121,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     });
     this.#authenticator = new MqttAuthenticator({
       services,
-      deviceSignIn: new DeviceSignIn(services, parts.signingKey),
+      deviceSignIn: new DeviceAuthenticator(services, parts.signingKey),
       authenticateUser: parts.authenticateUser,
       rates: new TokenBuckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
       ackWriter: new AckWriter(),

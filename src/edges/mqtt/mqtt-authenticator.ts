@@ -7,8 +7,8 @@ import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
 import type { Connection } from './connection.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
+import type { DeviceAuthenticator } from './device-authenticator.ts';
 import { DeviceSession } from './device-session.ts';
-import type { DeviceSignIn } from './device-sign-in.ts';
 import { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { AckWriter } from './puback-queue.ts';
@@ -31,7 +31,7 @@ export type SignInOutcome = Peer | 'refused' | 'unavailable';
 
 export interface MqttAuthenticatorParts {
   services: Pick<Services, 'actors' | 'clock'>;
-  deviceSignIn: DeviceSignIn;
+  deviceSignIn: DeviceAuthenticator;
   authenticateUser: AuthenticateUser;
   /** Messages per second and burst, per device and per user. */
   rates: TokenBuckets;

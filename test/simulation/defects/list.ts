@@ -122,7 +122,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'The old key of a device stops verifying at the rotation',
     changes: [
       {
-        file: 'src/edges/mqtt/device-sign-in.ts',
+        file: 'src/edges/mqtt/device-authenticator.ts',
         from: 'graceUntil === null || graceUntil > now);',
         to: 'graceUntil === null);',
       },
@@ -252,7 +252,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A CONNECT that opened a session opens another one at the next process',
     changes: [
       {
-        file: 'src/edges/mqtt/device-sign-in.ts',
+        file: 'src/edges/mqtt/device-authenticator.ts',
         from: ' || !(await this.#usedTokenWriter.markUsed(token)))',
         to: ' || (await this.#usedTokenWriter.markUsed(token), false))',
       },

@@ -39,7 +39,7 @@ const DUMMY_KEY = verifyingKey('hmac-sha256', newDeviceSecret());
 /**
  * Authenticates devices by the signed token in their CONNECT (contract §4, "Session (layer 1)", "Keys and sessions").
  */
-export class DeviceSignIn {
+export class DeviceAuthenticator {
   readonly #services: Pick<Services, 'store' | 'actors' | 'open'>;
   readonly #clock: Clock;
   readonly #signingKey: SigningKey;
