@@ -1,8 +1,9 @@
 import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/sdk/types.js';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { JsonObject } from '../../domain/values.ts';
+import { callerRefusal } from '../../operations/caller-authorization.ts';
 import type { Caller } from '../../operations/operation.ts';
-import { callerRefusal, type Perform } from '../../operations/perform.ts';
+import type { Perform } from '../../operations/perform.ts';
 import { promptArgumentKind, promptsFor } from './prompts.ts';
 import { type ResourceKind, resources, resourceTemplates } from './resources.ts';
 

@@ -18,9 +18,10 @@ import {
 import type { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
 import type { Log } from '../../domain/log.ts';
 import type { JsonObject, Milliseconds } from '../../domain/values.ts';
+import { callerRefusal } from '../../operations/caller-authorization.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { callerRefusal, type Perform } from '../../operations/perform.ts';
+import type { Perform } from '../../operations/perform.ts';
 import { SERVICE_VERSION } from '../../operations/platform/system.ts';
 import type { ClientInteraction, ElicitationReply } from './client-interaction.ts';
 import { completeArgument } from './completions.ts';

@@ -1,6 +1,7 @@
 import { isObject } from '../../domain/json/value.ts';
 import { done } from '../../domain/refusals.ts';
-import { callerRefusal, type Perform, type Performed } from '../../operations/perform.ts';
+import { callerRefusal } from '../../operations/caller-authorization.ts';
+import type { Perform, Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { applyCharge, type Exchange, send, sendJson, sendRefusal } from '../shared/exchange.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';

@@ -9,11 +9,11 @@ import type { ResolvableOutput } from '../../machines/outputs.ts';
 import type { PlanContext, PlanEvent, PlanStep } from '../../machines/plan-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
+import { callerRefusal } from '../caller-authorization.ts';
 import { requestEvent } from '../commands/command-request.ts';
 import { commandDevice } from '../commands/commands.ts';
 import type { CommittedTenant, GatewayServices, Target } from '../commands/gateway-facts.ts';
 import type { Caller, Services } from '../operation.ts';
-import { callerRefusal } from '../perform.ts';
 
 // The command of a requested plan step, built from facts that are loaded already.
 

@@ -1,6 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/values.ts';
+import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import { type TargetResult, targetResult } from '../../../operations/commands/batch-dispatch.ts';
 import { commandGroup, commandRoom } from '../../../operations/commands/command-batches.ts';
 import { mayConfirmOwn } from '../../../operations/commands/command-confirmation.ts';
@@ -8,7 +9,7 @@ import { commandFields } from '../../../operations/commands/command-request.ts';
 import { cancelledBody } from '../../../operations/commands/command-view.ts';
 import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands/commands.ts';
 import type { Caller, Operation } from '../../../operations/operation.ts';
-import { callerRefusal, type Perform } from '../../../operations/perform.ts';
+import type { Perform } from '../../../operations/perform.ts';
 import type { ElicitationReply } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';

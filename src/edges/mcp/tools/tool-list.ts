@@ -1,5 +1,5 @@
+import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import type { Caller } from '../../../operations/operation.ts';
-import { callerRefusal } from '../../../operations/perform.ts';
 import { commandTools } from './command-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';

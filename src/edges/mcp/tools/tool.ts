@@ -2,8 +2,9 @@ import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/
 import type { ZodType, z } from 'zod';
 import { type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
 import type { JsonObject } from '../../../domain/values.ts';
+import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import type { Caller, Operation, Services } from '../../../operations/operation.ts';
-import { callerRefusal, type Perform, type Performed } from '../../../operations/perform.ts';
+import type { Perform, Performed } from '../../../operations/perform.ts';
 import type { ClientInteraction } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import {
