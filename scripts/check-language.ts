@@ -1,7 +1,6 @@
 /**
- * Counts literary constructions, for which a reader has to look twice, in comments and in the texts that the program writes: at most two in a
- * thousand words of comments in each folder, none in log lines, error messages and descriptions. `--list FOLDER` prints
- * what is counted there.
+ * Counts literary constructions in comments and in texts for people (log lines, errors, descriptions, interface text):
+ * at most 2 per 1,000 words of comments in each folder, none in texts. `--list FOLDER` prints the findings of a folder.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -10,7 +9,7 @@ import ts from 'typescript';
 
 const PER_THOUSAND_WORDS = 2;
 
-/** Folders that are checked; the first prefix that fits a file is its folder. */
+/** Every source file belongs to one of these folders. */
 const folders = [
   'src/actors',
   'src/cli',
@@ -60,7 +59,7 @@ interface Count {
   inTexts: Finding[];
 }
 
-/** A text that a person reads: three words or more, and not SQL. */
+/** True for text of at least three words that is not SQL. */
 const isProse = (text: string): boolean =>
   /\p{L}+ +\p{L}+ +\p{L}+/u.test(text) &&
   !/^\s*(?:(?:select|insert|update|delete|with|create|alter|drop|set|lock)\b|--)/i.test(text);
@@ -91,10 +90,10 @@ function check(file: string, count: Count): void {
   const visit = (node: ts.Node): void => {
     for (const range of ts.getLeadingCommentRanges(source.text, node.getFullStart()) ?? []) comment(range);
     for (const range of ts.getTrailingCommentRanges(source.text, node.getEnd()) ?? []) comment(range);
-    const isText =
+    const isLiteral =
       ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node) || ts.isTemplateExpression(node);
-    if (isText && !isTest) {
-      const text = node.getText(source).slice(1, -1);
+    if ((isLiteral || ts.isJsxText(node)) && !isTest) {
+      const text = isLiteral ? node.getText(source).slice(1, -1) : node.getText(source);
       if (isProse(text)) {
         for (const match of matches(text))
           count.inTexts.push({ file, line: lineOf(node.getStart(source)), text: `${match}: ${text}` });
@@ -109,10 +108,13 @@ const { values } = parseArgs({ options: { list: { type: 'string' } } });
 const files = execFileSync('git', ['ls-files', '*.ts', '*.tsx'], { encoding: 'utf8' })
   .split('\n')
   .filter((file) => file !== '' && !file.startsWith('proto/') && file !== 'scripts/check-language.ts');
-let failed = false;
+const isIn = (file: string, folder: string): boolean => file.startsWith(`${folder}/`) || file === `${folder}.ts`;
+const unlisted = files.filter((file) => file.includes('/') && !folders.some((folder) => isIn(file, folder)));
+for (const file of unlisted) console.log(`${file}: its folder is not in the list of this script`);
+let failed = unlisted.length > 0;
 for (const folder of folders) {
   const count: Count = { words: 0, inComments: [], inTexts: [] };
-  for (const file of files) if (file.startsWith(`${folder}/`) || file === `${folder}.ts`) check(file, count);
+  for (const file of files) if (isIn(file, folder)) check(file, count);
   const most = Math.ceil((count.words * PER_THOUSAND_WORDS) / 1_000);
   const bad = count.inComments.length > most || count.inTexts.length > 0;
   failed ||= bad;
