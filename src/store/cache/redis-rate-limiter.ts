@@ -19,7 +19,7 @@ const MANY_CHANGED = 10_000;
 
 /**
  * Rate limiter with the windows of this process, copied to Redis for the next process
- * (docs/decisions/0009-rates-are-counted-in-the-process.md). Requests never wait for Redis; without it, the local
+ * (docs/decisions/0009-in-process-rate-limiting.md). Requests never wait for Redis; without it, the local
  * counts are used.
  */
 export class RedisRateLimiter implements RateLimiter {
