@@ -9,6 +9,7 @@ import type { Lease } from './domain/lease.ts';
 import { handleProtocolErrors, serverLimits } from './edges/rest/server.ts';
 import { makeStandbyListener, STANDBY_REFUSAL } from './edges/rest/standby.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
+import { compileMachines } from './machines/versions.ts';
 import { Activation } from './main/activation.ts';
 import { type ActiveService, composeService, type StartOptions, type UpgradeHandler } from './main/active-service.ts';
 import { newId } from './main/ids.ts';
@@ -74,7 +75,9 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
 
   const canStandBy = config.databaseUrl !== null;
   if (canStandBy) await listen(server, config).catch((error) => Promise.reject(listenFault(config, error)));
-  else await lock.acquire(waiting.signal);
+  // Before the lock is held, so that a takeover does not wait for it.
+  compileMachines();
+  if (!canStandBy) await lock.acquire(waiting.signal);
 
   const serve = async () => {
     if (canStandBy) {

@@ -3,7 +3,6 @@ import { longLived, sizeNames, sourceFiles } from './support/collections.ts';
 
 /** Collections without a gauge, with the reason. */
 const exceptions: Readonly<Record<string, string>> = {
-  'actors/decide.ts collected': 'per event: taken when its machine has decided',
   'actors/commit/unit-of-work.ts delivered': 'per commit',
   'actors/commit/unit-of-work.ts journal': 'per commit',
   'actors/commit/unit-of-work.ts rows': 'per commit',
@@ -13,7 +12,6 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/envelope.ts repliesDue': 'per pass of the event loop; twinkeep_events_waiting counts them',
   'actors/outbox.ts resolvers': 'fixed size: one entry for each type of output',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
-  'actors/compiled-machine.ts actions': 'per state of a machine',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
   'domain/state-path.ts paths': 'per call',
   'edges/graphql/access.ts seen': 'per request',
@@ -37,6 +35,10 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/shared/metrics.ts counts': 'fixed size: labels come from closed lists',
   'edges/websocket/connection.ts queue': 'per connection',
   'edges/websocket/connection.ts latestBySubject': 'per connection',
+  'machines/compiled.ts configurations': 'fixed size: while a machine is compiled',
+  'machines/compiled.ts lines': 'per call',
+  'machines/compiled.ts path': 'fixed size: while a machine is compiled',
+  'machines/compiled.ts queue': 'fixed size: while a machine is compiled',
   'services/flags.ts listeners': 'fixed size: subscribed when the process starts',
   'services/property-times.ts times': 'per device in the activity log, at most 200 properties',
   'services/token-denylist.ts entries':

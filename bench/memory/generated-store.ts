@@ -1,9 +1,9 @@
-import { blankSnapshot, decide } from '../../src/actors/decide.ts';
 import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
 import { WINDOW_SIZE } from '../../src/domain/replay-window.ts';
 import { completeManifest } from '../../src/domain/tenant-manifest.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import { compiledMachine } from '../../src/machines/compiled.ts';
 import type { Snapshot } from '../../src/machines/definition.ts';
 import type { DeviceContext } from '../../src/machines/device-types.ts';
 import { currentDefinition } from '../../src/machines/versions.ts';
@@ -28,7 +28,8 @@ function storedText(index: number): string {
   const definition = currentDefinition('device');
   const id = idOf(index);
   const manifest = manifestOf(id);
-  let snapshot = decide(definition, blankSnapshot(definition), {
+  const table = compiledMachine(definition.machine);
+  let snapshot = table.transition(table.initial, {
     type: 'register',
     at: NOW,
     device: {
@@ -46,7 +47,7 @@ function storedText(index: number): string {
     manifest,
   } as never).snapshot;
   for (let sequenceNumber = 1; sequenceNumber <= WINDOW_SIZE; sequenceNumber += 1) {
-    snapshot = decide(definition, snapshot, {
+    snapshot = table.transition(snapshot, {
       type: 'state.reported',
       at: NOW,
       mark: { sequenceNumber, messageId: `${id}-${sequenceNumber}`, keyVersion: 1 },

@@ -1,16 +1,15 @@
-import type { AnyMachineSnapshot } from 'xstate';
 import type { EpochMs } from '../domain/values.ts';
+import { compiledMachine, type MachineSnapshot } from '../machines/compiled.ts';
 import type { MachineDefinition, Snapshot } from '../machines/definition.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import type { Committed } from './contract.ts';
-import { blankSnapshot } from './decide.ts';
 import type { Envelope } from './envelope.ts';
 
 /** An actor in memory: its last committed snapshot and its mailbox. */
 export class LiveActor {
   readonly ref: ActorRef;
   definition: MachineDefinition;
-  snapshot: AnyMachineSnapshot;
+  snapshot: MachineSnapshot;
   /** Version of the committed snapshot; 0 before the creating event. */
   version: number;
   since: EpochMs;
@@ -33,7 +32,7 @@ export class LiveActor {
   constructor(
     ref: ActorRef,
     definition: MachineDefinition,
-    state: { snapshot: AnyMachineSnapshot; version: number; since: EpochMs },
+    state: { snapshot: MachineSnapshot; version: number; since: EpochMs },
     now: EpochMs,
   ) {
     this.ref = ref;
@@ -48,7 +47,7 @@ export class LiveActor {
     return {
       ref: this.ref,
       version: this.version,
-      snapshot: this.snapshot as unknown as Snapshot<never>,
+      snapshot: this.snapshot as Snapshot as Snapshot<never>,
       since: this.since,
     };
   }
@@ -56,7 +55,12 @@ export class LiveActor {
 
 /** An actor before its creating event. */
 export const createBlankActor = (ref: ActorRef, definition: MachineDefinition, now: EpochMs): LiveActor =>
-  new LiveActor(ref, definition, { snapshot: blankSnapshot(definition), version: 0, since: now }, now);
+  new LiveActor(
+    ref,
+    definition,
+    { snapshot: compiledMachine(definition.machine).initial, version: 0, since: now },
+    now,
+  );
 
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;
 

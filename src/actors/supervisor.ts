@@ -3,7 +3,8 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
+import { compiledMachine } from '../machines/compiled.ts';
+import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
 import { ActivationQueue } from './activation-queue.ts';
@@ -22,7 +23,6 @@ import {
   type SendOptions,
   type VolatileOutputHandler,
 } from './contract.ts';
-import { blankSnapshot, restoreSnapshot } from './decide.ts';
 import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
 import { EventBus } from './event-bus.ts';
 import { LeaseExpired } from './lease-expired.ts';
@@ -242,7 +242,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       const reply: Reply = {
         ref: actor.ref,
         version: decision.version,
-        snapshot: decision.snapshot as unknown as Snapshot,
+        snapshot: decision.snapshot,
         since: unit.since,
         understood: decision.understood,
         outputs,
@@ -262,7 +262,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** It is idle, has not thrown recently, and no load for it is pending: such a load returns this instance. */
   private canPassivateNow(actor: LiveActor): boolean {
-    const canPassivate = actor.definition.canPassivate(actor.snapshot as unknown as Snapshot);
+    const canPassivate = actor.definition.canPassivate(actor.snapshot);
     return (
       canPassivate && actor.mailbox.length === 0 && actor.recentFailures === null && !this.loader.isLoading(actor.ref)
     );
@@ -364,11 +364,11 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     let definition = this.definitions(stored.ref.kind);
     const now = this.clock.now();
     let quarantine = stored.quarantine;
-    let snapshot = blankSnapshot(definition);
+    let snapshot = compiledMachine(definition.machine).initial;
     try {
       definition = this.definitions(stored.ref.kind, stored.machineVersion);
-      snapshot = blankSnapshot(definition);
-      snapshot = restoreSnapshot(definition, stored.value, definition.fromStored(stored.context) as object);
+      snapshot = compiledMachine(definition.machine).initial;
+      snapshot = compiledMachine(definition.machine).restore(stored.value, definition.fromStored(stored.context));
     } catch (error) {
       quarantine = `the stored state does not match the machine: ${(error as Error).message}`;
       this.log.error(

@@ -1,4 +1,4 @@
-import type { AnyStateMachine, AnyStateNode } from 'xstate';
+import { type AnyStateMachine, type AnyStateNode, getNextTransitions } from 'xstate';
 import { camelCaseToWords, eventText } from '../domain/state-path.ts';
 import type { Json } from '../domain/values.ts';
 
@@ -72,8 +72,9 @@ export const eventsOf = ({ root }: AnyStateMachine): string[] => eventsAt([root,
 
 /** The events that the machine handles in state `value`. Throws if it has no such state. */
 export const nextEvents = (machine: AnyStateMachine, value: Json): string[] => {
-  const { _nodes: nodes } = machine.resolveState({ value: value as never, context: {} as never });
-  return eventsAt(nodes).sort();
+  const snapshot = machine.resolveState({ value: value as never, context: {} as never });
+  const types = getNextTransitions(snapshot).map(({ eventType }) => eventType);
+  return publicEvents(types).sort();
 };
 
 /** The states that a dotted path may refer to, from the root or from any level: `active`, `link.online`. */
@@ -92,6 +93,10 @@ const below = (node: AnyStateNode): AnyStateNode[] =>
 
 /** The event types that these nodes handle, without events that the machine raises for itself. */
 function eventsAt(nodes: readonly AnyStateNode[]): string[] {
-  const types = nodes.flatMap((node) => node.ownEvents as string[]).filter((type) => !type.startsWith('self.'));
-  return [...new Set(types.map(eventText))];
+  return publicEvents(nodes.flatMap((node) => node.ownEvents as string[]));
 }
+
+/** Without what a machine raises for itself. */
+const publicEvents = (types: readonly string[]): string[] => [
+  ...new Set(types.filter((type) => !type.startsWith('self.')).map(eventText)),
+];

@@ -15,62 +15,44 @@ export const emit = (...outputs: Output[]): { changes: null; outputs: Output[] }
 /** Refuses the event without further changes. */
 export const emitRefusal = (code: RefusalCode, detail: string) => emit({ type: 'refused', refusal: { code, detail } });
 
-/** The decision function of each action. The runtime calls it directly, without XState, where no state changes. */
 const functions = new WeakMap<object, (context: never, event: never) => Decision<object>>();
+const predicates = new WeakMap<object, (context: never, event: never, params: never) => boolean>();
 
+/** The decision function that an action was made of; undefined for XState's own actions. */
 export const decisionFunctionOf = (action: object): ((context: never, event: never) => Decision<object>) | undefined =>
   functions.get(action);
 
-/** The part of XState's actor scope that a custom `resolve` needs. */
-interface ActionScope {
-  actionExecutor(action: { type: string; info: object; params: object; exec(): void }): void;
-  defer(run: () => void): void;
-  emit(output: Output): void;
-  /** Records the decision functions of a transition, for the runtime's transition table. */
-  decided?(decide: unknown, params: unknown): void;
-}
+/** The predicate that a guard was made of; undefined for XState's own guards (`and`, `or`, `not`, `stateIn`). */
+export const predicateOf = (guard: object): ((context: never, event: never, params: never) => boolean) | undefined =>
+  predicates.get(guard);
 
 /**
- * Turns pure decision functions into XState actions: their changes are assigned, their outputs emitted in order, then
- * the raised event is queued. XState's `enqueueActions` has the same effect, but builds an action for each output and a
- * snapshot for each assignment.
+ * Turns pure decision functions into XState actions: the changes are assigned, the outputs emitted in order, the event
+ * raised. XState executes such an action as it stands; the compiled transition table calls the function.
  */
 export const actionsFor =
   <Context extends MachineContext, Event extends EventObject>() =>
   <Handled extends Event, Params extends ParameterizedObject['params'] | undefined = undefined>(
     decide: (context: Context, event: Handled, params: Params) => Decision<Context>,
   ) => {
-    const action = enqueueActions<Context, Event, Params, Event, never, never, never, never, Output>(() => {});
-    const resolve = (
-      scope: ActionScope,
-      snapshot: { context: Context },
-      info: { context: Context; event: Handled },
-      params: Params,
-      _: object,
-      { internalQueue }: { internalQueue: EventObject[] },
-    ) => {
-      scope.decided?.(decide, params);
-      const { changes, outputs, raised } = decide(info.context, info.event, params);
-      for (const event of outputs) {
-        scope.actionExecutor({
-          type: 'xstate.emit',
-          info,
-          params: { event },
-          exec: () => scope.defer(() => scope.emit(event)),
-        });
-      }
-      if (raised) internalQueue.push(raised);
-      return [changes ? { ...snapshot, context: { ...info.context, ...changes } } : snapshot, undefined, undefined];
-    };
+    const action = enqueueActions<Context, Event, Params, Event, never, never, never, never, Output>(
+      ({ context, event, enqueue }, params) => {
+        const { changes, outputs, raised } = decide(context, event as Handled, params);
+        if (changes) enqueue.assign(changes);
+        for (const output of outputs) enqueue.emit(output);
+        if (raised) enqueue.raise(raised as never);
+      },
+    );
     functions.set(action, decide as never);
-    return Object.assign(action, { resolve });
+    return action;
   };
 
-/**
- * Turns pure predicates into XState guards. The chart must use each guard only for the event types of its predicate.
- */
+/** Turns pure predicates into XState guards. The chart must use each guard only for the event types of its predicate. */
 export const guardsFor =
   <Context, Event extends EventObject>() =>
-  <Guarded extends Event, Params = undefined>(holds: (context: Context, event: Guarded, params: Params) => boolean) =>
-  ({ context, event }: { context: Context; event: Event }, params: Params): boolean =>
-    holds(context, event as Guarded, params);
+  <Guarded extends Event, Params = undefined>(holds: (context: Context, event: Guarded, params: Params) => boolean) => {
+    const guard = ({ context, event }: { context: Context; event: Event }, params: Params): boolean =>
+      holds(context, event as Guarded, params);
+    predicates.set(guard, holds as never);
+    return guard;
+  };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { assign, emit, setup } from 'xstate';
+import { setup } from 'xstate';
 import {
   type AddressedEvent,
   type BatchView,
@@ -9,6 +9,7 @@ import {
 } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
+import { actionsFor, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { Output, ResolvableOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
@@ -18,23 +19,29 @@ import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-acto
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
 
+const action = actionsFor<Record<string, unknown>, MachineEvent>();
+
 /** Emits a `plan.ask` for each event that requests one. */
 const asker: MachineDefinition = {
   ...(lamp as unknown as MachineDefinition),
   kind: 'plan',
-  machine: setup({ types: {} as { events: MachineEvent; emitted: Output } }).createMachine({
+  machine: setup({
+    types: {} as { events: MachineEvent; emitted: Output },
+    actions: {
+      ask: action(() => emit(ASK)),
+      boom: action(() => {
+        throw new Error('boom');
+      }),
+    },
+  }).createMachine({
     id: 'asker',
     initial: 'there',
     context: {},
     states: {
       there: {
         on: {
-          ask: { actions: emit(ASK) },
-          boom: {
-            actions: assign(() => {
-              throw new Error('boom');
-            }),
-          },
+          ask: { actions: 'ask' },
+          boom: { actions: 'boom' },
         },
       },
     },

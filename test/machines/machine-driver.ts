@@ -1,36 +1,33 @@
 import { deepStrictEqual } from 'node:assert';
-import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
+import { type AnyMachineSnapshot, initialTransition, transition } from 'xstate';
 import { differsOnlyIn } from '../../src/actors/commit/unit-of-work.ts';
-import { blankSnapshot, decide, restoreSnapshot } from '../../src/actors/decide.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { type CompiledMachine, compiledMachine, type MachineSnapshot } from '../../src/machines/compiled.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
 import { tableOf } from '../../src/store/postgres/actor-tables.ts';
 
-/** Effects of one event. `timers` are in the order in which they were set and cleared. */
+/** What one event did. `timers` are in the order they were set and cleared. */
 export interface Step {
   same: boolean;
   outputs: Output[];
   timers: TimerChange[];
 }
 
-/** Drives a machine like the runtime, without a runtime: decides, stores the result, tracks running timers. */
+/** Drives a machine the way the runtime does, without the runtime: decide, keep, remember the timers that run. */
 export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;
-  /** The same actor as in the runtime: computed by compiled transitions. */
-  private learnt: AnyMachineSnapshot;
+  /** The same actor as the runtime has it. */
+  private compiled: MachineSnapshot;
+  private readonly table: CompiledMachine;
   readonly running = new Map<string, { event: string; dueAt: number }>();
   private readonly definition: MachineDefinition<Context>;
-  private outputs: Output[] = [];
-  private timers: TimerChange[] = [];
-  private readonly scope: AnyActorScope;
 
   constructor(definition: MachineDefinition<Context>) {
     this.definition = definition;
-    const inert = (createEmptyActor() as unknown as { _actorScope: AnyActorScope })._actorScope;
-    this.scope = { ...inert, actionExecutor: (action) => this.collect(action.type, action.params as never) };
-    this.snapshot = definition.machine.getInitialSnapshot(this.scope, undefined);
-    this.learnt = blankSnapshot(this.plainly());
+    this.table = compiledMachine(definition.machine);
+    [this.snapshot] = initialTransition(definition.machine);
+    this.compiled = this.table.initial;
   }
 
   get context(): Context {
@@ -41,25 +38,24 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return this.snapshot.value;
   }
 
-  /** Sends an event of the machine or of a timer. */
+  /** One of the machine's events, or a timer's. */
   send(event: Event | { type: `xstate.after.${string}`; at: number }): Step {
     const before = this.snapshot;
-    this.outputs = [];
-    this.timers = [];
     frozen(event);
-    const next = this.definition.machine.transition(before, event, this.scope) as AnyMachineSnapshot;
+    const [next, actions] = transition(this.definition.machine, before, event);
     if (next.status === 'error') throw next.error;
-    this.agreesWithRuntime(before, event, next);
-    for (const change of this.timers) {
+    const step = { same: next === before, ...effectsOf(actions) };
+    this.agreesWithRuntime(event, next, step);
+    for (const change of step.timers) {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
     }
-    if (before.context !== blankSnapshot(this.plainly()).context) this.tellsMoves(before, next);
+    if (before.context !== this.definition.machine.config.context) this.tellsMoves(before, next);
     this.snapshot = next;
-    return { same: next === before, outputs: this.outputs, timers: this.timers };
+    return step;
   }
 
-  /** Fires the earliest running timer at its due time, or `late` milliseconds after it. */
+  /** Lets the earliest running timer fire at its time, or `late` milliseconds after. */
   fire(late = 0): Step {
     const [id, timer] = [...this.running].sort(([, a], [, b]) => a.dueAt - b.dueAt)[0] ?? [];
     if (!id || !timer) throw new Error('no timer runs');
@@ -67,38 +63,37 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     return this.send({ type: timer.event as `xstate.after.${string}`, at: timer.dueAt + late });
   }
 
-  /** Reloads the actor as from the store: only stored data remains. */
+  /** As the store would give it back: only what is stored survives. */
   reload(): void {
     this.resume(JSON.parse(JSON.stringify(this.snapshot.value)), this.definition.toStored(this.context));
   }
 
-  /** Continues from a stored state. */
+  /** Goes on from a stored state. */
   resume(value: Json, stored: JsonObject): void {
     const read = (): object => this.definition.fromStored(JSON.parse(JSON.stringify(stored))) as object;
     this.snapshot = this.definition.machine.resolveState({ value: value as never, context: read() as never });
-    this.learnt = restoreSnapshot(this.plainly(), asJsonb(value), read());
+    this.compiled = this.table.restore(asJsonb(value), read());
   }
 
   asSnapshot(): Snapshot<Context> {
     return this.snapshot as unknown as Snapshot<Context>;
   }
 
-  /**
-   * The runtime calls the functions of actions itself once it has compiled a transition: the result must be the same.
-   */
-  private agreesWithRuntime(before: AnyMachineSnapshot, event: MachineEvent, next: AnyMachineSnapshot): void {
-    const learnt = this.learnt;
-    const decided = decide(this.plainly(), learnt, event);
-    const understood = next !== before || this.outputs.length > 0 || this.timers.length > 0;
+  /** The compiled table must give what XState gives. */
+  private agreesWithRuntime(event: MachineEvent, next: AnyMachineSnapshot, { same, outputs, timers }: Step): void {
+    const before = this.compiled;
+    const result = this.table.transition(before, event);
+    const { value, context, status } = result.snapshot;
+    const understood = !same || outputs.length > 0 || timers.length > 0;
     deepStrictEqual(
-      [decided.snapshot === learnt, told(decided.snapshot), decided.outputs, decided.timers, decided.understood],
-      [next === before, told(next), this.outputs, this.timers, understood],
+      [result.snapshot === before, value, context, status, result.outputs, result.timers, result.understood],
+      [same, next.value, next.context, next.status, outputs, timers, understood],
     );
-    this.learnt = decided.snapshot;
-    for (const kept of [next, decided.snapshot]) frozen([kept.value, kept.context]);
+    this.compiled = result.snapshot;
+    frozen([next.value, next.context, value, context]);
   }
 
-  /** If only live fields change, no column may change that a commit with an unchanged base does not write. */
+  /** Where nothing but the moving members changes, no column may change that a settled commit does not write. */
   private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     const { liveFields, kind } = this.definition;
     if (!differsOnlyIn(liveFields, before.context, next.context)) return;
@@ -112,39 +107,30 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
       Object.entries(this.definition.toStored(snapshot.context as Context)).filter(([name]) => !liveFields.has(name));
     deepStrictEqual(storedOf(next), storedOf(before));
   }
-
-  private plainly(): MachineDefinition {
-    return this.definition as unknown as MachineDefinition;
-  }
-
-  private collect(type: string, params: Record<string, unknown> | undefined): void {
-    if (type === 'xstate.emit') this.outputs.push(params?.event as Output);
-    else if (type === 'xstate.cancel') this.timers.push({ clear: String(params?.sendId) });
-    else if (type !== 'xstate.raise') throw new Error(`a side effect: ${type}`);
-    else if (params?.delay !== undefined) {
-      const event = (params.event as { type: string }).type;
-      this.timers.push({ set: String(params.id ?? event), event, delay: Number(params.delay) });
-    }
-  }
 }
 
-/** A snapshot in comparable form; the order of its nodes and tags has no meaning. */
-const told = (snapshot: AnyMachineSnapshot) => ({
-  ...(JSON.parse(JSON.stringify(snapshot)) as object),
-  value: snapshot.value,
-  context: snapshot.context,
-  tags: [...snapshot.tags].sort(),
-  nodes: snapshot._nodes.map(({ id }) => id).sort(),
-});
+/** The outputs and timers among the actions that XState's pure `transition` returns. Throws if there is any other action. */
+export function effectsOf(actions: readonly { type: string; params?: unknown }[]): Omit<Step, 'same'> {
+  const outputs: Output[] = [];
+  const timers: TimerChange[] = [];
+  for (const { type, params } of actions) {
+    const { event, id, delay, sendId } = params as { event: Output; id?: string; delay?: number; sendId?: string };
+    if (type === 'xstate.emit') outputs.push(event);
+    else if (type === 'xstate.cancel') timers.push({ clear: String(sendId) });
+    else if (type !== 'xstate.raise') throw new Error(`a side effect: ${type}`);
+    else if (delay !== undefined) timers.push({ set: id ?? event.type, event: event.type, delay });
+  }
+  return { outputs, timers };
+}
 
-/** PostgreSQL orders the keys of a `jsonb` object by length, then by bytes. */
+/** PostgreSQL keeps the keys of a `jsonb` object by length, then by bytes. */
 function asJsonb(value: Json): Json {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   const entries = Object.entries(value).sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
   return Object.fromEntries(entries.map(([key, below]) => [key, asJsonb(below)]));
 }
 
-/** Freezes the input and output of a machine, so that a modification throws. */
+/** What a machine was given, and what it gave, is nobody's to change. */
 function frozen(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value) || ArrayBuffer.isView(value)) return;
   Object.freeze(value);

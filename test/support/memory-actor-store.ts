@@ -1,5 +1,6 @@
-import { assign, emit, setup } from 'xstate';
+import { setup } from 'xstate';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import { actionsFor, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import type {
@@ -129,74 +130,59 @@ export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlig
   return { store, flushed, asked };
 }
 
-interface LampContext {
+interface LampContext extends Record<string, unknown> {
   id: string;
   pressed: number;
   heartbeats: number;
   note: string | null;
 }
 
+type LampEvent = MachineEvent & Record<string, unknown>;
+const lampAction = actionsFor<LampContext, LampEvent>();
+
 /** A small actor with everything the runtime handles: timers, messages, volatile outputs, transient events, errors. */
 export const lamp: MachineDefinition<LampContext> = {
   kind: 'device',
   version: 1,
   machine: setup({
-    types: {} as { context: LampContext; events: MachineEvent & Record<string, unknown>; emitted: Output },
+    types: {} as { context: LampContext; events: LampEvent; emitted: Output },
     delays: { DARKNESS: 1_000 },
     actions: {
-      boom: () => {
+      setId: lampAction((_, { id }) => ({ changes: { id: String(id) }, outputs: [] })),
+      press: lampAction(({ id, pressed }, { at }) => ({
+        changes: { pressed: pressed + 1 },
+        outputs: [{ type: 'device.presence', tenantId: 't', deviceId: id, online: true, at }],
+      })),
+      accept: lampAction(() => emit({ type: 'message.accepted', repeat: false })),
+      countBeat: lampAction(({ heartbeats }) => ({ changes: { heartbeats: heartbeats + 1 }, outputs: [] })),
+      setNote: lampAction((_, { text }) => ({ changes: { note: String(text) }, outputs: [] })),
+      noteRevocation: lampAction((_, { deviceId }) => ({ changes: { note: `told ${deviceId}` }, outputs: [] })),
+      boom: lampAction(() => {
         throw new Error('boom');
-      },
+      }),
+      tell: lampAction((_, { to, text }) =>
+        emit({ type: 'actor.tell', to: to as ActorRef, event: { type: 'device.revoked', deviceId: String(text) } }),
+      ),
+      tellAll: lampAction(({ id }) =>
+        emit({ type: 'commands.tell', deviceId: id, event: { type: 'device.revoked', deviceId: id } }),
+      ),
     },
   }).createMachine({
     id: 'lamp',
     context: { id: '', pressed: 0, heartbeats: 0, note: null },
     initial: 'none',
     on: {
-      ping: { actions: emit({ type: 'message.accepted', repeat: false }) },
-      beat: { actions: assign({ heartbeats: ({ context }) => context.heartbeats + 1 }) },
-      note: { actions: assign({ note: ({ event }) => String(event.text) }) },
-      boom: {
-        actions: assign(() => {
-          throw new Error('boom');
-        }),
-      },
-      impure: { actions: 'boom' },
-      tell: {
-        actions: emit(({ event }) => ({
-          type: 'actor.tell',
-          to: event.to as ActorRef,
-          event: { type: 'device.revoked', deviceId: String(event.text) },
-        })),
-      },
-      tellAll: {
-        actions: emit(({ context }) => ({
-          type: 'commands.tell',
-          deviceId: context.id,
-          event: { type: 'device.revoked', deviceId: context.id },
-        })),
-      },
-      'device.revoked': { actions: assign({ note: ({ event }) => `told ${event.deviceId}` }) },
+      ping: { actions: 'accept' },
+      beat: { actions: 'countBeat' },
+      note: { actions: 'setNote' },
+      boom: { actions: 'boom' },
+      tell: { actions: 'tell' },
+      tellAll: { actions: 'tellAll' },
+      'device.revoked': { actions: 'noteRevocation' },
     },
     states: {
-      none: { on: { make: { target: 'off', actions: assign({ id: ({ event }) => String(event.id) }) } } },
-      off: {
-        on: {
-          press: {
-            target: 'on',
-            actions: [
-              assign({ pressed: ({ context }) => context.pressed + 1 }),
-              emit(({ context, event }) => ({
-                type: 'device.presence',
-                tenantId: 't',
-                deviceId: context.id,
-                online: true,
-                at: event.at,
-              })),
-            ],
-          },
-        },
-      },
+      none: { on: { make: { target: 'off', actions: 'setId' } } },
+      off: { on: { press: { target: 'on', actions: 'press' } } },
       on: {
         after: { DARKNESS: 'off' },
         on: { press: 'off', break: 'broken', remake: { target: 'on', reenter: true } },

@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
-import type { MachineEvent, Snapshot } from '../../machines/definition.ts';
+import type { MachineEvent } from '../../machines/definition.ts';
 import type { ActorRef, DurableOutput, ResolvableOutput } from '../../machines/outputs.ts';
 import { toMachineEvent } from '../actor-message.ts';
 import type { AddressedEvent, BatchView, Committed } from '../contract.ts';
@@ -124,7 +124,7 @@ export class Enlistment {
     };
     for (const actor of fanInTargets) {
       const { snapshot } = unitByActor.get(actor) as UnitOfWork;
-      if (actor.definition.expectsMessagesFrom?.(snapshot as unknown as Snapshot).some(maySend)) return true;
+      if (actor.definition.expectsMessagesFrom?.(snapshot).some(maySend)) return true;
     }
     return false;
   }

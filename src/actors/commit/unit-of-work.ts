@@ -1,9 +1,7 @@
-import type { AnyMachineSnapshot } from 'xstate';
 import { type EpochMs, type Json, SYSTEM } from '../../domain/values.ts';
-import type { Snapshot } from '../../machines/definition.ts';
+import { compiledMachine, type MachineSnapshot } from '../../machines/compiled.ts';
 import { isDurable, isRow, needsCommit, type Output } from '../../machines/outputs.ts';
 import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../../store/contract.ts';
-import { decide } from '../decide.ts';
 import type { Envelope } from '../envelope.ts';
 import type { LiveActor } from '../live-actor.ts';
 
@@ -11,7 +9,7 @@ import type { LiveActor } from '../live-actor.ts';
 export interface Decision {
   envelope: Envelope;
   from: Json;
-  snapshot: AnyMachineSnapshot;
+  snapshot: MachineSnapshot;
   version: number;
   outputs: readonly Output[];
   understood: boolean;
@@ -31,7 +29,7 @@ export interface UnitOfWork {
   decisions: Decision[];
   failed: { envelope: Envelope; error: Error }[];
   effects: Effects;
-  snapshot: AnyMachineSnapshot;
+  snapshot: MachineSnapshot;
   version: number;
   since: EpochMs;
   /** Set by `seal`; null if there is nothing to commit. */
@@ -88,7 +86,7 @@ export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
   const before = unit.snapshot;
   const stale =
     envelope.firedTimer !== null && (effects.setsTimer(envelope.firedTimer) || envelope.superseded?.() === true);
-  const result = stale ? IGNORED : decide(definition, before, event);
+  const result = stale ? IGNORED : compiledMachine(definition.machine).transition(before, event);
   const { outputs } = result;
   if (!result.understood) {
     if (envelope.outboxKey) unit.delivered.push(envelope.outboxKey);
@@ -107,17 +105,13 @@ export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
   const after = result.snapshot;
   const stateChanged = after !== before && !isSameStateValue(before.value, after.value);
   const hasEffects = outputs.some(needsCommit) || result.timers.length > 0;
-  const idempotency = envelope.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
+  const idempotency = envelope.options?.idempotency?.({ snapshot: after, outputs }) ?? null;
   let outboxEntries = NO_OUTBOX_ENTRIES;
   const committed =
     hasEffects || stateChanged || idempotency !== null || (after !== before && !definition.isTransient(event));
   if (committed) {
     // Everything that may throw comes before the first change, so a decision applies completely or not at all.
-    const note = definition.journal(
-      event,
-      unit.version === 0 ? null : (before as unknown as Snapshot),
-      after as unknown as Snapshot,
-    );
+    const note = definition.journal(event, unit.version === 0 ? null : before, after);
     unit.version += 1;
     if (stateChanged || unit.version === 1) unit.since = event.at;
     if (hasEffects) outboxEntries = effects.addOutputs(outputs);
@@ -210,7 +204,7 @@ class Effects {
   toCommit(unit: UnitOfWork): ActorCommit {
     const { actor } = unit;
     const { definition } = actor;
-    const snapshot = unit.snapshot as unknown as Snapshot;
+    const snapshot = unit.snapshot;
     const set: TimerRow[] = [];
     const clear: string[] = [];
     for (const [id, row] of this.timers ?? []) {
@@ -245,7 +239,7 @@ class Effects {
  */
 export const isBaseUnchanged = (
   { baseStored, snapshot, definition: { liveFields } }: LiveActor,
-  next: AnyMachineSnapshot,
+  next: MachineSnapshot,
 ): boolean => baseStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
 
 /** Whether two contexts differ in live fields only. Transitions never remove a member. */

@@ -36,7 +36,7 @@ const allowed: Readonly<Record<string, number>> = {
 /** Objects of one place that a stack or compiled code can keep alive after their last use. */
 const LINGERING = 3;
 /** The behaviour of a machine in a state is computed once and kept in the machine's definition. */
-const OF_DEFINITIONS = 'src/actors/compiled-machine.ts';
+const OF_DEFINITIONS = 'src/machines/compiled.ts';
 
 /** Places where a process holds more entries than a newly started one. */
 export function grown(before: Map<string, Made>, base: Map<string, Made>): string[] {

@@ -1,0 +1,327 @@
+import { deepStrictEqual } from 'node:assert';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  type AnyMachineSnapshot,
+  type AnyStateMachine,
+  and,
+  assign,
+  cancel,
+  initialTransition,
+  not,
+  raise,
+  setup,
+  stateIn,
+  transition,
+} from 'xstate';
+import {
+  CompiledMachine,
+  compiledMachine,
+  type MachineSnapshot,
+  NotCompilable,
+  type TransitionResult,
+} from '../../src/machines/compiled.ts';
+import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
+import { deviceDefinition } from '../../src/machines/device-record.ts';
+import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
+import { fc, seed } from '../support/properties.ts';
+import { effectsOf } from './machine-driver.ts';
+import { built, charts, type Nudge } from './random-charts.ts';
+
+const ACTORS = 3;
+/** Each a test of its own, so that it is done long before the limit of a test. */
+const PARTS = Array.from({ length: 8 }, (_, n) => n + 1);
+
+/** One actor twice: by XState and by the table. */
+interface Twin {
+  interpreted: AnyMachineSnapshot;
+  compiled: MachineSnapshot;
+}
+
+const eventsOf = (machine: AnyStateMachine): string[] =>
+  [...machine.events, 'unknown'].filter((event) => !event.startsWith('xstate.done'));
+
+/** What XState makes of an event, in the form of the table's result. */
+function byXState(machine: AnyStateMachine, from: AnyMachineSnapshot, event: Nudge) {
+  const [snapshot, actions] = transition(machine, from, event);
+  if (snapshot.status === 'error') throw snapshot.error;
+  const { outputs, timers } = effectsOf(actions);
+  return { snapshot, outputs, timers, understood: snapshot !== from || outputs.length > 0 || timers.length > 0 };
+}
+
+/** The result, or what was thrown. */
+function tried<T>(run: () => T): { result: T | null; error: unknown } {
+  try {
+    return { result: run(), error: null };
+  } catch (error) {
+    return { result: null, error };
+  }
+}
+
+const plain = <T>({ value, context, status }: { value: T; context: object; status: string }) =>
+  JSON.parse(JSON.stringify({ value, context, status }));
+
+function applies(machine: AnyStateMachine, twin: Twin, event: Nudge): void {
+  const interpreted = tried(() => byXState(machine, twin.interpreted, event));
+  const compiled = tried(() => compiledMachine(machine).transition(twin.compiled, event));
+  deepStrictEqual(compiled.error, interpreted.error);
+  if (!interpreted.result || !compiled.result) return;
+  const { snapshot, ...effects } = interpreted.result;
+  const { snapshot: reached, ...sameEffects } = compiled.result;
+  deepStrictEqual(
+    [reached === twin.compiled, plain(reached), sameEffects],
+    [snapshot === twin.interpreted, plain(snapshot), effects],
+  );
+  twin.interpreted = snapshot;
+  twin.compiled = reached;
+}
+
+describe('a transition of the table', () => {
+  const nudges = fc.array(
+    fc.record({ actor: fc.nat(ACTORS - 1), event: fc.nat(40), n: fc.nat(12), restored: fc.nat(15) }),
+    { maxLength: 200, size: 'max' },
+  );
+
+  it.each(PARTS)('is what XState does, whatever the chart (part %i)', (part) => {
+    fc.assert(
+      fc.property(charts, nudges, (chart, walk) => {
+        const machine = built(chart);
+        const [interpreted] = initialTransition(machine);
+        if (interpreted.status === 'error') {
+          expect(() => compiledMachine(machine)).toThrow(interpreted.error as Error);
+          return;
+        }
+        const table = compiledMachine(machine);
+        const twins = Array.from({ length: ACTORS }, (): Twin => ({ interpreted, compiled: table.initial }));
+        const events = eventsOf(machine);
+        for (const { actor, event, n, restored } of walk) {
+          const twin = twins[actor] as Twin;
+          // XState's actors take no event once their machine is done.
+          if (twin.interpreted.status !== 'active') continue;
+          applies(machine, twin, { type: events[event % events.length] as string, at: n, n });
+          if (restored !== 0) continue;
+          const { value, context } = JSON.parse(JSON.stringify(twin.interpreted));
+          twin.interpreted = machine.resolveState({ value, context });
+          twin.compiled = table.restore(value, structuredClone(context));
+        }
+      }),
+      { numRuns: 10, seed: seed + part },
+    );
+  });
+
+  it('takes an event that an action raised after those that were raised before it', () => {
+    const { machine, seen } = raisingTwice();
+    const table = compiledMachine(machine);
+    const { snapshot } = table.transition(table.initial, go);
+    expect((snapshot.context as Ready).ready).toBe(true);
+    expect(seen).toEqual(['first', 'second', 'third']);
+  });
+
+  it('asks nothing of XState', () => {
+    const { machine, seen } = raisingTwice();
+    const table = compiledMachine(machine);
+    const asked = [vi.spyOn(machine, 'transition'), vi.spyOn(machine, 'getTransitionData')];
+    const [one, other] = [table.restore({ left: {}, right: {} }, { ready: false }), table.initial].map((from) =>
+      table.transition(from, go),
+    );
+    for (const spy of asked) expect(spy).not.toHaveBeenCalled();
+    expect(seen).toHaveLength(6);
+    expect(one?.snapshot.configuration).toBe(other?.snapshot.configuration);
+  });
+});
+
+interface Ready extends Record<string, unknown> {
+  ready: boolean;
+}
+const go: Nudge = { type: 'go', at: 0, n: 0 };
+
+/** Two regions raise an event each; what follows from the first must find what the second did. */
+function raisingTwice() {
+  const seen: string[] = [];
+  const action = actionsFor<Ready, Nudge>();
+  const raising = (type: string) =>
+    action((_, event) => {
+      if (event.type !== 'go') seen.push(event.type);
+      return { changes: null, outputs: [], raised: { ...go, type } };
+    });
+  const machine = setup({
+    types: { context: {} as Ready, events: {} as Nudge },
+    actions: {
+      raiseFirst: raising('first'),
+      raiseSecond: raising('second'),
+      raiseThird: raising('third'),
+      prepare: action((_, { type }) => {
+        seen.push(type);
+        return { changes: { ready: true }, outputs: [] };
+      }),
+      use: action(({ ready }, { type }) => {
+        if (!ready) throw new Error('used before it was ready');
+        seen.push(type);
+        return { changes: null, outputs: [] };
+      }),
+    },
+  }).createMachine({
+    type: 'parallel',
+    context: { ready: false },
+    states: {
+      left: { on: { go: { actions: 'raiseFirst' }, first: { actions: 'raiseThird' }, third: { actions: 'use' } } },
+      right: { on: { go: { actions: 'raiseSecond' }, second: { actions: 'prepare' } } },
+    },
+  });
+  return { machine: machine as unknown as AnyStateMachine, seen };
+}
+
+describe('a restored state', () => {
+  const { machine } = deviceDefinition;
+  const stored = { link: 'offline', administration: { active: 'one_key' } };
+  const table = compiledMachine(machine);
+
+  it('has its regions in the order of the chart, whatever the store made of it', () => {
+    const { value } = table.restore(stored, {});
+    expect(Object.keys(value as object)).toEqual(Object.keys(machine.states));
+    expect(value).toEqual(stored);
+    expect(value).toBe(table.restore({ administration: { active: 'one_key' }, link: 'offline' }, {}).value);
+  });
+
+  it('must be a state of the chart', () => {
+    for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
+      expect(() => table.restore(value, {})).toThrow(/the chart has no state/);
+    }
+  });
+});
+
+describe('the chosen transitions', () => {
+  const action = actionsFor<{ open: boolean }, Nudge>();
+  const guard = guardsFor<{ open: boolean }, Nudge>();
+  const emit = (word: string) => ({ type: 'emit', params: { word } }) as const;
+  const machine = setup({
+    types: { context: {} as { open: boolean }, events: {} as Nudge },
+    actions: {
+      emit: action((_, __, { word }: { word: string }) => ({ changes: null, outputs: [{ type: word } as never] })),
+    },
+    guards: {
+      isOpen: guard(({ open }) => open),
+      isOver: guard((_, { n }, { most }: { most: number }) => n > most),
+      isLit: stateIn({ lamp: 'lit' }),
+      isShut: not('isOpen'),
+      isShutAndLit: and(['isShut', 'isLit']),
+      fails: guard(() => {
+        throw new Error('a guard failed');
+      }),
+    },
+  }).createMachine({
+    type: 'parallel',
+    context: { open: true },
+    on: { count: { actions: emit('outer') } },
+    states: {
+      lamp: { initial: 'dark', states: { dark: { on: { light: 'lit' } }, lit: { on: { light: 'dark' } } } },
+      door: {
+        initial: 'here',
+        on: { knock: { actions: emit('around') } },
+        states: {
+          here: {
+            on: {
+              knock: [
+                { guard: { type: 'isOver', params: { most: 7 } }, actions: emit('loud') },
+                { guard: 'isLit', actions: emit('lit') },
+                { guard: { type: 'isOver', params: { most: 3 } }, actions: emit('heard') },
+              ],
+              count: { guard: 'isOpen', actions: emit('inner') },
+              push: [
+                { guard: 'isShutAndLit', actions: emit('shut and lit') },
+                { guard: 'isShut', actions: emit('shut') },
+              ],
+              trip: { guard: 'fails', actions: emit('never') },
+            },
+          },
+        },
+      },
+    },
+  }) as unknown as AnyStateMachine;
+  const table = compiledMachine(machine);
+  const words = ({ outputs }: Pick<TransitionResult, 'outputs'>) => outputs.map(({ type }) => type as string);
+  const emitted = (n: number, type: string, { lit = false, open = true } = {}) => {
+    const value = { lamp: lit ? 'lit' : 'dark', door: 'here' };
+    const event = { type, at: 0, n };
+    const compiled = words(table.transition(table.restore(value, { open }), event));
+    expect(compiled).toEqual(words(byXState(machine, machine.resolveState({ value, context: { open } }), event)));
+    return compiled;
+  };
+
+  it('depend on guards, inner states first', () => {
+    expect([8, 4, 3].map((n) => emitted(n, 'knock'))).toEqual([['loud'], ['heard'], ['around']]);
+    expect([8, 4, 3].map((n) => emitted(n, 'knock', { lit: true }))).toEqual([['loud'], ['lit'], ['lit']]);
+    expect([emitted(1, 'count'), emitted(1, 'count', { open: false })]).toEqual([['inner'], ['outer']]);
+    expect(emitted(1, 'unknown')).toEqual([]);
+  });
+
+  it("depend on guards inside of XState's own", () => {
+    expect([emitted(1, 'push'), emitted(1, 'push', { open: false })]).toEqual([[], ['shut']]);
+    expect(emitted(1, 'push', { open: false, lit: true })).toEqual(['shut and lit']);
+  });
+
+  it('fail with what a guard throws', () => {
+    expect(() => table.transition(table.initial, { type: 'trip', at: 0 })).toThrow('a guard failed');
+  });
+
+  it('are printed as one line for each result of the guards', () => {
+    const lines = String(table).split('\n');
+    expect(lines).toContain('{"lamp":"dark","door":"here"} light:  -> {"lamp":"lit","door":"here"}');
+    expect(lines.filter((line) => line.startsWith('{"lamp":"dark","door":"here"} knock'))).toEqual([
+      '{"lamp":"dark","door":"here"} knock [isOver({"most":7})]: emit({"word":"loud"})',
+      '{"lamp":"dark","door":"here"} knock [not isOver({"most":7}), isOver({"most":3})]: emit({"word":"heard"})',
+      '{"lamp":"dark","door":"here"} knock [not isOver({"most":7}), not isOver({"most":3})]: emit({"word":"around"})',
+    ]);
+  });
+});
+
+describe('what a table cannot express', () => {
+  const base = setup({
+    types: { context: {} as Record<string, unknown>, events: {} as Nudge },
+    actions: {
+      by: actionsFor<Record<string, unknown>, Nudge>()((_, __, ___: { n: unknown }) => ({
+        changes: null,
+        outputs: [],
+      })),
+    },
+  });
+  const cases = {
+    'a timer whose event is computed': {
+      on: {
+        a: {
+          actions: raise(({ event }) => ({ ...go, type: `after ${(event as Nudge).n}` }) as never, {
+            id: 'x',
+            delay: 5,
+          }),
+        },
+      },
+    },
+    'a timer that is cleared by a computed name': {
+      on: { a: { actions: cancel(({ event }) => `timer ${(event as Nudge).n}`) } },
+    },
+    'a delay that is computed in the chart': {
+      on: { a: { actions: raise(go, { id: 'x', delay: ({ event }) => (event as Nudge).n }) } },
+    },
+    'parameters that are computed': {
+      on: { a: { actions: { type: 'by', params: ({ event }: { event: Nudge }) => ({ n: event.n }) } } },
+    },
+    'a guard in the chart': { on: { a: { guard: ({ event }: { event: Nudge }) => event.n > 3, actions: 'by' } } },
+    "an assignment of XState's": { on: { a: { actions: assign({ n: ({ event }) => (event as Nudge).n }) } } },
+    'a function in the chart': { on: { a: { actions: () => {} } } },
+    'a wildcard': { on: { '*': { actions: 'by' } } },
+    'a transition without an event': { initial: 'one', states: { one: { always: 'two' }, two: {} } },
+    'a history state': { initial: 'one', states: { one: {}, past: { type: 'history' } } },
+    'a transition at the end of a state': {
+      initial: 'one',
+      states: { one: { initial: 'two', onDone: {}, states: { two: { type: 'final' } } } },
+    },
+  };
+
+  it.each(Object.entries(cases))('is refused when the machine is compiled: %s', (_, chart) => {
+    const machine = base.createMachine({ context: {}, ...chart } as never) as unknown as AnyStateMachine;
+    expect(() => new CompiledMachine(machine)).toThrow(NotCompilable);
+  });
+});
+
+it.each(actorKinds)('the machine of a %s compiles', (kind) => {
+  expect(String(compiledMachine(currentDefinition(kind).machine))).not.toBe('');
+});
