@@ -10,6 +10,7 @@ export interface Programs {
   chromium: string | null;
   prometheus: string | null;
   promtool: string | null;
+  curl: string | null;
   jq: string | null;
   openssl: string | null;
   mosquitto_pub: string | null;
@@ -22,6 +23,7 @@ export const findPrograms = (): Programs => ({
   chromium: program('chromium'),
   prometheus: program('prometheus'),
   promtool: program('promtool'),
+  curl: program('curl'),
   jq: program('jq'),
   openssl: program('openssl'),
   mosquitto_pub: program('mosquitto_pub'),

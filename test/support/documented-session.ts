@@ -1,0 +1,192 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { refusals } from '../../src/domain/refusals.ts';
+import { nodeEnv } from './node.ts';
+import { startService, type TestService } from './service.ts';
+
+/*
+ * Runs the `console` blocks of a document as a reader would: in one shell, from the top to the bottom, in a folder that
+ * looks like a checkout. A command must succeed, and its HTTP requests too, unless the document shows a refusal.
+ */
+
+/** A command after `$ `, and the output that the document shows for it. */
+export interface DocumentedCommand {
+  /** Line of the document, from 1. */
+  line: number;
+  command: string;
+  /** Empty if the document shows none. `…` stands for any text, and white space does not count. */
+  shown: string;
+}
+
+export interface CommandResult {
+  /** What a terminal would show. */
+  output: string;
+  exitCode: number;
+  /** Status codes of the responses that `curl` received. */
+  statuses: number[];
+}
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+/** Separates the output of a command from its exit code. */
+const END = '\u001e';
+
+export const readDocument = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+/** The content of the n-th code block of a language, from 0. */
+export function codeBlock(document: string, language: string, n = 0): string {
+  const blocks = [...document.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'gm'))];
+  const block = blocks[n]?.[1];
+  if (block === undefined) throw new Error(`the document has no ${language} block number ${n}`);
+  return block;
+}
+
+/** The commands of all `console` blocks, in order. A command goes on until it is complete shell syntax. */
+export function documentedCommands(document: string): DocumentedCommand[] {
+  const commands: DocumentedCommand[] = [];
+  let block = false;
+  let current: DocumentedCommand | null = null;
+  for (const [index, text] of document.split('\n').entries()) {
+    if (text.startsWith('```')) {
+      block = text === '```console';
+      current = null;
+    } else if (!block) continue;
+    else if (current !== null && current.shown === '' && !isComplete(current.command)) current.command += `\n${text}`;
+    else if (text.startsWith('$ ')) {
+      current = { line: index + 1, command: text.slice(2), shown: '' };
+      commands.push(current);
+    } else if (current !== null) current.shown += `${text}\n`;
+  }
+  return commands;
+}
+
+function isComplete(command: string): boolean {
+  const { status, stderr } = spawnSync('bash', ['-n'], { input: `${command}\n`, encoding: 'utf8' });
+  return status === 0 && !stderr.includes('here-document') && !command.endsWith('\\');
+}
+
+/** Why a result is not what the document shows; null if it is. */
+export function difference({ shown }: DocumentedCommand, result: CommandResult): string | null {
+  const { output, exitCode, statuses } = result;
+  const failed = exitCode !== 0 || statuses.some((status) => status >= 400);
+  if (failed && !announcesRefusal(shown)) return `failed (exit ${exitCode}, HTTP ${statuses.join(', ')}): ${output}`;
+  if (shown !== '' && !patternOf(shown).test(compact(output))) return `the output differs: ${output}`;
+  return null;
+}
+
+const announcesRefusal = (shown: string): boolean => Object.keys(refusals).some((code) => shown.includes(code));
+
+const compact = (text: string): string => text.replace(/\s/g, '');
+
+const patternOf = (shown: string): RegExp => new RegExp(`^${compact(shown).split('…').map(escaped).join('[^]*?')}$`);
+
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+/** Counts the responses of `curl` also where its output is piped or captured. */
+const PROLOGUE = `
+exec 2>&1
+set -o pipefail
+curl() { command curl --dump-header "$(mktemp "$HTTP_RESPONSES/XXXXXXXX")" "$@"; }
+export -f curl
+`;
+
+/** A shell in a new folder that has the entries of the checkout, and the device library as `twinkeep/device`. */
+export class DocumentedSession {
+  readonly folder = mkdtempSync(join(tmpdir(), 'twinkeep-document-'));
+  readonly #responses = join(this.folder, '.responses');
+  readonly #shell: ChildProcess;
+  #output = '';
+  #ended = false;
+  #onOutput = (): void => {};
+
+  constructor(env: Record<string, string>) {
+    for (const entry of readdirSync(ROOT)) {
+      if (!['.git', 'package.json'].includes(entry)) symlinkSync(join(ROOT, entry), join(this.folder, entry));
+    }
+    const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+    // As built: the package's entry points are in dist/, which a checkout does not have.
+    manifest.exports = { './device': './src/device/device.ts' };
+    writeFileSync(join(this.folder, 'package.json'), JSON.stringify(manifest));
+    mkdirSync(this.#responses);
+    this.#shell = spawn('bash', ['--norc', '--noprofile'], {
+      cwd: this.folder,
+      env: { ...nodeEnv, HOME: this.folder, HTTP_RESPONSES: this.#responses, ...env },
+      stdio: ['pipe', 'pipe', 'inherit'],
+      // A process group, so that what a document starts in the background ends with the session.
+      detached: true,
+    });
+    this.#shell.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.#output += text;
+      this.#onOutput();
+    });
+    this.#shell.once('close', () => {
+      this.#ended = true;
+      this.#onOutput();
+    });
+    this.#shell.stdin?.write(PROLOGUE);
+  }
+
+  /** Runs a command in the session's shell, with its variables and functions. */
+  async run(command: string): Promise<CommandResult> {
+    const script = join(this.folder, '.command');
+    writeFileSync(script, `${command}\n`);
+    this.#output = '';
+    this.#shell.stdin?.write(`. "${script}"\nprintf '${END}%s${END}' $?\n`);
+    const [, output = '', exitCode = ''] = await new Promise<RegExpExecArray>((resolve, reject) => {
+      this.#onOutput = () => {
+        const found = new RegExp(`^([^]*)${END}(\\d+)${END}$`).exec(this.#output);
+        if (found !== null) resolve(found);
+        else if (this.#ended) reject(new Error(`the shell ended: ${this.#output}`));
+      };
+      this.#onOutput();
+    });
+    return { output, exitCode: Number(exitCode), statuses: this.#takeStatuses() };
+  }
+
+  close(): void {
+    const { pid } = this.#shell;
+    if (pid !== undefined && !this.#ended) process.kill(-pid, 'SIGKILL');
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #takeStatuses(): number[] {
+    return readdirSync(this.#responses).flatMap((name) => {
+      const file = join(this.#responses, name);
+      const text = readFileSync(file, 'utf8');
+      rmSync(file);
+      const status = [...text.matchAll(/^HTTP\/\S+ (\d{3})/gm)].at(-1)?.[1];
+      return status === undefined ? [] : [Number(status)];
+    });
+  }
+}
+
+/** Address of the service in documents. */
+const DOCUMENTED_URL = 'http://127.0.0.1:8080';
+
+/** Tests every command of a document, in order, against a new service with this environment. */
+export function testDocument(path: string, env: Record<string, string> = {}): void {
+  const { curl, jq } = inject('programs');
+  const commands = documentedCommands(readDocument(path));
+
+  describe.runIf(curl !== null && jq !== null)(path, () => {
+    let at: TestService;
+    let session: DocumentedSession;
+    beforeAll(async () => {
+      at = await startService(env);
+      session = new DocumentedSession({ DATA_DIR: at.dataDir, TWINKEEP_URL: at.url });
+    });
+    afterAll(async () => {
+      session.close();
+      await at.stop();
+    });
+
+    it.each(commands)('has on line $line a command that does what the document says', async (documented) => {
+      const local = (text: string) => text.replaceAll(DOCUMENTED_URL, at.url);
+      const result = await session.run(local(documented.command));
+      expect(difference({ ...documented, shown: local(documented.shown) }, result)).toBeNull();
+    });
+  });
+}
