@@ -1,79 +1,21 @@
-import { request } from 'node:http';
-import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import type { HttpService, HttpServiceOptions } from '../../support/http-service.ts';
-import { mcpClient } from '../../support/mcp.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import {
+  ask,
+  begin,
+  house,
+  INITIALIZE,
+  listen,
+  mine,
+  open,
+  type RequestHeaders,
+  raw,
+  rpc,
+  WHOAMI,
+  withMcpServices,
+} from './mcp-requests.ts';
 
-let house: HttpService;
-let mine: TestTenant;
-let shared: HttpService | null = null;
-/** With options: a new service. Without: a new tenant of a service that these tests share. */
-const open = async (options?: HttpServiceOptions): Promise<void> => {
-  if (options === undefined) shared ??= await startHttpServiceOnDatabase();
-  house = options === undefined ? (shared as HttpService) : await startHttpServiceOnDatabase(options);
-  mine = await makeTestTenant(house);
-};
-afterEach(async () => {
-  if (house !== shared) await house.close();
-});
-afterAll(() => shared?.close());
-
-type Headers = Record<string, string>;
-const INITIALIZE = {
-  ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
-  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
-};
-const rpc = (method: string, params: object = {}, id: number | string = 7) => ({ jsonrpc: '2.0', id, method, params });
-const WHOAMI = rpc('tools/call', { name: 'whoami', arguments: {} });
-
-const ask = async (body: unknown, headers: Headers = {}, method = 'POST', path = '/mcp') => {
-  const response = await fetch(house.url + path, {
-    method,
-    headers: {
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...{ accept: 'application/json, text/event-stream', authorization: `Bearer ${mine.tokens.owner}` },
-      ...headers,
-    },
-    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-  });
-  const text = await response.text();
-  const isJson = /json/.test(response.headers.get('content-type') ?? '');
-  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
-};
-const begin = async (headers: Headers = {}): Promise<Headers> => {
-  const { headers: answered } = await ask(INITIALIZE, headers);
-  return { ...headers, 'mcp-session-id': answered.get('mcp-session-id') ?? '' };
-};
-/** Opens a stream and returns what it has received so far; the stream stays open. */
-const listen = async (headers: Headers, path = '/mcp') => {
-  const stop = new AbortController();
-  const response = await fetch(house.url + path, {
-    headers: { accept: 'text/event-stream', authorization: `Bearer ${mine.tokens.owner}`, ...headers },
-    signal: stop.signal,
-  });
-  const stream = { status: response.status, said: '', ended: false, close: () => stop.abort() };
-  const decoder = new TextDecoder();
-  void (async () => {
-    for await (const chunk of response.body ?? []) stream.said += decoder.decode(chunk as Uint8Array);
-  })()
-    .catch(() => {})
-    .finally(() => {
-      stream.ended = true;
-    });
-  return stream;
-};
-/** Sends a request with a different `Host`, which `fetch` does not allow. */
-const raw = (headers: Headers): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const all = { authorization: `Bearer ${mine.tokens.owner}`, 'content-type': 'application/json', ...headers };
-    const asked = request(`${house.url}/mcp`, { method: 'POST', headers: all }, (answer) => {
-      answer.resume();
-      resolve(answer.statusCode ?? 0);
-    });
-    asked.on('error', reject);
-    asked.end(JSON.stringify(WHOAMI));
-  });
+withMcpServices();
 
 describe('who calls', () => {
   it('is asked of every request; a 401 points to where tokens come from', async () => {
@@ -197,7 +139,7 @@ describe('a POST', () => {
 
   it('that is no message is refused as everywhere', async () => {
     await open();
-    const refused = async (body: unknown, headers: Headers = {}) => {
+    const refused = async (body: unknown, headers: RequestHeaders = {}) => {
       const answer = await ask(body, headers);
       return [answer.status, answer.body.code];
     };
@@ -238,151 +180,10 @@ describe('a POST', () => {
   });
 });
 
-describe('a session', () => {
-  it('is its user’s, with whatever token they come, and nobody else’s', async () => {
-    await open();
-    const session = await begin();
-    expect((await ask(WHOAMI, session)).status).toBe(200);
-    const { body } = await mine.call('GET', '/auth/me');
-    const fresh = await house.token(body.user.ext_id);
-    expect((await ask(WHOAMI, { ...session, authorization: `Bearer ${fresh}` })).status).toBe(200);
-    const other = await makeTestTenant(house);
-    for (const token of [mine.tokens.admin, other.tokens.owner]) {
-      const answers = await Promise.all([
-        ask(WHOAMI, { ...session, authorization: `Bearer ${token}` }),
-        ask(undefined, { ...session, authorization: `Bearer ${token}` }, 'DELETE'),
-        ask(WHOAMI, { ...session, 'mcp-session-id': 'none', authorization: `Bearer ${token}` }),
-      ]);
-      expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
-    }
-    expect((await ask(undefined, session, 'DELETE')).status).toBe(204);
-    expect((await ask(WHOAMI, session)).status).toBe(404);
-  });
-
-  it('is listened to with the credential that it was used with last', async () => {
-    await open();
-    const session = await begin();
-    const stream = await listen(session);
-    await ask(WHOAMI, session);
-    expect(stream.ended).toBe(false);
-    const { body } = await mine.call('GET', '/auth/me');
-    const fresh = { ...session, authorization: `Bearer ${await house.token(body.user.ext_id)}` };
-    expect((await ask(WHOAMI, fresh)).status).toBe(200);
-    await eventually(() => stream.ended);
-    const again = await listen(fresh);
-    await ask(WHOAMI, fresh);
-    expect([again.status, again.ended]).toEqual([200, false]);
-    again.close();
-  });
-
-  it('answers two tenants at once, each with its own', async () => {
-    await open();
-    const other = await makeTestTenant(house);
-    const [a, b] = await Promise.all([
-      mcpClient(house.url, mine.tokens.owner),
-      mcpClient(house.url, other.tokens.owner),
-    ]);
-    const rounds = Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? a : b).callTool({ name: 'list_homes' }));
-    const homes = (await Promise.all(rounds)).map(
-      ({ structuredContent }) => (structuredContent as { homes: { id: string }[] }).homes[0]?.id,
-    );
-    expect(homes).toEqual(rounds.map((_, n) => (n % 2 === 0 ? mine.homeId : other.homeId)));
-    await Promise.all([a.close(), b.close()]);
-  });
-
-  it('ends when nobody used it for long, unless somebody listens', async () => {
-    await open({ mcpLimits: { checkIntervalMs: 20, idleTimeoutMs: 60_000 } });
-    const idle = await begin();
-    const heard = await begin();
-    const stream = await listen(heard);
-    expect(stream.status).toBe(200);
-    house.clock.advance(61_000);
-    await eventually(() => house.mcp.counts().sessions === 1);
-    expect((await ask(WHOAMI, idle)).status).toBe(404);
-    expect((await ask(WHOAMI, heard)).status).toBe(200);
-    stream.close();
-  });
-
-  it('is one of a bounded number: of a user’s own the oldest makes room, and so does one of who has the most', async () => {
-    await open({ mcpLimits: { maxPerUser: 2, maxTotal: 3 } });
-    const first = await begin();
-    house.clock.advance(1);
-    const second = await begin();
-    house.clock.advance(1);
-    const third = await begin();
-    expect((await ask(WHOAMI, first)).status).toBe(404);
-    expect((await ask(WHOAMI, second)).status).toBe(200);
-    expect((await ask(WHOAMI, third)).status).toBe(200);
-    const stream = await listen(second);
-    await begin();
-    expect((await ask(WHOAMI, second)).status).toBe(200);
-    expect((await ask(WHOAMI, third)).status).toBe(404);
-    stream.close();
-    const asAdmin = { authorization: `Bearer ${mine.tokens.admin}` };
-    const admins = await begin(asAdmin);
-    const users = await begin({ authorization: `Bearer ${mine.tokens.user}` });
-    expect((await ask(WHOAMI, second)).status).toBe(404);
-    for (const session of [admins, users]) expect((await ask(WHOAMI, session)).status).toBe(200);
-    const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.viewer}` });
-    expect([full.status, full.body.code, full.headers.get('retry-after')]).toEqual([503, 'OVERLOADED', '60']);
-    expect((await listen({ authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(503);
-    // A request without a session is still answered.
-    expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(200);
-  });
-
-  it('ends with what it was opened with: a key that is revoked, a member who leaves, a tenant that is suspended', async () => {
-    await open({ mcpLimits: { checkIntervalMs: 20 } });
-    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
-    const byKey = { authorization: `Bearer ${key.key}` };
-    const ofKey = await listen(await begin(byKey));
-    const asViewer = { authorization: `Bearer ${mine.tokens.viewer}` };
-    const legacy = await listen(asViewer);
-    expect([ofKey.status, legacy.status]).toEqual([200, 200]);
-    await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
-    await eventually(() => ofKey.ended);
-    expect(legacy.ended).toBe(false);
-    const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.viewer });
-    await mine.call('DELETE', `/tenant/members/${body.user.id}`);
-    await eventually(() => legacy.ended);
-    expect(house.mcp.counts().sessions).toBe(0);
-  });
-
-  it('hears that its tools are others when its user’s role changes', async () => {
-    await open();
-    const session = await begin({ authorization: `Bearer ${mine.tokens.viewer}` });
-    const stream = await listen(session);
-    const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.viewer });
-    await mine.call('PATCH', `/tenant/members/${body.user.id}`, { role: 'user' });
-    await eventually(() => stream.said.includes('notifications/tools/list_changed'));
-    stream.close();
-  });
-});
-
-describe('the older transport', () => {
-  it('is usable only with the credential that opened it', async () => {
-    await open();
-    const stream = await listen({});
-    await eventually(() => stream.said.includes('endpoint'));
-    const [, path = ''] = /data: (\/mcp\/messages\?session_id=\S+)/.exec(stream.said) ?? [];
-    expect(path).not.toBe('');
-    const { body } = await mine.call('GET', '/auth/me');
-    const fresh = await house.token(body.user.ext_id);
-    for (const token of [mine.tokens.admin, fresh]) {
-      expect((await ask(WHOAMI, { authorization: `Bearer ${token}` }, 'POST', path)).status).toBe(404);
-    }
-    const session = { 'mcp-session-id': path.split('=')[1] ?? '' };
-    expect((await ask(WHOAMI, session)).status).toBe(404);
-    expect((await ask(WHOAMI, {}, 'POST', path)).status).toBe(202);
-    await eventually(() => stream.said.includes('"role":"owner"'));
-    stream.close();
-    await eventually(async () => (await ask(WHOAMI, {}, 'POST', path)).status === 404);
-  });
-});
-
 describe('the rate', () => {
   it('counts tools/call and resources/read as one each, and nothing else', async () => {
     await open({ rateLimits: { free: 1_000 } });
-    const remaining = async (body: unknown, headers: Headers = {}) =>
+    const remaining = async (body: unknown, headers: RequestHeaders = {}) =>
       Number(/r=(\d+)/.exec((await ask(body, headers)).headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN);
     const before = await remaining(WHOAMI);
     const session = await begin();

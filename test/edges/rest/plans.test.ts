@@ -1,71 +1,29 @@
 import { v4, v7 } from 'uuid';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../../src/machines/command-types.ts';
 import { eventually } from '../../support/clock.ts';
-import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import {
+  type Body,
+  does,
+  get,
+  house,
+  lastCommand,
+  light,
+  lock,
+  mine,
+  on,
+  other,
+  post,
+  run,
+  running,
+  step,
+  tick,
+  undoing,
+  until,
+  withPlanService,
+} from './plan-requests.ts';
 
-let house: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-
-beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
-  other = await makeTestTenant(house);
-});
-afterAll(() => house.close());
-
-type Body = CallResult['body'];
-const light = async (tenancy = mine) => {
-  const { device_id } = await tenancy.register();
-  await tenancy.connect(device_id);
-  return device_id;
-};
-const lock = async () => {
-  const { device_id } = await mine.register({ device_type: 'smart_lock' });
-  await mine.connect(device_id);
-  return device_id;
-};
-const on = (id: string, device_id: string, more: object = {}) => ({
-  ...{ id, device_id, action: 'turn_on', compensation: { action: 'turn_off' } },
-  ...more,
-});
-const post = (steps: object[], more: object = {}, sent?: CallOptions) =>
-  mine.call('POST', '/plans', { steps, ...more }, sent);
-const get = async (id: string): Promise<Body> => (await mine.call('GET', `/plans/${id}`)).body.plan;
-const run = async (steps: object[], more: object = {}, sent?: CallOptions): Promise<string> => {
-  const { status, body } = await post(steps, more, sent);
-  expect([status, body]).toEqual([202, body]);
-  return body.plan.id;
-};
-const until = (id: string, check: (plan: Body) => unknown) =>
-  eventually(async () => {
-    const plan = await get(id);
-    return check(plan) ? plan : null;
-  });
-const step = (plan: Body, id: string): Body => plan.steps.find((one: Body) => one.id === id);
-const running = (id: string, stepId: string) =>
-  until(id, (plan) => step(plan, stepId).status === 'running').then((plan) => step(plan, stepId).command_id as string);
-/** The last command of the device. */
-const lastCommand = async (deviceId: string): Promise<Body> =>
-  (await mine.call('GET', `/device/${deviceId}/commands?limit=1`)).body.commands[0];
-const undoing = (id: string, stepId: string, deviceId: string) =>
-  until(id, (plan) => step(plan, stepId).status === 'compensating').then((plan) =>
-    eventually(async () => {
-      const { action } = step(plan, stepId).compensation;
-      const { commands } = (await mine.call('GET', `/device/${deviceId}/commands`)).body;
-      return commands.find((one: Body) => one.action === action)?.id as string | undefined;
-    }),
-  );
-const does = async (deviceId: string, commandId: string, isOn: boolean) => {
-  await mine.report(deviceId, { on: isOn });
-  await mine.acknowledge(deviceId, commandId, 'succeeded');
-};
-const tick = async (ms: number) => {
-  house.clock.advance(ms);
-  await house.runtime.timers.tick();
-};
+withPlanService();
 
 describe('POST /plans', () => {
   it('runs the steps in their order, as the one who asked, and answers the plan', async () => {
@@ -289,180 +247,6 @@ describe('POST /plans/{id}/cancel', () => {
     expect((await lastCommand(away)).status).toBe('cancelled');
     const again = await mine.call('POST', `/plans/${id}/cancel`);
     expect([again.status, again.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
-  });
-});
-
-describe('a critical step', () => {
-  it('waits in the inbox with its plan, and what does not depend on it goes on', async () => {
-    const [a, door] = [await light(), await lock()];
-    const id = await run([{ id: 'door', device_id: door, action: 'unlock' }, on('a', a)]);
-    await does(a, await running(id, 'a'), true);
-    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
-    await until(id, (plan) => step(plan, 'a').status === 'succeeded');
-    const { command_id } = step(waiting, 'door');
-    const { confirmations } = (await mine.call('GET', '/confirmations')).body;
-    expect(confirmations.find((one: Body) => one.command_id === command_id)).toMatchObject({
-      plan_id: id,
-      action: 'unlock',
-    });
-    expect((await mine.call('POST', `/confirmations/${command_id}/approve`)).status).toBe(202);
-    await mine.report(door, { locked: false });
-    await mine.acknowledge(door, command_id, 'succeeded');
-    await until(id, ({ status }) => status === 'succeeded');
-  });
-
-  it('that somebody refuses fails', async () => {
-    const door = await lock();
-    const id = await run([{ id: 'door', device_id: door, action: 'unlock' }]);
-    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
-    await mine.call('POST', `/confirmations/${step(waiting, 'door').command_id}/refuse`, { reason: 'no' });
-    expect(step(await until(id, ({ status }) => status === 'rolled_back'), 'door').error.code).toBe('CANCELLED');
-  });
-
-  it('is approved together with its critical compensation, which is not asked for again', async () => {
-    const [a, door] = [await light(), await lock()];
-    const id = await run([
-      { id: 'door', device_id: door, action: 'lock', compensation: { action: 'unlock' } },
-      on('a', a, { depends_on: ['door'] }),
-    ]);
-    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
-    const { command_id } = step(waiting, 'door');
-    const { confirmations } = (await mine.call('GET', '/confirmations')).body;
-    expect(confirmations.find((one: Body) => one.command_id === command_id)).toMatchObject({
-      ...{ plan_id: id, action: 'lock', compensation: { action: 'unlock', params: {} } },
-    });
-    const token = mine.tokens.user;
-    await mine.call('POST', `/confirmations/${command_id}/approve`, undefined, { token });
-    await mine.report(door, { locked: true });
-    await mine.acknowledge(door, command_id, 'succeeded');
-    await mine.acknowledge(a, await running(id, 'a'), 'failed');
-    const undo = await undoing(id, 'door', door);
-    const [first, second] = await Promise.all(
-      [command_id, undo].map(async (one) => (await mine.call('GET', `/commands/${one}`)).body.command),
-    );
-    expect([second.action, second.confirmed_by, second.confirmed_by === mine.userId]).toEqual([
-      ...['unlock', first.confirmed_by, false],
-    ]);
-    await mine.report(door, { locked: false });
-    await mine.acknowledge(door, undo, 'succeeded');
-    await until(id, ({ status }) => status === 'rolled_back');
-  });
-
-  it('of a plan cannot be forged by a request', async () => {
-    const door = await lock();
-    for (const forged of [{ origin: { plan: {} } }, { approval: {} }, { plan_id: v7() }]) {
-      const { status } = await mine.call('POST', `/device/${door}/command`, { action: 'unlock', ...forged });
-      expect(status).toBe(400);
-    }
-  });
-});
-
-describe('the authority of a plan', () => {
-  it('is its creator’s at each step: who lost the role fails it with that code', async () => {
-    const [a, b] = [await light(), await light()];
-    const token = await house.member(mine.tenantId, 'user');
-    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token });
-    const first = await running(id, 'a');
-    const { created_by } = await get(id);
-    await house.updateUser(created_by, { role: 'viewer' });
-    await does(a, first, true);
-    const plan = await until(id, (now) => step(now, 'b').status === 'failed');
-    expect(step(plan, 'b').error.code).toBe('FORBIDDEN_ROLE');
-    expect(step(plan, 'b').command_id).toBeUndefined();
-  });
-
-  it.each([
-    ['was revoked', ['execute:plans', 'execute:commands'], true, 'UNAUTHENTICATED'],
-    ['has not the scope of commands', ['execute:plans', 'read:plans'], false, 'INSUFFICIENT_SCOPE'],
-  ])('of a key that %s ends there', async (_, scopes, revoke, code) => {
-    const [a, b] = [await light(), await light()];
-    const key = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes })).body;
-    house.services.flags = () => ({ ...none, commands_disabled: true });
-    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token: key.key });
-    if (revoke) {
-      // The step must be deferred before the key is revoked; otherwise no timer exists for the clock to fire.
-      await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
-      await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
-    }
-    house.services.flags = () => none;
-    await tick(5_000);
-    const plan = await until(id, ({ status }) => status === 'rolled_back');
-    expect(step(plan, 'a').error.code).toBe(code);
-  });
-
-  it('of a token with scopes is that token’s: what asks for plans alone commands nothing', async () => {
-    const device = await light();
-    const sub = v7();
-    const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
-    await house.updateUser(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
-    const token = await house.token(sub, { scope: 'execute:plans execute:intents' });
-    const asked = { steps: [on('a', device)] };
-    const { body } = await mine.call('POST', '/plans', asked, { token });
-    const intent = await mine.call('POST', '/intent', { type: 'plan.execute', payload: { plan: asked } }, { token });
-    for (const id of [body.plan.id, intent.body.plan_id]) {
-      const plan = await until(id, ({ status }) => status === 'rolled_back');
-      expect(step(plan, 'a').error.code).toBe('INSUFFICIENT_SCOPE');
-    }
-    expect((await mine.call('GET', `/device/${device}/commands`)).body.commands).toEqual([]);
-  });
-});
-
-const none = { maintenance_mode: false, registration_lock: false, commands_disabled: false, cognition_disabled: false };
-
-describe('a flag', () => {
-  it.each(['commands_disabled', 'maintenance_mode'] as const)(
-    '%s lets the next step wait, and not fail',
-    async (flag) => {
-      const [a, b] = [await light(), await light()];
-      const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })]);
-      const first = await running(id, 'a');
-      await house.flags.set(flag, true);
-      house.services.flags = () => house.flags.current();
-      await does(a, first, true);
-      await until(id, (plan) => step(plan, 'a').status === 'succeeded');
-      for (let n = 0; n < 3; n++) {
-        await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
-        await tick(5_000);
-      }
-      expect([(await get(id)).status, step(await get(id), 'b').status]).toEqual(['running', 'pending']);
-      await house.flags.set(flag, false);
-      await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
-      await tick(5_000);
-      await does(b, await running(id, 'b'), true);
-      await until(id, ({ status }) => status === 'succeeded');
-    },
-  );
-});
-
-describe('a suspension', () => {
-  const turn = async (type: 'suspend' | 'resume') => {
-    const reply = await house.runtime.actors.send(
-      { kind: 'tenant', id: mine.tenantId },
-      { type, at: house.clock.now() },
-    );
-    await reply.messagesDelivered;
-  };
-  const stored = async (id: string) =>
-    (await house.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
-
-  it('lets a plan wait that has nothing under way, and ends one that lost a step to it as with stop', async () => {
-    const [a, b, c] = [await light(), await light(), await light()];
-    house.services.flags = () => ({ ...none, commands_disabled: true });
-    const waiting = await run([on('c', c)]);
-    house.services.flags = () => none;
-    const id = await run([on('a', a), on('b', b), on('c', a, { depends_on: ['b'] })]);
-    await does(a, await running(id, 'a'), true);
-    await running(id, 'b');
-    await until(id, (plan) => step(plan, 'a').status === 'succeeded');
-    await turn('suspend');
-    await tick(30_000);
-    await eventually(async () => (await stored(id)).status === 'failed');
-    expect((await stored(waiting)).steps[0].status).toBe('pending');
-    await turn('resume');
-    const plan = await get(id);
-    expect(plan.steps.map(({ status }: Body) => status)).toEqual(['succeeded', 'failed', 'skipped']);
-    await does(c, await running(waiting, 'c'), true);
-    await until(waiting, ({ status }) => status === 'succeeded');
   });
 });
 

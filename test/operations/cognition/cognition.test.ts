@@ -1,55 +1,24 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { PLANNER_TIMEOUT_MS } from '../../../src/domain/cognition.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
-import type { Json } from '../../../src/domain/values.ts';
 import { openCognition } from '../../../src/operations/cognition/cognition.ts';
-import type { ActiveContext, Cognition } from '../../../src/operations/cognition/contract.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
-import {
-  type CognitionFixture,
-  expectRefusal,
-  startCognitionFixture,
-  turnOn,
-  unwrap,
-} from '../../support/cognition-fixture.ts';
+import { expectRefusal, turnOn, unwrap } from '../../support/cognition-fixture.ts';
 import type { CallResult } from '../../support/http-service.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
+import {
+  cognition,
+  gathered,
+  kindsOf,
+  stateOf,
+  suspended,
+  switchedOff,
+  withCognition,
+  world,
+} from './cognition-requests.ts';
 
-let world: CognitionFixture;
-let cognition: Cognition;
-beforeAll(async () => {
-  world = await startCognitionFixture();
-  cognition = world.service.cognition;
-});
-afterAll(() => world.service.close());
-
-const gathered = async (tenantId?: string): Promise<ActiveContext[]> => {
-  const all: ActiveContext[] = [];
-  for await (const one of cognition.active(tenantId)) all.push(one);
-  return all;
-};
-const suspended = async <T>(work: () => Promise<T>): Promise<T> => {
-  const operator = await world.service.token(v7(), { scope: 'platform:admin' });
-  const say = (verb: string) =>
-    world.service.call('POST', `/v1/admin/tenants/${world.tenant.tenantId}/${verb}`, { token: operator, body: {} });
-  await say('suspend');
-  try {
-    return await work();
-  } finally {
-    await say('resume');
-  }
-};
-const switchedOff = async <T>(work: () => Promise<T>): Promise<T> => {
-  await world.service.flags.set('cognition_disabled', true);
-  try {
-    return await work();
-  } finally {
-    await world.service.flags.set('cognition_disabled', false);
-  }
-};
-const kindsOf = (id: string) =>
-  world.sidecar.changesOf(id).map((one) => (one.type === 'interrupted' ? `interrupted ${one.reason}` : one.type));
+withCognition();
 
 describe('what waits for a sidecar', () => {
   it('is told with all that one without a memory needs', async () => {
@@ -166,9 +135,6 @@ describe('a sidecar that says nothing', () => {
   });
 });
 
-const stateOf = async (id: string): Promise<string> =>
-  (await world.tenant.call('GET', `/actors/plan/${id}`)).body.actor.state;
-
 describe('a suspension of thinking', () => {
   it('of a goal is over when it says, and then it is told again', async () => {
     const id = await world.submitGoal('Light, please.');
@@ -233,86 +199,6 @@ describe('a suspension of thinking', () => {
 });
 
 // Goals and observations accept the same messages.
-const openings = [
-  ['a goal', () => world.submitGoal('Light, please.', { home_id: world.tenant.homeId })],
-  ['an observation', async () => world.observe(await world.addLight())],
-] as const;
-
-describe.each(openings)('a node for %s', (_, open) => {
-  it('that is told twice is one; another of its id is refused', async () => {
-    const [id, device] = [await open(), await world.addLight()];
-    expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
-    expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: true });
-    expectRefusal(await cognition.propose(id, { ...turnOn('a', device), action: 'turn_off' }), 'VALIDATION_FAILED');
-    expectRefusal(await cognition.propose(id, turnOn('b', device, { depends_on: ['z'] })), 'VALIDATION_FAILED');
-    expect((await cognition.context(id))?.nodes.map((node) => node.id)).toEqual(['a']);
-  });
-
-  it('that names another tenant’s device, or one elsewhere, finds none', async () => {
-    const { body: cabin } = await world.tenant.call('POST', '/homes', { home_name: 'Cabin' });
-    const elsewhere = (await world.tenant.register({ home_id: cabin.id })).device_id;
-    const id = await open();
-    for (const device of [await world.addLight(world.otherTenant), elsewhere, v7()]) {
-      const refused = await cognition.propose(id, turnOn('a', device));
-      expect(refused).toMatchObject({ refusal: { code: 'NOT_FOUND', detail: 'Device not found.' } });
-    }
-  });
-
-  it('that the gateway would refuse is refused with its code, and harms nothing', async () => {
-    const [id, device] = [await open(), await world.addLight()];
-    const wrong: [string, object][] = [
-      ['ACTION_NOT_IN_MANIFEST', { action: 'open_valve' }],
-      ['RESTRICTED_ACTION', { action: 'rotate_key' }],
-      ['PARAMS_INVALID', { action: 'set_brightness', params: { level: 1_000 } }],
-      ['ACTION_NOT_IN_MANIFEST', { compensation: { action: 'open_valve' } }],
-    ];
-    for (const [code, more] of wrong) {
-      expectRefusal(await cognition.propose(id, turnOn('a', device, more)), code as 'PARAMS_INVALID');
-    }
-    const { device_id: bare } = await world.tenant.register({ device_type: 'thing' });
-    expectRefusal(await cognition.propose(id, turnOn('a', bare)), 'MANIFEST_NOT_FOUND');
-    expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
-  });
-
-  const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)]);
-  it.each<[string, (device: string) => Json]>([
-    ['nothing', () => null],
-    ['a text', () => 'turn it on'],
-    ['an unknown member', (device) => ({ ...turnOn('a', device), confirmed: true })],
-    ['an id with a control character', (device) => turnOn('a\u0007', device)],
-    ['U+0000', (device) => turnOn('a', device, { action: 'set_scene', params: { name: '\u0000' } })],
-    ['a lone surrogate', (device) => turnOn('a', device, { action: 'set_scene', params: { name: '\ud800' } })],
-    ['40 levels', (device) => turnOn('a', device, { params: { deep: deep(40) } })],
-    ['too much', (device) => turnOn('a', device, { params: { name: 'x'.repeat(40_000) } })],
-  ])('that holds %s is refused', async (_name, node) => {
-    const id = await open();
-    expectRefusal(await cognition.propose(id, node(await world.addLight())), 'VALIDATION_FAILED');
-    expect((await cognition.context(id))?.nodes).toEqual([]);
-  });
-
-  it('after the end is refused, and changes nothing', async () => {
-    const [id, device] = [await open(), await world.addLight()];
-    unwrap(await cognition.complete(id, { summary: 'Nothing to do.' }));
-    for (const late of [
-      await cognition.propose(id, turnOn('a', device)),
-      await cognition.suspend(id, { reason: '' }),
-      await cognition.complete(id, { summary: 'Again.' }),
-      await cognition.fail(id, { code: 'LATE', detail: '' }),
-    ]) {
-      expectRefusal(late, 'CONFLICT');
-    }
-  });
-
-  it('is one of a hundred at most', async () => {
-    const [id, device] = [await open(), await world.addLight()];
-    const said = await Promise.all(
-      Array.from({ length: 101 }, (_x, n) => cognition.propose(id, turnOn(`s${n}`, device))),
-    );
-    expect(said.filter(({ ok }) => ok)).toHaveLength(100);
-    expect((await cognition.context(id))?.nodes).toHaveLength(100);
-  });
-});
-
 describe('a word', () => {
   it('about what nobody is to think about is refused', async () => {
     const { body } = await world.tenant.call('POST', '/plans', { steps: [turnOn('a', await world.addLight())] });
@@ -378,46 +264,6 @@ describe('a step that fails', () => {
     expect(world.sidecar.changesOf(id)).toContainEqual(
       expect.objectContaining({ type: 'outcome', nodeId: 'b', success: false, status: 'failed', code: 'FAILED' }),
     );
-  });
-});
-
-describe('the world', () => {
-  it('is what a context may reach, and another one when anything of it is', async () => {
-    const { body: cabin } = await world.otherTenant.call('POST', '/homes', { home_name: 'Cabin' });
-    const { body: attic } = await world.otherTenant.call('POST', `/homes/${cabin.id}/rooms`, { name: 'Attic' });
-    const placed = { home_id: cabin.id, room_id: attic.id, name: 'Lamp' };
-    const { device_id: lamp } = await world.otherTenant.register(placed);
-    const { device_id: thing } = await world.otherTenant.register({ home_id: cabin.id, device_type: 'thing' });
-    const { device_id: gone } = await world.otherTenant.register({ home_id: cabin.id });
-    await world.otherTenant.call('POST', `/device/${gone}/revoke`, {});
-    await world.otherTenant.register();
-    const asked = { tenantId: world.otherTenant.tenantId, homeId: cabin.id };
-    const before = await cognition.world(asked);
-    expect(before.devices.map(({ id }) => id)).toEqual([lamp, thing].sort());
-    expect(before.devices.find(({ id }) => id === lamp)).toMatchObject({
-      ...{ name: 'Lamp', type: 'smart_light', category: 'light', homeId: cabin.id, online: false, state: {} },
-      ...{ room: { id: attic.id, name: 'Attic' }, manifest: { deviceId: lamp, version: 1 } },
-    });
-    expect(before.devices.find(({ id }) => id === thing)).toMatchObject({ room: null, manifest: null });
-    expect(before.hash).toMatch(/^[0-9a-f]{64}$/);
-    expect((await cognition.world(asked)).hash).toBe(before.hash);
-    await world.otherTenant.report(lamp, { on: true });
-    const after = await cognition.world(asked);
-    expect(after.hash).not.toBe(before.hash);
-    expect(await cognition.stateOf(world.otherTenant.tenantId, lamp)).toEqual({ on: true });
-    expect(await cognition.stateOf(world.tenant.tenantId, lamp)).toBeNull();
-    const all = await cognition.world({ tenantId: world.otherTenant.tenantId, homeId: null });
-    expect(all.devices.length).toBeGreaterThan(2);
-    const stranger = { tenantId: world.tenant.tenantId, homeId: null, deviceId: lamp };
-    expect((await cognition.world(stranger)).devices).toEqual([]);
-  });
-
-  it('remembers preferences and routines, then the newest observations', async () => {
-    for (const kind of ['observation', 'routine', 'preference']) {
-      await world.otherTenant.call('POST', '/memories', { kind, content: `A ${kind}.` });
-    }
-    const kinds = (await cognition.memories(world.otherTenant.tenantId)).map(({ kind }) => kind);
-    expect(kinds).toEqual(['preference', 'routine', 'observation']);
   });
 });
 
