@@ -54,7 +54,7 @@ describe('an empty environment', () => {
     });
   });
 
-  it('logs for people on a terminal, unless told otherwise', () => {
+  it('writes logs for people on a terminal, unless set otherwise', () => {
     expect(read({}, true).log.format).toBe('pretty');
     expect(read({ LOG_FORMAT: 'json' }, true).log.format).toBe('json');
   });
@@ -65,14 +65,14 @@ describe('an empty environment', () => {
 });
 
 describe('a configuration', () => {
-  it('is frozen all through', () => {
+  it('is deeply frozen', () => {
     const config = read({});
     expect(Object.isFrozen(config)).toBe(true);
     expect(Object.isFrozen(config.rateLimits)).toBe(true);
     expect(Object.isFrozen(config.log)).toBe(true);
   });
 
-  it('asks for every variable of the table and for no other', () => {
+  it('reads exactly the variables of the table', () => {
     const asked = new Set<string>();
     const all: Environment = { ...keys, DATA_DIR: folder, OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a' };
     const watched = new Proxy(all, {
@@ -85,25 +85,25 @@ describe('a configuration', () => {
     expect([...asked].sort()).toEqual(settingsTable.map((setting) => setting.name).sort());
   });
 
-  it('holds keys that printing does not show', () => {
+  it('hides keys when it is printed', () => {
     const printed = `${JSON.stringify(read({}))}`;
     expect(printed).not.toContain(keys.MASTER_KEY.slice(0, 20));
     expect(printed).not.toContain((JSON.parse(keys.TOKEN_SIGNING_KEY) as { d: string }).d);
   });
 
-  it('takes ports of 0 for tests', () => {
+  it('accepts ports of 0 for tests', () => {
     expect(read({ PORT: '0', MQTT_PORT: '0' })).toMatchObject({ port: 0, mqttPort: 0 });
   });
 
-  it('keeps the retention that was not named', () => {
+  it('keeps the default of each retention that is not set', () => {
     expect(read({ RETENTION_DAYS: 'commands=7' }).retentionDays).toEqual({ commands: 7, journal: 365 });
   });
 
-  it('replaces all tiers when tiers are named', () => {
+  it('replaces all tiers when tiers are set', () => {
     expect(read({ RATE_LIMITS: 'basic=10, gold=0', DEFAULT_TIER: 'gold' }).rateLimits).toEqual({ basic: 10, gold: 0 });
   });
 
-  it('cuts the slash at the end of public URLs', () => {
+  it('removes the slash at the end of public URLs', () => {
     const config = read({
       HOST: '0.0.0.0',
       PUBLIC_URL: 'https://a.example/iot/',
@@ -112,7 +112,7 @@ describe('a configuration', () => {
     expect(config).toMatchObject({ publicUrl: 'https://a.example/iot', mqttPublicUrl: 'mqtts://a.example:8883' });
   });
 
-  it('takes a platform claim whose name is a URL', () => {
+  it('accepts a platform claim whose name is a URL', () => {
     const oidc = {
       OIDC_ISSUER: 'https://id.example/',
       OIDC_AUDIENCE: 'a',
@@ -124,7 +124,7 @@ describe('a configuration', () => {
     });
   });
 
-  it('takes addresses, ranges and the known names as trusted proxies', () => {
+  it('accepts addresses, ranges and the known names as trusted proxies', () => {
     const trusted = 'loopback, 10.0.0.0/8,2001:db8::/32,192.0.2.7';
     expect(read({ TRUSTED_PROXIES: trusted }).trustedProxies).toEqual([
       'loopback',
@@ -135,8 +135,8 @@ describe('a configuration', () => {
   });
 });
 
-describe('what clients are told', () => {
-  it('is made from the host and the ports that were taken', () => {
+describe('the public URLs', () => {
+  it('are made from the host and the ports in use', () => {
     expect(httpUrl({ host: '127.0.0.1', tls: null }, 8080)).toBe('http://127.0.0.1:8080');
     expect(httpUrl({ host: '::1', tls: { cert: '', key: '' } }, 8443)).toBe('https://[::1]:8443');
     expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: null })).toBe('mqtt://localhost:1883');
@@ -144,7 +144,7 @@ describe('what clients are told', () => {
   });
 });
 
-describe('a setting that cannot be used', () => {
+describe('an invalid setting', () => {
   const bad: [string, Environment, string?][] = [
     ['PORT', { PORT: '80a' }],
     ['PORT', { PORT: '65536' }],
@@ -206,11 +206,14 @@ describe('a setting that cannot be used', () => {
     expect(error.message).not.toContain('\n');
   });
 
-  it.each(['MASTER_KEY', 'TOKEN_SIGNING_KEY', 'DEVICE_SIGNING_KEY'])('is a missing %s beside DATABASE_URL', (name) => {
-    expect(problem({ DATABASE_URL: 'postgres://db/x', [name]: undefined }).variable).toBe(name);
-  });
+  it.each(['MASTER_KEY', 'TOKEN_SIGNING_KEY', 'DEVICE_SIGNING_KEY'])(
+    'is reported as a missing %s next to DATABASE_URL',
+    (name) => {
+      expect(problem({ DATABASE_URL: 'postgres://db/x', [name]: undefined }).variable).toBe(name);
+    },
+  );
 
-  it('leaves no key file behind', () => {
+  it('leaves no key file', () => {
     const dataDir = join(folder, 'refused');
     expect(() => readConfig({ DATA_DIR: dataDir, LOG_FORMAT: 'xml' }, false)).toThrow(ConfigError);
     expect(existsSync(dataDir)).toBe(false);
@@ -220,19 +223,19 @@ describe('a setting that cannot be used', () => {
 describe('a TLS pair', () => {
   const file = (name: string) => join('test/support/tls', name);
 
-  it('is read whole', () => {
+  it('is read as one', () => {
     const config = read({ TLS_CERT: file('localhost.crt'), TLS_KEY: file('localhost.key'), MQTT_TLS_PORT: '8883' });
     expect(config.tls?.cert).toBe(readFileSync(file('localhost.crt'), 'utf8'));
     expect(config.mqttTlsPort).toBe(8883);
   });
 
-  it('whose halves do not belong together is refused by name', () => {
+  it('with halves that do not belong together is refused by name', () => {
     expect(problem({ TLS_CERT: file('localhost.crt'), TLS_KEY: file('other.key') }).variable).toBe('TLS_KEY');
     expect(problem({ TLS_CERT: file('localhost.key'), TLS_KEY: file('localhost.key') }).variable).toBe('TLS_CERT');
   });
 });
 
-it('no other source reads the environment', () => {
+it('only the configuration reads the environment', () => {
   const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
   const readers = sources.filter((path) => readFileSync(join('src', path), 'utf8').includes('process.env'));
   expect(readers).toEqual(['config.ts']);

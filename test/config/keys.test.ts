@@ -16,7 +16,7 @@ afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }));
 const read = () => readConfig({ DATA_DIR: dataDir }, false);
 
 describe('key files in DATA_DIR', () => {
-  it('are made when absent, for their owner alone, and read again', () => {
+  it('are created when absent, readable by their owner only, and read on the next start', () => {
     const first = read().keys;
     const files = readdirSync(dataDir);
     expect(files.sort()).toEqual(['device-signing.jwk', 'master.key', 'token-signing.jwk']);
@@ -29,7 +29,7 @@ describe('key files in DATA_DIR', () => {
     expect(first.deviceSigning.publicKey).not.toBe(first.tokenSigning.publicKey);
   });
 
-  it('are the same for processes that make them at once', async () => {
+  it('are the same for processes that create them concurrently', async () => {
     const script = `import { readTokenKey } from ${JSON.stringify(join(process.cwd(), 'src/config.ts'))};
       console.log(readTokenKey().publicKey);`;
     const children = Array.from({ length: 4 }, () =>
@@ -51,13 +51,13 @@ describe('key files in DATA_DIR', () => {
     expect(readdirSync(dataDir)).toEqual(['token-signing.jwk']);
   });
 
-  it('that others can read are refused', () => {
+  it('are rejected if other users can read them', () => {
     read();
     chmodSync(join(dataDir, 'master.key'), 0o644);
     expect(read).toThrow(/^MASTER_KEY is not set, and its key file .*master\.key can be read by others/);
   });
 
-  it('that hold something else are refused without showing it', () => {
+  it('are rejected without showing their content if they contain something else', () => {
     read();
     writeFileSync(join(dataDir, 'token-signing.jwk'), '{"kty":"hunter2"}');
     expect(read).toThrow(ConfigError);
@@ -65,24 +65,24 @@ describe('key files in DATA_DIR', () => {
     expect(read).not.toThrow(/hunter2/);
   });
 
-  it('that cannot be made name DATA_DIR', () => {
+  it('name DATA_DIR when they cannot be created', () => {
     writeFileSync(join(dataDir, '..', 'file'), '');
     expect(() => readConfig({ DATA_DIR: join(dataDir, '..', 'file') }, false)).toThrow(/^DATA_DIR /);
   });
 });
 
-describe('the key of internal tokens', () => {
-  it('is the service’s own file, and needs nothing else of the configuration', () => {
+describe('the signing key of internal tokens', () => {
+  it('is in a file of the service and needs no other setting', () => {
     const token = readTokenKey({ DATA_DIR: dataDir, HOST: '0.0.0.0', PORT: 'nonsense' });
     expect(readdirSync(dataDir)).toEqual(['token-signing.jwk']);
     expect(read().keys.tokenSigning.publicKey).toBe(token.publicKey);
   });
 
-  it('is no file of this machine when the service has a DATABASE_URL', () => {
+  it('is not a local file when the service has a DATABASE_URL', () => {
     expect(() => readTokenKey({ DATA_DIR: dataDir, DATABASE_URL: 'postgres://db/x' })).toThrow(/^TOKEN_SIGNING_KEY /);
   });
 
-  it('whose public half belongs to another private one is refused', () => {
+  it('is rejected if its public half belongs to another private key', () => {
     const [one, two] = [read(), readConfig({ DATA_DIR: `${dataDir}2` }, false)];
     const mixed = { ...one.keys.tokenSigning.privateKey.export({ format: 'jwk' }), x: two.keys.tokenSigning.publicKey };
     expect(() => readTokenKey({ TOKEN_SIGNING_KEY: JSON.stringify(mixed) })).toThrow(/^TOKEN_SIGNING_KEY must be/);

@@ -55,7 +55,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
     }
   }
 
-  it(`has ${DEVICES} devices, all of them in reach`, async () => {
+  it(`has ${DEVICES} devices, all of them reachable`, async () => {
     for (let from = 0; from < DEVICES; from += 500) {
       const actors = Array.from({ length: 500 }, (_, n) =>
         deviceCommit({ tenantId: owner.tenantId, columns: { created_at: from + n, online: true } }),

@@ -49,7 +49,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
-  it('let a second person approve what the first asked for, and follow it until it is verified', async () => {
+  it('let a second person approve the command of the first, and follow it until it is verified', async () => {
     const first = await openConsolePage(browser, at, { token: owner.token });
     const second = await openConsolePage(browser, at, { token: grace.token, height: 1_000 });
     await Promise.all([first.open('/confirmations'), second.open('/confirmations')]);
@@ -84,7 +84,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await Promise.all([first.close(), second.close()]);
   });
 
-  it('are refused with a reason, by the keyboard alone', async () => {
+  it('are refused with a reason, using the keyboard only', async () => {
     const id = await ask('unlock');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/confirmations');

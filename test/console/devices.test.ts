@@ -35,7 +35,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await at?.stop();
   });
 
-  it('are listed by home and room, and told when they come and go', async () => {
+  it('are listed by home and room, and updated when they connect and disconnect', async () => {
     const cabin = (await owner.post('/v1/homes', { home_name: 'Cabin' })).body.id;
     const room = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Hall' })).body.id;
     await owner.patch(`/v1/devices/${lock}`, { room_id: room });
@@ -67,7 +67,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('take a command from a form, and show its way until it is verified', async () => {
+  it('accept a command from a form, and show its progress until it is verified', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
       height: 1_000,
@@ -95,7 +95,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('take a double click as one', async () => {
+  it('treat a double click as one click', async () => {
     const id = home.idOf('set_brightness');
     const countOf = async (): Promise<number> => (await owner.get(`/v1/device/${id}/commands`)).body.commands.length;
     const before = await countOf();
@@ -110,7 +110,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('do not send what the schema refuses, and say where', async () => {
+  it('do not send values that the schema refuses, and show which field is wrong', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${light}`);
     const before = (await owner.get(`/v1/device/${light}/commands`)).body.commands.length;
@@ -125,7 +125,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('show what a command would do before a critical one is confirmed', async () => {
+  it('show the effect of a critical command before it is confirmed', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
       expects: [409],
@@ -147,7 +147,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('preview what is not critical, and let it go again', async () => {
+  it('preview a normal command, and let the user cancel it', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${light}`);
     await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
@@ -163,7 +163,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('show nobody but an admin the keys', async () => {
+  it('show the keys only to admins', async () => {
     const user = await inviteMember(at, owner, 'user', 'uma');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: user.token });
     await open(`/devices/${light}`);
@@ -192,7 +192,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('show a device as it reports, with the time of each property, its messages and refusals', async () => {
+  it('show the reported state of a device, with the time of each property, its messages and refusals', async () => {
     const registered = await register(owner, { device_type: 'smart_light', name: 'Hostile light' });
     const speaker = await connectRawDevice(at, registered);
     await speaker.say('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
@@ -219,7 +219,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('can be a thousand, of which the rows in sight stand in the document', async () => {
+  it('can be a thousand, of which only the visible rows are in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 1_000;
     for (let from = 0; from < NUMBER; from += 100) {

@@ -13,7 +13,7 @@ import {
 import { startService, type TestService } from '../support/service.ts';
 import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
-describe.runIf(hasChromium())('the start of the console', () => {
+describe.runIf(hasChromium())('the overview in the console', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let home: SimulatedHome;
@@ -34,7 +34,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
   const command = (device: string, action: string, params = {}) =>
     owner.post(`/v1/device/${device}/command`, { action, params });
 
-  it('counts devices and commands as they come and go, and tells what needs somebody', async () => {
+  it('counts devices and commands live, and lists what needs attention', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('');
     await page.getByText('5 of 5').waitFor();
@@ -58,7 +58,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     await close();
   });
 
-  it('fits a small screen, in the dark', async () => {
+  it('fits a small screen, in dark colours', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
       width: 400,
@@ -76,7 +76,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     await close();
   });
 
-  it('shows a viewer the same numbers, and asks for nothing that a viewer may not see', async () => {
+  it('shows a viewer the same numbers, and requests nothing that a viewer may not see', async () => {
     const viewer = await inviteMember(at, owner, 'viewer');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
     await open('');
@@ -86,7 +86,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     await close();
   });
 
-  it('is drawn with less than 400 KB, without the layout library', async () => {
+  it('loads less than 400 KB, without the layout library', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, fresh: true });
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
@@ -114,7 +114,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
 });
 
 describe('the counters of the service', () => {
-  it('are added up over their labels', () => {
+  it('are summed over their labels', () => {
     const text = [
       '# TYPE twinkeep_mqtt_messages_total counter',
       'twinkeep_mqtt_messages_total{channel="state"} 12',

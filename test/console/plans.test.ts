@@ -158,7 +158,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await close();
   });
 
-  it('show what will be undone before they are cancelled', async () => {
+  it('show which steps will be undone before they are cancelled', async () => {
     const id = await make({
       name: 'Open house',
       steps: [
@@ -186,7 +186,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
   });
 
   it.each(['light', 'dark'] as const)(
-    'are for a viewer to read, on a small screen too, in %s colours',
+    'are readable for a viewer, also on a small screen, in %s colours',
     async (colorScheme) => {
       const viewer = await inviteMember(at, owner, 'viewer', `vera-${colorScheme}`);
       const id = await make({ steps: [{ id: 'unlock', device_id: lock, action: 'unlock' }] });

@@ -30,7 +30,7 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await at?.stop();
   });
 
-  it('look into the tenant that they choose, from its figures to one of its actors', async () => {
+  it('see the tenant that they choose, from its figures to each of its actors', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: operator });
     await open('/');
     expect(await page.getByText('Devices online').count()).toBe(0);
@@ -62,7 +62,7 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await close();
   });
 
-  it('alone may: for others a tenant in the address is none', async () => {
+  it('are the only ones: for others the address of a tenant shows no tenant', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open(`/actors?tenant_id=${ada.tenantId}`);
     await page.getByText('1 actor', { exact: true }).waitFor();

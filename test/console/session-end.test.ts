@@ -61,7 +61,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
       await close();
     });
 
-    it('after five seconds shows the sign-in page too', async () => {
+    it('after five seconds also shows the sign-in page', async () => {
       const { userId } = await at.owner('brief');
       expect(userId).toBeTypeOf('string');
       const { page, context, close } = await openConsolePage(browser, at);
@@ -76,7 +76,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
       await close();
     });
 
-    it('is not shown to whoever signs in next', async () => {
+    it('is not shown to the next user who signs in', async () => {
       const [ada, grace] = [await at.owner('ada'), await at.owner('grace')];
       const { page, open, close } = await openConsolePage(browser, at, { token: ada.token });
       await open('');

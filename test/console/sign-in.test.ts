@@ -36,7 +36,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   const home = { name: 'Needs attention' };
 
-  it('takes a token, leaves no trace of it, and ends with signing out', async () => {
+  it('accepts a token, stores it nowhere in the page, and ends with signing out', async () => {
     const owner = await at.owner();
     const { page, open, browserErrors, close } = await openConsolePage(browser, at);
     await open('');
@@ -52,7 +52,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
-  it('says in words that a token is none', async () => {
+  it('explains that a token is invalid', async () => {
     const { page, open, close } = await openConsolePage(browser, at);
     await open('');
     await page.getByLabel('Your token').fill('nonsense');
@@ -61,7 +61,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
-  it('goes to the identity provider and back to the page that was asked for', async () => {
+  it('goes to the identity provider and back to the requested page', async () => {
     const { page, open, close } = await openConsolePage(browser, at, { expects: [404] });
     await open('/nowhere?find=lamp');
     await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
@@ -75,7 +75,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
-  it('is done by a link once, which then stands in no address', async () => {
+  it('works once with a link, which then disappears from the address', async () => {
     const owner = await at.owner();
     const { body } = await owner.post('/v1/auth/link');
     expect(body.url).toMatch(/\/console#sign-in=link_/);
@@ -90,7 +90,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await Promise.all([first.close(), second.close()]);
   });
 
-  it('leaves whoever is signed in as they are when they open a link, and is not done by it later', async () => {
+  it('keeps the current session when a link is opened, which then cannot be used later', async () => {
     const [ada, grace] = [await at.owner(), await at.owner()];
     const { body } = await grace.post('/v1/auth/link');
     const { page, close } = await openConsolePage(browser, at, { token: ada.token });
@@ -105,7 +105,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
-  it('is done by a link for one alone of two that open it at once', async () => {
+  it('succeeds for only one of two users who open a link at the same time', async () => {
     const owner = await at.owner();
     const { body } = await owner.post('/v1/auth/link');
     const token = `${body.url}`.split('sign-in=')[1];
@@ -114,7 +114,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([204, 401, 401]);
   });
 
-  it('leads who has no tenant to one of their own, or to the one they are invited to', async () => {
+  it('leads a user without a tenant to create one, or to the one they are invited to', async () => {
     const owner = await at.owner();
     const invited = await at.token('ines', { email: 'ines@example.com' });
     await owner.post('/v1/tenant/members', { email: 'ines@example.com', role: 'viewer' });
@@ -131,7 +131,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await Promise.all([ines.close(), noah.close()]);
   });
 
-  it('shows the way in again when the session is over', async () => {
+  it('shows the sign-in page when the session has ended', async () => {
     const owner = await at.owner();
     const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('');
@@ -141,20 +141,17 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await close();
   });
 
-  it.each(['light', 'dark'] as const)(
-    'can be read and used by anybody, on a small screen and in %s colours',
-    async (colorScheme) => {
-      const { page, open, browserErrors, close } = await openConsolePage(browser, at, { colorScheme, width: 400 });
-      await open('');
-      await page.getByRole('link', { name: 'Sign in with your identity provider' }).waitFor();
-      expect(await accessibility(page)).toEqual([]);
-      expect(await overflowsHorizontally(page)).toBe(false);
-      expect(browserErrors()).toEqual([]);
-      await close();
-    },
-  );
+  it.each(['light', 'dark'] as const)('is accessible, on a small screen and in %s colours', async (colorScheme) => {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { colorScheme, width: 400 });
+    await open('');
+    await page.getByRole('link', { name: 'Sign in with your identity provider' }).waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(await overflowsHorizontally(page)).toBe(false);
+    expect(browserErrors()).toEqual([]);
+    await close();
+  });
 
-  it('shows a viewer no page of admins, and asks for none', async () => {
+  it('shows a viewer no page of admins, and requests none', async () => {
     const owner = await at.owner();
     const viewer = await inviteMember(at, owner, 'viewer');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });

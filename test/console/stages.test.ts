@@ -26,7 +26,7 @@ const drawn = (...[statuses, verification]: Parameters<typeof command>): string 
     .map(({ title, phase }) => `${title} ${phase}`)
     .join(', ');
 
-describe("a command's way", () => {
+describe('the stages of a command', () => {
   it.each<[CommandStatus[], VerificationStatus, string]>([
     [
       ['submitted', 'dispatched'],

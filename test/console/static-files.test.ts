@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-describe('the console as it is served', () => {
+describe('the served console', () => {
   let at: TestService;
   let assets: string[];
 
@@ -34,7 +34,7 @@ describe('the console as it is served', () => {
         .end();
     });
 
-  it('is one page for all the paths that it draws itself, never kept without asking', async () => {
+  it('is one page for all its paths, revalidated on each use', async () => {
     const pages = await Promise.all(['/console', '/console/', '/console/actors/device/x?y'].map((path) => raw(path)));
     for (const { status, headers, body } of pages) {
       expect(status).toBe(200);
@@ -44,7 +44,7 @@ describe('the console as it is served', () => {
     expect(assets.length).toBeGreaterThan(1);
   });
 
-  it('lets nothing inline, evaluated or foreign run, and stands in nobody’s frame', async () => {
+  it('allows no inline, evaluated or external script, and no framing', async () => {
     const { headers } = await raw('/console');
     const policy = `${headers['content-security-policy']}`;
     expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self';");
@@ -58,7 +58,7 @@ describe('the console as it is served', () => {
     });
   });
 
-  it('gives its files names that change with them, to be kept for ever, and smaller to who can take it', async () => {
+  it('names its files by content, caches them forever, and compresses them for clients that accept it', async () => {
     for (const path of assets) {
       const plain = await raw(path);
       expect([path, plain.status]).toEqual([path, 200]);
@@ -83,26 +83,26 @@ describe('the console as it is served', () => {
     '/console/assets/%2e%2e/index.html',
     '/console/assets/..%2f..%2f..%2fpackage.json',
     '/console/assets/__proto__',
-  ])('knows no file %s', async (path) => {
+  ])('does not serve a file %s', async (path) => {
     const { status, headers, body } = await raw(path);
     expect([status, headers['content-type']]).toEqual([404, 'application/problem+json']);
     expect(JSON.parse(`${body}`)).toMatchObject({ code: 'NOT_FOUND' });
   });
 
-  it('answers HEAD without a body, and nothing that changes something', async () => {
+  it('answers HEAD without a body, and refuses methods that change something', async () => {
     const head = await raw('/console', {}, 'HEAD');
     expect([head.status, head.body.length]).toEqual([200, 0]);
     const posted = await raw('/console', {}, 'POST');
     expect([posted.status, posted.headers.allow]).toEqual([405, 'GET, HEAD']);
   });
 
-  it('stands at the root alone, and does not take what only begins like it', async () => {
+  it('is served at the root only, not at paths with the same prefix', async () => {
     for (const path of ['/v1/console', '/api/v1/console', '/consoles']) {
       expect([path, (await raw(path)).status]).toEqual([path, 404]);
     }
   });
 
-  it('says whether there is an identity provider, to nobody in particular', async () => {
+  it('reports whether there is an identity provider, without a sign-in', async () => {
     expect(JSON.parse(`${(await raw('/console/about.json')).body}`)).toEqual({
       version: '1.0.0',
       identity_provider: false,
@@ -111,7 +111,7 @@ describe('the console as it is served', () => {
 });
 
 describe('the console and the request rate', () => {
-  it('is charged like every stranger', async () => {
+  it('is charged as an anonymous request', async () => {
     const at = await startService({}, { limits: { rates: { anonymous: 2 } } });
     const statuses = [];
     for (let n = 0; n < 3; n++) statuses.push((await fetch(`${at.url}/console`)).status);

@@ -29,7 +29,7 @@ describe('the steps of an actor', () => {
     ]);
   });
 
-  it('have what was heard live, once', () => {
+  it('include each live transition once', () => {
     const heard = (to: string, second: number, event: string, from: string) => ({
       ...{ kind: 'device' as const, id: 'x', from, to, event, at: Date.parse(`2026-03-01T12:00:0${second}.000Z`) },
     });
@@ -38,7 +38,7 @@ describe('the steps of an actor', () => {
     expect(steps.map(({ event }) => event)).toEqual(['patch', 'patch', 'presence.lost']);
   });
 
-  it('are none where nothing is kept any more', () => expect(stepsOf([], [], now('a'))).toEqual([]));
+  it('are empty where the journal has been pruned', () => expect(stepsOf([], [], now('a'))).toEqual([]));
 });
 
 /** The description as in `GET /machines/{kind}`. */
@@ -62,12 +62,12 @@ describe('a moment of an actor', () => {
   const online = 'administration.active.one_key,link.online';
   const offline = 'administration.active.one_key,link.offline';
 
-  it('begins where the machine begins', () => {
+  it('starts at the initial state of the machine', () => {
     expect(initialPaths(device)).toEqual(['administration.unregistered', 'link.offline']);
     expect(initialPaths(machineOf(commandMachine))).toContain('lifecycle.submitted');
   });
 
-  it('shows the way of the last step, and no other', () => {
+  it('shows the transition of the last step only', () => {
     const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
     const moment = momentAfter(device, step, ['hello.received', 'revoke']);
     expect(wasTaken(arrow('link.online', 'link.offline', 'presence.lost'), moment)).toBe(true);
@@ -75,7 +75,7 @@ describe('a moment of an actor', () => {
     expect(wasTaken(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(false);
   });
 
-  it('shows where it can go from where it is, from around it too, and nothing of the past', () => {
+  it('shows the possible transitions from its state and its parent states, and none of the past', () => {
     const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
     const moment = momentAfter(device, step, ['hello.received', 'revoke']);
     expect(isEnabled(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(true);

@@ -13,7 +13,7 @@ import {
 import { register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
-describe.runIf(hasChromium())('governing in the console', () => {
+describe.runIf(hasChromium())('administration in the console', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   let admin: Member;
@@ -34,7 +34,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
 
   const operator = async () => at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
 
-  it('makes a key that is shown once, rotates and revokes it', async () => {
+  it('creates a key that is shown once, rotates and revokes it', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/keys');
     await page.getByText('No keys yet.').waitFor();
@@ -67,7 +67,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await close();
   });
 
-  it('invites somebody, changes a role, removes somebody', async () => {
+  it('invites a member, changes a role, removes a member', async () => {
     const uma = await inviteMember(at, owner, 'user', 'uma');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/members');
@@ -95,7 +95,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await close();
   });
 
-  it('drafts firmware, uploads it, releases it to a part of the devices, and withdraws it', async () => {
+  it('drafts firmware, uploads it, releases it to a percentage of the devices, and withdraws it', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/firmware');
     await page.getByRole('button', { name: 'New release …' }).click();
@@ -124,7 +124,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await close();
   });
 
-  it('changes who confirms critical commands', async () => {
+  it('changes the confirmation policy', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
     await open('/policy');
     await page.getByLabel('Anyone other than the requester').check();
@@ -141,7 +141,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await close();
   });
 
-  it('reads who did what and what was refused, by person and by subject', async () => {
+  it('shows actions and refusals, by person and by subject', async () => {
     const lamp = await register(owner, { device_type: 'smart_light', name: 'Lamp' });
     await viewer.get('/v1/devices');
     await owner.post('/v1/homes', { home_name: 'Cabin' });
@@ -159,7 +159,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await close();
   });
 
-  it('shows a viewer their own keys and the firmware, nothing to change, and no other page', async () => {
+  it('shows a viewer their own keys and the firmware, no controls, and no other page', async () => {
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
     await open('/firmware');
     await page.getByRole('table').waitFor();

@@ -14,15 +14,15 @@ const schema = {
 const check = (data: unknown) => validator.validateFormData(data, schema as never);
 
 describe("a form's validator", () => {
-  it('finds nothing in what the service takes', () => {
+  it('finds no fault in values that the service accepts', () => {
     expect(check({ level: 40, colour: { hue: 30 }, zones: ['a'] })).toEqual({ errors: [], errorSchema: {} });
   });
 
-  it('leaves out what the form left undefined', () => {
+  it('omits fields that the form left undefined', () => {
     expect(check({ level: 40, colour: undefined }).errors).toEqual([]);
   });
 
-  it('puts each error where its field is, in the words of the service', () => {
+  it('puts each error at its field, with the message of the service', () => {
     const { errors, errorSchema } = check({ level: 140, colour: { hue: 400 }, zones: ['abcd'] });
     expect(errors.map(({ property, message }) => [property, message])).toEqual([
       ['.level', 'must be at most 100'],
@@ -36,11 +36,11 @@ describe("a form's validator", () => {
     });
   });
 
-  it('misses what is required, and refuses what nobody knows', () => {
+  it('reports missing required fields and unknown ones', () => {
     expect(check({ speed: 1 }).errors.map(({ stack }) => stack)).toEqual(['level is required', 'speed unknown field']);
   });
 
-  it('tells whether a part of a form fits its part of the schema', () => {
+  it('decides whether a part of a form matches its part of the schema', () => {
     expect(validator.isValid({ type: 'integer' } as never, 4 as never, schema as never)).toBe(true);
     expect(validator.isValid({ type: 'integer' } as never, 'four' as never, schema as never)).toBe(false);
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { apiKeyPrefix, hashApiKey, isApiKey, KEY_PREFIX, matchesHash, newApiKey } from '../../src/domain/api-key.ts';
 
 describe('a new API key', () => {
-  it('has its prefix, 32 random bytes, and the hash of all of it', () => {
+  it('has a prefix, 32 random bytes, and a hash over both', () => {
     const { key, prefix, hash } = newApiKey();
     expect(key).toMatch(/^tk_[a-z2-7]{8}_[A-Za-z0-9_-]{43}$/);
     expect(prefix).toMatch(KEY_PREFIX);
@@ -11,7 +11,7 @@ describe('a new API key', () => {
     expect(matchesHash(key, hash)).toBe(true);
   });
 
-  it('is another one each time', () => {
+  it('differs each time', () => {
     const keys = Array.from({ length: 1_000 }, newApiKey);
     for (const part of ['prefix', 'key', 'hash'] as const)
       expect(new Set(keys.map((key) => key[part])).size).toBe(1_000);
@@ -31,11 +31,11 @@ it.each([
   `tk_abcdefgh_${'x'.repeat(42)}=`,
   ` tk_abcdefgh_${'x'.repeat(43)}`,
   `tk_abcdefgh_${'x'.repeat(43)}\n`,
-])('%j looks like no key', (text) => {
+])('%j is not an API key', (text) => {
   expect(apiKeyPrefix(text)).toBeNull();
 });
 
-it('nothing matches but the key itself', () => {
+it('only the key itself matches its hash', () => {
   const [{ key, hash }, other] = [newApiKey(), newApiKey()];
   expect([
     matchesHash(other.key, hash),

@@ -21,7 +21,7 @@ const paramsIn = (node: Json): string[] => {
 };
 
 describe('the registry', () => {
-  it('ships nine categories and at least 40 different actions, numbered from 1', () => {
+  it('has nine categories and at least 40 different actions, numbered from 1', () => {
     expect(categoryNames).toEqual([
       'light',
       'switch',
@@ -48,7 +48,7 @@ describe('the registry', () => {
     expect(new Set(listed.flat())).toEqual(new Set(capabilities().map(({ action }) => action)));
   });
 
-  it('finds an action whatever the case and separators of its name, and no two share such a name', () => {
+  it('finds an action regardless of the case and separators of its name, and no two share such a name', () => {
     for (const { action } of capabilities()) {
       const spellings = [action, action.toUpperCase(), action.replaceAll('_', ''), ` ${action.replaceAll('_', ' ')} `];
       for (const spelling of spellings) expect(similarAction(spelling)?.action).toBe(action);
@@ -57,7 +57,7 @@ describe('the registry', () => {
     expect(similarAction('__proto__')).toBeUndefined();
   });
 
-  it('classes what can do harm as critical, and what is the protocol’s as restricted', () => {
+  it('classifies harmful actions as critical, and actions of the protocol as restricted', () => {
     for (const action of ['unlock', 'open_valve', 'reboot', 'factory_reset', 'update_firmware']) {
       expect(classOf(action)).toBe('CRITICAL');
     }
@@ -73,7 +73,7 @@ describe('the registry', () => {
     expect(knownAction('constructor')).toBeUndefined();
   });
 
-  it('describes every action, with a schema of the subset and a template that stands on its parameters', () => {
+  it('describes every action, with a schema of the supported subset and a template over its own parameters', () => {
     for (const { action, description, paramSchema, expectedState, supportsDryRun } of capabilities()) {
       expect(description, action).not.toBe('');
       expect(schemaErrors(paramSchema), action).toEqual([]);
@@ -97,7 +97,7 @@ describe('the registry', () => {
     expect(check('update_firmware', { firmware_id: '01920000-0000-7000-8000-000000000001' })).toBe(true);
   });
 
-  it('cannot be changed by anybody who reads it', () => {
+  it('is immutable', () => {
     const unlock = capabilities().find(({ action }) => action === 'unlock');
     expect(() => Object.assign(unlock ?? {}, { safetyClass: 'NORMAL' })).toThrow(TypeError);
     expect(() => Object.assign(knownAction('unlock') ?? {}, { safetyClass: 'NORMAL' })).toThrow(TypeError);
@@ -127,14 +127,14 @@ describe('an automatic manifest', () => {
     expect(manifest?.category ?? null).toBe(category);
   });
 
-  it('has version 1, the category’s actions numbered from 1, and is not the tenant’s own', () => {
+  it('has version 1, numbers the actions of the category from 1, and is not marked as the tenant’s', () => {
     const manifest = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'lock' });
     expect(manifest).toMatchObject({ deviceId: 'd', tenantId: 't', version: 1, own: false });
     expect(manifest?.capabilities.map(({ action }) => action)).toEqual(categories().lock);
     expect(manifest?.capabilities.map(({ id }) => id)).toEqual(categories().lock.map((_, index) => index + 1));
   });
 
-  it('shares its capabilities with every device of the category', () => {
+  it('shares its capabilities with all devices of the category', () => {
     const of = (deviceId: string) => automaticManifest({ deviceId, tenantId: 't', deviceType: 'lock' })?.capabilities;
     expect(of('a')).toBe(of('b'));
   });

@@ -8,7 +8,7 @@ const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('
 const decode = (cursor: string) => JSON.parse(Buffer.from(cursor, 'base64url').toString()) as Record<string, unknown>;
 
 describe('a cursor', () => {
-  it('comes back to the position it was made at', () => {
+  it('decodes to the position it was created from', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.integer({ min: 0, max: 8.64e15 }), (id, createdAt) => {
         expect(readCursor(listing, makeCursor(listing, { id, createdAt }))).toEqual({
@@ -19,7 +19,7 @@ describe('a cursor', () => {
     );
   });
 
-  it('does not mind the order of the filters, nor those that are not set', () => {
+  it('ignores the order of the filters, and filters that are not set', () => {
     const same: Listing = { route: 'GET /devices', filters: { device_type: null, online: true, home_id: 'h' } };
     expect(readCursor(same, makeCursor(listing, position)).ok).toBe(true);
     expect(readCursor({ route: 'GET /homes' }, makeCursor({ route: 'GET /homes', filters: {} }, position)).ok).toBe(
@@ -37,7 +37,7 @@ describe('a cursor', () => {
     expect(!outcome.ok && outcome.refusal).toMatchObject({ code: 'VALIDATION_FAILED', errors: [{ path: 'cursor' }] });
   });
 
-  it('that was made up or changed is refused, never a crash', () => {
+  it('is refused when it was invented or changed, without a fault', () => {
     const held = decode(makeCursor(listing, position));
     const forged = [
       { t: '1' },
@@ -58,7 +58,7 @@ describe('a cursor', () => {
     fc.assert(fc.property(fc.string({ maxLength: 600 }), (text) => !readCursor(listing, text).ok));
   });
 
-  it('may carry ids that are no UUIDs where the list has such', () => {
+  it('can contain ids that are not UUIDs where the list has such ids', () => {
     const journal: Listing = { route: 'GET /audit', ids: 'integer' };
     expect(readCursor(journal, makeCursor(journal, { ...position, id: '42' })).ok).toBe(true);
     expect(readCursor(journal, makeCursor(journal, { ...position, id: '4x' })).ok).toBe(false);

@@ -34,15 +34,15 @@ describe('a version', () => {
     `1.2.3-${'a'.repeat(64)}`,
     '1.2.3\n',
     '1.2.3-ä',
-  ])('%j is none', (version) => expect(isVersion(version)).toBe(false));
-  it('without its build is what decides', () => {
+  ])('%j is not a version', (version) => expect(isVersion(version)).toBe(false));
+  it('is compared without its build metadata', () => {
     expect(withoutBuild('1.0.0-rc.1+5.sha')).toBe('1.0.0-rc.1');
     expect(withoutBuild('1.0.0')).toBe('1.0.0');
   });
 });
 
-describe('a place in a rollout', () => {
-  it('is the digest as one big number, modulo 100', () => {
+describe('the rollout bucket of a device', () => {
+  it('is the digest as one number, modulo 100', () => {
     const device = id(2);
     const digest = createHash('sha256')
       .update(`${id(1)}|${device}`)
@@ -53,12 +53,12 @@ describe('a place in a rollout', () => {
     expect(rolloutBucket(id(1).toUpperCase(), device.toUpperCase())).toBe(rest);
   });
 
-  it('is known for a worked example', () => {
+  it('matches a worked example', () => {
     const release = '0195d9a2-7f00-7000-8000-000000000006';
     expect(rolloutBucket(release, '0195d9a2-7f00-7000-8000-000000000001')).toBe(47);
   });
 
-  it('a rollout of p percent holds about p of a hundred devices', () => {
+  it('falls within a rollout of p percent for about p of a hundred devices', () => {
     const devices = Array.from({ length: 20_000 }, (_, n) => id(n));
     for (const percent of [1, 10, 50, 90]) {
       const held = devices.filter((device) => rolloutBucket(id(77), device) < percent).length;
@@ -66,7 +66,7 @@ describe('a place in a rollout', () => {
     }
   });
 
-  it('a device that a rollout holds is held by every larger one', () => {
+  it('is included in every larger rollout', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.uuid(), fc.integer({ min: 0, max: 99 }), (release, device, percent) => {
         const offer = (rolloutPercent: number) =>
@@ -82,7 +82,7 @@ describe('a place in a rollout', () => {
 describe('the update for a device', () => {
   const release = (version: string, rolloutPercent = 100, n = 1) => ({ id: id(n), version, rolloutPercent });
 
-  it('is the highest released version above its own, by precedence and not by letters', () => {
+  it('is the highest released version above the device’s own, by semantic precedence instead of text order', () => {
     const all = ['1.9.0', '1.10.0', '1.10.0-rc.2', '0.9.9'].map((version) => release(version));
     expect(findUpdate(all, '1.2.0', null)?.version).toBe('1.10.0');
     expect(findUpdate(all, '1.10.0-rc.1', null)?.version).toBe('1.10.0');
@@ -91,24 +91,24 @@ describe('the update for a device', () => {
     expect(findUpdate([], '0.0.1', null)).toBeNull();
   });
 
-  it('goes past a release whose rollout does not hold it', () => {
+  it('skips a release whose rollout does not include the device', () => {
     const all = [release('2.0.0', 0, 2), release('1.5.0')];
     expect(findUpdate(all, '1.0.0', id(9))?.version).toBe('1.5.0');
   });
 
-  it('without a device is one that is rolled out to everybody', () => {
+  it('without a device is a release for all devices', () => {
     const all = [release('2.0.0', 99, 2), release('1.5.0', 100)];
     expect(findUpdate(all, '1.0.0', null)?.version).toBe('1.5.0');
   });
 });
 
-describe('a URL given by hand', () => {
+describe('a firmware URL', () => {
   it.each([
     'https://example.com/fw.bin',
     'http://fw.example.com:8080/a/b?c=d',
     'https://10.0.0.5/fw',
     'http://127.0.0.1:9/x',
-  ])('%s is taken', (url) => expect(artifactUrlFault(url)).toBeNull());
+  ])('%s is accepted', (url) => expect(artifactUrlFault(url)).toBeNull());
   it.each([
     '',
     'fw.bin',
@@ -135,5 +135,5 @@ describe('a URL given by hand', () => {
     'https://a.example/x y',
     'https://a.example/x\r\nHost: b',
     'https://a.example\\@b.example/x',
-  ])('%s is not', (url) => expect(artifactUrlFault(url)).not.toBeNull());
+  ])('%s is rejected', (url) => expect(artifactUrlFault(url)).not.toBeNull());
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { toSearchQuery, toSearchText } from '../../src/domain/full-text.ts';
 import { fc } from '../support/properties.ts';
 
-describe('what is kept of a text', () => {
+describe('the indexed words', () => {
   it.each([
     ['The Kitchen: 21.5 °C, kitchen/light on', 'the kitchen 21 5 c kitchen light on'],
     ['living_room&door:lamp', 'living room door lamp'],
@@ -12,12 +12,12 @@ describe('what is kept of a text', () => {
     ['किताब', 'किताब'],
     ["don't", 'don t'],
     ['!!! -- ""', ''],
-  ])('of %j are its words, folded', (text, kept) => {
+  ])('of %j are its words, case-folded', (text, kept) => {
     expect(toSearchText(text)).toBe(kept);
   });
 });
 
-describe('what is sought', () => {
+describe('the search query', () => {
   it.each([
     ['Warm Light', 'warm light'],
     ['"warm light" -cold', '"warm light" -cold'],
@@ -28,11 +28,11 @@ describe('what is sought', () => {
     ['"warm light', '"warm light"'],
     ["light') or 1=1 --", 'light or "1 1"'],
     ['& | ! <-> () :* "" -', ''],
-  ])('with %j is %j', (query, asked) => {
+  ])('for %j is %j', (query, asked) => {
     expect(toSearchQuery(query)).toBe(asked);
   });
 
-  it('has nothing in it but words, quotes, minus and spaces, whatever was asked', () => {
+  it('contains only words, quotes, minus signs and spaces for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 256 }), (query) => {
         expect(toSearchQuery(query)).toMatch(/^(-?("[\p{L}\p{M}\p{N} ]+"|[\p{L}\p{M}\p{N}]+)( |$))*$/u);

@@ -29,12 +29,12 @@ const code = (changes: Partial<GatewayFacts>) => {
 };
 
 describe('the safety gateway', () => {
-  it('lets a normal action through with the capability it was judged by', () => {
+  it('allows a normal action and returns the capability it was checked against', () => {
     const verdict = judge(facts);
     expect(verdict).toEqual({ kind: 'allowed', capability: lock?.capabilities[0] });
   });
 
-  it('asks for the confirmation of a critical one, and lets it through with it', () => {
+  it('requires a confirmation for a critical action, and allows it with one', () => {
     expect(judge({ ...facts, action: 'unlock' })).toEqual({
       kind: 'confirmation',
       capability: lock?.capabilities.find(({ action }) => action === 'unlock'),
@@ -59,7 +59,7 @@ describe('the safety gateway', () => {
   ];
 
   it.each(wrong.map(([step, expected], index) => [step, expected, index] as const))(
-    'looks at the %s before everything behind it (%s)',
+    'checks the %s before all later rules (%s)',
     (_step, expected, index) => {
       const all = wrong.slice(index).reverse();
       expect(code(Object.assign({}, ...all.map(([, , change]) => change)))).toBe(expected);
@@ -67,7 +67,7 @@ describe('the safety gateway', () => {
     },
   );
 
-  it('says when to come back under a flag, in a sentence, and which parameter is wrong', () => {
+  it('reports when to retry under a flag, a sentence, and the invalid parameter', () => {
     const refusal = (changes: Partial<GatewayFacts>) => {
       const verdict = judge({ ...facts, ...changes });
       return verdict.kind === 'refused' ? verdict.refusal : undefined;
@@ -89,7 +89,7 @@ describe('the safety gateway', () => {
     expect(refusal({ params: { door: 1 } })?.errors).toEqual([{ path: 'params.door', message: 'unknown field' }]);
   });
 
-  it('never lets what the registry restricts through, whatever a manifest, a dry run or a confirmation says', () => {
+  it('never allows a restricted action of the registry, with any manifest, dry run or confirmation', () => {
     const manifest = { version: 1, capabilities: [{ ...custom('NORMAL'), action: 'revoke' }] };
     for (const dryRun of [false, true]) {
       for (const confirmed of [false, true]) {
@@ -101,7 +101,7 @@ describe('the safety gateway', () => {
     }
   });
 
-  it('looks again at everything when a command comes back confirmed', () => {
+  it('checks all rules again when a confirmed command returns', () => {
     for (const [, expected, change] of wrong.slice(0, -1)) expect(code({ ...change, confirmed: true })).toBe(expected);
   });
 
@@ -123,7 +123,7 @@ describe('the safety gateway', () => {
     expect(code({ manifest, action: 'dance', params: { speed: 2 }, dryRun, confirmed })).toBe(expected);
   });
 
-  it('says why it waits or refuses for the class', () => {
+  it('explains why it waits for or refuses the class', () => {
     const manifest = { version: 1, capabilities: [custom('RESTRICTED')] };
     expect(judge({ ...facts, dryRun: true })).toMatchObject({ reason: 'A dry run was requested.' });
     expect(judge({ ...facts, manifest, action: 'dance' })).toMatchObject({
@@ -136,14 +136,14 @@ describe('the limits of a dispatch', () => {
   const paths = (outcome: ReturnType<typeof dispatchLimits>) =>
     outcome.ok ? [] : outcome.refusal.errors?.map(({ path, message }) => `${path} ${message}`);
 
-  it('are 60 s to be written and 30 s to be done, unless the caller says otherwise', () => {
+  it('are 60 s for delivery and 30 s for execution by default', () => {
     expect(dispatchLimits('NORMAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
     expect(dispatchLimits('CRITICAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
     expect(dispatchLimits('NORMAL', 1, 3_600)).toEqual({ ok: true, value: { ttlMs: 1_000, timeoutMs: 3_600_000 } });
     expect(dispatchLimits('NORMAL', 86_400, 1)).toEqual({ ok: true, value: { ttlMs: 86_400_000, timeoutMs: 1_000 } });
   });
 
-  it('keep a critical command from waiting longer than 300 s', () => {
+  it('limit the wait of a critical command to 300 s', () => {
     expect(dispatchLimits('CRITICAL', 300).ok).toBe(true);
     expect(dispatchLimits('CRITICAL', 301)).toMatchObject({
       refusal: { code: 'VALIDATION_FAILED', detail: 'A time limit is out of range.' },
@@ -153,7 +153,7 @@ describe('the limits of a dispatch', () => {
     expect(dispatchLimits('RESTRICTED', 301).ok).toBe(false);
   });
 
-  it('refuse what is out of range', () => {
+  it('are refused when out of range', () => {
     expect(paths(dispatchLimits('NORMAL', 86_401))).toEqual(['ttl_s must be 1 to 86400']);
     expect(paths(dispatchLimits('NORMAL', 0, 3_601))).toEqual([
       'ttl_s must be 1 to 86400',
@@ -165,7 +165,7 @@ describe('the limits of a dispatch', () => {
   });
 });
 
-describe('who may confirm', () => {
+describe('the principal that may confirm', () => {
   const ann: Principal = { kind: 'user', id: 'ann' };
   const annsKey: Principal = { kind: 'user', id: 'ann', key: 'abcdefgh' };
   const annInPerson: Principal = { kind: 'user', id: 'ann', person: true };
@@ -177,14 +177,14 @@ describe('who may confirm', () => {
     return outcome.ok ? outcome.value : outcome.refusal.detail;
   };
 
-  it('is any principal with the token, or in the inbox, under requester', () => {
+  it('is any principal, with the token or in the inbox, under requester', () => {
     for (const claim of [token, inbox]) {
       for (const confirmer of [ann, annsKey, bob])
         expect(may({ confirm_by: 'requester' }, ann, confirmer, claim)).toBe(true);
     }
   });
 
-  it('is nobody who asked under another_principal, neither by key nor in person', () => {
+  it('is not the requester under another_principal, with a key or in person', () => {
     const policy = { confirm_by: 'another_principal' } as const;
     for (const claim of [token, inbox]) {
       for (const confirmer of [ann, annsKey, annInPerson]) {
@@ -198,7 +198,7 @@ describe('who may confirm', () => {
     }
   });
 
-  it('is a person, the asker too, and never a key under person', () => {
+  it('is a person, including the requester, and never a key under person', () => {
     const policy = { confirm_by: 'person' } as const;
     for (const claim of [token, inbox]) {
       expect(may(policy, ann, annInPerson, claim)).toBe(true);
@@ -209,7 +209,7 @@ describe('who may confirm', () => {
     }
   });
 
-  it('is never a device or the service itself, and nobody with a wrong token', () => {
+  it('is never a device, the service or a principal with a wrong token', () => {
     for (const confirm_by of ['requester', 'another_principal', 'person'] as const) {
       expect(may({ confirm_by }, ann, { kind: 'device', id: 'x', person: true }, token)).toBe(
         'Only a user can confirm.',

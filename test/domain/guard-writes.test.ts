@@ -19,7 +19,7 @@ function guarded() {
   return { stream, state, written };
 }
 
-it('passes bytes on while writing is allowed, one by one and together', () => {
+it('passes bytes on while writing is allowed, separately and together', () => {
   const { stream, written } = guarded();
   stream.write('a');
   stream.cork();
@@ -29,7 +29,7 @@ it('passes bytes on while writing is allowed, one by one and together', () => {
   expect(written).toEqual(['a', 'bc']);
 });
 
-it('keeps back what was written while it was allowed and not sent yet, and cuts the stream', () => {
+it('withholds bytes that were written while allowed but not sent, and destroys the stream', () => {
   const { stream, state, written } = guarded();
   stream.cork();
   stream.write('a');
@@ -40,7 +40,7 @@ it('keeps back what was written while it was allowed and not sent yet, and cuts 
   expect(stream.destroyed).toBe(true);
 });
 
-it('writes no last words with an end', () => {
+it('discards the last chunk of `end`', () => {
   const { stream, state, written } = guarded();
   state.may = false;
   stream.end('a');

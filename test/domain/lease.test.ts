@@ -8,7 +8,7 @@ function leaseAt(start = 1_000) {
 }
 
 describe('a lease', () => {
-  it('is not valid before it begins, and reports nothing', async () => {
+  it('is not valid before its start, and reports nothing', async () => {
     const { lease, expired } = leaseAt();
     expect(lease.valid()).toBe(false);
     await Promise.resolve();
@@ -27,7 +27,7 @@ describe('a lease', () => {
     expect(lease.valid()).toBe(false);
   });
 
-  it('never gets shorter by a confirmation that comes late', () => {
+  it('is never shortened by a late confirmation', () => {
     const { lease, time } = leaseAt();
     lease.begin(1, 1_000);
     lease.renewed(5_000);
@@ -36,7 +36,7 @@ describe('a lease', () => {
     expect(lease.valid()).toBe(true);
   });
 
-  it('reports once that it is over, after the check that found it', async () => {
+  it('reports its end once, after the check that found it', async () => {
     const { lease, time, expired } = leaseAt();
     lease.begin(1, 1_000);
     time.now = 11_000;
@@ -48,7 +48,7 @@ describe('a lease', () => {
     expect(expired).toHaveBeenCalledTimes(1);
   });
 
-  it('stays over when a confirmation arrives after its end', () => {
+  it('stays ended when a confirmation arrives after its end', () => {
     const { lease, time } = leaseAt();
     lease.begin(1, 1_000);
     time.now = 11_000;

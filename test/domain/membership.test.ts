@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { mayDecideOn, sameEmail } from '../../src/domain/membership.ts';
 import { roles } from '../../src/domain/roles.ts';
 
-it('an admin decides on what is not above an admin, an owner on everything, nobody else on anything', () => {
+it('an admin decides up to the role admin, an owner on every role, other roles on none', () => {
   const allowed = roles.flatMap((actor) =>
     roles.filter((role) => mayDecideOn(actor, role)).map((role) => `${actor} ${role}`),
   );

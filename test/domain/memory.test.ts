@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { INVISIBLE_CHARACTER, memorySourceOf } from '../../src/domain/memory.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 
-it('a memory is from the key it was written with, else from the user, else from the part of the service', () => {
+it('the author of a memory is the key that wrote it, else the user, else the part of the service', () => {
   expect(memorySourceOf({ kind: 'user', id: 'u', key: 'k7qx2m4d' })).toBe('key:k7qx2m4d');
   expect(memorySourceOf({ kind: 'user', id: 'u', via: 'mcp' })).toBe('user:u');
   expect(memorySourceOf(SYSTEM)).toBe('twinkeep');
@@ -16,6 +16,6 @@ it.each([
   ['hidden ASCII', 'lights\u{e0069}\u{e0067}', true],
   ['lines and tabs', 'a\n\tb', false],
   ['joined emoji and accents', '👩‍🚀 é नमस्ते می‌خواهم', false],
-])('%s is unseen or not', (_, text, unseen) => {
+])('%s is checked for invisible characters', (_, text, unseen) => {
   expect(INVISIBLE_CHARACTER.test(text)).toBe(unseen);
 });

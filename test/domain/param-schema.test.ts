@@ -54,7 +54,7 @@ describe('a parameter schema', () => {
     '__proto__',
     'constructor',
     'toString',
-  ])('must not use %s', (keyword) => {
+  ])('must not contain %s', (keyword) => {
     const schema = parse(`{"type":"object","properties":{"p":{${JSON.stringify(keyword)}:{}}}}`);
     expect(faults(schema)).toEqual([`paramSchema.properties.p.${keyword} is not a supported keyword`]);
   });
@@ -94,7 +94,7 @@ describe('a parameter schema', () => {
     expect(schemaErrors(schema)[0]?.path).toContain(`paramSchema.properties.p.${keyword}`);
   });
 
-  it('is an object, of objects', () => {
+  it('describes an object and nested objects', () => {
     expect(faults([])).toEqual(['paramSchema must be a schema (an object)']);
     expect(faults({ type: 'string' })).toEqual(['paramSchema.type must be "object", because parameters are named']);
     expect(faults({ type: ['object', 'null'] })[0]).toMatch(/must be "object"/);
@@ -125,7 +125,7 @@ describe('a parameter schema', () => {
     expect(faults({ default: deep })).toEqual(['paramSchema is nested too deeply']);
   });
 
-  it('tells at most 20 faults', () => {
+  it('reports at most 20 faults', () => {
     const properties = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, { pattern: 'x' }]));
     expect(schemaErrors({ properties })).toHaveLength(20);
   });
@@ -136,7 +136,7 @@ describe('parameters', () => {
     '{"type":"object","properties":{"level":{"type":"integer","minimum":0,"maximum":100}},"required":["level"]}',
   );
 
-  it('are told by field what is wrong with them', () => {
+  it('are reported by field with their fault', () => {
     expect(checkParams(brightness, { level: 80 })).toEqual([]);
     expect(checkParams(brightness, {})).toEqual([{ path: 'params.level', message: 'is required' }]);
     expect(checkParams(brightness, { level: 101 })).toEqual([{ path: 'params.level', message: 'must be at most 100' }]);
@@ -145,7 +145,7 @@ describe('parameters', () => {
     expect(checkParams(brightness, null)).toEqual([{ path: 'params', message: 'must be an object' }]);
   });
 
-  it('that the schema does not list are refused, whether or not it says so', () => {
+  it('are refused if the schema does not list them, with or without additionalProperties', () => {
     for (const said of [{}, { additionalProperties: false }, { additionalProperties: true }]) {
       const errors = checkParams({ ...brightness, ...said }, { level: 1, extra: 1 });
       expect(errors).toEqual([{ path: 'params.extra', message: 'unknown field' }]);
@@ -156,13 +156,13 @@ describe('parameters', () => {
     expect(checkParams(brightness, parse('{"__proto__":{"level":1}}'))).toHaveLength(2);
   });
 
-  it('may have other names where a schema describes those', () => {
+  it('can have other names if the schema describes them', () => {
     const open = { properties: { a: {} }, additionalProperties: { type: 'number' } };
     expect(checkParams(open, { a: 'x', b: 1 })).toEqual([]);
     expect(checkParams(open, { b: 'x' })).toEqual([{ path: 'params.b', message: 'must be number' }]);
   });
 
-  it('have inner objects that are closed when they list properties, and open when they list none', () => {
+  it('have closed inner objects if these list properties, and open ones otherwise', () => {
     const closed = { type: 'object', properties: { a: {} } };
     expect(accepts(closed, { a: 1 })).toBe(true);
     expect(accepts(closed, { b: 1 })).toBe(false);
@@ -206,7 +206,7 @@ describe('parameters', () => {
     [{ maxItems: 1 }, [0, 1], false],
     [{ items: { type: 'number' } }, [1, 'x'], false],
     [{ items: { type: 'number' } }, [1, 2], true],
-  ])('%j takes %j: %s', (param, value, taken) => expect(accepts(param, value)).toBe(taken));
+  ])('%j accepts %j: %s', (param, value, taken) => expect(accepts(param, value)).toBe(taken));
 
   it.each<[number, number, boolean]>([
     [0.3, 0.1, true],
@@ -229,7 +229,7 @@ describe('parameters', () => {
     [9007199254740992, 2, true],
   ])('%d as a multiple of %d: %s', (value, multipleOf, taken) => expect(accepts({ multipleOf }, value)).toBe(taken));
 
-  it('over 32 KiB are refused, and so is what is nested too deep', () => {
+  it('over 32 KiB or nested too deeply are refused', () => {
     const text = 'x'.repeat(MAX_PARAMS_BYTES - '{"p":""}'.length);
     expect(checkParams(of({}), { p: text })).toEqual([]);
     expect(checkParams(of({}), { p: `${text}x` })).toEqual([{ path: 'params', message: 'is over 32768 bytes' }]);
@@ -238,7 +238,7 @@ describe('parameters', () => {
     expect(checkParams(of({}), { p: deep })).toHaveLength(1);
   });
 
-  it('are told at most 20 errors', () => {
+  it('are reported with at most 20 errors', () => {
     const many = Array.from({ length: 50 }, (_, i) => `p${i}`);
     expect(checkParams({}, Object.fromEntries(many.map((name) => [name, 1])))).toHaveLength(20);
     expect(checkParams(of({ items: { type: 'string', minLength: 1 } }), { p: many.map(() => 1) })).toHaveLength(20);
@@ -247,7 +247,7 @@ describe('parameters', () => {
     expect(checkParams({ properties, required: many }, {})).toHaveLength(20);
   });
 
-  it('are checked in a moment, whatever schema a hostile tenant thought of', () => {
+  it('are checked quickly, for any schema of a hostile tenant', () => {
     const values = Array.from({ length: MAX_ENUM_VALUES }, (_, i) => ({ a: i }));
     const schema = of({ items: { enum: values } });
     expect(schemaErrors(schema)).toEqual([]);
@@ -256,7 +256,7 @@ describe('parameters', () => {
   });
 });
 
-describe('against ajv', () => {
+describe('compared with ajv', () => {
   const ajv = new Ajv({ strict: false, validateSchema: false, multipleOfPrecision: 9 });
   const name = fc.constantFrom('a', 'b', 'c');
   const small = fc.oneof(
@@ -297,7 +297,7 @@ describe('against ajv', () => {
     ) as fc.Arbitrary<JsonObject>,
   }));
 
-  it('every verdict is the same', () => {
+  it('every result is the same', () => {
     fc.assert(
       fc.property(schema, fc.array(value, { minLength: 1, maxLength: 8 }), (param, values) => {
         const validate = ajv.compile(param);

@@ -7,7 +7,7 @@ import { expectReached, fc } from '../support/properties.ts';
 const step = (id: string, ...depends_on: string[]) => ({ id, depends_on });
 
 describe('the graph of a plan', () => {
-  it('may be any that has no cycle, in any order', () => {
+  it('can be any acyclic graph, in any order', () => {
     const graphs = fc
       .array(fc.array(fc.nat(19), { maxLength: 4 }), { minLength: 1, maxLength: 20 })
       .map((nodes) => nodes.map((before, n) => step(`${n}`, ...before.filter((other) => other < n).map(String))))
@@ -19,7 +19,7 @@ describe('the graph of a plan', () => {
     );
   });
 
-  it('with a cycle is told one of them, and each of its steps depends on the next', () => {
+  it('with a cycle is refused with one of the cycles, in which each step depends on the next', () => {
     const graphs = fc
       .array(fc.array(fc.nat(7), { maxLength: 3 }), { minLength: 8, maxLength: 8 })
       .map((nodes) => nodes.map((before, n) => step(`${n}`, ...before.map(String))));
@@ -39,7 +39,7 @@ describe('the graph of a plan', () => {
     expectReached(() => expect(found).toBeGreaterThan(0));
   });
 
-  it('names its faults by their place', () => {
+  it('names its faults by their position', () => {
     expect(graphErrors([step('a'), step('a'), step('b', '__proto__')])).toEqual([
       { path: 'steps.1.id', message: 'duplicates the id of an earlier step' },
       { path: 'steps.2.depends_on', message: '"__proto__" is not a step of this plan' },
@@ -48,8 +48,8 @@ describe('the graph of a plan', () => {
   });
 });
 
-describe('what a command means to its plan', () => {
-  it('is over when it is final and its verification decided', () => {
+describe('the outcome of a command for its plan', () => {
+  it('is final when the command ended and its verification is decided', () => {
     const words = commandStatuses.map((status) => [
       status,
       new Set(verificationStatuses.map((verification) => outcomeOf(status, verification))),
@@ -75,7 +75,7 @@ describe('what a command means to its plan', () => {
 });
 
 describe('a derived id', () => {
-  it('is a UUID version 7 of its moment, the same for the same names, another for others', () => {
+  it('is a UUID version 7 of its time, the same for the same names, different for others', () => {
     const at = Date.UTC(2026, 0, 1);
     fc.assert(
       fc.property(fc.string(), fc.nat(9), (name, n) => {

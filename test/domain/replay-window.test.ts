@@ -36,7 +36,7 @@ const accepted = (...numbers: number[]) =>
   numbers.reduce((window, number) => acceptSequence(window, number, `id-${number}`), emptyWindow());
 
 describe('the replay window', () => {
-  it('starts at 1: no lower number is ever accepted', () => {
+  it('starts at 1: a lower number is never accepted', () => {
     expect(emptyWindow()).toMatchObject({ highest: 0 });
     expect(judgeSequence(emptyWindow(), 1, 'a')).toBe('fresh');
     expect(judgeSequence(emptyWindow(), 0, 'a')).toBe('too_old');
@@ -44,7 +44,7 @@ describe('the replay window', () => {
     expect(judgeSequence(accepted(1), -1, 'a')).toBe('too_old');
   });
 
-  it('tells a repeat from another message under the same number', () => {
+  it('distinguishes a repeat from another message with the same number', () => {
     const window = accepted(7);
     expect(judgeSequence(window, 7, 'id-7')).toBe('repeat');
     expect(judgeSequence(window, 7, 'id-8')).toBe('reused');
@@ -52,7 +52,7 @@ describe('the replay window', () => {
     expect(judgeSequence(window, 8, 'id-7')).toBe('fresh');
   });
 
-  it('covers 64 numbers, the highest included', () => {
+  it('covers 64 numbers, including the highest', () => {
     const window = accepted(100);
     expect(judgeSequence(window, 37, 'a')).toBe('fresh');
     expect(judgeSequence(window, 36, 'a')).toBe('too_old');
@@ -61,7 +61,7 @@ describe('the replay window', () => {
     expect(judgeSequence(acceptSequence(filled, 101, 'b'), 37, 'a')).toBe('too_old');
   });
 
-  it.each([63, 64, 65, 1_000_000])('after a jump of %i remembers what is still inside', (jump) => {
+  it.each([63, 64, 65, 1_000_000])('after a jump of %i keeps the numbers inside the window', (jump) => {
     const window = acceptSequence(accepted(1, 2, 3), 3 + jump, 'far');
     expect(window.highest).toBe(3 + jump);
     expect(judgeSequence(window, 3, 'id-3')).toBe(jump < WINDOW_SIZE ? 'repeat' : 'too_old');
@@ -77,18 +77,18 @@ describe('the replay window', () => {
     expect(judgeSequence(window, Number.MAX_SAFE_INTEGER - 1, 'x')).toBe('fresh');
   });
 
-  it('keeps the first 8 bytes of SHA-256 of the message id, the highest number first', () => {
+  it('stores the first 8 bytes of SHA-256 of the message id, the highest number first', () => {
     const window = acceptSequence(acceptSequence(emptyWindow(), 4, 'four'), 6, 'six');
     expect(Buffer.from(window.slots, 'latin1').toString('hex')).toBe(`${mark('six')}${'0'.repeat(16)}${mark('four')}`);
   });
 
-  it('takes no more room than its used part', () => {
+  it('allocates only its used part', () => {
     expect(emptyWindow().slots).toHaveLength(0);
     expect(accepted(1_000).slots).toHaveLength(8);
     expect(accepted(1_000, 999).slots).toHaveLength(16);
   });
 
-  it('keeps what has left it for a while only', () => {
+  it('keeps numbers that left the window for a limited time', () => {
     const lengths: number[] = [];
     for (let window = emptyWindow(), n = 1; n <= 400; n++) {
       window = acceptSequence(window, n, `id-${n}`);
@@ -101,7 +101,7 @@ describe('the replay window', () => {
     expect(lengths.slice(72)).toContain(512);
   });
 
-  it('never changes in place', () => {
+  it('is immutable', () => {
     const before = accepted(5, 3);
     const copy = { ...before };
     acceptSequence(before, 4, 'a');
@@ -110,7 +110,7 @@ describe('the replay window', () => {
     expect(before).toEqual(copy);
   });
 
-  it('behaves as the naive model, through storage too', () => {
+  it('behaves as the simple model, also when stored and loaded', () => {
     const step = fc.record({
       sequence: fc.oneof(fc.integer({ min: -2, max: 200 }), fc.integer({ min: 0, max: 10_000 })),
       id: fc.constantFrom('a', 'b', 'c'),
@@ -137,7 +137,7 @@ describe('the replay window', () => {
     );
   });
 
-  it('behaves as the naive model where it keeps more than it reads', () => {
+  it('behaves as the simple model where it stores more than it reads', () => {
     const step = fc.record({
       // Long consecutive runs, with gaps and late numbers between them.
       run: fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 60, max: 120 })),
@@ -177,7 +177,7 @@ describe('the replay window', () => {
     expectReached(() => expect(slack).toBeGreaterThan(10));
   });
 
-  it('lets no number through twice, however the steps interleave near the edge', () => {
+  it('accepts each number once, for every order of steps near the edge', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 1, max: 140 }), { maxLength: 400 }), (sequences) => {
         const through = new Set<number>();
@@ -194,13 +194,13 @@ describe('the replay window', () => {
 });
 
 describe('a stored window', () => {
-  it('is short while little is used', () => {
+  it('is short while few numbers are used', () => {
     expect(windowToJson(emptyWindow())).toEqual({ highest: 0, slots: '' });
     expect(windowToJson(accepted(41)).slots).toHaveLength(12);
     expect(windowFromJson({ highest: 0, slots: '' })).toEqual(emptyWindow());
   });
 
-  it('holds the window alone', () => {
+  it('contains only the window', () => {
     const window = accepted(...Array.from({ length: 80 }, (_, i) => i + 1));
     expect(window.slots).toHaveLength(568);
     const stored = windowToJson(window);
@@ -208,7 +208,7 @@ describe('a stored window', () => {
     expect(windowFromJson(stored)).toEqual({ highest: 80, slots: window.slots.slice(0, 512) });
   });
 
-  it('is the base64 of its bytes, whatever they are, and the same after each reading', () => {
+  it('is the base64 of its bytes, for any bytes, and unchanged by reading', () => {
     const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
     const stored = { highest: 99, slots: bytes.toString('base64') };
     const window = windowFromJson(stored);
@@ -216,7 +216,7 @@ describe('a stored window', () => {
     expect(windowToJson(window)).toEqual(stored);
   });
 
-  it('of before a change tells the same afterwards', () => {
+  it('written before a change decides the same afterwards', () => {
     const before = accepted(70, 69, 40);
     const stored = windowToJson(before);
     for (const number of [71, 55, 200]) acceptSequence(before, number, 'x');
@@ -231,11 +231,11 @@ describe('a stored window', () => {
     { highest: 9, slots: Buffer.alloc(7).toString('base64') },
     { highest: 1, slots: Buffer.alloc(16).toString('base64') },
     { highest: 999, slots: Buffer.alloc(520).toString('base64') },
-  ])('that is damaged is not guessed at: %j', (stored) => {
+  ])('with damage is rejected: %j', (stored) => {
     expect(() => windowFromJson(stored)).toThrow('stored replay window is not valid');
   });
 
-  it('may be as long as the highest number and as 64', () => {
+  it('can be as long as the highest number and 64 entries', () => {
     expect(windowFromJson({ highest: 1, slots: Buffer.alloc(8, 1).toString('base64') }).slots).toHaveLength(8);
     expect(windowFromJson({ highest: 64, slots: Buffer.alloc(512, 1).toString('base64') }).slots).toHaveLength(512);
   });

@@ -52,19 +52,19 @@ describe('fields', () => {
     for (const value of bad) expect(takes(schema, value), JSON.stringify(value)).toBe(false);
   });
 
-  it('are brought into one form: ids in lower case, names trimmed, limits as numbers', () => {
+  it('are normalized: ids in lower case, names trimmed, limits as numbers', () => {
     expect(fields.uuid.parse('ABCDEF00-0000-7000-8000-00000000000F')).toBe('abcdef00-0000-7000-8000-00000000000f');
     expect(fields.displayName.parse('  Hall ')).toBe('Hall');
     expect(fields.limit.parse('7')).toBe(7);
     expect(fields.limit.parse(undefined)).toBe(50);
   });
 
-  it('keep an own property named __proto__, for the rules to see', () => {
+  it('keep an own property named __proto__, for the rules to check', () => {
     const params = JSON.parse('{"__proto__":1,"a":2}');
     expect(fields.jsonObject.parse(params)).toBe(params);
   });
 
-  it('can all be told as JSON Schema', () => {
+  it('can all be described as JSON Schema', () => {
     const { fieldErrors, readFields, MAX_METADATA_BYTES, ...schemas } = fields;
     const document = z.toJSONSchema(z.strictObject(schemas as unknown as Record<string, z.ZodType>), { io: 'input' });
     expect(document.properties?.metadata).toEqual({ type: 'object' });
@@ -75,11 +75,11 @@ describe('fields', () => {
 describe('reading a request', () => {
   const schema = z.strictObject({ name: fields.displayName, place: z.strictObject({ id: fields.uuid }).optional() });
 
-  it('gives the value', () => {
+  it('returns the value', () => {
     expect(fields.readFields(schema, { name: ' x ' })).toEqual({ ok: true, value: { name: 'x' } });
   });
 
-  it('tells all that is wrong by field, unknown fields too', () => {
+  it('reports all faults by field, including unknown fields', () => {
     const outcome = fields.readFields(schema, { place: { id: 'x', extra: 1 }, other: 2, more: 3 });
     expect(!outcome.ok && outcome.refusal.code).toBe('VALIDATION_FAILED');
     expect(!outcome.ok && outcome.refusal.errors?.map(({ path }) => path)).toEqual([
@@ -91,12 +91,12 @@ describe('reading a request', () => {
     ]);
   });
 
-  it('tells the whole document when it is no object', () => {
+  it('reports the whole document if it is not an object', () => {
     const outcome = fields.readFields(schema, 'x');
     expect(!outcome.ok && outcome.refusal.errors?.map(({ path }) => path)).toEqual(['']);
   });
 
-  it('tells at most 50 errors', () => {
+  it('reports at most 50 errors', () => {
     const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`f${i}`, 1]));
     const outcome = fields.readFields(schema, many);
     expect(!outcome.ok && outcome.refusal.errors?.length).toBe(50);

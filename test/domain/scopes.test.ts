@@ -22,7 +22,7 @@ const scope = fc
   .map(([verb, resource]): Scope => `${verb}:${resource}`);
 
 describe('scopes', () => {
-  it('cover themselves, and wildcards cover everything', () => {
+  it('include themselves, and wildcards include all scopes', () => {
     fc.assert(
       fc.property(needed, (need) => {
         const [verb, resource] = need.split(':') as [string, string];
@@ -33,7 +33,7 @@ describe('scopes', () => {
     );
   });
 
-  it('cover no more than they name', () => {
+  it('include only what they name', () => {
     expect(allowsScope(['read:devices'], 'write:devices')).toBe(false);
     expect(allowsScope(['read:devices'], 'read:homes')).toBe(false);
     expect(allowsScope(['*:devices'], 'read:homes')).toBe(false);
@@ -41,7 +41,7 @@ describe('scopes', () => {
     expect(allowsScope(['read:devices', 'execute:commands'], 'execute:commands')).toBe(true);
   });
 
-  it('never take anything away when one is added', () => {
+  it('never shrink when one is added', () => {
     fc.assert(
       fc.property(fc.array(scope, { minLength: 1 }), scope, needed, (granted, more, need) => {
         expect(allowsScope([...granted, more], need)).toBe(allowsScope(granted, need) || allowsScope([more], need));
@@ -49,12 +49,12 @@ describe('scopes', () => {
     );
   });
 
-  it('mean all that the role allows where nobody named any, and nothing where the list is empty', () => {
+  it('default to all scopes of the role if none are named, and to none if the list is empty', () => {
     expect(allowsScope(null, 'write:tenant')).toBe(true);
     fc.assert(fc.property(needed, (need) => !allowsScope([], need)));
   });
 
-  it('of a claim are those that are known; without the claim there is no list', () => {
+  it('of a claim are its known scopes; without the claim the list is absent', () => {
     expect(scopesOfClaim(undefined)).toBeNull();
     expect(scopesOfClaim('openid read:devices  write:*')).toEqual(['read:devices', 'write:*']);
     for (const claim of ['', ' ', 'openid profile', 'READ:DEVICES', 'read:device', 'read:devices,write:homes']) {
@@ -62,16 +62,16 @@ describe('scopes', () => {
     }
   });
 
-  it('of a key are all where none are stored', () => {
+  it('of a key are all scopes if none are stored', () => {
     expect(scopesOfKey([])).toBeNull();
     expect(scopesOfKey(['read:devices'])).toEqual(['read:devices']);
   });
 
-  it('are known by verb and resource, and kept once', () => {
+  it('are known by verb and resource, and stored once', () => {
     expect(readScopes(['read:devices', '*:*', 'read:devices'])).toEqual({ ok: true, value: ['read:devices', '*:*'] });
   });
 
-  it('that are unknown are refused, each by its place', () => {
+  it('that are unknown are refused, each by its position', () => {
     const unknown = ['', 'read', 'read:', ':devices', 'READ:devices', 'read:keys', 'read:devices:x', 'platform:admin'];
     expect(unknown.some(isScope)).toBe(false);
     const outcome = readScopes(['read:homes', 'delete:homes', 'x']);
@@ -82,7 +82,7 @@ describe('scopes', () => {
   });
 });
 
-describe('handing out scopes', () => {
+describe('granting scopes', () => {
   it.each<[Scope[] | null, Scope[] | null, boolean]>([
     [null, null, true],
     [null, ['*:*'], true],
@@ -102,7 +102,7 @@ describe('handing out scopes', () => {
     expect(mayGrant(held, asked)).toBe(allowed);
   });
 
-  it('never gives what the giver may not', () => {
+  it('never exceeds the scopes of the grantor', () => {
     const scope = fc.constantFrom(
       ...(['*', ...scopeVerbs] as const).flatMap((verb) =>
         (['*', ...scopeResources] as const).map((resource): Scope => `${verb}:${resource}`),
@@ -120,7 +120,7 @@ describe('handing out scopes', () => {
     );
   });
 
-  it('the pattern of a schema knows the same scopes', () => {
+  it('accepts the same scopes as the pattern of the schema', () => {
     for (const text of ['read:devices', '*:*', 'write:*', '*:tenant'])
       expect([scopePattern.test(text), isScope(text)]).toEqual([true, true]);
     for (const text of [

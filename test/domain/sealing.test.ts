@@ -8,7 +8,7 @@ const sealer = makeSealer(key);
 const place = 'device/0192/1';
 
 describe('a sealed secret', () => {
-  it('opens to what was sealed, in its place', () => {
+  it('opens to the sealed plaintext in its context', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (plain, aad) => {
         expect(sealer.open(sealer.seal(plain, aad), aad)).toBe(plain);
@@ -16,26 +16,26 @@ describe('a sealed secret', () => {
     );
   });
 
-  it('shows neither the secret nor the key, and is another each time', () => {
+  it('shows neither the secret nor the key, and differs each time', () => {
     const blob = sealer.seal('open sesame', place);
     expect(blob).not.toContain('sesame');
     expect(blob).not.toContain(key.toString('base64url'));
     expect(blob).not.toBe(sealer.seal('open sesame', place));
   });
 
-  it('names the key it was sealed with', () => {
+  it('names the key that sealed it', () => {
     expect(sealer.seal('x', place).split('.')[1]).toBe(keyId(key));
     expect(keyId(key)).not.toBe(keyId(other));
   });
 
-  it('still opens with the previous key, and new ones use the current', () => {
+  it('still opens with the previous key, and new ones use the current key', () => {
     const rotated = makeSealer(other, key);
     expect(rotated.open(sealer.seal('kept', place), place)).toBe('kept');
     expect(rotated.seal('new', place).split('.')[1]).toBe(keyId(other));
     expect(() => sealer.open(rotated.seal('new', place), place)).toThrow(/unknown master key/);
   });
 
-  it('does not open in another place', () => {
+  it('does not open in another context', () => {
     expect(() => sealer.open(sealer.seal('x', place), 'device/0192/2')).toThrow(SealBroken);
   });
 
@@ -54,7 +54,7 @@ describe('a sealed secret', () => {
     }
   });
 
-  it('is the same whatever the caller does to the key afterwards', () => {
+  it('is unaffected when the caller changes the key afterwards', () => {
     const borrowed = randomBytes(32);
     const kept = makeSealer(borrowed);
     const blob = kept.seal('x', place);
@@ -62,7 +62,7 @@ describe('a sealed secret', () => {
     expect(kept.open(blob, place)).toBe('x');
   });
 
-  it('needs keys of 32 bytes', () => {
+  it('requires keys of 32 bytes', () => {
     expect(() => makeSealer(randomBytes(16))).toThrow(RangeError);
     expect(() => makeSealer(key, randomBytes(33))).toThrow(RangeError);
   });

@@ -33,7 +33,7 @@ function world({ database = true, hostAhead = 0 } = {}) {
 }
 
 describe('the service clock on a database', () => {
-  it('begins at the time of the database, however far off the host is', () => {
+  it('starts at the time of the database, for any error of the host clock', () => {
     const { clock, truth } = world({ hostAhead: 400 * DAY });
     expect(clock.now()).toBe(truth());
     expect(clock.hostOffset()).toBeCloseTo(400 * DAY, -1);
@@ -41,7 +41,7 @@ describe('the service clock on a database', () => {
   });
 
   it.each([-HOUR, 4 * MINUTE, 400 * DAY])(
-    'is untouched by a step of the host by %d ms, and says how far off it is',
+    'is unaffected by a step of the host clock of %d ms, and reports the error',
     (by) => {
       const { clock, state, run, truth, steps } = world();
       run(MINUTE);
@@ -55,7 +55,7 @@ describe('the service clock on a database', () => {
     },
   );
 
-  it('is off by no more than half the shortest round trip', () => {
+  it('deviates by at most half the shortest round trip', () => {
     const { clock, state, sample, truth } = world();
     for (const roundTrip of [4_000, 900, 20, 3_000, 5_000]) {
       state.monotonic += roundTrip + 1;
@@ -65,7 +65,7 @@ describe('the service clock on a database', () => {
     expect(Math.abs(clock.reference() - truth())).toBeLessThan(15);
   });
 
-  it('follows a database that is stepped forward when that has lasted 30 seconds, and its reference at once', () => {
+  it('follows a forward step of the database after 30 seconds, and its reference at once', () => {
     const { clock, state, run, truth, steps } = world();
     state.databaseAhead = HOUR;
     run(SECOND);
@@ -79,7 +79,7 @@ describe('the service clock on a database', () => {
     expect(clock.correction()).toBeCloseTo(0, -1);
   });
 
-  it('goes on where a suspended host has lost monotonic time', () => {
+  it('continues after a suspended host lost monotonic time', () => {
     const { clock, state, run, truth } = world();
     // The monotonic clock did not advance, so the database and the wall clock appear to have been stepped.
     state.databaseAhead = state.hostAhead = 10 * MINUTE;
@@ -90,7 +90,7 @@ describe('the service clock on a database', () => {
 });
 
 describe('the service clock on the wall clock of the host', () => {
-  it('takes no notice of a step that is undone within 30 seconds', () => {
+  it('ignores a step that is undone within 30 seconds', () => {
     const { clock, state, run, truth, steps } = world({ database: false });
     run(MINUTE);
     state.hostAhead = 4 * MINUTE;
@@ -101,7 +101,7 @@ describe('the service clock on the wall clock of the host', () => {
     expect(steps.map(({ what }) => what)).toEqual(['seen']);
   });
 
-  it('takes a step forward that lasts, at once', () => {
+  it('follows a persistent forward step at once', () => {
     const { clock, state, run, truth } = world({ database: false });
     state.hostAhead = 3 * DAY;
     run(31 * SECOND);
@@ -109,7 +109,7 @@ describe('the service clock on the wall clock of the host', () => {
     expect(clock.isTrusted()).toBe(true);
   });
 
-  it('slews a step back: never backwards, no deadline more than a ninth late, right in the end', () => {
+  it('slews a backward step: never backwards, each deadline at most a ninth late, exact in the end', () => {
     const { clock, state, run, truth } = world({ database: false });
     run(MINUTE);
     state.hostAhead = -HOUR;
@@ -126,7 +126,7 @@ describe('the service clock on the wall clock of the host', () => {
     expect(clock.isTrusted()).toBe(true);
   });
 
-  it('slews a second or less from the beginning', () => {
+  it('slews a step of at most a second from the start', () => {
     const { clock, state, run, steps } = world({ database: false });
     for (const by of [900, -900]) {
       state.hostAhead += by;
@@ -136,7 +136,7 @@ describe('the service clock on the wall clock of the host', () => {
     expect(steps).toEqual([]);
   });
 
-  it('waits again where a step is followed by another', () => {
+  it('waits again when one step follows another', () => {
     const { clock, state, run, truth, steps } = world({ database: false });
     state.hostAhead = HOUR;
     run(20 * SECOND);
@@ -162,7 +162,7 @@ const happening = fc.oneof(
   fc.record({ kind: fc.constantFrom('run' as const, 'pause' as const), by: fc.integer({ min: 0, max: 100_000 }) }),
 );
 
-it('time never goes backwards, whatever is stepped, measured and paused', () => {
+it('time never goes backwards, for any sequence of steps, measurements and pauses', () => {
   fc.assert(
     fc.property(fc.constantFrom(true, false), fc.array(happening, { maxLength: 60 }), (database, all) => {
       const { clock, state, run, sample } = world({ database });

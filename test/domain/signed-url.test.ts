@@ -8,7 +8,7 @@ const parts = (query: string) => {
   return [Number(read.get('expires')), read.get('signature') ?? ''] as const;
 };
 
-it('a signed path verifies with its own moment only', () => {
+it('a signed path verifies only with its own time', () => {
   const signer = makeUrlSigner(one);
   const [expires, signature] = parts(signer.query('/a', 5));
   expect(expires).toBe(5);
@@ -17,7 +17,7 @@ it('a signed path verifies with its own moment only', () => {
   expect(signer.verifies('/a', 6, signature)).toBe(false);
 });
 
-it('what was signed with another master key, cut short or made up does not verify', () => {
+it('a path signed with another master key, truncated or invented does not verify', () => {
   const [, signature] = parts(makeUrlSigner(one).query('/a', 5));
   expect(makeUrlSigner(two).verifies('/a', 5, signature)).toBe(false);
   for (const wrong of ['', signature.slice(0, -2), `${signature}AA`, 'é', signature.toUpperCase()]) {
@@ -25,7 +25,7 @@ it('what was signed with another master key, cut short or made up does not verif
   }
 });
 
-it('after a rotation of the master key the old URLs are still good', () => {
+it('old URLs remain valid after a rotation of the master key', () => {
   const [, signature] = parts(makeUrlSigner(one).query('/a', 5));
   expect(makeUrlSigner(two, one).verifies('/a', 5, signature)).toBe(true);
 });

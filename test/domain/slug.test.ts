@@ -12,7 +12,7 @@ describe('a slug', () => {
     ['ﬁle ①', 'file-1'],
   ])('of %j is %s', (name, expected) => expect(slugFrom(name)).toBe(expected));
 
-  it('is usable for a name in any script, the same each time, and tells names apart', () => {
+  it('is usable for a name in any script, deterministic, and distinguishes names', () => {
     const names = ['Кухня', 'リビング', '客厅', '거실', 'مطبخ', '!!!', '🏠', 'Кухня 2', 'Спальня 2'];
     const slugs = names.map((name) => slugFrom(name));
     expect(new Set(slugs).size).toBe(names.length);
@@ -35,7 +35,7 @@ describe('a slug', () => {
     );
   });
 
-  it('differs with its suffix, however long the name is', () => {
+  it('differs with its suffix, for a name of any length', () => {
     const name = 'very long '.repeat(20);
     expect(slugFrom(name, 2)).not.toBe(slugFrom(name));
     expect(slugFrom(name, 2)).not.toBe(slugFrom(name, 3));

@@ -7,15 +7,15 @@ describe('a state', () => {
     [{ lifecycle: { written: 'dispatched' }, verification: 'idle' }, 'lifecycle.written.dispatched,verification.idle'],
     [{ link: 'online', administration: { active: 'one_key' } }, 'administration.active.one_key,link.online'],
     [null, ''],
-  ])('%j reads %s', (value, text) => expect(stateText(value)).toBe(text));
+  ])('%j is shown as %s', (value, text) => expect(stateText(value)).toBe(text));
 
-  it('reads the same in whatever order its regions were stored', () => {
+  it('is shown the same for any stored order of its regions', () => {
     expect(pathsOf({ b: 'x', a: 'y' })).toEqual(pathsOf({ a: 'y', b: 'x' }));
   });
 });
 
 describe('an event', () => {
-  it('is shown by its name, a timer by what is over', () => {
+  it('is shown by its name, a timer by the delay that elapsed', () => {
     expect(eventText('ack.received')).toBe('ack.received');
     expect(eventText('xstate.after.graceOver.device.administration.active.two_keys')).toBe('after grace over');
   });

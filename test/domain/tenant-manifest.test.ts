@@ -7,8 +7,8 @@ const value = (outcome: ReturnType<typeof readManifest>) => (outcome.ok ? outcom
 const faults = (outcome: ReturnType<typeof readManifest>) =>
   outcome.ok ? [] : (outcome.refusal.errors ?? []).map(({ path }) => path);
 
-describe('a manifest of one’s own', () => {
-  it('is completed from the registry where the action is known', () => {
+describe('a manifest of a tenant', () => {
+  it('is completed from the registry for known actions', () => {
     const known = knownAction('set_brightness');
     expect(value(read({ action: 'set_brightness' }))).toEqual([
       {
@@ -23,7 +23,7 @@ describe('a manifest of one’s own', () => {
     expect(value(read({ action: 'unlock' }))).toMatchObject([{ safetyClass: 'CRITICAL' }]);
   });
 
-  it('is otherwise NORMAL and without parameters', () => {
+  it('otherwise has class NORMAL and no parameters', () => {
     expect(value(read({ action: 'dance' }, { action: 'sing', safetyClass: 'CRITICAL', description: 'La' }))).toEqual([
       {
         id: 1,
@@ -37,7 +37,7 @@ describe('a manifest of one’s own', () => {
     ]);
   });
 
-  it('keeps what it says', () => {
+  it('keeps its explicit values', () => {
     const given = {
       action: 'set_brightness',
       description: 'mine',
@@ -52,7 +52,7 @@ describe('a manifest of one’s own', () => {
     expect(value(read(rest))).toMatchObject([{ supportsDryRun: true }]);
   });
 
-  it('may raise the registry’s class of an action, never lower it', () => {
+  it('can raise the registry’s class of an action, never lower it', () => {
     expect(read({ action: 'turn_on', safetyClass: 'CRITICAL' }).ok).toBe(true);
     expect(read({ action: 'turn_on', safetyClass: 'RESTRICTED' }).ok).toBe(true);
     expect(read({ action: 'unlock', safetyClass: 'CRITICAL' }).ok).toBe(true);
@@ -60,7 +60,7 @@ describe('a manifest of one’s own', () => {
     expect(faults(read({ action: 'reboot', safetyClass: 'NORMAL' }))).toEqual(['capabilities.0.safetyClass']);
   });
 
-  it('must not name what is internal to the protocol', () => {
+  it('must not name internal actions of the protocol', () => {
     expect(faults(read({ action: 'rotate_key' }))).toEqual(['capabilities.0.action']);
     expect(faults(read({ action: 'turn_on' }, { action: 'revoke', safetyClass: 'RESTRICTED' }))).toEqual([
       'capabilities.1.action',
@@ -75,7 +75,7 @@ describe('a manifest of one’s own', () => {
     expect(read().ok).toBe(true);
   });
 
-  it('has templates that stand on parameters of the action alone', () => {
+  it('has templates over parameters of the same action only', () => {
     const paramSchema = { properties: { level: {} } };
     expect(read({ action: 'a', paramSchema, expectedState: { x: [{ $param: 'level' }] } }).ok).toBe(true);
     expect(faults(read({ action: 'a', paramSchema, expectedState: { x: { $param: 'other' } } }))).toEqual([
@@ -88,7 +88,7 @@ describe('a manifest of one’s own', () => {
     ).toEqual(['capabilities.0.expectedState', 'capabilities.0.paramSchema.properties']);
   });
 
-  it('has schemas of the subset', () => {
+  it('has schemas of the supported subset', () => {
     expect(faults(read({ action: 'a', paramSchema: { properties: { p: { pattern: '^(a+)+$' } } } }))).toEqual([
       'capabilities.0.paramSchema.properties.p.pattern',
     ]);

@@ -15,7 +15,7 @@ describe('a time zone', () => {
     'GMT',
     'GB',
     'NZ',
-  ])('%s is one', (name) => expect(isTimezone(name)).toBe(true));
+  ])('%s is valid', (name) => expect(isTimezone(name)).toBe(true));
 
   it.each([
     '',
@@ -33,5 +33,5 @@ describe('a time zone', () => {
     'Europe/Berlin\n',
     '../etc/passwd',
     'A'.repeat(65),
-  ])('%j is none', (name) => expect(isTimezone(name)).toBe(false));
+  ])('%j is not valid', (name) => expect(isTimezone(name)).toBe(false));
 });

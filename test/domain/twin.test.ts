@@ -55,7 +55,7 @@ const deep = (levels: number, inmost: Json = 1): Json => (levels === 0 ? inmost 
 const parse = (text: string) => JSON.parse(text) as JsonObject;
 
 describe('a report', () => {
-  it('is merged as RFC 7396 says, mutates nothing and keeps the size exact', () => {
+  it('is merged as in RFC 7396, mutates nothing and keeps the size exact', () => {
     fc.assert(
       fc.property(object, fc.array(object, { maxLength: 4 }), (first, reports) => {
         let twin = twinOf(first);
@@ -72,7 +72,7 @@ describe('a report', () => {
     );
   });
 
-  it('that alone says what the state is becomes the state, or leaves it as it is; any other does not', () => {
+  it('that contains the whole state becomes the state, or leaves it unchanged; any other does not', () => {
     const became = { itself: 0, asItWas: 0, merged: 0 };
     fc.assert(
       fc.property(
@@ -115,11 +115,11 @@ describe('a report', () => {
     ['{"a":1}', '{"a":1,"b":{"c":null}}', false],
     ['{"a":1,"__proto__":2}', '{"a":1,"constructor":2}', false],
     ['{"a":1,"__proto__":2}', '{"a":1,"__proto__":3}', true],
-  ])('on %s of %s says all of it: %s', (state, report, coversState) => {
+  ])('on %s of %s contains the whole state: %s', (state, report, coversState) => {
     expect(applyReport(twinOf(parse(state)), parse(report))).toMatchObject({ ok: true, coversState });
   });
 
-  it('that is full is taken at the size that was measured', () => {
+  it('that is full is accepted with its measured size', () => {
     const report = parse('{"a":"é"}');
     const { length } = Buffer.from(JSON.stringify(report));
     expect(applyReport(EMPTY_TWIN, report, true, length)).toEqual(applyReport(EMPTY_TWIN, report, true));
@@ -143,19 +143,19 @@ describe('a report', () => {
     expect(merged(twinOf(parse(state)), parse(report)).state).toEqual(parse(result));
   });
 
-  it('shares what it leaves alone', () => {
+  it('shares unchanged parts', () => {
     const state = { color: { hue: 1 }, list: [1], on: true };
     const next = merged(twinOf(state), { on: false }).state;
     expect(next.color).toBe(state.color);
     expect(next.list).toBe(state.list);
   });
 
-  it('without effect gives the same object back', () => {
+  it('without effect returns the same object', () => {
     const state = { color: { hue: 1 }, on: true };
     expect(merged(twinOf(state), { on: true, color: { hue: 1 }, gone: null }).state).toBe(state);
   });
 
-  it('may hold a property named __proto__, and pollutes nothing', () => {
+  it('can contain a property named __proto__, and changes no prototype', () => {
     const twin = merged(EMPTY_TWIN, parse('{"__proto__":{"admin":true},"a":1}'));
     expect(JSON.stringify(twin.state)).toBe('{"__proto__":{"admin":true},"a":1}');
     expect(Object.getPrototypeOf(twin.state)).toBe(Object.prototype);
@@ -163,12 +163,12 @@ describe('a report', () => {
     expect(JSON.stringify(merged(twin, parse('{"__proto__":null}')).state)).toBe('{"a":1}');
   });
 
-  it('replaces the state as it stands when it is full', () => {
+  it('replaces the whole state when it is full', () => {
     const report = { a: null, b: { c: null } };
     expect(merged(twinOf({ z: 1 }), report, true)).toEqual({ state: report, bytes: 25 });
   });
 
-  it('is too large when the state would take more than 32 KiB of UTF-8, however it got there', () => {
+  it('is too large when the state would exceed 32 KiB of UTF-8, merged or full', () => {
     const room = MAX_STATE_BYTES - '{"a":1,"text":""}'.length;
     const full = merged(twinOf({ a: 1 }), { text: 'x'.repeat(room) });
     expect(full.bytes).toBe(MAX_STATE_BYTES);
@@ -186,7 +186,7 @@ describe('a report', () => {
     }
   });
 
-  it('is refused when it grows deeper than 32 levels inside a standing state', () => {
+  it('is refused when merging makes an existing state deeper than 32 levels', () => {
     const twin = twinOf(deep(32) as JsonObject);
     expect(applyReport(twin, deep(32, {}) as JsonObject)).toEqual({ ok: false, code: 'PAYLOAD_INVALID' });
     expect(applyReport(twin, deep(32, [[]]) as JsonObject)).toEqual({ ok: false, code: 'PAYLOAD_INVALID' });
@@ -226,7 +226,7 @@ describe('contains', () => {
 });
 
 describe('the expected state', () => {
-  it('is the template with its parameters filled in', () => {
+  it('is the template with its parameters substituted', () => {
     const template = { brightness: { $param: 'level' }, on: true, scene: { name: { $param: 'name' }, tags: ['x'] } };
     expect(expectedState(template, { level: 80, name: 'evening' })).toEqual({
       brightness: 80,
@@ -235,7 +235,7 @@ describe('the expected state', () => {
     });
   });
 
-  it('leaves out what hangs on a parameter that was not given', () => {
+  it('omits members that depend on a missing parameter', () => {
     const template = {
       color: { hue: { $param: 'h' }, saturation: { $param: 's' } },
       pair: [{ $param: 'h' }, { $param: 's' }],
@@ -244,14 +244,14 @@ describe('the expected state', () => {
     expect(expectedState(template, { h: 10, s: 5 })).toEqual({ color: { hue: 10, saturation: 5 }, pair: [10, 5] });
   });
 
-  it('is null without a template, and when nothing is left to expect', () => {
+  it('is null without a template, and when nothing remains to expect', () => {
     expect(expectedState(undefined, { a: 1 })).toBeNull();
     expect(expectedState({ a: { $param: 'a' } }, {})).toBeNull();
     expect(expectedState({ $param: 'a' }, { a: 5 })).toBeNull();
     expect(expectedState({ a: { $param: 'toString' } }, {})).toBeNull();
   });
 
-  it('takes only an object with the one string property $param for a parameter', () => {
+  it('treats only an object with the single string property $param as a parameter', () => {
     expect(paramOf({ $param: 'a' })).toBe('a');
     for (const node of [{ $param: 1 }, { $param: 'a', b: 1 }, {}, [], '$param', null])
       expect(paramOf(node)).toBeUndefined();
@@ -261,7 +261,7 @@ describe('the expected state', () => {
 describe('a preview', () => {
   const capability = { supportsDryRun: true, expectedState: { locked: false, mode: { $param: 'mode' } } };
 
-  it('shows what is, what will be and what differs', () => {
+  it('shows the current state, the future state and the difference', () => {
     expect(preview(capability, { locked: true, mode: 'day', battery: 3 }, { mode: 'day' })).toEqual({
       current: { locked: true, mode: 'day', battery: 3 },
       expected: { locked: false, mode: 'day' },
@@ -269,20 +269,20 @@ describe('a preview', () => {
     });
   });
 
-  it('has nothing but the current state where it cannot be computed', () => {
+  it('has only the current state if the future state cannot be computed', () => {
     const unknown = { current: { locked: true }, expected: null, changes: null };
     expect(preview({ ...capability, supportsDryRun: false }, { locked: true }, {})).toEqual(unknown);
     expect(preview({ supportsDryRun: true }, { locked: true }, {})).toEqual(unknown);
   });
 
-  it('starts from null where a property was never reported', () => {
+  it('starts from null for a property that was never reported', () => {
     expect(changesBetween({}, { on: true, none: null })).toEqual({
       on: { from: null, to: true },
       none: { from: null, to: null },
     });
   });
 
-  it('shows nothing to change once the state contains what is expected', () => {
+  it('shows no change if the state already contains the expected state', () => {
     fc.assert(
       fc.property(object, object, (state, expected) => {
         expect(Object.keys(changesBetween(state, expected)).length === 0).toBe(contains(state, expected));

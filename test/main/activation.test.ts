@@ -36,7 +36,7 @@ function standby() {
   return { state, waiting, warnings, activation, stop: new AbortController() };
 }
 
-it('answers with the reading of the database clock that came with the lock', async () => {
+it('returns the reading of the database clock that was taken with the lock', async () => {
   const { activation, waiting, stop } = standby();
   const active = activation.acquire(stop.signal);
   await eventually(() => waiting.length === 1);
@@ -44,7 +44,7 @@ it('answers with the reading of the database clock that came with the lock', asy
   expect(Math.abs(((await active)?.databaseNow ?? 0) - Date.now())).toBeLessThan(10_000);
 });
 
-it('withdraws while it waits when the clock goes wrong, and asks again when it is right', async () => {
+it('withdraws while it waits when the clock becomes wrong, and requests the lock again when it is right', async () => {
   const { activation, waiting, state, warnings, stop } = standby();
   const active = activation.acquire(stop.signal);
   await eventually(() => waiting.length === 1);
@@ -59,7 +59,7 @@ it('withdraws while it waits when the clock goes wrong, and asks again when it i
   await active;
 });
 
-it('asks for the lock of a server whose clock it cannot read', async () => {
+it('requests the lock of a server whose clock it cannot read', async () => {
   const { activation, waiting, state, stop } = standby();
   state.away = true;
   const active = activation.acquire(stop.signal);
@@ -68,7 +68,7 @@ it('asks for the lock of a server whose clock it cannot read', async () => {
   await active;
 });
 
-it('does not become active where the server comes back and the clock proves wrong', async () => {
+it('does not become active when the server returns and the clock proves wrong', async () => {
   const { activation, waiting, state, warnings, stop } = standby();
   state.away = true;
   state.hostAhead = 61_000;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { startFlagRefresh } from '../../src/main/flag-refresh.ts';
 import type { Flags } from '../../src/services/flags.ts';
 
-it('reads the flags again and again, also after the store was away', async () => {
+it('reads the flags periodically, also after a store outage', async () => {
   let reads = 0;
   const warned: string[] = [];
   const flags = {

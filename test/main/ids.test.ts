@@ -14,16 +14,16 @@ describe('an id', () => {
     expect(Math.abs(Date.now() - at)).toBeLessThan(60_000);
   });
 
-  it('is new, and sorts behind every earlier one', () => {
+  it('is unique, and sorts after every earlier one', () => {
     expect(new Set(ids).size).toBe(MANY);
     expect(ids).toEqual(ids.toSorted());
   });
 });
 
-describe('an id while the clock is set back, or stands', () => {
+describe('an id while the clock is set back or stopped', () => {
   afterEach(() => vi.restoreAllMocks());
 
-  it('sorts behind every earlier one all the same', () => {
+  it('still sorts after every earlier one', () => {
     const now = Date.now();
     const clock = vi.spyOn(Date, 'now');
     const ids = [0, 0, -60_000, -1, 0, 1, 1, -86_400_000, 2].flatMap((step) => {
@@ -36,7 +36,7 @@ describe('an id while the clock is set back, or stands', () => {
 });
 
 describe('public randomness', () => {
-  it('is never given twice', () => {
+  it('never repeats', () => {
     const nonces = Array.from({ length: MANY }, newNonce);
     expect(new Set(nonces).size).toBe(MANY);
     expect(nonces.every((nonce) => /^[\w-]{16}$/.test(nonce))).toBe(true);
@@ -44,7 +44,7 @@ describe('public randomness', () => {
     expect(new Set(texts).size).toBe(MANY);
   });
 
-  it('has all its bits used', () => {
+  it('uses all its bits', () => {
     const seen = Buffer.alloc(16);
     for (let n = 0; n < 1_000; n += 1)
       for (const [at, byte] of publicRandom(16).entries()) seen[at] = (seen[at] ?? 0) | byte;

@@ -44,7 +44,7 @@ function pruning(
   return { pruning: running, removeOrphans, warnings, state };
 }
 
-it('prunes a minute after the start, and every hour from then on', async () => {
+it('runs a minute after the start, and then every hour', async () => {
   const prune = vi.fn(async () => {});
   const { removeOrphans } = pruning(prune);
   const startedAt = performance.now();
@@ -57,7 +57,7 @@ it('prunes a minute after the start, and every hour from then on', async () => {
   expect([prune.mock.calls.length, removeOrphans.mock.calls.length]).toEqual([2, 3]);
 });
 
-it('prunes once at a time however long it takes, and again after it failed', async () => {
+it('runs once at a time for any duration, and again after a failure', async () => {
   const ends: ((error: Error) => void)[] = [];
   const prune = vi.fn(() => new Promise<void>((_, reject) => ends.push(reject)));
   const { warnings } = pruning(prune);
@@ -69,7 +69,7 @@ it('prunes once at a time however long it takes, and again after it failed', asy
   expect(warnings).toEqual(['pruning failed; retrying']);
 });
 
-it('prunes what is due by both clocks, while the service is being corrected by less than a minute', async () => {
+it('deletes what is due by both clocks while a correction of less than a minute is in progress', async () => {
   const prune = vi.fn(async () => {});
   const { state } = pruning(prune);
   state.correction = -50_000;
@@ -77,7 +77,7 @@ it('prunes what is due by both clocks, while the service is being corrected by l
   expect(prune.mock.calls).toEqual([[NOW + performance.now() - 50_000, retentionDays, 500]]);
 });
 
-it('prunes nothing while the clock is more than a minute off, and says so', async () => {
+it('deletes nothing while the clock is more than a minute off, and reports it', async () => {
   const prune = vi.fn(async () => {});
   const { pruning: kept, state, warnings } = pruning(prune);
   state.trusted = false;
@@ -91,14 +91,14 @@ it('prunes nothing while the clock is more than a minute off, and says so', asyn
   expect(kept.suspended()).toBe(false);
 });
 
-it('prunes at once where the last time is a week ago at most', async () => {
+it('runs at once if the last run was at most a week ago', async () => {
   const prune = vi.fn(async () => {});
   pruning(prune, { prunedAt: NOW - 6 * DAY });
   await vi.advanceTimersByTimeAsync(MINUTE);
   expect(prune).toHaveBeenCalledTimes(1);
 });
 
-it('waits for 24 hours of running where the last time is longer ago, or the clock is ahead', async () => {
+it('waits for 24 hours of running if the last run was longer ago, or the clock is ahead', async () => {
   const prune = vi.fn(async () => {});
   const { pruning: kept, warnings } = pruning(prune, { prunedAt: NOW - 399 * DAY });
   await vi.advanceTimersByTimeAsync(23 * HOUR);
@@ -111,7 +111,7 @@ it('waits for 24 hours of running where the last time is longer ago, or the cloc
   expect(kept.suspended()).toBe(false);
 });
 
-it('waits for 24 hours after a step of more than a week, however long the process has run', async () => {
+it('waits for 24 hours after a step of more than a week, for any uptime', async () => {
   const pruned: number[] = [];
   const { pruning: kept, state } = pruning(async (...args: unknown[]) => void pruned.push(args[0] as number), {
     prunedAt: () => pruned.at(-1) ?? null,
@@ -131,7 +131,7 @@ it('waits for 24 hours after a step of more than a week, however long the proces
   expect(pruned.length).toBeGreaterThan(31);
 });
 
-it('goes on after a host was suspended every night', async () => {
+it('continues when a host is suspended every night', async () => {
   const prune = vi.fn(async () => {});
   const { state } = pruning(prune, { prunedAt: NOW - 30 * DAY });
   for (let night = 0; night < 4; night++) {

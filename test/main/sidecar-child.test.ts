@@ -66,8 +66,8 @@ afterEach(async () => {
 });
 afterEach(() => void rmSync(join(folder, 'told'), { force: true }));
 
-describe('the sidecar as a child', () => {
-  it('listens on a free port, thinks, says so in our log, and ends when it is to', async () => {
+describe('the sidecar as a child process', () => {
+  it('listens on a free port, plans, logs through the service, and ends when stopped', async () => {
     const { child, listened } = start();
     const address = await until(() => listened[0]);
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
@@ -84,7 +84,7 @@ describe('the sidecar as a child', () => {
     service.hangUp();
   });
 
-  it('is given the language model and nothing else of the environment', async () => {
+  it('gets the language model settings and nothing else of the environment', async () => {
     const told = join(folder, 'told');
     const entry = program(
       'tell.mjs',
@@ -106,7 +106,7 @@ describe('the sidecar as a child', () => {
     });
   });
 
-  it('is started again when it dies, with a pause that grows', async () => {
+  it('is restarted when it dies, with a growing pause', async () => {
     const entry = program('die.mjs', 'process.exit(3);');
     start({ entry });
     await until(() => lines.filter(({ message }) => /restarting/.test(message)).length >= 4);
@@ -124,7 +124,7 @@ describe('the sidecar as a child', () => {
     expect(Number((await until(() => listened[1])).slice(4))).not.toBe(first);
   });
 
-  it('is killed and started again where it hangs; the reference sidecar says that it is there', async () => {
+  it('is killed and restarted when it hangs; the reference sidecar reports that it is alive', async () => {
     const often = { ...delays, checkMs: 500 };
     const entry = program('hang.mjs', `process.send({ listening: 'pid:' + process.pid }, () => { for (;;) {} });`);
     const { listened } = start({ entry, delays: often });
@@ -144,7 +144,7 @@ describe('the sidecar as a child', () => {
     expect(said[1]).toEqual({ alive: true });
   });
 
-  it('ends with the service, also where that is killed', async () => {
+  it('ends with the service, also when the service is killed', async () => {
     const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
     const entry = program(
       'parent.mjs',
@@ -165,7 +165,7 @@ describe('the sidecar as a child', () => {
     service.hangUp();
   });
 
-  it('is killed where it does not end by itself', async () => {
+  it('is killed when it does not end by itself', async () => {
     const entry = program(
       'stay.mjs',
       `process.on('SIGTERM', () => {}); process.on('disconnect', () => {});
@@ -177,7 +177,7 @@ describe('the sidecar as a child', () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it('cannot fill our memory with a line that does not end', async () => {
+  it('cannot fill memory with a line that does not end', async () => {
     const entry = program(
       'shout.mjs',
       `process.stdout.write('x'.repeat(200_000) + '\\n' + JSON.stringify({ level: 'warn', msg: 'done' }) + '\\n');

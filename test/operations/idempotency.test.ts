@@ -25,8 +25,8 @@ const create = (key: string, body: unknown = { home_name: 'One' }, more: { path?
   });
 const replayed = ({ headers }: CallResult) => headers.get('idempotent-replayed');
 
-describe('the same request again', () => {
-  it('gets the stored answer, says so, and changes nothing', async () => {
+describe('a repeated request', () => {
+  it('gets the stored response with the replay header, and changes nothing', async () => {
     const first = await create('k');
     const again = await create('k');
     expect([first.status, replayed(first)]).toEqual([201, null]);
@@ -35,7 +35,7 @@ describe('the same request again', () => {
     expect(house.store.homes.size).toBe(1);
   });
 
-  it('is the same through the other root, with a slash at the end, and with its members in another order', async () => {
+  it('is recognized under the other root, with a trailing slash, and with its members in another order', async () => {
     const first = await create('k', { home_name: 'One', timezone: 'Europe/Rome' });
     const body = '{ "timezone": "Europe/Rome", "home_name": "One" }';
     for (const path of ['/api/v1/homes', '/v1/homes/']) {
@@ -44,7 +44,7 @@ describe('the same request again', () => {
     }
   });
 
-  it('is another request with another key, or on another path', async () => {
+  it('is a new request with another key, or on another path', async () => {
     const { body: home } = await create('k');
     expect(replayed(await create('l'))).toBeNull();
     const room = () => create('k', { name: 'Kitchen' }, { path: `/v1/homes/${home.id}/rooms` });
@@ -52,20 +52,20 @@ describe('the same request again', () => {
     expect(replayed(await room())).toBe('true');
   });
 
-  it('is another request by another principal of the tenant', async () => {
+  it('is a new request from another principal of the tenant', async () => {
     await create('k');
     const other = await house.member(tenantId, 'admin');
     expect(replayed(await create('k', { home_name: 'One' }, { token: other }))).toBeNull();
     expect(house.store.homes.size).toBe(2);
   });
 
-  it('is the same with another token of the same person', async () => {
+  it('is recognized with another token of the same person', async () => {
     const subject = house.store.users.values().next().value?.sub ?? '';
     await create('k');
     expect(replayed(await create('k', { home_name: 'One' }, { token: await house.token(subject) }))).toBe('true');
   });
 
-  it('tells nothing of the old tenant to who has moved to another one', async () => {
+  it('reveals nothing of the former tenant to a user who moved to another one', async () => {
     const first = await create('k');
     const other = await house.owner();
     const user = [...house.store.users.values()].find((user) => user.tenantId === tenantId);
@@ -81,7 +81,7 @@ describe('the same request again', () => {
     expect([status, body.code]).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
   });
 
-  it('after 24 hours is a new one', async () => {
+  it('after 24 hours is a new request', async () => {
     const mine = () => house.token('ada', { ttlS: 3_600 });
     const { tenantId } = await house.owner();
     await house.call('GET', '/v1/auth/me', { token: await mine() });
@@ -96,14 +96,14 @@ describe('the same request again', () => {
     expect(replayed(await create('k', undefined, { token: await mine() }))).toBeNull();
   });
 
-  it('is refused to who may no longer ask', async () => {
+  it('is refused to a user who lost the permission', async () => {
     await create('k');
     const [user] = [...house.store.users.values()];
     await house.updateUser(user?.id ?? '', { role: 'viewer' });
     expect((await create('k')).body.code).toBe('FORBIDDEN_ROLE');
   });
 
-  it('finds a tenant registered though its maker now has one', async () => {
+  it('finds its registered tenant although its user now has one', async () => {
     const newcomer = await house.token('new');
     const register = () => create('k', { tenant_name: 'Mine' }, { path: '/v1/tenant/register', token: newcomer });
     const first = await register();
@@ -112,14 +112,14 @@ describe('the same request again', () => {
   });
 });
 
-it('keeps the answer sealed', async () => {
+it('the stored response is sealed', async () => {
   const { body } = await create('k');
   const [row] = [...house.store.idempotencyRows.values()];
   expect(row).toMatchObject({ method: 'POST', path: '/homes', key: 'k', state: 'done' });
   expect(JSON.stringify(row)).not.toContain(body.id);
 });
 
-it('keeps no refusal: the next try is a new one', async () => {
+it('a refusal is not stored: the next attempt is new', async () => {
   const path = '/v1/groups';
   const { status } = await create('k', { name: 'x', device_ids: ['0190a000-0000-7000-8000-000000000000'] }, { path });
   expect(status).toBe(404);
@@ -127,13 +127,13 @@ it('keeps no refusal: the next try is a new one', async () => {
   expect((await create('k', { name: 'x' }, { path })).status).toBe(201);
 });
 
-it('keeps nothing when the effect was not kept', async () => {
+it('nothing is stored if the effect was not committed', async () => {
   house.store.records.insertHome = () => Promise.reject(new StoreUnavailable('away'));
   expect((await create('k')).status).toBe(503);
   expect(house.store.idempotencyRows.size).toBe(0);
 });
 
-it('is not looked at on what changes nothing, and not kept for nobody', async () => {
+it('the key is ignored for requests that change nothing, and not stored without a user', async () => {
   const headers = { 'idempotency-key': 'k' };
   expect((await house.call('GET', '/v1/homes', { token, headers })).status).toBe(200);
   expect((await house.call('POST', '/v1/auth/logout', { headers })).status).toBe(200);
@@ -145,7 +145,7 @@ it.each([
   ['a blank', 'a b'],
   ['256 characters', 'x'.repeat(256)],
   ['umlauts', 'ü'],
-])('refuses a key with %s', async (_, key) => {
+])('a key with %s is refused', async (_, key) => {
   const { status, body } = await create(key);
   expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
 });
@@ -157,7 +157,7 @@ describe('while the first request runs', () => {
       release = resolve;
     });
 
-  it('a second one is 409 with Retry-After, and with another body 422', async () => {
+  it('a second one gets 409 with Retry-After, and with another body 422', async () => {
     const insert = house.store.records.insertHome;
     const wait = held();
     let started = false;
@@ -176,7 +176,7 @@ describe('while the first request runs', () => {
     expect(replayed(await create('k'))).toBe('true');
   });
 
-  it('many at once make one thing', async () => {
+  it('concurrent requests create one record', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => create('k')));
     expect(house.store.homes.size).toBe(1);
     expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
@@ -205,7 +205,7 @@ describe('an operation with several targets', () => {
     },
   });
 
-  it('that was cut off goes on under the ids it had planned', async () => {
+  it('that was interrupted continues with its reserved ids', async () => {
     const ask = async () => {
       const who = await house.identity.authenticate(token, {
         via: 'rest',
@@ -229,7 +229,7 @@ describe('an operation with several targets', () => {
   });
 });
 
-it('asks the policy before it looks a stored answer up', async () => {
+it('the policy is checked before a stored response is read', async () => {
   let allowed = true;
   const guarded: Operation = operation({
     name: 'guarded',
@@ -256,7 +256,7 @@ it('asks the policy before it looks a stored answer up', async () => {
   expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'CONFIRMATION_FAILED' } });
 });
 
-describe('a request that never ends', () => {
+describe('a request that never completes', () => {
   const operation: Operation = {
     ...{ name: 'slow', summary: 'Something slow', input: z.strictObject({}), output: z.object({ n: z.int() }) },
     ...{ role: 'user', scope: null, changes: true },
@@ -272,7 +272,7 @@ describe('a request that never ends', () => {
     return { caller: who.value, operation, request: { key: 'k', method: 'POST', path: '/slow', body: {} } };
   };
 
-  it('holds its key for two minutes, and returns the answer of who came after it if it ends at last', async () => {
+  it('holds its key for two minutes, and returns the response of its successor if it completes later', async () => {
     let now = 0;
     const keys = new IdempotencyKeys(house.services, () => now);
     const asked = await claiming();
@@ -288,7 +288,7 @@ describe('a request that never ends', () => {
     expect(keys.size).toBe(0);
   });
 
-  it('leaves nothing behind where its commit ends after its caller was answered', async () => {
+  it('stores nothing if its commit ends after its caller was answered', async () => {
     const keys = new IdempotencyKeys(house.services);
     const asked = await claiming();
     const { promise: ended, resolve } = Promise.withResolvers<void>();

@@ -42,7 +42,7 @@ async function codeOf(changes: Partial<Operation>, by: Partial<Caller> = {}, inp
   return outcome.ok ? 'ran' : outcome.refusal.code;
 }
 
-describe('who may', () => {
+describe('authorization', () => {
   const key = { kind: 'user', id: 'x', key: 'tk_12345', person: false } as const;
   it.each<[string, RefusalCode | 'ran', Partial<Operation>, Partial<Caller>]>([
     ['a member with the role', 'ran', {}, {}],
@@ -99,7 +99,7 @@ describe('input', () => {
   const ask = (given: unknown) => house.perform({ ...base, input }, { input: given, caller, keyed: null });
   const id = '0190a000-0000-7000-8000-000000000000';
 
-  it('an id that is no UUID is NOT_FOUND with its noun, when nothing else is wrong', async () => {
+  it('an id that is not a UUID is NOT_FOUND with its noun, if there is no other fault', async () => {
     expect(await ask({ id: 'x', name: 'y' })).toMatchObject({
       refusal: { code: 'NOT_FOUND', detail: 'Device not found.' },
     });
@@ -113,7 +113,7 @@ describe('input', () => {
     expect(await ask(given)).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
   });
 
-  it('strings that no store takes are refused on any wire', async () => {
+  it('strings that no store accepts are refused on every wire', async () => {
     for (const name of ['a\0b', '\ud800']) {
       expect(await ask({ id, name })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
     }
@@ -143,7 +143,7 @@ describe('faults', () => {
     expect(house.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
   });
 
-  it('a store that says nothing any more is STORE_UNAVAILABLE after two seconds', async () => {
+  it('an unresponsive store is STORE_UNAVAILABLE after two seconds', async () => {
     house.store.reachable = false;
     const began = performance.now();
     const code = await codeOf({ run: () => new Promise(() => {}) });
@@ -152,7 +152,7 @@ describe('faults', () => {
     expect(performance.now() - began).toBeGreaterThan(1_900);
   });
 
-  it('what is thrown before the first promise is caught too', async () => {
+  it('an error thrown before the first promise is caught too', async () => {
     const run = () => {
       throw new Error('boom');
     };
@@ -161,7 +161,7 @@ describe('faults', () => {
 });
 
 describe('every operation', () => {
-  it('has a name of its own', () => {
+  it('has a unique name', () => {
     const operations = new Set(routes.map((route) => route.operation));
     expect(new Set([...operations].map(({ name }) => name)).size).toBe(operations.size);
   });
@@ -180,14 +180,14 @@ describe('every operation', () => {
   );
 
   it.each(routes.map((route) => [`${route.method} ${route.path}`, route] as const))(
-    '%s takes its path’s members',
+    '%s accepts the members of its path',
     (_, route) => {
       const input = route.operation.input as z.ZodObject;
       for (const [, name] of route.path.matchAll(/\{(\w+)\}/g)) expect(Object.keys(input.shape)).toContain(name);
     },
   );
 
-  it('that changes something in a tenant names a scope', () => {
+  it('that changes a tenant has a scope', () => {
     for (const { operation } of routes) {
       // Platform operators have no tenant; approving a command line, or a browser by a link, gives it at most the
       // scopes of

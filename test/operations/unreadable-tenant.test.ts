@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-it('a tenant that this build cannot read lets nobody act, under whatever state and policy', async () => {
+it('a tenant that this build cannot read allows no request, in any state and under any policy', async () => {
   const { device_id } = await mine.register({ device_type: 'lock' });
   const { body } = await mine.call('POST', `/device/${device_id}/command`, { action: 'unlock' });
   await mine.call('PATCH', '/tenant/policy', { confirm_by: 'another_principal' }, { token: mine.tokens.owner });

@@ -23,36 +23,36 @@ const change = (from: string, to: string) => {
 const breaking = () => buf(['breaking', '--against', 'proto/released.binpb'], { cwd: copy });
 
 describe("the sidecar's contract", () => {
-  it('has every message and field documented, and names as the style asks for them', async () => {
+  it('documents every message and field, with names in the required style', async () => {
     expect(await buf(['lint'])).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('is laid out as buf lays it out', async () => {
+  it('is formatted as buf formats it', async () => {
     expect(await buf(['format', '--exit-code', '--diff'])).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('an undocumented field is not let through', async () => {
+  it('with an undocumented field is rejected', async () => {
     change('  // The node.\n  GraphNode node = 1;', '  GraphNode node = 1;');
     expect(await buf(['lint'], { cwd: copy })).toMatchObject({ code: 100, stdout: expect.stringContaining('"node"') });
   });
 
-  it('breaks nobody who was written against the released one', async () => {
+  it('is compatible with clients of the released contract', async () => {
     expect(await breaking()).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('a field that changes its type, or goes, is not let through', async () => {
+  it('with a changed or removed field is rejected', async () => {
     change('uint32 for_s = 2;', 'string for_s = 2;');
     expect(await breaking()).toMatchObject({ code: 100, stdout: expect.stringContaining('"for_s"') });
     change('  // For how long at most, 1 to 3,600 seconds; 0: 300.\n  string for_s = 2;\n', '');
     expect(await breaking()).toMatchObject({ code: 100, stdout: expect.stringContaining('"for_s"') });
   });
 
-  it('a new field is', async () => {
+  it('with a new field is accepted', async () => {
     change('uint32 for_s = 2;', 'uint32 for_s = 2;\n  // Nothing.\n  string more = 3;');
     expect(await breaking()).toMatchObject({ code: 0, stdout: '' });
   });
 
-  it('is what the checked-in code was generated from', async () => {
+  it('is the source of the checked-in generated code', async () => {
     const folder = 'proto/gen/cognition/v1';
     rmSync(join(copy, 'proto/gen'), { recursive: true });
     expect(await buf(['generate'], { cwd: copy })).toMatchObject({ code: 0 });

@@ -32,8 +32,8 @@ function curl(address: string) {
   };
 }
 
-describe('a client that knows the .proto alone', () => {
-  it('tells the reference sidecar what the service would, and gets nodes for it', async () => {
+describe('a client that only uses the .proto', () => {
+  it('sends the reference sidecar the messages of the service, and receives nodes', async () => {
     const sidecar = superviseSidecar({ listen: null, llm: null, log: silentLog, level: 'warn', onListening() {} });
     onTestFinished(() => sidecar.stop());
     const address = await eventually(() => sidecar.address());

@@ -25,16 +25,16 @@ describe('canonicalPayload', () => {
     [{ '\u20ac': 1, '\ud83d\ude00': 2, '\ufb33': 3 }, '{"\u20ac":1,"\ud83d\ude00":2,"\ufb33":3}'],
     ['\u0007\b\t\n\f\r"\\/\u007f', '"\\u0007\\b\\t\\n\\f\\r\\"\\\\/\u007f"'],
     [{ '10': 1, '9': 2 }, '{"10":1,"9":2}'],
-  ])('of %j is as RFC 8785 has it', (value, text) => {
+  ])('of %j is as in RFC 8785', (value, text) => {
     expect(canonicalPayload(value)).toBe(text);
   });
 
-  it('keeps a member __proto__', () => {
+  it('keeps a member named __proto__', () => {
     const value = JSON.parse('{"b":1,"__proto__":{"x":1}}') as JsonObject;
     expect(canonicalPayload(value)).toBe('{"__proto__":{"x":1},"b":1}');
   });
 
-  it('is JSON for the same value, and the same whatever the order of members', () => {
+  it('is JSON of the same value, and independent of the order of members', () => {
     fc.assert(
       fc.property(json(), (value) => {
         const text = canonicalPayload(value);
@@ -55,7 +55,7 @@ describe('payloadHash', () => {
     );
   });
 
-  it('of an empty payload is the well-known one', () => {
+  it('of an empty payload is the documented one', () => {
     expect(payloadHash({})).toBe('44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a');
   });
 });

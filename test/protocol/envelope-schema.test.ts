@@ -91,7 +91,7 @@ const shapes = [
 ];
 
 describe.each(shapes)('the schema of a $name payload', ({ shape, read }) => {
-  it('takes exactly what the check takes', () => {
+  it('accepts exactly the payloads that the code accepts', () => {
     const validate = ajv.compile(toJsonSchema(shape));
     const seen = { right: 0, wrong: 0 };
     fc.assert(
@@ -132,7 +132,7 @@ describe("the envelope's schema", () => {
     fc.constantFrom<Json>('x'.repeat(256), 'x'.repeat(257), 'a|b', '😀'.repeat(128), '😀'.repeat(129)),
   );
 
-  it('takes exactly what the check takes', () => {
+  it('accepts exactly the envelopes that the code accepts', () => {
     const names = fc.constantFrom(...Object.keys(message), 'something_else');
     fc.assert(
       fc.property(fc.uniqueArray(fc.tuple(names, fc.option(odd, { nil: undefined })), { maxLength: 3 }), (changes) => {

@@ -55,7 +55,7 @@ function check(text: string | Uint8Array, time = now) {
 }
 
 describe('checkMessage', () => {
-  it('answers the fields that are used, the payload and the key version', () => {
+  it('returns the used fields, the payload and the key version', () => {
     const checked = check(sent({ extra: 1 }));
     if (!checked.ok) throw new Error(checked.refusal.reason);
     expect(checked.message).toMatchObject({
@@ -67,7 +67,7 @@ describe('checkMessage', () => {
     expect(Object.keys(checked.message.fields)).toHaveLength(3);
   });
 
-  it('leaves a payload that is wrong in itself to be judged after the sequence number', () => {
+  it('reports an invalid payload for judgement after the sequence number', () => {
     expect(check(sent({ payload: { state: 1 } }))).toMatchObject({
       ok: true,
       message: { body: { ok: false, reason: 'state is not valid' } },
@@ -109,7 +109,7 @@ describe('checkMessage', () => {
     expect((check(text) as { refusal: object }).refusal).not.toHaveProperty('messageId');
   });
 
-  it('looks at the signature of what no strict reader takes, and repeats its message id', () => {
+  it('verifies the signature of text that the strict parser refuses, and repeats its message id', () => {
     const good = sent();
     const refusal = { code: 'MALFORMED', signatureValid: true, messageId: message.messageId };
     expect(check(good.replace('"on":true', '"on":true,"on":true'))).toMatchObject({ refusal });
@@ -127,7 +127,7 @@ describe('checkMessage', () => {
   it.each<[string, Sent]>([
     ['a field is missing', { nonce: null }],
     ['a field is an object', { nonce: {} }],
-  ])('calls no signature good where %s', (_, change) => {
+  ])('reports an invalid signature if %s', (_, change) => {
     expect(check(sent(change))).toMatchObject({ refusal: { code: 'MALFORMED', signatureValid: false } });
   });
 
@@ -137,7 +137,7 @@ describe('checkMessage', () => {
     expect((checked as { refusal: object }).refusal).not.toHaveProperty('messageId');
   });
 
-  it('takes and repeats the longest message id, and takes an empty nonce', () => {
+  it('accepts and repeats the longest message id, and accepts an empty nonce', () => {
     const longest = 'x'.repeat(256);
     expect(check(sent({ message_id: longest, version: '' }))).toMatchObject({ refusal: { messageId: longest } });
     expect(check(sent({ message_id: 'x'.repeat(256), nonce: '' })).ok).toBe(true);
@@ -154,7 +154,7 @@ describe('checkMessage', () => {
     ['TIMESTAMP_SKEWED', { timestamp: now + 300_001 }],
     ['SIGNATURE_INVALID', { key_version: 1 }],
     ['PAYLOAD_HASH_MISMATCH', { payload_hash: payloadHash({}) }],
-  ])('%s for %j, with a good signature', (code, change) => {
+  ])('%s for %j, with a valid signature', (code, change) => {
     expect(check(sent(change))).toMatchObject({
       ok: false,
       refusal: { code, signatureValid: true, messageId: message.messageId },
@@ -181,12 +181,12 @@ describe('checkMessage', () => {
     }
   });
 
-  it('takes a timestamp up to five minutes off, either way', () => {
+  it('accepts a timestamp up to five minutes off, in both directions', () => {
     expect(check(sent({ timestamp: now - 300_000 })).ok).toBe(true);
     expect(check(sent({ timestamp: now + 300_000 })).ok).toBe(true);
   });
 
-  it('takes an upper-case payload hash for another one', () => {
+  it('rejects an upper-case payload hash', () => {
     const upper = payloadHash({ state: { on: true } }).toUpperCase();
     expect(check(sent({ payload_hash: upper }))).toMatchObject({ refusal: { code: 'PAYLOAD_HASH_MISMATCH' } });
   });
@@ -213,7 +213,7 @@ describe('checkMessage', () => {
     '{"state":{"a": 1}}',
     '{ "state":{}}',
     '{"state":{},"full":true}',
-  ])('takes the hash of the canonical form alone where the payload is written %s', (text) => {
+  ])('accepts only the hash of the canonical form if the payload is written %s', (text) => {
     const canonical = payloadHash(JSON.parse(text) as JsonObject);
     expect(canonical).not.toBe(sha256Hex(text));
     const checked = check(written(text, canonical));
@@ -228,7 +228,7 @@ describe('checkMessage', () => {
     '{"state":{}}',
     '{"state":{"a":1,"b":[true,null,-0.5,"é"]}}',
     '{"full":false,"state":{"10":1,"2":{"x":"|"}}}',
-  ])('takes the hash of the bytes of a payload that is written canonically, and no other: %s', (text) => {
+  ])('accepts only the hash of the bytes of a canonical payload: %s', (text) => {
     expect(check(written(text, sha256Hex(text)))).toMatchObject({
       ok: true,
       message: { payload: JSON.parse(text), canonical: Buffer.from(text) },
@@ -239,7 +239,7 @@ describe('checkMessage', () => {
     expect(check(written(text, sha256Hex(text)).toString()).ok).toBe(true);
   });
 
-  it('takes no other member for the payload', () => {
+  it('uses no other member as the payload', () => {
     const decoy = '{"state":{"decoy":1}}';
     const real = '{"state":{"on":true}}';
     for (const member of [
@@ -262,7 +262,7 @@ describe('checkMessage', () => {
     }
   });
 
-  it('checks an HMAC signature with no other algorithm, whatever the message says', () => {
+  it('verifies an HMAC signature with no other algorithm, for any claim of the message', () => {
     const forged = sent({
       alg: 'none',
       signing_alg: 'ed25519',
@@ -283,12 +283,12 @@ describe('checkCloudMessage', () => {
   const old = verifyingKey('ed25519', publicKeyFromSeed(newDeviceSecret()));
   const current = verifyingKey('ed25519', publicKeyFromSeed(seed));
 
-  it("takes a message signed by any of the cloud's announced keys", () => {
+  it('accepts a message signed by any of the announced keys of the cloud', () => {
     const checked = checkCloudMessage(composeMessage(cloud), { ...ids, keys: [old, current] }, now);
     expect(checked).toMatchObject({ ok: true, message: { body: { ok: true, value: { type: 'error' } } } });
   });
 
-  it('refuses one that none of them signed, and one while none is known', () => {
+  it('refuses a message signed by another key, and every message while no key is known', () => {
     for (const keys of [[old], []]) {
       expect(checkCloudMessage(composeMessage(cloud), { ...ids, keys }, now)).toMatchObject({
         refusal: { code: 'SIGNATURE_INVALID', signatureValid: false },
@@ -296,14 +296,14 @@ describe('checkCloudMessage', () => {
     }
   });
 
-  it('looks at the signature of a refused message with all keys', () => {
+  it('verifies the signature of a refused message with all keys', () => {
     const text = composeMessage({ ...cloud, timestamp: 0 });
     expect(checkCloudMessage(text, { ...ids, keys: [old, current] }, now)).toMatchObject({
       refusal: { code: 'TIMESTAMP_SKEWED', signatureValid: true },
     });
   });
 
-  it("refuses another device's message, and what devices send", () => {
+  it('refuses a message of another device, and message types that devices send', () => {
     const text = composeMessage(cloud);
     const keys = [current];
     const another = { ...ids, deviceId: ids.tenantId, keys };
@@ -312,7 +312,7 @@ describe('checkCloudMessage', () => {
     expect(checkCloudMessage(own, { ...ids, keys }, now)).toMatchObject({ refusal: { code: 'TYPE_MISMATCH' } });
   });
 
-  it('leaves a payload of the wrong shape visible as such', () => {
+  it('reports a payload of the wrong shape as such', () => {
     const checked = checkCloudMessage(composeMessage({ ...cloud, type: 'cmd' }), { ...ids, keys: [current] }, now);
     expect(checked).toMatchObject({ ok: true, message: { body: { ok: false, reason: 'command_id is missing' } } });
   });

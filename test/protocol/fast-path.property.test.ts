@@ -4,7 +4,7 @@ import { checkMessage } from '../../src/protocol/envelope.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 import { ids, longWay, type Members, now, plain, plainly, session, signed, written } from './fast-path-messages.ts';
 
-describe('whatever is sent,', () => {
+describe('for random input,', () => {
   const number = (usual: string) =>
     fc.oneof(
       { weight: 80, arbitrary: fc.constant(usual) },
@@ -67,7 +67,7 @@ describe('whatever is sent,', () => {
     ),
   });
 
-  it('the plain way takes nothing that the long way refuses, and reads it as that does', () => {
+  it('the fast path accepts nothing that full verification refuses, and reads it the same', () => {
     let taken = 0;
     let refused = 0;
     fc.assert(

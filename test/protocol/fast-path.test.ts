@@ -21,8 +21,8 @@ import {
   written,
 } from './fast-path-messages.ts';
 
-describe('the plain way takes', () => {
-  it('what this project composes, on every channel', () => {
+describe('the fast path accepts', () => {
+  it('messages composed by this project, on every channel', () => {
     const payloads: Record<DeviceChannel, JsonObject> = {
       hello: { protocol: 'PROTO/3.1' },
       heartbeat: {},
@@ -62,14 +62,14 @@ describe('the plain way takes', () => {
     expect(plainly(sent(change))).not.toBeNull();
   });
 
-  it('a payload that is wrong in itself, to be judged after the sequence number', () => {
+  it('an invalid payload, to be judged after the sequence number', () => {
     const payload = '{"state":1}';
     expect(plainly(sent({ payload, payload_hash: JSON.stringify(sha256Hex(payload)) }))).toMatchObject({
       body: { ok: false },
     });
   });
 
-  it('a message of any length up to its room, beside which nothing is read', () => {
+  it('a message of any length up to its buffer, and reads nothing outside it', () => {
     for (const length of [15_000, 15_500, 15_550, 15_600, 16_300, 16_384, 20_000, 70_000]) {
       const bytes = Buffer.from(composeMessage({ ...message, payload: { state: { a: 'x'.repeat(length) } } }));
       expect(plainly(bytes) !== null).toBe(bytes.length <= 16_384);
@@ -81,8 +81,8 @@ describe('the plain way takes', () => {
   });
 });
 
-describe('the plain way reads nothing beyond its room', () => {
-  it('of a message that fills it and ends in any of its members', () => {
+describe('the fast path reads nothing outside its buffer', () => {
+  it('for a message that fills it and ends in any of its members', () => {
     const id = 'x'.repeat(256);
     const long = { ...session, deviceId: id, tenantId: id, clientId: id };
     const known = fastPathSession(long) as NonNullable<typeof plain>;
@@ -99,7 +99,7 @@ describe('the plain way reads nothing beyond its room', () => {
   });
 });
 
-describe('the plain way leaves to the long way', () => {
+describe('the fast path leaves to full verification', () => {
   const hashOf = (payload: string) => ({ payload, payload_hash: JSON.stringify(sha256Hex(payload)) });
   it.each<[string, Record<string, string>, boolean]>([
     ['a number with an exponent', { sequence_number: '1e3' }, true],
@@ -156,7 +156,7 @@ describe('the plain way leaves to the long way', () => {
     }
   });
 
-  it('a hash in capitals, and a signature in another spelling', () => {
+  it('a hash in upper case, and a signature in another encoding', () => {
     const members = membersOf(composeMessage(message));
     const hash = (members.get('payload_hash') as string).toUpperCase();
     expect(plainly(sent({ payload_hash: hash }))).toBeNull();
@@ -166,7 +166,7 @@ describe('the plain way leaves to the long way', () => {
     }
   });
 
-  it('a member twice, a member less, and names that are not quite', () => {
+  it('repeated, missing and misspelled members', () => {
     const members = [...membersOf(composeMessage(message))];
     for (const [index, [name, value]] of members.entries()) {
       for (const at of [0, index, members.length]) {
@@ -184,7 +184,7 @@ describe('the plain way leaves to the long way', () => {
     }
   });
 
-  it('white space, wherever it stands', () => {
+  it('white space in any place', () => {
     const members = [...membersOf(composeMessage({ ...message, payload: { state: { on: true } } }))];
     const pieces = members.flatMap(([name, value]) => [`"${name}"`, ':', value, ',']).slice(0, -1);
     for (let at = 0; at <= pieces.length; at += 1) {
@@ -199,7 +199,7 @@ describe('the plain way leaves to the long way', () => {
     }
   });
 
-  it('every message with a byte changed, left out or put in, or cut off there', () => {
+  it('every message with a byte changed, removed or inserted, or cut off there', () => {
     const bytes = Buffer.from(composeMessage(message));
     for (let at = 0; at <= bytes.length; at += 1) {
       const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)];
@@ -221,8 +221,8 @@ describe('the plain way leaves to the long way', () => {
   });
 });
 
-describe('a session knows the plain form', () => {
-  it('by an HMAC key and by ids that are plain and of some length', () => {
+describe('a session supports the fast path', () => {
+  it('with an HMAC key and with plain ids within the length limits', () => {
     const publicKey = verifyingKey('ed25519', publicKeyFromSeed(secret));
     expect(fastPathSession({ ...session, key: publicKey })).toBeNull();
     expect(fastPathSession({ ...session, keyVersion: 0 })).toBeNull();
@@ -240,7 +240,7 @@ describe('a session knows the plain form', () => {
     }
   });
 
-  it('and keeps sessions apart, used in turn', () => {
+  it('and keeps sessions apart when used in turn', () => {
     const sessions = ['one', 'two'].map((name) => {
       const own = { ...ids, deviceId: `${name}${ids.deviceId.slice(3)}` };
       const secretOf = newDeviceSecret();
@@ -255,7 +255,7 @@ describe('a session knows the plain form', () => {
     }
   });
 
-  it('and shows nothing of its key when it is printed', () => {
+  it('and hides its key when it is printed', () => {
     const { key, ...shown } = session;
     const known = { ...shown, plain: fastPathSession({ ...shown, key }) as typeof plain };
     const other = verifyingKey('hmac-sha256', newDeviceSecret());
@@ -268,7 +268,7 @@ describe('a session knows the plain form', () => {
     expect(JSON.stringify(known)).toBe(JSON.stringify(blank));
   });
 
-  it('while a message that is no buffer goes the long way', () => {
+  it('and verifies a message that is not a buffer in full', () => {
     const text = composeMessage(message);
     for (const bytes of [text, new Uint8Array(Buffer.from(text))]) {
       const checked = checkMessage(bytes, { ...session, fastPath: plain }, 'state', now);

@@ -26,11 +26,11 @@ describe('hmacOf', () => {
       'Test Using Larger Than Block-Size Key - Hash Key First',
       '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
     ],
-  ])('is as RFC 4231 has it, %#', (secret, text, tag) => {
+  ])('matches RFC 4231, %#', (secret, text, tag) => {
     expect(Buffer.from(computeHmac(keyOf(secret), text), 'base64url').toString('hex')).toBe(tag);
   });
 
-  it("is the library's for keys of every length and texts in any characters", () => {
+  it('equals node:crypto for keys of every length and texts with any characters', () => {
     fc.assert(
       fc.property(
         fc.uint8Array({ minLength: 1, maxLength: 140 }),
@@ -45,7 +45,7 @@ describe('hmacOf', () => {
   });
 
   it.each(['a', 'é', '€', '😀', '\ud800'])(
-    "is the library's for every length around a block and around the room, of %j",
+    'equals node:crypto for every length around a block and around the buffer size, of %j',
     (unit) => {
       const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
       const key = keyOf(secret);
@@ -60,7 +60,7 @@ describe('hmacOf', () => {
     },
   );
 
-  it('keeps keys apart, used in turn', () => {
+  it('keeps keys apart when used in turn', () => {
     const secrets = ['one', 'other', 'one\0', 'x'.repeat(64), 'x'.repeat(65)];
     const keys = secrets.map((secret) => [secret, keyOf(secret)] as const);
     for (const text of ['a', 'b', 'a']) {
@@ -68,7 +68,7 @@ describe('hmacOf', () => {
     }
   });
 
-  it('leaves a key that has been used as blank as before', () => {
+  it('leaves a used key as empty as before when it is printed', () => {
     const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
     const key = keyOf(secret);
     const blank = inspect(key, { depth: 9, showHidden: true });
@@ -83,7 +83,7 @@ describe('isHmacOf', () => {
   const key = keyOf('Jefe');
   const tag = computeHmac(key, 'text');
 
-  it('takes the one tag, and it alone', () => {
+  it('accepts the exact tag only', () => {
     expect(tag).toHaveLength(43);
     expect(verifyHmac(key, 'text', tag)).toBe(true);
     expect(verifyHmac(key, 'text', tag)).toBe(true);
@@ -97,14 +97,14 @@ describe('isHmacOf', () => {
     }
   });
 
-  it('takes nothing shorter or longer, also after the tag itself', () => {
+  it('accepts nothing shorter or longer, even starting with the tag', () => {
     for (const text of ['', tag.slice(0, -1), `${tag}=`, `${tag}A`, `${tag}${tag}`]) {
       expect(verifyHmac(key, 'text', tag)).toBe(true);
       expect(verifyHmac(key, 'text', text)).toBe(false);
     }
   });
 
-  it('takes it as well of bytes that were written, up to their end', () => {
+  it('accepts the tag also of written bytes, up to their end', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(60), fc.nat(42), (bytes, before, at) => {
         const text = Buffer.from(bytes).toString('latin1');
@@ -123,7 +123,7 @@ describe('isHmacOf', () => {
     );
   });
 
-  it('knows a key that was posted to another thread', async () => {
+  it('works with a key that was posted to another thread', async () => {
     const source = `
       const { parentPort, workerData } = require('node:worker_threads');
       import(workerData.module).then(({ computeHmac, verifyHmac }) =>

@@ -30,7 +30,7 @@ describe("a device's payload", () => {
     ['cmd_ack', { command_id: 'no uuid', status: 'in_progress', progress: 0.5 }],
     ['cmd_ack', { command_id: id, status: 'succeeded', result: null, state: {} }],
     ['cmd_ack', { command_id: id, status: 'failed', error: 'jammed', result: [1] }],
-  ])('on %s is right: %j', (channel, payload) => {
+  ])('on %s is valid: %j', (channel, payload) => {
     expect(readDevicePayload(channel, payload)).toEqual({ ok: true, value: { channel, payload } });
     const more = { ...payload, something_else: [1], toString: 'x' };
     expect(readDevicePayload(channel, more)).toEqual({ ok: true, value: { channel, payload: more } });
@@ -69,7 +69,7 @@ describe("a device's payload", () => {
     expect(readDevicePayload(channel, payload)).toEqual({ ok: false, reason });
   });
 
-  it('is not filled in from __proto__', () => {
+  it('does not inherit members from __proto__', () => {
     const payload = JSON.parse('{"__proto__":{"state":{}}}') as JsonObject;
     expect(readDevicePayload('state', payload)).toEqual({ ok: false, reason: 'state is missing' });
   });
@@ -81,7 +81,7 @@ describe("the cloud's payload", () => {
     ['hello_ack', helloAck],
     ['hello_ack', { ...helloAck, cloud_public_keys: [] }],
     ['error', { code: 'MALFORMED', message_id: '' }],
-  ])('%s is right: %j', (type, payload) => {
+  ])('%s is valid: %j', (type, payload) => {
     expect(readCloudPayload(type, payload)).toEqual({ ok: true, value: { type, payload } });
   });
 
@@ -129,7 +129,7 @@ describe('the text of a reported state', () => {
     '{"full":true,"g":1,"state":{}}',
     '{"state":{},"z":1}',
     '{"__proto__":1,"state":{}}',
-  ])('is not looked for beside members that nobody knows: %s', (text) => {
+  ])('is not taken from a payload with unknown members: %s', (text) => {
     expect(stateSpan(JSON.parse(text) as StatePayload, Buffer.from(text))).toBeUndefined();
   });
 });

@@ -24,7 +24,7 @@ function tokenOf(clientId: string): SessionToken {
 }
 
 describe('a session token', () => {
-  it('is device id, milliseconds and nonce', () => {
+  it('consists of device id, milliseconds and nonce', () => {
     const clientId = `${deviceId}.${at}.${nonce}`;
     expect(parseSessionToken(clientId)).toEqual({ clientId, deviceId, timestamp: at, nonce });
   });
@@ -52,7 +52,7 @@ describe('a session token', () => {
     expect(parseSessionToken(clientId)).toBeNull();
   });
 
-  it('is fresh for 120 s either way', () => {
+  it('is accepted within 120 s in both directions', () => {
     const token = tokenOf(`${deviceId}.${at}.${nonce}`);
     expect(isFreshSession(token, [at])).toBe(true);
     expect(isFreshSession(token, [at + 120_000])).toBe(true);
@@ -90,7 +90,7 @@ describe('signing in', () => {
     expect(verifySession(tokenOf(`${deviceId}.${at + 1}.${nonce}`), tenantId, password, key)).toBe(false);
   });
 
-  it('fails for a tenant that holds a |, whatever it is signed with', () => {
+  it('fails for a tenant id that contains a |, with any signature', () => {
     const token = tokenOf(`${deviceId}.${at}.${nonce}`);
     const tenant = `${tenantId}|x`;
     expect(verifySession(token, tenant, signText(device.key, sessionSigningText(token, tenant)), key)).toBe(false);
@@ -101,7 +101,7 @@ describe('signing in', () => {
     [deviceId, -1, nonce],
     [deviceId, 1.5, nonce],
     [deviceId, at, 'short'],
-  ])('is not made from %s, %d, %s', (id, time, text) => {
+  ])('is not created from %s, %d, %s', (id, time, text) => {
     expect(() => sessionCredentials({ ...device, deviceId: id }, time, text)).toThrow(TypeError);
   });
 });

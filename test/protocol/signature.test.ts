@@ -20,7 +20,7 @@ const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
 const checkerOf = (alg: SigningAlg, of: string) => verifyingKey(alg, alg === 'ed25519' ? publicKeyFromSeed(of) : of);
 
 describe('newDeviceSecret', () => {
-  it('is 32 bytes in base64url without padding, another one each time', () => {
+  it('is 32 bytes in base64url without padding, and differs each time', () => {
     const secrets = Array.from({ length: 50 }, newDeviceSecret);
     expect(new Set(secrets).size).toBe(50);
     for (const text of secrets) {
@@ -32,7 +32,7 @@ describe('newDeviceSecret', () => {
 });
 
 describe('newNonce', () => {
-  it('is 12 bytes in base64url, another one each time', () => {
+  it('is 12 bytes in base64url, and differs each time', () => {
     expect(newNonce()).toMatch(/^[A-Za-z0-9_-]{16}$/);
     expect(newNonce()).not.toBe(newNonce());
   });
@@ -53,7 +53,7 @@ describe('signing', () => {
     expect(signText(signingKey('ed25519', jwk.d as string), 'Küche ☀')).toBe(own);
   });
 
-  it.each(signingAlgs)('%s: every signature verifies under its own key, text and algorithm alone', (alg) => {
+  it.each(signingAlgs)('%s: every signature verifies only with its own key, text and algorithm', (alg) => {
     const other = newDeviceSecret();
     const otherAlg = alg === 'ed25519' ? 'hmac-sha256' : 'ed25519';
     fc.assert(
@@ -68,7 +68,7 @@ describe('signing', () => {
     );
   });
 
-  it.each(signingAlgs)('%s: a changed character anywhere makes it false', (alg) => {
+  it.each(signingAlgs)('%s: a changed character anywhere makes it invalid', (alg) => {
     const signature = signText(signingKey(alg, secret), 'text');
     const key = checkerOf(alg, secret);
     for (let i = 0; i < signature.length; i++) {
@@ -77,7 +77,7 @@ describe('signing', () => {
     }
   });
 
-  it.each(signingAlgs)('%s: what is no signature is false and never throws', (alg) => {
+  it.each(signingAlgs)('%s: malformed signatures are invalid and never throw', (alg) => {
     const signature = signText(signingKey(alg, secret), 'text');
     const key = checkerOf(alg, secret);
     const last = signature.charCodeAt(signature.length - 1);
@@ -104,7 +104,7 @@ describe('signing', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 100 }), (text) => !verifyText(key, 'text', text)));
   });
 
-  it('a key shows nothing of itself when it is printed', () => {
+  it('a key is hidden when it is printed', () => {
     for (const alg of signingAlgs) {
       const shown = inspect(signingKey(alg, secret), { depth: 9 }) + JSON.stringify(signingKey(alg, secret));
       expect(shown).not.toContain(secret);
@@ -124,7 +124,7 @@ describe('keys', () => {
     `${secret}\n`,
   ];
 
-  it.each(bad)('%j is no key', (text) => {
+  it.each(bad)('%j is not a key', (text) => {
     const words = /32 bytes in base64url/;
     for (const alg of signingAlgs) {
       expect(() => signingKey(alg, text)).toThrow(words);
@@ -134,7 +134,7 @@ describe('keys', () => {
     expect(isPublicKey(text)).toBe(false);
   });
 
-  it('the public key is the raw one of the seed', () => {
+  it('the public key is the raw public key of the seed', () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519');
     const seed = privateKey.export({ format: 'jwk' }).d as string;
     const raw = publicKey.export({ format: 'jwk' }).x as string;
@@ -144,7 +144,7 @@ describe('keys', () => {
     expect(isPublicKey(raw)).toBe(true);
   });
 
-  it('points of small order, which verify what nobody signed, are no public keys', () => {
+  it('points of small order, which verify forged signatures, are not public keys', () => {
     const weak = [
       '0000000000000000000000000000000000000000000000000000000000000000',
       '0100000000000000000000000000000000000000000000000000000000000000',

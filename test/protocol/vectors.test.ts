@@ -106,7 +106,7 @@ describe.each(file.vectors)('worked example $name', (vector) => {
 
 describe.each(file.vectors.filter((vector) => vector.connect))('sign-in of $name', (vector) => {
   const { connect, fields } = vector;
-  it.each(['hmac-sha256', 'ed25519'] as const)('is made and verified with %s', (alg) => {
+  it.each(['hmac-sha256', 'ed25519'] as const)('is created and verified with %s', (alg) => {
     const device = { ...sessionOf(fields), key: signingKey(alg, vector.device_secret) };
     const password = alg === 'ed25519' ? connect?.password_ed25519 : connect?.password_hmac;
     const credentials = sessionCredentials(device, fields.timestamp, fields.nonce);
@@ -161,7 +161,7 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'device to cl
 
 describe.each(file.vectors.filter((vector) => vector.direction === 'cloud to device'))('answer $name', (vector) => {
   const { fields } = vector;
-  it.each(['hmac-sha256', 'ed25519'] as const)('is composed by the cloud and taken by the device with %s', (alg) => {
+  it.each(['hmac-sha256', 'ed25519'] as const)('is composed by the cloud and accepted by the device with %s', (alg) => {
     const text = composeMessage(outgoing(vector, alg));
     if (alg === 'hmac-sha256') expect(JSON.parse(text)).toEqual(JSON.parse(vector.envelope_hmac as string));
     const keyText = alg === 'ed25519' ? vector.ed25519_public_key : vector.device_secret;

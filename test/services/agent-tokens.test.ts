@@ -11,8 +11,8 @@ async function setUp() {
   return { clock, store, open, presented: await open() };
 }
 
-describe('a token that was presented', () => {
-  it('is known by whose it is and its id, also after a restart', async () => {
+describe('a presented agent token', () => {
+  it('is identified by its issuer and its id, also after a restart', async () => {
     const { clock, store, open, presented } = await setUp();
     const expiresAt = clock.now() + 60_000;
     await presented.add('u1', { id: 'jti', expiresAt });
@@ -47,7 +47,7 @@ describe('a token that was presented', () => {
     expect(store.agentTokens.size).toBe(1);
   });
 
-  it('is forgotten a day after its time, when others come', async () => {
+  it('is forgotten a day after its expiry, when others arrive', async () => {
     const { clock, presented } = await setUp();
     await presented.add('u1', { id: 'old', expiresAt: clock.now() });
     clock.advance(86_400_000);

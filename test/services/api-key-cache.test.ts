@@ -31,7 +31,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
 }
 
 describe('a presented key', () => {
-  it('is proved by its whole text, and looked up once however many ask at once', async () => {
+  it('is verified over its whole text, and looked up once for concurrent requests', async () => {
     const { ring, key, text, find } = await setUp();
     expect(await Promise.all([1, 2, 3].map(() => ring.verify(text)))).toEqual([key, key, key]);
     expect(await ring.verify(`${text.slice(0, -1)}_`)).toBeNull();
@@ -41,7 +41,7 @@ describe('a presented key', () => {
     expect(find).toHaveBeenCalledTimes(1);
   });
 
-  it('lives until the moment of its end', async () => {
+  it('is valid until the moment of its expiry', async () => {
     const { ring, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
     clock.advance(9);
     expect([(await ring.verify(text))?.prefix, await ring.isLive(prefix)]).toEqual([prefix, true]);
@@ -49,7 +49,7 @@ describe('a presented key', () => {
     expect([await ring.verify(text), await ring.isLive(prefix)]).toEqual([null, false]);
   });
 
-  it('is dead when it was revoked, whatever was read before', async () => {
+  it('is invalid after its revocation, for any earlier read', async () => {
     const { ring, store, text, prefix } = await setUp();
     await ring.verify(text);
     await store.keys.revoke(prefix, 1);
@@ -61,7 +61,7 @@ describe('a presented key', () => {
     ]);
   });
 
-  it('that ends while it is read is not kept as it was', async () => {
+  it('that is revoked during a read is not cached as it was', async () => {
     const { ring, store, text, prefix, find } = await setUp();
     const reading = ring.verify(text);
     ring.invalidate(prefix);
@@ -71,7 +71,7 @@ describe('a presented key', () => {
     expect(find).toHaveBeenCalledTimes(2);
   });
 
-  it('is asked for again after the store was away', async () => {
+  it('is looked up again after a store outage', async () => {
     const { ring, store, text, prefix } = await setUp();
     store.failCalls = away;
     await expect(ring.verify(text)).rejects.toBeInstanceOf(StoreUnavailable);
@@ -81,7 +81,7 @@ describe('a presented key', () => {
 });
 
 describe('the last use', () => {
-  it('is written in one batch, the newest of each key, and only when there is one', async () => {
+  it('is written in one batch, the newest of each key, and only if there is one', async () => {
     const { ring, prefix, flushUse } = await setUp();
     await ring.flush();
     for (const at of [1, 2, 3]) ring.recordUse(prefix, at);
@@ -99,7 +99,7 @@ describe('the last use', () => {
     ]);
   });
 
-  it('that could not be written is written later, unless a newer one is', async () => {
+  it('that could not be written is written later, unless there is a newer one', async () => {
     const { ring, store, prefix, warn } = await setUp();
     ring.recordUse(prefix, 1);
     ring.recordUse('another0', 1);
@@ -113,7 +113,7 @@ describe('the last use', () => {
     expect(store.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
   });
 
-  it('is written by itself every five seconds', async () => {
+  it('is written automatically every five seconds', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
       const { ring, prefix, flushUse } = await setUp();
@@ -128,7 +128,7 @@ describe('the last use', () => {
     }
   });
 
-  it('is not written any more by a process that has lost its right to', async () => {
+  it('is not written by a process that lost its lease', async () => {
     const { ring, prefix, flushUse } = await setUp();
     ring.recordUse(prefix, 1);
     ring.discardPending();

@@ -46,14 +46,14 @@ const settled = async () => {
   for (let n = 0; n < 20; n++) await new Promise((resolve) => setImmediate(resolve));
 };
 
-describe('what was done', () => {
-  it('is on record when the promise resolves, with the time by the clock', async () => {
+describe('an audit entry of an action', () => {
+  it('is stored when the promise resolves, with the time of the clock', async () => {
     const given = deed();
     await audit.recordDone(given);
     expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done' }]);
   });
 
-  it('that comes together is written together', async () => {
+  it('is written together with concurrent entries', async () => {
     await Promise.all(Array.from({ length: 700 }, () => audit.recordDone(deed())));
     expect(batches).toEqual([500, 200]);
   });
@@ -69,7 +69,7 @@ describe('what was done', () => {
     expect(new Set(kept.map(({ id }) => id)).size).toBe(1);
   });
 
-  it('is kept also where the store goes away while it is asked which of several it refuses', async () => {
+  it('is kept if the store fails while the refused entry of a batch is searched', async () => {
     const bad = deed({ subject: 'bad' });
     let away = 2;
     trouble = (rows) => {
@@ -104,7 +104,7 @@ describe('what was done', () => {
     expect(kept).toHaveLength(3);
   });
 
-  it('at the end of the service is written first, or dropped with a log line', async () => {
+  it('at shutdown is written first, or dropped with a log line', async () => {
     const last = audit.recordDone(deed());
     await audit.close();
     await last;
@@ -112,7 +112,7 @@ describe('what was done', () => {
     expect(errors).toEqual([]);
   });
 
-  it('that cannot be written by then is dropped with a log line', async () => {
+  it('that cannot be written before the deadline is dropped with a log line', async () => {
     trouble = () => {
       throw new StoreUnavailable('away');
     };
@@ -124,8 +124,8 @@ describe('what was done', () => {
   });
 });
 
-describe('what was refused', () => {
-  it('is written with its code, though nobody waits for it', async () => {
+describe('an audit entry of a refusal', () => {
+  it('is written with its code, without a waiting caller', async () => {
     audit.recordRefusal(deed(), 'FORBIDDEN_ROLE');
     await settled();
     expect(kept).toMatchObject([{ outcome: 'FORBIDDEN_ROLE' }]);
@@ -144,7 +144,7 @@ describe('what was refused', () => {
     expect(kept).toHaveLength(62);
   });
 
-  it('is dropped while a thousand wait for a store that is away, what was done is not', async () => {
+  it('is dropped while a thousand entries wait for an unavailable store; entries of actions are kept', async () => {
     let away = true;
     trouble = () => {
       if (away) throw new StoreUnavailable('away');

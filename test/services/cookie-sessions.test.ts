@@ -4,7 +4,7 @@ import { makeCookieSessions } from '../../src/services/cookie-sessions.ts';
 import type { SealedCache } from '../../src/services/sealed-cache.ts';
 import { testClock } from '../support/clock.ts';
 
-it('a session that is closed while it is read is over', async () => {
+it('a session that is closed while it is read has ended', async () => {
   const clock = testClock(1_000_000);
   const entries = new Map<string, string>();
   let arrives = Promise.resolve();
@@ -34,7 +34,7 @@ it('a session that is closed while it is read is over', async () => {
   expect([sessions.isCached(secret), await sessions.find(secret)]).toEqual([false, null]);
 });
 
-it('a session that is being closed is not known any more, however long its record takes to go', async () => {
+it('a session is unknown from the start of its closing, for any duration of the deletion', async () => {
   const clock = testClock(1_000_000);
   let gone = () => {};
   const vault: SealedCache = {
@@ -53,7 +53,7 @@ it('a session that is being closed is not known any more, however long its recor
   await closing;
 });
 
-it('a session lasts as long as its token, which is verified by the reference, while the service’s time is corrected', async () => {
+it('a session lasts as long as its token, verified by the reference clock, while the service clock is corrected', async () => {
   const entries = new Map<string, string>();
   const vault: SealedCache = {
     get: async (key) => entries.get(key) ?? null,

@@ -6,7 +6,7 @@ const said = (at: number): LoggedMessage => ({ at, channel: 'state', sequence: a
 const listening = () => new DeviceActivityLog({ now: () => 500 });
 
 describe('the log of device activity', () => {
-  it('is the last twenty messages, newest first', () => {
+  it('contains the last twenty messages, newest first', () => {
     const heard = listening();
     for (let at = 1; at <= 47; at++) heard.record(DEVICE, said(at));
     const times = heard.messages(DEVICE).map(({ at }) => at);
@@ -19,7 +19,7 @@ describe('the log of device activity', () => {
     expect([...listening().propertyTimes(DEVICE)]).toEqual([]);
   });
 
-  it('dates each property by the report that named it last', () => {
+  it('dates each property by the last report that contains it', () => {
     const heard = listening();
     heard.record(DEVICE, said(1), { state: { on: true, level: 40, mode: 'day' }, full: true });
     heard.record(DEVICE, said(2), { state: { level: 50, mode: null }, full: false });
@@ -29,14 +29,14 @@ describe('the log of device activity', () => {
     expect(Object.fromEntries(heard.propertyTimes(DEVICE))).toEqual({ on: 4 });
   });
 
-  it('is bounded, whatever a device names', () => {
+  it('is bounded, for any messages of a device', () => {
     const heard = listening();
     const state = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`p${n}`, n]));
     heard.record(DEVICE, said(1), { state, full: false });
     expect(heard.propertyTimes(DEVICE).size).toBe(200);
   });
 
-  it("keeps no tenant's devices in the place of another's", () => {
+  it('never evicts the devices of one tenant for those of another', () => {
     const heard = new DeviceActivityLog({ now: () => 0 }, 6);
     const keeps = (tenantId: string, deviceId: string) => heard.messages({ tenantId, deviceId }).length > 0;
     heard.record({ tenantId: 'small', deviceId: 's1' }, said(1));
@@ -57,7 +57,7 @@ describe('the log of device activity', () => {
     expect(kept).toEqual(['1', '4', '5']);
   });
 
-  it('is forgotten of a device, and makes room', () => {
+  it('is deleted with its device, and frees its space', () => {
     const heard = new DeviceActivityLog({ now: () => 0 }, 2);
     for (const deviceId of ['1', '2']) heard.record({ tenantId: 'a', deviceId }, said(1));
     heard.remove(DEVICE);

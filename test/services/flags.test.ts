@@ -22,19 +22,19 @@ function storeThat(broken: { taken: boolean; thenAway?: number }) {
   return store;
 }
 
-it.each([true, false])('after a commit of which nobody knows they are what the store has: %s', async (taken) => {
+it.each([true, false])('after a commit with an unknown outcome they equal the store: %s', async (taken) => {
   const flags = await loadFlags(storeThat({ taken }));
   await expect(flags.set('maintenance_mode', true)).rejects.toThrow(CommitUnknown);
   expect(flags.current().maintenance_mode).toBe(taken);
 });
 
-it('a store that is away then is asked until it answers', async () => {
+it('an unavailable store is read until it answers', async () => {
   const flags = await loadFlags(storeThat({ taken: true, thenAway: 1 }));
   await expect(flags.set('maintenance_mode', true)).rejects.toThrow(CommitUnknown);
   expect(flags.current().maintenance_mode).toBe(true);
 });
 
-it('what was surely not done changes nothing', async () => {
+it('a change that was certainly not committed changes nothing', async () => {
   const store = storeThat({ taken: false });
   store.setFlag = async () => {
     throw new StoreUnavailable('away');
@@ -73,7 +73,7 @@ it('are reloaded: changes by other processes apply, and subscribers are notified
   expect(heard).toEqual([['commands_disabled', true]]);
 });
 
-it('what is set while they are read again stands', async () => {
+it('a change during a reload is kept', async () => {
   const stored: Record<string, boolean> = {};
   const { promise: slow, resolve: answer } = Promise.withResolvers<void>();
   let holding = false;

@@ -46,7 +46,7 @@ describe('the user code', () => {
     }
   });
 
-  it('may be typed in small letters, with blanks and dashes', async () => {
+  it('can be typed in lower case, with blanks and dashes', async () => {
     await open();
     const [a, b] = [userCodeOf(code).slice(0, 3).toLowerCase(), userCodeOf(code).slice(3)];
     expect(await approve(` ${a}-${b} `)).toMatchObject({ ok: true });
@@ -65,14 +65,14 @@ describe('a handshake', () => {
     expect(await approve()).toMatchObject(refused('GONE'));
   });
 
-  it('hands over once, however many ask at once', async () => {
+  it('returns the token once for concurrent requests', async () => {
     await open();
     await approve();
     const answers = await Promise.all([1, 2, 3, 4, 5].map(() => poll()));
     expect(answers.filter(({ ok }) => ok)).toEqual([done(GRANT)]);
   });
 
-  it('keeps the grant when the token could not be made', async () => {
+  it('keeps the grant when the token could not be created', async () => {
     await open();
     await approve();
     await expect(
@@ -83,14 +83,14 @@ describe('a handshake', () => {
     expect(await poll()).toEqual(done(GRANT));
   });
 
-  it('is over when the grant turned out to be nobody’s', async () => {
+  it('ends when the user of the grant no longer exists', async () => {
     await open();
     await approve();
     expect(await handshakes.poll(code, verifier, async () => refuse('GONE', 'x'))).toMatchObject(refused('GONE'));
     expect(await poll()).toMatchObject(refused('GONE'));
   });
 
-  it('goes on until 10 minutes after the opening, and no further', async () => {
+  it('lasts until 10 minutes after the opening', async () => {
     await open();
     clock.advance(599_999);
     expect(await poll()).toEqual(done(null));
@@ -105,7 +105,7 @@ describe('a handshake', () => {
     expect(await poll()).toMatchObject(refused('NOT_FOUND'));
   });
 
-  it('says nothing to who has not its verifier, not even that it is over', async () => {
+  it('reveals nothing without the verifier, not even that it has ended', async () => {
     await open();
     for (const wrong of ['', challenge, code, random()]) expect(await poll(wrong)).toMatchObject(refused('FORBIDDEN'));
     await approve();
@@ -114,7 +114,7 @@ describe('a handshake', () => {
     expect(await poll(random())).toMatchObject(refused('FORBIDDEN'));
   });
 
-  it('ends with the fifth wrong user code, whatever comes next', async () => {
+  it('ends with the fifth wrong user code, for any later input', async () => {
     await open();
     for (let n = 0; n < 4; n++) expect(await approve('AAAAAA')).toMatchObject(refused('FORBIDDEN'));
     expect(await poll()).toEqual(done(null));
@@ -123,13 +123,13 @@ describe('a handshake', () => {
     expect(await poll()).toMatchObject(refused('GONE'));
   });
 
-  it('counts wrong codes that come at once', async () => {
+  it('counts concurrent wrong codes', async () => {
     await open();
     const answers = await Promise.all([...Array.from({ length: 8 }, () => approve('AAAAAA')), approve()]);
     expect(answers.every(({ ok }) => !ok)).toBe(true);
   });
 
-  it('ends when somebody else opens its code with a challenge of their own', async () => {
+  it('ends when another client opens its code with a different challenge', async () => {
     await open();
     expect(await handshakes.open(code, hash('sha256', random(), 'base64url'))).toMatchObject(refused('GONE'));
     expect(await approve()).toMatchObject(refused('GONE'));
@@ -145,7 +145,7 @@ describe('a handshake', () => {
     }
   });
 
-  it('is kept without its code', async () => {
+  it('is stored without its code', async () => {
     const keys: string[] = [];
     const { set } = cache;
     cache.set = (key, value, ttl) => {

@@ -38,14 +38,14 @@ const ada = {
   ...{ tenantId: TENANT, role: 'user' as const, createdAt: 0 },
 };
 
-describe('news', () => {
-  it('is heard once by everybody, where it was told too, before telling returns', async () => {
+describe('an invalidation', () => {
+  it('reaches each subscriber once, including those of its own process, before publishing returns', async () => {
     const { one, two } = await twoProcesses();
     one.news.publish({ about: 'user', id: USER });
     expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
   });
 
-  it('is not heard by who stopped listening', async () => {
+  it('does not reach a subscriber after unsubscribing', async () => {
     const { one } = await twoProcesses();
     const heard: Invalidation[] = [];
     one.news.subscribe((item) => heard.push(item))();
@@ -54,7 +54,7 @@ describe('news', () => {
   });
 
   it.each(['', 'one', 'three ', 'three {', 'three null', 'three {"about":"weather"}', 'three {"about":"user"}'])(
-    'that makes no sense is passed over: %j',
+    'that is malformed is ignored: %j',
     async (message) => {
       const { cache, one, two } = await twoProcesses();
       await cache.publish('news', message);
@@ -62,7 +62,7 @@ describe('news', () => {
     },
   );
 
-  it('is told here though the cache does not take it', async () => {
+  it('reaches this process even if the cache does not accept it', async () => {
     const broken = { subscribe: async () => async () => {}, publish: () => Promise.reject(new Error('away')) };
     const news = await openInvalidationBus(broken, 'one', quiet);
     const heard: Invalidation[] = [];
@@ -73,7 +73,7 @@ describe('news', () => {
 });
 
 describe('another process', () => {
-  it('reads a user again who was changed here, and tells its connections', async () => {
+  it('reloads a user who was changed here, and notifies its connections', async () => {
     const { store, one, two } = await twoProcesses();
     store.users.set(USER, ada);
     await two.users.get(USER);
@@ -84,7 +84,7 @@ describe('another process', () => {
     expect([two.users.cached(USER), (await two.users.get(USER))?.role, told]).toEqual([undefined, 'viewer', [USER]]);
   });
 
-  it('knows a token that was logged out here, without asking the store', async () => {
+  it('knows a token that was logged out here, without reading the store', async () => {
     const { store, clock, one, two } = await twoProcesses();
     const told: string[] = [];
     two.revocations.subscribe((id) => told.push(id));
@@ -92,7 +92,7 @@ describe('another process', () => {
     expect([two.revocations.has('jti'), told, store.revoked.size]).toEqual([true, ['jti'], 1]);
   });
 
-  it('looks a key up again that ended here, and tells its connections', async () => {
+  it('looks up a key again that was revoked here, and notifies its connections', async () => {
     const { store, one, two } = await twoProcesses();
     const key = {
       ...{
@@ -120,7 +120,7 @@ describe('another process', () => {
     expect(told).toHaveLength(1);
   });
 
-  it('knows a token that was presented here', async () => {
+  it('knows an agent token that was presented here', async () => {
     const { clock, one, two } = await twoProcesses();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
     await one.presented.add(USER, token);

@@ -23,7 +23,7 @@ function recorder() {
 }
 
 describe('Locks', () => {
-  it('runs those who want to be alone one after another, in the order they came', async () => {
+  it('runs exclusive tasks one after another, in order of arrival', async () => {
     const locks = new Locks();
     const { log, work, end, settle } = recorder();
     const all = [locks.exclusive('a', work('1')), locks.exclusive('a', work('2')), locks.exclusive('b', work('3'))];

@@ -28,7 +28,7 @@ function manifest(more: Partial<Manifest> = {}): Manifest {
 const holder = ({ deviceId, version }: Manifest) => ({ id: deviceId, manifestVersion: version });
 
 describe('ManifestCache', () => {
-  it('asks once for all that are not at hand', async () => {
+  it('loads all missing manifests with one query', async () => {
     const [a, b, c] = [manifest(), manifest(), manifest()];
     cache.put(a);
     const found = await cache.load([a, b, c].map(holder));
@@ -38,7 +38,7 @@ describe('ManifestCache', () => {
     expect(asked).toHaveLength(1);
   });
 
-  it('shows no action of a stored manifest below the registry’s class of its name, however it is spelled', async () => {
+  it('shows no action of a stored manifest below the registry’s class of its name, in any spelling', async () => {
     const given = [
       ['Unlock', 'NORMAL'],
       ['open-valve', 'NORMAL'],
@@ -57,7 +57,7 @@ describe('ManifestCache', () => {
     expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
   });
 
-  it('shows the registry’s descriptions where an earlier build stored others of an automatic manifest', async () => {
+  it('shows the registry’s descriptions if an earlier build stored different ones of an automatic manifest', async () => {
     const current = manifest();
     const capabilities = current.capabilities.map((one) => ({ ...one, description: `${one.description}, as before` }));
     const earlier = manifest({ capabilities });
@@ -69,14 +69,14 @@ describe('ManifestCache', () => {
     expect(listOf(other)).toEqual(other.capabilities);
   });
 
-  it('answers a device without a manifest without asking', async () => {
+  it('answers for a device without a manifest without a query', async () => {
     const none = { id: v7(), manifestVersion: 0 };
     expect(cache.peek(none)).toBeNull();
     expect((await cache.load([none])).size).toBe(0);
     expect(asked).toEqual([]);
   });
 
-  it('does not answer with another version than the device has', async () => {
+  it('returns no other version than that of the device', async () => {
     const old = manifest({ version: 1 });
     cache.put(old);
     const current = { ...old, version: 2, own: true, capabilities: [] };
@@ -85,28 +85,28 @@ describe('ManifestCache', () => {
     expect((await cache.load([holder(current)])).get(old.deviceId)).toEqual(current);
   });
 
-  it('does not go back to an older version that was read before', () => {
+  it('does not return to an older version that was read before', () => {
     const newer = manifest({ version: 3, own: true, capabilities: [] });
     cache.put(newer);
     cache.put({ ...newer, version: 2 });
     expect(cache.peek(holder(newer))).toEqual(newer);
   });
 
-  it('shares what the store copied of the registry', async () => {
+  it('shares stored copies of the registry', async () => {
     const [a, b] = [manifest(), manifest()];
     const found = await cache.load([a, b].map(holder));
     expect(found.get(a.deviceId)?.capabilities).toBe(found.get(b.deviceId)?.capabilities);
     expect(found.get(a.deviceId)?.capabilities).toBe(a.capabilities);
   });
 
-  it('keeps an automatic manifest as it was stored where the registry has moved on', async () => {
+  it('keeps an automatic manifest as stored if the registry has changed', async () => {
     const older = manifest();
     const [first] = older.capabilities;
     stored.set(older.deviceId, { ...older, capabilities: first ? [first] : [] });
     expect((await cache.load([holder(older)])).get(older.deviceId)?.capabilities).toEqual([first]);
   });
 
-  it('keeps no more bytes of their own manifests than its bound', () => {
+  it('keeps own manifests within its limit of bytes', () => {
     const description = 'x'.repeat(200_000);
     const made = Array.from({ length: 400 }, () => {
       const { capabilities, ...rest } = manifest({ own: true });

@@ -25,8 +25,8 @@ const report = fc.record({
   lookedAt: fc.boolean(),
 });
 
-describe('when properties were reported', () => {
-  it('is told as if each had a time of its own', () => {
+describe('the report times of properties', () => {
+  it('are reported as if stored for each property', () => {
     fc.assert(
       fc.property(fc.array(report, { maxLength: 12 }), (reports) => {
         const quick = new PropertyTimes();
@@ -48,7 +48,7 @@ describe('when properties were reported', () => {
     );
   });
 
-  it('is what it was when it is looked at twice', () => {
+  it('are unchanged by repeated reads', () => {
     const times = new PropertyTimes();
     times.record({ state: { a: 1, b: 2 }, full: false }, 1);
     times.record({ state: { a: 1 }, full: false }, 2);

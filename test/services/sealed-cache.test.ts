@@ -12,8 +12,8 @@ beforeEach(() => {
   vault = makeSealedCache(cache, makeSealer(randomBytes(32)));
 });
 
-describe('what lets somebody in', () => {
-  it('is kept in the cache, until it is taken or deleted', async () => {
+describe('a sealed entry', () => {
+  it('is kept in the cache until it is taken or deleted', async () => {
     await vault.set('a', 'ada', 1_000);
     expect([await vault.get('a'), await vault.get('b')]).toEqual(['ada', null]);
     expect([await vault.take('a'), await vault.take('a')]).toEqual(['ada', null]);
@@ -22,25 +22,28 @@ describe('what lets somebody in', () => {
     expect(await vault.get('a')).toBeNull();
   });
 
-  it('is not to be read there', async () => {
+  it('is not readable in the cache', async () => {
     await vault.set('a', 'ada', 1_000);
     expect(await cache.get('a')).not.toContain('ada');
   });
 
-  it.each(['get', 'take'] as const)('is not there by %s where somebody else wrote it', async (how) => {
-    for (const forged of ['{"platformAdmin":true}', '', makeSealer(randomBytes(32)).seal('ada', 'cache a')]) {
-      await cache.set('a', forged, 1_000);
-      expect(await vault[how]('a')).toBeNull();
-    }
-  });
+  it.each(['get', 'take'] as const)(
+    'is not returned by %s if it was written by someone without the key',
+    async (how) => {
+      for (const forged of ['{"platformAdmin":true}', '', makeSealer(randomBytes(32)).seal('ada', 'cache a')]) {
+        await cache.set('a', forged, 1_000);
+        expect(await vault[how]('a')).toBeNull();
+      }
+    },
+  );
 
-  it('is not there under another key', async () => {
+  it('is not returned under another key', async () => {
     await vault.set('a', 'ada', 1_000);
     await cache.set('b', (await cache.get('a')) as string, 1_000);
     expect(await vault.get('b')).toBeNull();
   });
 
-  it('outlives a new master key', async () => {
+  it('remains readable after a change of the master key', async () => {
     const [old, next] = [randomBytes(32), randomBytes(32)];
     await makeSealedCache(cache, makeSealer(old)).set('a', 'ada', 1_000);
     expect(await makeSealedCache(cache, makeSealer(next, old)).get('a')).toBe('ada');

@@ -19,7 +19,7 @@ describe('waiting for the store', () => {
     expect(pings).toBe(0);
   });
 
-  it('goes on as long as the store answers', async () => {
+  it('continues as long as the store answers', async () => {
     let pings = 0;
     const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
     const work = patiently(later(5.5 * PATIENCE_MS));
@@ -28,7 +28,7 @@ describe('waiting for the store', () => {
     expect(pings).toBe(5);
   });
 
-  it('ends when it does not, and asks once for all who wait', async () => {
+  it('ends when the store does not answer, with one ping for all waiting requests', async () => {
     let pings = 0;
     const patiently = makeLivenessGuard(async () => {
       pings++;

@@ -40,7 +40,7 @@ const episodes: [string, number][] = [
 ];
 
 describe.each(episodes)('a clock that is a year ahead and %s', (_name, forMs) => {
-  it('makes no revoked token good again when it is put right', async () => {
+  it('revalidates no revoked token when it is corrected', async () => {
     const { clock, time, run } = world();
     const store = new MemoryStore();
     const revocations = await loadRevocations(store.identity, clock);
@@ -54,7 +54,7 @@ describe.each(episodes)('a clock that is a year ahead and %s', (_name, forMs) =>
     expect(revocations.has('one')).toBe(true);
   });
 
-  it('makes no presented token a person’s again when it is put right', async () => {
+  it('makes no presented agent token a token of a person when it is corrected', async () => {
     const { clock, time, run } = world();
     const store = new MemoryStore();
     const presented = await loadAgentTokens(store.identity, clock);
@@ -69,7 +69,7 @@ describe.each(episodes)('a clock that is a year ahead and %s', (_name, forMs) =>
   });
 });
 
-it('a token is forgotten a day after it was revoked, where it has expired by then', async () => {
+it('an expired token is forgotten a day after its revocation', async () => {
   const { clock, run } = world();
   const revocations = await loadRevocations(new MemoryStore().identity, clock);
   await revocations.add('short', clock.now() + HOUR);

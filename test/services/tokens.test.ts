@@ -38,7 +38,7 @@ const make = ({ claims = {}, header = {}, by = key }: Made = {}) =>
     .sign(by.private);
 
 describe('an internal token', () => {
-  it('says who, until when, and what it may', async () => {
+  it('contains the user, the expiry and the scopes', async () => {
     const token = await signToken(key, { sub: 'ada', email: 'ada@example.com', jti: 'j1', ttlS: 60 }, now);
     expect(await verifyToken(key, token, now)).toEqual({
       iss: 'urn:twinkeep',
@@ -52,7 +52,7 @@ describe('an internal token', () => {
     });
   });
 
-  it('carries when its bearer signed in, and which token approved it', async () => {
+  it('contains when its user signed in, and which token approved it', async () => {
     const made = { sub: 'ada', jti: 'j2', parent: 'j1', signedInAt: now - 3_600_000 };
     const claims = await verifyToken(key, await signToken(key, made, now), now);
     expect(claims?.token).toMatchObject({ parent: 'j1', signedInAt: (at - 3600) * 1000 });
@@ -64,7 +64,7 @@ describe('an internal token', () => {
     }
   });
 
-  it('makes a platform operator by its scope, and is limited to the scopes of ours that it names', async () => {
+  it('makes a platform operator by its scope, and is limited to the known scopes that it names', async () => {
     const scope = 'platform:admin read:devices openid';
     const claims = await verifyToken(key, await make({ claims: { scope } }), now);
     expect(claims).toMatchObject({ platformAdmin: true, scopes: ['read:devices'] });
@@ -81,7 +81,7 @@ describe('an internal token', () => {
     expect(claims).toMatchObject({ platformAdmin, scopes });
   });
 
-  it('may name a user by id, and is none where that is no id', async () => {
+  it('can name a user by id, and is invalid if that is not an id', async () => {
     const userId = '0195d9a2-7f00-7000-8000-000000000005';
     const token = await signToken(key, { sub: 'ada', userId, jti: 'j1' }, now);
     expect(await verifyToken(key, token, now)).toMatchObject({ sub: 'ada', userId });
@@ -90,12 +90,12 @@ describe('an internal token', () => {
     }
   });
 
-  it('is known by its hash when it has no id', async () => {
+  it('is identified by its hash if it has no id', async () => {
     const claims = await verifyToken(key, await make(), now);
     expect(claims?.token.id).toMatch(/^sha256:[\w-]{43}$/);
   });
 
-  it('has one hash, however its signature is written', async () => {
+  it('has one hash for every encoding of its signature', async () => {
     const token = await make();
     // Two of the last character's six bits are unused in an encoding of 64 bytes.
     const last = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'.indexOf(token.at(-1) as string);
@@ -105,7 +105,7 @@ describe('an internal token', () => {
     expect(claims?.token.id).toBe((await verifyToken(key, token, now))?.token.id);
   });
 
-  it('is good 30 seconds past its end, and no longer', async () => {
+  it('is valid until 30 seconds after its expiry', async () => {
     const token = await make({ claims: { exp: at + 60 } });
     expect(await verifyToken(key, token, now + 89_000)).not.toBeNull();
     expect(await verifyToken(key, token, now + 91_000)).toBeNull();
@@ -131,12 +131,12 @@ describe('an internal token', () => {
     ['another type', { header: { typ: 'secevent+jwt' } }],
     ['a critical header nobody knows', { header: { crit: ['x'], x: 1 } }],
     ['a scope that is a list', { claims: { scope: ['platform:admin'] } }],
-  ])('with %s is none', async (name, made) => {
+  ])('with %s is invalid', async (name, made) => {
     const token = await make(name === 'another key' ? { by: other } : made).catch(() => 'not.even.signed');
     expect(await verifyToken(key, token, now)).toBeNull();
   });
 
-  it('is none when unsigned, or signed with the public key as a secret', async () => {
+  it('is invalid when unsigned, or signed with the public key as a secret', async () => {
     const unsigned = new UnsecuredJWT({ sub: 'ada', iss: TOKEN_ISSUER, aud: TOKEN_AUDIENCE, exp: at + 60 }).encode();
     const [, payload] = (await make()).split('.');
     const header = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
@@ -147,25 +147,25 @@ describe('an internal token', () => {
     }
   });
 
-  it('cannot be made for more than 24 hours', () => {
+  it('cannot be created for more than 24 hours', () => {
     expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 86_401 }, now)).toThrow(/24 hours/);
     expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 0 }, now)).toThrow(RangeError);
   });
 });
 
-describe('the key', () => {
+describe('the signing key', () => {
   it('shows its public part only', () => {
     expect(Object.keys(key.publicJwk).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x']);
   });
 
-  it('is refused when it is no private Ed25519 key', async () => {
+  it('is refused if it is not a private Ed25519 key', async () => {
     await expect(readTokenKey(key.publicJwk)).rejects.toThrow(/private JWK/);
     await expect(readTokenKey({ kty: 'oct', k: 'AAAA' })).rejects.toThrow(/private JWK/);
   });
 });
 
 describe('revocations', () => {
-  it('are known at once, after a restart, and until the token would be refused anyway', async () => {
+  it('apply at once, after a restart, and until the token would be refused for its expiry', async () => {
     const store = new MemoryStore();
     const clock = testClock(now);
     const revocations = await loadRevocations(store.identity, clock);

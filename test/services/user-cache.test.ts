@@ -21,7 +21,7 @@ function setUp() {
 }
 
 describe('users in memory', () => {
-  it('are read once, however many ask at once', async () => {
+  it('are read once for concurrent requests', async () => {
     const { store, users } = setUp();
     await Promise.all([users.get('u1'), users.get('u1'), users.get('u1')]);
     await users.get('u1');
@@ -42,7 +42,7 @@ describe('users in memory', () => {
     expect(heard).toEqual(['u1']);
   });
 
-  it('do not keep what was read before a change and arrived after it', async () => {
+  it('ignore a read that started before a change and ended after it', async () => {
     const { store, users } = setUp();
     const read = store.identity.user;
     const gate = Promise.withResolvers<void>();
@@ -60,7 +60,7 @@ describe('users in memory', () => {
     expect([(await slow)?.role, fresh?.role, users.cached('u1')?.role]).toEqual(['none', 'admin', 'admin']);
   });
 
-  it('are asked for again when the store failed', async () => {
+  it('are read again after a store failure', async () => {
     const { store, users } = setUp();
     const read = store.identity.user;
     store.identity.user = () => Promise.reject(new Error('away'));
@@ -69,7 +69,7 @@ describe('users in memory', () => {
     expect(await users.get('u1')).toEqual(ada);
   });
 
-  it('that do not exist are not remembered', async () => {
+  it('that do not exist are not cached', async () => {
     const { store, users } = setUp();
     expect(await users.get('u2')).toBeNull();
     store.users.set('u2', { ...ada, id: 'u2' });

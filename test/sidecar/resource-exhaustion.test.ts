@@ -7,13 +7,13 @@ import { device, goal, memory, told } from './world-fixtures.ts';
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
 
-describe('a tenant that wants to occupy the sidecar', () => {
+describe('a tenant that tries to occupy the sidecar', () => {
   const lamps = (count: number) =>
     Array.from({ length: count }, (_, n) =>
       device('light', `Lamp ${n}`, { id: `lamp-${n}`, room: `Room ${n}`, state: { on: true, brightness: 99 } }),
     );
 
-  it('gets no further by routines that call routines', () => {
+  it('is limited with routines that call routines', () => {
     const memories = [
       memory('routine', 'one', 'two;'.repeat(400)),
       memory('routine', 'two', 'three;'.repeat(300)),
@@ -27,7 +27,7 @@ describe('a tenant that wants to occupy the sidecar', () => {
     expect(cost).toBeLessThan(100);
   });
 
-  it('gets no further by many steps on many devices', () => {
+  it('is limited with many steps on many devices', () => {
     const text = Array.from({ length: 90 }, (_, n) => `dim the lights to ${n + 1} %`).join('; ');
     const devices = lamps(400);
     const cost = relativeCost(() =>
@@ -36,7 +36,7 @@ describe('a tenant that wants to occupy the sidecar', () => {
     expect(cost).toBeLessThan(100);
   });
 
-  it('gets no further by long preferences about many devices', () => {
+  it('is limited with long preferences about many devices', () => {
     const never = `never turn off ${'very '.repeat(380)}`;
     const memories = Array.from({ length: 100 }, (_, n) => memory('preference', 'bright', `100 % ${never} ${n}`));
     const devices = lamps(90);

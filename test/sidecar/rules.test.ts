@@ -6,7 +6,7 @@ import { context, device, flat, goal, memory, nodesOf, observed, told, view } fr
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
 
-describe('goals by rules', () => {
+describe('goals planned by rules', () => {
   it.each([
     ['Turn off the lights', ['Ceiling light turn_off undone by turn_on', 'Bed light turn_off undone by turn_on']],
     ['please switch on the reading lamp!', ['Reading lamp turn_on undone by turn_off']],
@@ -67,7 +67,7 @@ describe('goals by rules', () => {
     expect(plan(text)).toEqual(steps);
   });
 
-  it('puts a thermostat into a mode that gets there, and then sets it', () => {
+  it('puts a thermostat into a suitable mode, and then sets it', () => {
     expect(plan('set the thermostat to cool')).toEqual([
       'Thermostat set_mode "cool" undone by set_mode "heat"',
       'Thermostat set_temperature 19 after thermostat-set-mode undone by set_temperature 20',
@@ -80,7 +80,7 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('lets what belongs together run side by side, and what comes then wait for all of it', () => {
+  it('runs independent steps in parallel, and later steps after all of them', () => {
     expect(plan('turn off the lights, close the blinds, then lock the door')).toEqual([
       'Ceiling light turn_off undone by turn_on',
       'Bed light turn_off undone by turn_on',
@@ -89,7 +89,7 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('takes a list of things for one verb', () => {
+  it('applies one verb to a list of things', () => {
     expect(plan('turn off the ceiling light and the bed light and lock the front door')).toEqual([
       'Ceiling light turn_off undone by turn_on',
       'Bed light turn_off undone by turn_on',
@@ -97,14 +97,14 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('has two steps on one device follow each other, though the second is so already', () => {
+  it('orders two steps on one device, even if the second already holds', () => {
     expect(plan('turn off the ceiling light; turn on the ceiling light')).toEqual([
       'Ceiling light turn_off undone by turn_on',
       'Ceiling light turn_on after ceiling-light-turn-off undone by turn_on',
     ]);
   });
 
-  it('goes back and forth where that is asked for, and goes on in the middle of it', () => {
+  it('plans changes and reversals when requested, and continues in the middle', () => {
     expect(plan('dim the bed light to 10; then dim the bed light to 50; dim the bed light to 50')).toEqual([
       'Bed light set_brightness 10 undone by set_brightness 30',
       'Bed light set_brightness 50 after bed-light-set-brightness undone by set_brightness 30',
@@ -123,7 +123,7 @@ describe('goals by rules', () => {
     expect(decide({ ...two, context: { ...two.context, nodes } })).toHaveProperty('done');
   });
 
-  it('locks the doors where a sensor is called so', () => {
+  it('locks the doors whose sensor has the name', () => {
     const devices = [...flat(), device('sensor', 'Door'), device('light', 'Doors', { state: { on: true } })];
     expect(plan('lock the doors', { devices })).toEqual(['Front door lock']);
     expect(plan('good night', { devices })[0]).toBe('Front door lock');
@@ -132,7 +132,7 @@ describe('goals by rules', () => {
     expect(plan('lock the door', { devices: open })).toEqual(['NOT_POSSIBLE: No device named "door" can be locked.']);
   });
 
-  it('notices a door that cannot be locked before a good night begins', () => {
+  it('checks that a door can be locked before a good night begins', () => {
     expect(plan('Good night!')).toEqual([
       'Front door lock',
       'Ceiling light turn_off after front-door-lock undone by turn_on',
@@ -143,7 +143,7 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('has no step for what is so already, and none for what a house lacks', () => {
+  it('has no step for what already holds, and none for missing devices', () => {
     const lamp = device('light', 'Lamp', { state: { on: false } });
     expect(plan('good night', { devices: [lamp] })).toEqual(['done: Nothing to do: the goal is already reached.']);
     expect(plan('turn off the lights', { devices: [lamp] })).toEqual([
@@ -151,7 +151,7 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('leaves out what is not connected, and says so; where nothing is, it tries', () => {
+  it('omits disconnected devices, and reports it; tries if none is connected', () => {
     const near = device('light', 'Near', { state: { on: true } });
     const far = device('light', 'Far', { state: { on: true }, online: false });
     const decision = decide(goal('lights off', { devices: [near, far] }));
@@ -160,12 +160,12 @@ describe('goals by rules', () => {
     expect(plan('lights off', { devices: [far] })).toEqual(['Far turn_off undone by turn_on']);
   });
 
-  it('never undoes with a critical action', () => {
+  it('never compensates with a critical action', () => {
     const open = device('lock', 'Door', { state: { locked: false } });
     expect(plan('lock the door', { devices: [open] })).toEqual(['Door lock']);
   });
 
-  it('means the blinds by opening everything, neither doors nor water', () => {
+  it('understands “open everything” as the blinds, not doors or water', () => {
     const devices = [
       device('cover', 'Blind', { state: { position: 0 } }),
       device('valve', 'Valve', { state: { open: false } }),
@@ -175,7 +175,7 @@ describe('goals by rules', () => {
     expect(plan('open the door', { devices })).toEqual(['Door unlock undone by lock']);
   });
 
-  it('takes the actions of a manifest of one’s own', () => {
+  it('uses the actions of a manifest of the tenant', () => {
     const tools = new Map([
       [
         'set_brightness',
@@ -203,16 +203,16 @@ describe('goals by rules', () => {
     ['turn off the lights in the bedroom and the kitchen', 'NO_SUCH_DEVICE: No device or room is named "kitchen".'],
     ['set the thermostat to 70', 'NOT_POSSIBLE: No device named "thermostat" can be set to 70 °C.'],
     ['heat the bedroom to 70', 'NOT_POSSIBLE: No device named "bedroom" can be set to 70 °C.'],
-  ])('says honestly what it cannot do: %s', (text, said) => {
+  ])('reports what it cannot do: %s', (text, said) => {
     expect(plan(text)).toEqual([said]);
   });
 
-  it('does not begin what takes more steps than a plan has', () => {
+  it('does not start a plan with too many steps', () => {
     const devices = Array.from({ length: 101 }, (_, n) => device('light', `Lamp ${n}`, { state: { on: true } }));
     expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: The goal needs more than 100 steps.']);
   });
 
-  it('ends with what the devices report once all is done, and gives up where a step is refused', () => {
+  it('ends with the reports of the devices when all steps are done, and gives up when a step is refused', () => {
     const asked = goal('turn off the bed light');
     const first = decide(asked);
     const outcome = {
@@ -234,7 +234,7 @@ describe('goals by rules', () => {
     ]);
   });
 
-  it('finds an answer to any words at once', () => {
+  it('answers every text quickly', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 300 }), (text) => {
         expect(told(decide(goal(text))).length).toBeGreaterThan(0);
@@ -248,7 +248,7 @@ describe('goals by rules', () => {
 });
 
 describe('memories', () => {
-  it('has a routine of that name before the custom', () => {
+  it('prefers a routine of that name to the built-in one', () => {
     const memories = [memory('routine', 'Good night', 'Turn off the lights; then lock the front door')];
     expect(plan('good night', { memories })).toEqual([
       'Ceiling light turn_off undone by turn_on',
@@ -257,7 +257,7 @@ describe('memories', () => {
     ]);
   });
 
-  it('lets a routine call another, and one that calls itself end', () => {
+  it('lets a routine call another, and ends one that calls itself', () => {
     const memories = [
       memory('routine', 'Leaving', 'lights out; lock the door'),
       memory('routine', 'lights out', 'turn off the bed light'),
@@ -270,12 +270,12 @@ describe('memories', () => {
     expect(plan('loop', { memories })).toEqual(['GOAL_NOT_UNDERSTOOD: The rules do not understand "loop".']);
   });
 
-  it('does not do half of a routine that names what is not here', () => {
+  it('does not run half of a routine that names missing devices', () => {
     const memories = [memory('routine', 'movie', 'turn off the lights; turn on the projector')];
     expect(plan('movie', { memories })).toEqual(['NO_SUCH_DEVICE: No device or room is named "projector".']);
   });
 
-  it('knows how warm is warm: in that room, else anywhere, else as usual', () => {
+  it('takes the preferred temperature of the room, else of any room, else the default', () => {
     const memories = [
       memory('preference', 'bedroom', 'Warm is 20.5 °C'),
       memory('preference', '', '23 degrees', ['warm']),
@@ -289,7 +289,7 @@ describe('memories', () => {
     ]);
   });
 
-  it('never switches off what somebody wants left alone, unless it is named', () => {
+  it('never switch off a device that a preference excludes, unless it is named', () => {
     const devices = flat().filter(({ category }) => category === 'switch' || category === 'light');
     const memories = [memory('preference', 'fridge plug', 'Never turn off')];
     expect(plan('turn off everything', { devices })).toContain('Fridge plug turn_off undone by turn_on');
@@ -305,14 +305,14 @@ describe('requests for a device', () => {
   const asked = (more: Parameters<typeof context>[0]) =>
     view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
 
-  it('are that action, with what undoes it', () => {
+  it('become that action, with its compensation', () => {
     const requestedAction = { action: 'set_brightness', params: { level: 70 } };
     expect(told(decide(asked({ requestedAction })))).toEqual([
       'Bed light set_brightness 70 undone by set_brightness 30',
     ]);
   });
 
-  it('are a goal that is about this device alone', () => {
+  it('become a goal limited to this device', () => {
     expect(told(decide(asked({ text: 'turn it off' })))).toEqual(['Bed light turn_off undone by turn_on']);
     expect(told(decide(asked({ text: 'make it brighter' })))).toEqual([
       'Bed light set_brightness 50 undone by set_brightness 30',
@@ -323,7 +323,7 @@ describe('requests for a device', () => {
     [{ action: 'fly', params: {} }, "ACTION_NOT_IN_MANIFEST: The device does not offer 'fly'."],
     [{ action: 'set_brightness', params: { level: 101 } }, 'PARAMS_INVALID: params.level must be at most 100'],
     [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is unknown'],
-  ])('that the device cannot do are refused: %o', (requestedAction, said) => {
+  ])('that the device does not support are refused: %o', (requestedAction, said) => {
     expect(told(decide(asked({ requestedAction })))).toEqual([said]);
   });
 });
@@ -356,11 +356,11 @@ describe('observations', () => {
       'done: The battery is at 9 %. Replace it. No device can do anything about it, or it is already done.',
     ],
     [{}, 'done: No measurement requires an action.'],
-  ])('%o leads to nothing, and says why', (data, said) => {
+  ])('%o leads to no proposal, with a reason', (data, said) => {
     expect(told(decide(observed(data, 'Bath sensor')))).toEqual([said]);
   });
 
-  it('that somebody wrote a rule about lead to what it says, there and nowhere else', () => {
+  it('with a rule in memory lead to its steps, for its device only', () => {
     const memories = [
       memory('routine', 'bathroom', 'When humidity is above 60 %, turn on the reading lamp and close the blinds'),
     ];
@@ -375,7 +375,7 @@ describe('observations', () => {
     ]);
   });
 
-  it('take a rule about words and about yes and no', () => {
+  it('can have a rule about text values and about booleans', () => {
     const memories = [
       memory('routine', '', 'if window is open: turn off the thermostat'),
       memory('routine', '', 'when motion is true: turn on the reading lamp'),

@@ -34,7 +34,7 @@ const words = (service: FakeService, count: number, context = 'c') =>
   });
 
 describe('the stream of the reference sidecar', () => {
-  it('turns a goal into nodes, waits for them, and completes with what was reached', async () => {
+  it('turns a goal into nodes, waits for them, and completes with the result', async () => {
     const service = await stand();
     service.tell([goal('c', 'turn off the lights; then lock the front door')]);
     expect(await words(service, 4)).toEqual([
@@ -72,7 +72,7 @@ describe('the stream of the reference sidecar', () => {
     expect(new Set(service.heard.map(({ proposalId }) => proposalId)).size).toBe(5);
   });
 
-  it('goes on in another stream from what it is told, and forgets no step that was never taken', async () => {
+  it('continues in another stream from the received context, and repeats steps that were not accepted', async () => {
     const before = await stand();
     before.tell([goal('c', 'turn off the lights')]);
     const proposed = (await words(before, 3))[0];
@@ -86,7 +86,7 @@ describe('the stream of the reference sidecar', () => {
     expect((await words(service, 3))[2]).toMatch(/^complete: 2 of 2 steps done/);
   });
 
-  it('waits on where a wait is over and a step is not, and says nothing about steps that failed', async () => {
+  it('keeps waiting when only some steps are done, and reports nothing about failed steps', async () => {
     const service = await stand();
     const node = { nodeId: 'front-door-unlock', deviceId: 'id-of-Front door', action: 'unlock' };
     service.tell([
@@ -99,7 +99,7 @@ describe('the stream of the reference sidecar', () => {
     expect(service.words('d')).toEqual([]);
   });
 
-  it('says why it gives up: what it does not understand, and what the service refuses', async () => {
+  it('reports why it gives up: an unknown sentence, or a refusal of the service', async () => {
     const service = await stand();
     service.tell([goal('c', 'sing'), goal('d', 'lights off')]);
     expect(await words(service, 1)).toEqual(['error GOAL_NOT_UNDERSTOOD: The rules do not understand "sing".']);
@@ -112,7 +112,7 @@ describe('the stream of the reference sidecar', () => {
     );
   });
 
-  it('completes what an observation leads to once every step of it was taken', async () => {
+  it('completes an observation when each of its steps was accepted', async () => {
     const service = await stand();
     const observation = {
       ...{ contextId: 'c', kind: ContextKind.OBSERVATION, phase: ContextPhase.THINKING, deviceId: 'id-of-Bed light' },
@@ -125,7 +125,7 @@ describe('the stream of the reference sidecar', () => {
     expect(await words(service, 2)).toEqual(['node main-valve-close-valve', 'complete: Water is leaking.']);
   });
 
-  it('stops thinking when it is interrupted, and begins anew when it is told again', async () => {
+  it('stops planning when it is interrupted, and starts again when the context is opened again', async () => {
     const asked: AbortSignal[] = [];
     const answers: ((value: Awaited<ReturnType<Planner['decide']>>) => void)[] = [];
     const slow: Planner = {
@@ -155,7 +155,7 @@ describe('the stream of the reference sidecar', () => {
     expect(asked[2]?.aborted).toBe(true);
   });
 
-  it('contains a planner that throws, and events that it does not know', async () => {
+  it('survives a planner that throws, and unknown events', async () => {
     const service = await stand({ name: 'broken', timeoutS: 0, decide: () => Promise.reject(new Error('oh')) });
     service.send({ case: undefined });
     service.move('nobody', 'nothing', NodeState.RUNNING);
@@ -165,7 +165,7 @@ describe('the stream of the reference sidecar', () => {
     expect(service.words('x')).toEqual([]);
   });
 
-  it('ends a stream that would fill its memory, and takes no more streams than it can bear', async () => {
+  it('ends a stream that would exhaust its memory, and limits the number of streams', async () => {
     const service = await stand();
     const sets = Array.from({ length: 2_001 }, (_, n) => ({ capabilitySetId: `${n}`, tools: [] }));
     service.send({ case: 'capabilitySync', value: { sets } });
@@ -178,7 +178,7 @@ describe('the stream of the reference sidecar', () => {
     expect(await again().over).toBe('too many streams');
   });
 
-  it('answers who asks for its health', async () => {
+  it('answers health checks', async () => {
     await stand();
     const client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
     const check = (name: string) =>
@@ -195,7 +195,7 @@ describe('the stream of the reference sidecar', () => {
     client.close();
   });
 
-  it('says an end again where it was refused, but not for ever', async () => {
+  it('repeats a completion that was refused, but not forever', async () => {
     const service = await stand();
     for (const count of [1, 2, 3]) {
       service.tell([goal('c', 'sing')]);

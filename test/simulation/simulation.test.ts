@@ -56,7 +56,7 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
     30_000,
   );
 
-  it('gives the same trace for the same seed, whatever ran before in the process', async () => {
+  it('gives the same trace for the same seed, independent of earlier runs in the process', async () => {
     const hashes: string[] = [];
     await runAll([wholeRun(REPEATED_SEED)], 1, ({ hash }) => void hashes.push(hash));
     expect(hashes).toEqual([(await results.of(REPEATED_SEED)).hash]);

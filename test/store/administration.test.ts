@@ -5,7 +5,7 @@ import { eachStore } from '../support/store.ts';
 eachStore('administration', (backend) => {
   const administration = () => backend().store.administration;
 
-  it('flags are set and set again, with the stored answer', async () => {
+  it('flags are set and changed, together with the stored response', async () => {
     const also = idempotencyRow();
     await administration().setFlag('maintenance_mode', true, also);
     await administration().setFlag('registration_lock', true);

@@ -16,7 +16,7 @@ async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
 }
 
 describe('an artifact', () => {
-  it('is written whole, for its owner alone, in a folder that is made with it', async () => {
+  it('is written completely, readable by its owner only, in a folder that is created for it', async () => {
     const written = await files.write('one', chunks('ab', '', 'c'), 3);
     expect(written).toEqual({ bytes: 3, checksum: createHash('sha256').update('abc').digest('hex') });
     expect(readFileSync(files.pathOf('one'), 'utf8')).toBe('abc');
@@ -24,7 +24,7 @@ describe('an artifact', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });
 
-  it('has no name before it is whole', async () => {
+  it('has no final name until it is complete', async () => {
     let seen: string[] = [];
     async function* looking() {
       yield Buffer.from('a');
@@ -39,7 +39,7 @@ describe('an artifact', () => {
     expect(readdirSync(folder)).toEqual(['one']);
   });
 
-  it('that is too large, or whose source fails, leaves nothing', async () => {
+  it('that is too large, or whose source fails, leaves no file', async () => {
     await expect(files.write('big', chunks('ab', 'cd'), 3)).rejects.toMatchObject({ name: 'ArtifactTooLarge' });
     async function* failing() {
       yield Buffer.from('a');
@@ -49,7 +49,7 @@ describe('an artifact', () => {
     expect(readdirSync(folder)).toEqual(['one']);
   });
 
-  it('is never written over another', async () => {
+  it('never overwrites another', async () => {
     writeFileSync(`${files.pathOf('busy')}.part`, '');
     await expect(files.write('busy', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
   });
@@ -61,13 +61,13 @@ interface Writer {
 }
 
 describe('a disk', () => {
-  it('that cannot be written to is a store that is away', async () => {
+  it('that cannot be written is reported as an unavailable store', async () => {
     writeFileSync(join(root, 'file'), '');
     const nowhere = artifactFiles(join(root, 'file'));
     await expect(nowhere.write('x', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
   });
 
-  it('that is full leaves nothing behind, and is asked again later', async () => {
+  it('that is full keeps no file, and is tried again later', async () => {
     const small = artifactFiles(join(root, 'full'));
     const handle = await open(join(root, 'any'), 'w');
     const kind = Object.getPrototypeOf(handle) as Writer;

@@ -68,7 +68,7 @@ eachStore('the audit', (backend) => {
     expect((await all(null)).map(({ at }) => at)).toContain(260);
   });
 
-  it('says why the gateway refused a command, and names by its event what no operation is known of', async () => {
+  it('contains the gateway’s reason for refusing a command, and names unknown operations by their event', async () => {
     const tenantId = newId();
     await commit(
       commandCommit({
@@ -86,7 +86,7 @@ eachStore('the audit', (backend) => {
     ]);
   });
 
-  it('pages through entries of one moment without losing or repeating any, while others are written', async () => {
+  it('pages through entries of one moment without missing or repeating any, during concurrent writes', async () => {
     const tenantId = newId();
     const at = 5_000;
     const commands = Array.from({ length: 7 }, () =>
@@ -134,7 +134,7 @@ eachStore('the audit', (backend) => {
     expect(await ats({ by: person, to: 25 })).toEqual([10]);
   });
 
-  it('looks at so many entries at most for one page, and goes on with the next', async () => {
+  it('reads a limited number of entries for one page, and continues with the next', async () => {
     const tenantId = newId();
     const rare = row(tenantId, 1, { action: 'rare' });
     const rows = Array.from({ length: 10_500 }, (_, n) => row(tenantId, 10 + n));
@@ -145,7 +145,7 @@ eachStore('the audit', (backend) => {
     expect(await all(tenantId, { action: 'rare' })).toMatchObject([{ action: 'rare' }]);
   });
 
-  it('keeps a row once, however often it is appended', async () => {
+  it('stores an entry once, however often it is appended', async () => {
     const tenantId = newId();
     const one = row(tenantId, 1);
     await audit().append([one]);

@@ -24,7 +24,7 @@ async function open(url: string | null): Promise<Cache> {
 const backends = [{ name: 'memory', url: null }, ...(redisUrl === null ? [] : [{ name: 'Redis', url: redisUrl }])];
 
 describe.each(backends)('a cache in $name', ({ url }) => {
-  it('keeps what it is given until its time is over', async () => {
+  it('keeps an entry until it expires', async () => {
     const cache = await open(url);
     const [key, brief] = [randomUUID(), randomUUID()];
     expect(await cache.get(key)).toBeNull();
@@ -36,7 +36,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
     expect(await cache.get(key)).toBe('two "ü"');
   });
 
-  it('adds only where there is nothing', async () => {
+  it('adds only if there is no entry', async () => {
     const cache = await open(url);
     const key = randomUUID();
     expect(await cache.add(key, 'one', 60_000)).toBe(true);
@@ -47,7 +47,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
     await eventually(() => cache.add(key, 'four', 60_000));
   });
 
-  it('gives a thing to one taker', async () => {
+  it('returns a taken entry to one caller', async () => {
     const cache = await open(url);
     const key = randomUUID();
     await cache.set(key, 'one', 60_000);
@@ -56,7 +56,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
     expect(await cache.get(key)).toBeNull();
   });
 
-  it('forgets what is deleted', async () => {
+  it('forgets deleted entries', async () => {
     const cache = await open(url);
     const key = randomUUID();
     await cache.set(key, 'one', 60_000);
@@ -86,7 +86,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
 });
 
 describe('a cache in memory', () => {
-  it('keeps a thing until just before its time by the clock that was passed in, and not a millisecond longer', async () => {
+  it('keeps an entry until just before its expiry by the given clock', async () => {
     const clock = testClock();
     const cache = new MemoryCache(clock);
     await cache.set('key', 'one', 600_000);
@@ -104,7 +104,7 @@ describe('a cache in memory', () => {
 describe.runIf(redisUrl)('two processes with one Redis', () => {
   const two = async () => [await open(redisUrl), await open(redisUrl)] as const;
 
-  it('see what the other keeps', async () => {
+  it('share their entries', async () => {
     const [a, b] = await two();
     const key = randomUUID();
     await a.set(key, 'one', 60_000);
@@ -130,7 +130,7 @@ describe.runIf(redisUrl)('two processes with one Redis', () => {
   });
 });
 
-describe.runIf(redisUrl)('a Redis that goes away', () => {
+describe.runIf(redisUrl)('a Redis outage', () => {
   async function behindProxy(): Promise<{ proxy: TcpProxy; cache: Cache; direct: Cache }> {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
@@ -139,7 +139,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
   }
 
   it.each(['cut', 'silence'] as const)(
-    '(%s) is replaced by what the process knows, and caught up with',
+    '(%s) is bridged by the entries of the process, which are written back afterwards',
     async (how) => {
       const { proxy, cache, direct } = await behindProxy();
       const key = (name: string) => `${name} ${how}`;
@@ -164,7 +164,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     },
   );
 
-  it('still lets listeners of this process hear, and those of others when it is back', async () => {
+  it('does not stop messages within the process, and those of other processes return with Redis', async () => {
     const { proxy, cache, direct } = await behindProxy();
     const channel = randomUUID();
     const heard: string[] = [];
@@ -182,7 +182,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     });
   });
 
-  it('for long leaves nothing to be told of what is over, nor of what nobody had', async () => {
+  it('that is long leaves no pending writes for entries that expired or never existed', async () => {
     const { proxy, cache, direct } = await behindProxy();
     const redis = cache as RedisCache;
     const [closed, taken] = [randomUUID(), randomUUID()];
@@ -204,7 +204,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     expect(await direct.take(taken)).toBe('of another process');
   });
 
-  it('is handed over what was kept, and told what was deleted, however the host’s clock is stepped meanwhile', async () => {
+  it('is followed by writing changed entries and deletions back, for any step of the host clock', async () => {
     const { proxy, cache, direct } = await behindProxy();
     const [kept, deleted] = [randomUUID(), randomUUID()];
     for (const key of [kept, deleted]) await cache.set(key, 'one', 60_000);
@@ -220,7 +220,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     expect(await direct.get(deleted)).toBeNull();
   });
 
-  it('at the start does not keep the process from starting', async () => {
+  it('at the start does not prevent the process from starting', async () => {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     proxy.cut();

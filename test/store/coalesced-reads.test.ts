@@ -19,7 +19,7 @@ function database() {
 
 const passes = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('reads of the same thing', () => {
+describe('concurrent reads of the same kind', () => {
   it('start at once when no read is in progress', async () => {
     const { read, open } = database();
     const reads = new CoalescedReads();
@@ -32,7 +32,7 @@ describe('reads of the same thing', () => {
     }
   });
 
-  it('gather while one runs, and are then done once, after the last of them asked', async () => {
+  it('are collected while one runs, and then run once, after the last of them was requested', async () => {
     const { read, open, commit } = database();
     const reads = new CoalescedReads();
     const first = reads.read('a', read);
@@ -53,7 +53,7 @@ describe('reads of the same thing', () => {
     expect(await late).toBe(own);
   });
 
-  it('of different things do not wait for each other', () => {
+  it('of different kinds do not wait for each other', () => {
     const { read, open } = database();
     const reads = new CoalescedReads();
     void reads.read('a', read);
@@ -61,7 +61,7 @@ describe('reads of the same thing', () => {
     expect(open).toHaveLength(2);
   });
 
-  it('fail together, and those who asked later do not fail with them', async () => {
+  it('fail together, without affecting later reads', async () => {
     const { read, open } = database();
     const reads = new CoalescedReads();
     const first = reads.read('a', read);

@@ -91,7 +91,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachDatabase('whatever happens to the commands of a device', (backend) => {
+eachDatabase('after random events of the commands of a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   const found = { open: 0, pending: 0, watching: 0, awaiting: 0 };
@@ -149,7 +149,7 @@ eachDatabase('whatever happens to the commands of a device', (backend) => {
     for (const name of Object.keys(found) as (keyof typeof found)[]) found[name] += wanted[name].length;
   }
 
-  it('those that are open, pending, watched or waiting are found as among all rows', async () => {
+  it('partial indexes find the same open, pending, watched and waiting commands as a full scan', async () => {
     const walk = async ({ wishes: asked, steps }: Walk): Promise<void> => {
       const [deviceId, tenantId] = [newId(), newId()];
       const processes = [assemble(), assemble()];

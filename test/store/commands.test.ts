@@ -16,7 +16,7 @@ eachStore('commands', (backend) => {
   const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
 
-  it('of a device are its history, newest first in pages', async () => {
+  it('of a device are listed as its history, newest first in pages', async () => {
     const tenantId = newId();
     const deviceId = newId();
     const commits = Array.from({ length: 7 }, (_, n) =>
@@ -56,7 +56,7 @@ eachStore('commands', (backend) => {
     expect(await commands().deliverable(newId())).toEqual([]);
   });
 
-  it('that are open are all that can still be cancelled or answered in time', async () => {
+  it('that are open are those that can be cancelled or acknowledged in time', async () => {
     const deviceId = newId();
     const commits = commandStatuses.map((status) => timed(commandCommit({ columns: { device_id: deviceId, status } })));
     await turn(...commits, timed(commandCommit()), timed(deviceCommit({ id: deviceId })));
@@ -74,7 +74,7 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toHaveLength(4);
   });
 
-  it('that are open and were created by the revocation are found where the device is active again, else all', async () => {
+  it('that are open and older than the revocation are found if the device is active again, else all', async () => {
     const device = deviceCommit();
     const deviceId = device.ref.id;
     const of = (created_at: number) => timed(commandCommit({ columns: { device_id: deviceId, created_at } }));
@@ -114,7 +114,7 @@ eachStore('commands', (backend) => {
     expect(await found()).toMatchObject([{ deviceId: active.ref.id }]);
   });
 
-  it('that are older than a reinstatement of their device are found as open, and are not pending', async () => {
+  it('that are older than a reinstatement of their device are open, but not pending', async () => {
     const deviceId = newId();
     const put = (keyVersion: number, createdAt: number): RowOutput => ({
       type: 'key.put',
@@ -143,7 +143,7 @@ eachStore('commands', (backend) => {
     expect([await late(), await commands().deliverable(deviceId)]).toEqual([idsOf(older), idsOf(same, newer)]);
   });
 
-  it('that timed out are not open, though they have a deadline for a late word', async () => {
+  it('that timed out are not open, although they have a deadline for a late acknowledgement', async () => {
     const deviceId = newId();
     const commit = timed(commandCommit({ columns: { device_id: deviceId } }));
     await turn(commit);
@@ -156,7 +156,7 @@ eachStore('commands', (backend) => {
     expect(await commands().deliverable(deviceId)).toEqual([]);
   });
 
-  it('are found by the hash of a token, of this device (or of any) and tenant alone, while it can be used', async () => {
+  it('are found by the hash of a token only for this device (or any) and tenant, while it is valid', async () => {
     const tenantId = newId();
     const deviceId = newId();
     const hash = newId();
@@ -171,7 +171,7 @@ eachStore('commands', (backend) => {
     expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
   });
 
-  it('that wait for a confirmation are the inbox of their tenant, newest first in pages, until their deadline', async () => {
+  it('that wait for a confirmation are in the inbox of their tenant, newest first in pages, until their deadline', async () => {
     const tenantId = newId();
     const of = (created_at: number, expiresAt: number, columns: object = {}) =>
       commandCommit({
@@ -200,7 +200,7 @@ eachStore('commands', (backend) => {
     expect(await commands().awaitingConfirmation(newId(), 1_000, 9)).toMatchObject({ items: [], next: null });
   });
 
-  it('whose expected state is waited for are watched again', async () => {
+  it('with a pending verification are watched again', async () => {
     const deviceId = newId();
     const of = (verification: string, context: object) =>
       timed(commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } }));

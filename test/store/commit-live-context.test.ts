@@ -4,10 +4,10 @@ import { commandCommit, deviceCommit, journalEntry, newId, nextCommit } from '..
 import { eachStore } from '../support/store.ts';
 import { commitCalls } from './commit-calls.ts';
 
-eachStore('a turn', (backend, has) => {
+eachStore('a commit', (backend, has) => {
   const { actors, devices, turn, load } = commitCalls(backend);
 
-  describe('of a context that moves in part', () => {
+  describe('of live fields', () => {
     const moving = new Set(['state', 'count']);
     const context = { id: 'd', name: 'Lamp', state: { on: true }, count: 1 };
     const settledTo = (before: ReturnType<typeof deviceCommit>, moved: JsonObject, given: JsonObject = {}) =>
@@ -25,7 +25,7 @@ eachStore('a turn', (backend, has) => {
         })
       )[0];
 
-    it('writes that part alone, and gives back the whole', async () => {
+    it('writes only the live fields, and returns the whole context', async () => {
       const made = deviceCommit({ context, liveFields: moving });
       await turn(made);
       if (has.sql) {
@@ -48,7 +48,7 @@ eachStore('a turn', (backend, has) => {
       expect((await load(made.ref.id))?.context).toEqual(whole.context);
     });
 
-    it('leaves nothing of a loser, and keeps what moved beside it', async () => {
+    it('writes nothing of a conflicted actor, and keeps the live fields of the others', async () => {
       const [mine, other, plain] = [
         deviceCommit({ context, liveFields: moving }),
         deviceCommit({ context, liveFields: moving }),
@@ -75,7 +75,7 @@ eachStore('a turn', (backend, has) => {
       expect((await load(mine.ref.id))?.context.count).toBe(7);
     });
 
-    it.runIf(has.sql)('reads a row from before, which has all of it in one place, and moves it on', async () => {
+    it.runIf(has.sql)('reads a row of an earlier format with all fields in one column, and updates it', async () => {
       const tenantId = newId();
       const old = deviceCommit({
         tenantId,
@@ -98,7 +98,7 @@ eachStore('a turn', (backend, has) => {
       expect(await states()).toEqual([moved]);
     });
 
-    it('is refused as data with a NUL or half a pair in it, and not with the same letters spelt out', async () => {
+    it('is refused as data with NUL or a lone surrogate, and accepted with their escaped spelling', async () => {
       const made = deviceCommit({ context, liveFields: moving });
       await turn(made);
       for (const [text, sqlState] of [

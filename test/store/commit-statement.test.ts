@@ -29,7 +29,7 @@ class Careful extends BatchStatement {
   }
 }
 
-describe('the statements of turns', () => {
+describe('commit statements', () => {
   it('go from narrow to wide, and the last has every section', () => {
     expect([...(batchStatements.at(-1)?.sections ?? [])].sort()).toEqual([...allSections].sort());
     for (const [n, statement] of batchStatements.entries()) {
@@ -235,7 +235,7 @@ async function outcome(
 /** Split into several tests, so that each finishes well within the time limit. */
 const PARTS = Array.from({ length: 10 }, (_, n) => n + 1);
 
-eachDatabase('a turn', (backend) => {
+eachDatabase('commits', (backend) => {
   const used = new Set<string>();
 
   async function tryTurns(tries: { numRuns: number; seed: number }): Promise<void> {
@@ -261,17 +261,17 @@ eachDatabase('a turn', (backend) => {
   // part.
   beforeAll(() => tryTurns({ numRuns: 1, seed }));
 
-  it.each(PARTS)('leaves the same rows and answers the same, whichever statement commits it (part %i)', (part) =>
+  it.each(PARTS)('leave the same rows and return the same for every statement (part %i)', (part) =>
     tryTurns({ numRuns: 3, seed: seed + part }),
   );
 
-  it('was committed by small statements and by large ones', () => {
+  it('were both small and large', () => {
     const wanted = ['turn_any', 'turn_deliveries', 'turn_plans'];
     expectReached(() => expect([...used]).toEqual(expect.arrayContaining(wanted)));
   });
 
   it.each(batchStatements.map((statement) => [statement.name, statement] as const))(
-    'without rows changes nothing by %s',
+    'without rows change nothing with %s',
     async (_name, statement) => {
       const { database } = backend();
       const empty = { actors: [], effectKinds: new Set<never>(), delivered: null, atomic: true };

@@ -33,14 +33,14 @@ function full(id = newId()) {
   return { id, commit, idempotency };
 }
 
-eachStore('a turn', (backend, has) => {
+eachStore('a commit', (backend, has) => {
   const { actors, devices, turn, load, outboxOf, timersOf } = commitCalls(backend);
 
-  it('with nothing in it does nothing', async () => {
+  it('without content does nothing', async () => {
     expect(await actors().commit({ actors: [], delivered: [] })).toEqual({ lost: [] });
   });
 
-  it('creates an actor and reads it back as it was', async () => {
+  it('creates an actor, which is read back unchanged', async () => {
     const context: JsonObject = {
       text: 'quotes " and \\ and ’ and \n and 𝄞',
       number: -1.5e-7,
@@ -69,7 +69,7 @@ eachStore('a turn', (backend, has) => {
     expect(loaded.map((actor) => actor.ref.id)).toEqual([commit.ref.id]);
   });
 
-  it('keeps journal, outbox, timers, keys, manifest and stored answer with its actor', async () => {
+  it('stores journal, outbox, timers, keys, manifest and stored response with its actor', async () => {
     const { id, commit, idempotency } = full();
     await turn(commit);
     expect(await actors().journal({ kind: 'device', id }, 10)).toEqual([journalEntry(1)]);
@@ -80,7 +80,7 @@ eachStore('a turn', (backend, has) => {
     expect(await backend().store.idempotency.find(idempotency)).toEqual(idempotency);
   });
 
-  it('of a loser leaves nothing behind, and keeps the others', async () => {
+  it('writes nothing of a conflicted actor, and keeps the others', async () => {
     const { id, commit } = full();
     await turn(commit);
     const winner = full();
@@ -105,7 +105,7 @@ eachStore('a turn', (backend, has) => {
     expect(await actors().journal(winner.commit.ref, 10)).toHaveLength(1);
   });
 
-  it('loses a creation where the actor exists already', async () => {
+  it('conflicts with an existing actor of the same id', async () => {
     const { commit } = full();
     await turn(commit);
     const again = full(commit.ref.id);
@@ -114,7 +114,7 @@ eachStore('a turn', (backend, has) => {
     expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
   });
 
-  it('keeps the other new actors where one exists already, each with what joins it', async () => {
+  it('stores the other new actors if one exists already, each with its related rows', async () => {
     const { commit } = full();
     await turn(commit);
     const again = full(commit.ref.id);
@@ -127,7 +127,7 @@ eachStore('a turn', (backend, has) => {
     }
   });
 
-  it('of which the half is lost answers exactly that half', async () => {
+  it('of which half is conflicted reports exactly that half', async () => {
     const commits = Array.from({ length: 50 }, () => deviceCommit());
     await turn(...commits);
     const changed = commits.map((commit, n) => nextCommit(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));
@@ -135,7 +135,7 @@ eachStore('a turn', (backend, has) => {
     expect(lost).toEqual(commits.filter((_, n) => n % 2 === 1).map((commit) => commit.ref));
   });
 
-  it('that is to be kept whole is kept whole, and again answers that all of it was lost', async () => {
+  it('that is atomic is stored completely, and reports a conflict of all actors when repeated', async () => {
     const { commit } = full();
     const command = commandCommit();
     const whole = {
@@ -149,7 +149,7 @@ eachStore('a turn', (backend, has) => {
     expect(await load(commit.ref.id)).toMatchObject({ value: 'told', version: 2 });
   });
 
-  it('that is to be kept whole leaves nothing behind where one had moved on', async () => {
+  it('that is atomic stores nothing if one actor has a newer version', async () => {
     const { id, commit } = full();
     const moved = commandCommit();
     await turn(commit, moved);
@@ -169,7 +169,7 @@ eachStore('a turn', (backend, has) => {
     expect((await timersOf(id)).map((timer) => timer.id)).toEqual(['grace']);
   });
 
-  it('mixes kinds, creations and changes', async () => {
+  it('can mix kinds, creations and changes', async () => {
     const device = deviceCommit();
     await turn(device);
     const command = commandCommit({ columns: { device_id: device.ref.id } });
@@ -180,7 +180,7 @@ eachStore('a turn', (backend, has) => {
     expect(await backend().store.identity.slugTaken(`tenant-${tenant.ref.id}`)).toBe(true);
   });
 
-  it('of 2,000 actors is kept whole', async () => {
+  it('of 2,000 actors is stored completely', async () => {
     const commits = Array.from({ length: 2_000 }, () => full().commit);
     expect(await turn(...commits)).toEqual({ lost: [] });
     expect(await turn(...commits.map((commit) => nextCommit(commit, { value: 'changed' })))).toEqual({ lost: [] });
@@ -192,7 +192,7 @@ eachStore('a turn', (backend, has) => {
     expect(new Set(loaded.map((actor) => `${actor.version} ${actor.value}`))).toEqual(new Set(['2 changed']));
   });
 
-  it('with a NUL among good rows is refused whole, as data', async () => {
+  it('with a NUL in one row is refused completely, as data', async () => {
     const commits = [deviceCommit(), deviceCommit({ context: { text: 'a\u0000b' } }), deviceCommit()];
     await expect(turn(...commits)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '22P05' });
     expect(
@@ -207,7 +207,7 @@ eachStore('a turn', (backend, has) => {
     await expect(turn(deviceCommit({ context: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
   });
 
-  it('with a value out of range, a broken id or a taken slug is refused as data', async () => {
+  it('with a value out of range, an invalid id or a slug in use is refused as data', async () => {
     const tenant = tenantCommit();
     await turn(tenant);
     const { slug } = tenant.columns as { slug: string };
@@ -220,7 +220,7 @@ eachStore('a turn', (backend, has) => {
     }
   });
 
-  it('writes what a column says of a command once, and gives back the whole context', async () => {
+  it('stores column values of a command once, and returns the whole context', async () => {
     const [id, tenantId, deviceId] = [newId(), newId(), newId()];
     const context = {
       id,
@@ -252,7 +252,7 @@ eachStore('a turn', (backend, has) => {
     expect(await loaded()).toEqual(other.context);
   });
 
-  it('replaces a manifest by the last one of the turn', async () => {
+  it('replaces a manifest by the last one of the commit', async () => {
     const { id, commit } = full();
     await turn(commit);
     const manifest = { deviceId: id, tenantId: commit.tenantId, category: null, own: true };
@@ -277,7 +277,7 @@ eachStore('a turn', (backend, has) => {
     ]);
   });
 
-  describe('that makes a member', () => {
+  describe('that binds a member', () => {
     const user = async () => {
       const id = newId();
       return backend().store.identity.upsertUser({
@@ -297,14 +297,14 @@ eachStore('a turn', (backend, has) => {
       };
     };
 
-    it('binds a user without a tenant', async () => {
+    it('gives a tenant to a user without one', async () => {
       const { id } = await user();
       const commit = binding(id);
       await turn(commit);
       expect(await backend().store.identity.user(id)).toMatchObject({ tenantId: commit.ref.id, role: 'owner' });
     });
 
-    it('is refused for one who has a tenant or does not exist, and leaves no tenant', async () => {
+    it('is refused for a user with a tenant or an unknown user, and creates no tenant', async () => {
       const { id } = await user();
       const first = binding(id);
       await turn(first);
@@ -316,8 +316,8 @@ eachStore('a turn', (backend, has) => {
     });
   });
 
-  describe('with a stored answer', () => {
-    it('finishes the one that was running under the same key', async () => {
+  describe('with a stored response', () => {
+    it('completes the running request with the same key', async () => {
       const running = idempotencyRow({ state: 'running', answer: 'ids' });
       await backend().store.idempotency.put(running);
       const done = { ...running, state: 'done' as const, answer: 'answer' };
@@ -325,7 +325,7 @@ eachStore('a turn', (backend, has) => {
       expect(await backend().store.idempotency.find(running)).toEqual(done);
     });
 
-    it('is refused where two actors of the turn carry the same key', async () => {
+    it('is refused if two of its actors have the same key', async () => {
       const row = idempotencyRow();
       const both = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: { ...row, answer: 'other' } })];
       await expect(turn(...both)).rejects.toMatchObject({ name: 'DataRefused' });
@@ -355,7 +355,7 @@ eachStore('a turn', (backend, has) => {
     expect(await turn(deviceCommit({ id }))).toEqual({ lost: [commit.ref] });
   });
 
-  it('leaves a quarantine as it is', async () => {
+  it('does not change a quarantine', async () => {
     const commit = deviceCommit();
     await turn(commit);
     await actors().quarantine(commit.ref, 'it threw');

@@ -4,11 +4,11 @@ import { deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 import { commitCalls, keyPut } from './commit-calls.ts';
 
-eachStore('a turn', (backend) => {
+eachStore('a commit', (backend) => {
   const { devices, turn, load } = commitCalls(backend);
 
-  describe('and its keys', () => {
-    it('rotate: the old one is in grace, and retired when that is over', async () => {
+  describe('of device keys', () => {
+    it('rotates: the old key is in its grace period, and retired afterwards', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);
@@ -33,7 +33,7 @@ eachStore('a turn', (backend) => {
       ]);
     });
 
-    it('take several changes of one turn in their order', async () => {
+    it('applies several changes in order', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);
@@ -62,7 +62,7 @@ eachStore('a turn', (backend) => {
       expect((await devices().liveKeys([id])).get(id)?.map((key) => key.keyVersion)).toEqual([4]);
     });
 
-    it('never replace a key version that was given before', async () => {
+    it('never replaces an existing key version', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);

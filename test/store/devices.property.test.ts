@@ -91,7 +91,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachDatabase('whatever happens to a device', (backend) => {
+eachDatabase('after random events of a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   let settled = 0;
@@ -125,7 +125,7 @@ eachDatabase('whatever happens to a device', (backend) => {
     return { ...actor, columns };
   };
 
-  it('its row says all that it is, whoever wrote it last', async () => {
+  it('the row of a device equals its state, for any last writer', async () => {
     const walk = async (steps: Walk): Promise<void> => {
       const id = newId();
       const ref: ActorRef = { kind: 'device', id };

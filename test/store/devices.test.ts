@@ -13,7 +13,7 @@ eachStore('devices', (backend) => {
     return commits.map((commit) => commit.ref.id);
   };
 
-  it('are listed with all that lists show', async () => {
+  it('are listed with all listed fields', async () => {
     const tenantId = newId();
     const [homeId, roomId] = [newId(), newId()];
     const [id = ''] = await made(tenantId, {
@@ -41,7 +41,7 @@ eachStore('devices', (backend) => {
     expect(await devices().find(tenantId, [])).toEqual([]);
   });
 
-  it('come newest first in pages that neither repeat nor miss one while others are added', async () => {
+  it('are listed newest first, in pages that neither repeat nor miss one during insertions', async () => {
     const tenantId = newId();
     // Many with the same creation time: only the id distinguishes them.
     const ids = await made(tenantId, ...Array.from({ length: 23 }, (_, n) => ({ columns: { created_at: n >> 3 } })));
@@ -60,7 +60,7 @@ eachStore('devices', (backend) => {
     expect(order).toEqual([...order].sort(([a, x], [b, y]) => b - a || (x < y ? 1 : -1)));
   });
 
-  it('are filtered by home, room, type, link and revocation, together too', async () => {
+  it('are filtered by home, room, type, link and revocation, also in combination', async () => {
     const tenantId = newId();
     const [homeId, roomId] = [newId(), newId()];
     const [inRoom = '', inHome = '', lock = '', online = '', revoked = ''] = await made(
@@ -84,7 +84,7 @@ eachStore('devices', (backend) => {
     expect(await listed({ homeId, online: true })).toEqual(new Set());
   });
 
-  it('are counted, revoked ones too, deleted ones never', async () => {
+  it('are counted including revoked ones, without deleted ones', async () => {
     const tenantId = newId();
     const homeId = newId();
     const before = await devices().countActive();
@@ -118,7 +118,7 @@ eachStore('devices', (backend) => {
     expect(counted).toEqual([0, 1, 2, 1]);
   });
 
-  it('of a room are those that can be commanded, by category when it is given', async () => {
+  it('of a room are those that can be commanded, optionally by category', async () => {
     const tenantId = newId();
     const roomId = newId();
     const [light = '', lock = ''] = await made(
@@ -134,7 +134,7 @@ eachStore('devices', (backend) => {
     expect(new Set(await devices().placedIn(tenantId, { roomId }))).toHaveLength(3);
   });
 
-  it('that are deleted are in no list and count', async () => {
+  it('that are deleted are not listed or counted', async () => {
     const tenantId = newId();
     const roomId = newId();
     const commit = deviceCommit({ tenantId, columns: { room_id: roomId, online: true } });
@@ -149,7 +149,7 @@ eachStore('devices', (backend) => {
     expect(await devices().states(tenantId)).toEqual([]);
   });
 
-  it('show their whole reported states', async () => {
+  it('have their complete reported states', async () => {
     const tenantId = newId();
     const [a = '', b = ''] = await made(
       tenantId,
@@ -170,10 +170,10 @@ eachStore('devices', (backend) => {
     expect(await devices().states(newId(), [a, b])).toEqual([]);
   });
 
-  describe('when heard of', () => {
+  describe('after a flush of presence', () => {
     const presence = async (id: string) => (await devices().lastSeen([id])).get(id);
 
-    it('are seen at the latest time told, and keep a battery that is not told again', async () => {
+    it('have the latest activity time, and keep a battery level that is not reported again', async () => {
       const id = newId();
       expect(await presence(id)).toBeUndefined();
       await devices().flushPresence([]);
@@ -184,7 +184,7 @@ eachStore('devices', (backend) => {
       expect(await presence(id)).toEqual({ lastSeen: 60, battery: 79, refusals: 3 });
     });
 
-    it('were never seen as long as only refusals are told', async () => {
+    it('have no activity time if only refusals were reported', async () => {
       const tenantId = newId();
       const [id = ''] = await made(tenantId, {});
       await devices().flushPresence([{ deviceId: id, lastSeen: 0, refusals: 1 }]);
@@ -192,7 +192,7 @@ eachStore('devices', (backend) => {
       expect((await devices().list(tenantId, {}, 1)).items[0]?.lastSeen).toBeNull();
     });
 
-    it('tell when a key was last used', async () => {
+    it('have the last use of their key', async () => {
       const id = newId();
       const key = { keyVersion: 1, signingAlg: 'ed25519' as const, sealedSecret: null, publicKey: 'pub', createdAt: 1 };
       const keys = [key, { ...key, keyVersion: 2 }];
@@ -207,7 +207,7 @@ eachStore('devices', (backend) => {
       ]);
     });
 
-    it('by the thousand are flushed at once', async () => {
+    it('are updated in one flush for thousands', async () => {
       const ids = Array.from({ length: 2_000 }, newId);
       await devices().flushPresence(ids.map((deviceId) => ({ deviceId, lastSeen: 5 })));
       expect((await devices().lastSeen(ids)).size).toBe(2_000);

@@ -21,17 +21,20 @@ function serverError(code: string, severity = 'ERROR'): DatabaseError {
 }
 
 describe('an error of the server', () => {
-  it.each(['22P05', '22P02', '22003', '23505', '23502', '21000', '54000'])('%s refuses the data', (code) => {
-    for (const writing of [true, false]) {
-      const fault = faultOf(serverError(code), writing);
-      expect(fault).toBeInstanceOf(DataRefused);
-      expect(fault).toMatchObject({ sqlState: code, message: 'the message' });
-      expect(isConnectionLost(serverError(code))).toBe(false);
-    }
-  });
+  it.each(['22P05', '22P02', '22003', '23505', '23502', '21000', '54000'])(
+    '%s means that the data is refused',
+    (code) => {
+      for (const writing of [true, false]) {
+        const fault = faultOf(serverError(code), writing);
+        expect(fault).toBeInstanceOf(DataRefused);
+        expect(fault).toMatchObject({ sqlState: code, message: 'the message' });
+        expect(isConnectionLost(serverError(code))).toBe(false);
+      }
+    },
+  );
 
   it.each(['53100', '53200', '53300', '57014', '58030', '40P01', '40001', '55P03', '25006', 'XX000'])(
-    '%s means that it can be asked again',
+    '%s means that the statement can be repeated',
     (code) => {
       expect(faultOf(serverError(code), true)).toBeInstanceOf(StoreUnavailable);
     },
@@ -43,20 +46,20 @@ describe('an error of the server', () => {
     ['57P05', 'SCHWERWIEGEND'],
     ['08006', 'ERROR'],
     ['53100', 'PANIC'],
-  ])('%s (%s) leaves a write unknown, and a read to be asked again', (code, severity) => {
+  ])('%s (%s) makes the outcome of a write unknown, and a read repeatable', (code, severity) => {
     expect(faultOf(serverError(code, severity), true)).toBeInstanceOf(CommitUnknown);
     expect(faultOf(serverError(code, severity), false)).toBeInstanceOf(StoreUnavailable);
     expect(isConnectionLost(serverError(code, severity))).toBe(true);
   });
 
-  it('that only a bug can cause is passed on as it is', () => {
+  it('that only a bug can cause is passed on unchanged', () => {
     const error = serverError('42P01');
     expect(faultOf(error, true)).toBe(error);
   });
 });
 
 describe('a broken connection', () => {
-  it('leaves a write unknown, and a read to be asked again', () => {
+  it('makes the outcome of a write unknown, and a read repeatable', () => {
     const error = new Error('Connection terminated unexpectedly');
     expect(faultOf(error, true)).toBeInstanceOf(CommitUnknown);
     expect(faultOf(error, false)).toBeInstanceOf(StoreUnavailable);
@@ -105,7 +108,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     return (await database.read<{ pid: number }>({ text }))[0]?.pid;
   };
 
-  it('is given back what was prepared on a connection, by another connection from time to time', async () => {
+  it('is sent fewer prepared statements from time to time, on another connection', async () => {
     const fresh = await freshDatabase(serverUrl ?? '');
     const database = connectPostgres(fresh.url, { lifetimeS: 1 });
     closing.push(fresh.drop, () => database.close());
@@ -124,7 +127,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(next.n).toBe(1);
   });
 
-  it('that ends a session in mid-commit leaves the commit unknown; the next one goes through', async () => {
+  it('that ends a session during a commit leaves its outcome unknown; the next commit succeeds', async () => {
     const { store, database, url } = await opened();
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
@@ -141,7 +144,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(await store.actors.journal(commit.ref, 9)).toHaveLength(1);
   });
 
-  it('that cancels a commit has not done it', async () => {
+  it('that cancels a commit has rolled it back', async () => {
     const { store, database, url } = await opened();
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
@@ -152,7 +155,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     await expect(pending).rejects.toBeInstanceOf(StoreUnavailable);
   });
 
-  it('two of whose turns wait for each other refuses one of them to be asked again', async () => {
+  it('with a deadlock of two commits fails one of them, which can be repeated', async () => {
     const { store } = await opened();
     const commits = Array.from({ length: 2 }, () => deviceCommit());
     await store.actors.commit({ actors: commits, delivered: [] });
@@ -174,7 +177,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(loaded.map((actor) => actor.version)).toEqual([2, 2]);
   });
 
-  it('that is cut off and comes back is used again without a new start', async () => {
+  it('is used again after a network failure without a restart', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');
@@ -193,7 +196,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
-  it('is rid of a session that was lost in mid-commit before it is asked anything else', async () => {
+  it('ends a session that was lost during a commit before the next statement', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');
@@ -227,7 +230,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     proxy.cut();
   });
 
-  it('that is not there is unavailable', async () => {
+  it('that does not exist is unavailable', async () => {
     const database = connectPostgres('postgres://postgres@127.0.0.1:1/none');
     closing.push(() => database.close());
     await expect(database.read({ text: 'select 1' })).rejects.toBeInstanceOf(StoreUnavailable);

@@ -28,7 +28,7 @@ eachStore('firmware', (backend) => {
   } as const;
 
   describe('a release', () => {
-    it('is kept with the stored answer, and is its tenant’s alone', async () => {
+    it('is stored with the stored response, and visible to its tenant only', async () => {
       const one = draft({ notes: 'first', rolloutPercent: 10 });
       const also = idempotencyRow();
       expect(await firmware().insert(one, also)).toBe(true);
@@ -38,7 +38,7 @@ eachStore('firmware', (backend) => {
       expect(await firmware().findInAnyTenant(one.id)).toEqual(one);
     });
 
-    it('has a version of its own in its tenant and type, whatever the build', async () => {
+    it('has a unique version for its tenant and type, regardless of build metadata', async () => {
       const one = draft();
       const also = idempotencyRow();
       await firmware().insert(one);
@@ -49,7 +49,7 @@ eachStore('firmware', (backend) => {
       expect(await firmware().insert({ ...one, id: newId(), tenantId: newId() })).toBe(true);
     });
 
-    it('changes but for what it is of', async () => {
+    it('can change all fields except what identifies it', async () => {
       const one = draft();
       await firmware().insert(one);
       const also = idempotencyRow();
@@ -59,14 +59,14 @@ eachStore('firmware', (backend) => {
       expect(await backend().store.idempotency.find(also)).toEqual(also);
     });
 
-    it('is not released without something to fetch', async () => {
+    it('is not released without an artifact', async () => {
       const one = draft();
       await firmware().insert(one);
       await expect(firmware().update({ ...one, ...released, url: null })).rejects.toThrow();
     });
   });
 
-  it('lists go newest first, by type and status', async () => {
+  it('is listed newest first, filtered by type and status', async () => {
     const tenantId = newId();
     const all = [
       draft({ tenantId, version: '1.0.0', createdAt: 1 }),
@@ -84,7 +84,7 @@ eachStore('firmware', (backend) => {
     expect(await firmware().list(newId(), {}, 9)).toMatchObject({ items: [], next: null });
   });
 
-  it('a file that belongs to no release is a stray, and one that does is never forgotten', async () => {
+  it('a file without a release is found as unused, and a file of a release is kept', async () => {
     const [kept, stray, young] = [newId(), newId(), newId()];
     for (const [name, at] of [
       [kept, 10],

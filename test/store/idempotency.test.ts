@@ -6,20 +6,20 @@ import { eachStore } from '../support/store.ts';
 /** The row of a competing attempt: the same key and body, another response. */
 const rival = (row: IdempotencyRow): IdempotencyRow => ({ ...row, answer: 'of the other attempt' });
 
-eachStore('an idempotency key that another attempt has used', (backend) => {
+eachStore('an idempotency key that another attempt used', (backend) => {
   const store = () => backend().store;
 
   it.each<[string, Partial<IdempotencyRow>]>([
     ['found none', {}],
     ['found a row that was replaced since', { replaces: 'ids' }],
-  ])('keeps its answer: a write whose request %s is refused', async (_, found) => {
+  ])('keeps its response: a write whose request %s is refused', async (_, found) => {
     const row = idempotencyRow();
     await store().idempotency.put(row);
     await expect(store().idempotency.put({ ...rival(row), ...found })).rejects.toBeInstanceOf(IdempotencyConflict);
     expect(await store().idempotency.find(row)).toEqual(row);
   });
 
-  it('keeps nothing of the turn that brings another answer', async () => {
+  it('rejects a commit with another response, which stores nothing', async () => {
     const row = idempotencyRow();
     await store().actors.commit({ actors: [deviceCommit({ idempotency: row })], delivered: [] });
     const bystander = deviceCommit();
@@ -31,7 +31,7 @@ eachStore('an idempotency key that another attempt has used', (backend) => {
     expect(await store().idempotency.find(row)).toEqual(row);
   });
 
-  it('lets one of two turns through that bring it at once', async () => {
+  it('accepts one of two concurrent commits', async () => {
     const row = idempotencyRow();
     const turns = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: rival(row) })];
     const tries = await Promise.allSettled(
@@ -47,7 +47,7 @@ eachStore('an idempotency key that another attempt has used', (backend) => {
     expect((await store().idempotency.find(row))?.answer).toBe(winner?.idempotency?.answer);
   });
 
-  it('keeps nothing of a plain record that brings another answer', async () => {
+  it('rejects a plain record with another response, which stores nothing', async () => {
     const row = idempotencyRow();
     const home = () => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1 });
     const [first, second] = [home(), home()];

@@ -24,7 +24,7 @@ eachStore('inspection', (backend, has) => {
   const commit = (...actors: ReturnType<typeof deviceCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
 
-  it('finds actors by the states they are in, at whatever depth', async () => {
+  it('finds actors by their active states, at any depth', async () => {
     const tenantId = newId();
     const devices = [
       deviceCommit({ tenantId, value: online, columns: { online: true, created_at: 3 } }),
@@ -60,7 +60,7 @@ eachStore('inspection', (backend, has) => {
     expect((await inspection().actors(tenant.ref.id, 'tenant', named(['suspended']), 10)).items).toEqual([]);
   });
 
-  it('finds those that are quarantined', async () => {
+  it('finds quarantined actors', async () => {
     const tenantId = newId();
     const [held, free] = [commandCommit({ tenantId }), commandCommit({ tenantId })];
     await commit(held, free);
@@ -80,7 +80,7 @@ eachStore('inspection', (backend, has) => {
       values: [tenantId],
     });
 
-  it('looks at so many actors at most for one page, and goes on with the next', async () => {
+  it('reads a limited number of actors for one page, and continues with the next', async () => {
     const tenantId = newId();
     const lifecycle = (n: number) => ({ lifecycle: n === 1 ? 'queued' : 'failed' });
     if (has.sql) await insertCommands(tenantId);
@@ -101,7 +101,7 @@ eachStore('inspection', (backend, has) => {
     expect([seen, found]).toEqual([[0, 1], [1]]);
   });
 
-  it('counts what a tenant has and what went wrong lately, of this tenant alone', async () => {
+  it('counts actors and recent failures of one tenant only', async () => {
     const tenantId = newId();
     const device = (columns = {}) => deviceCommit({ tenantId, columns: { created_at: 1, ...columns } });
     const [lamp, door] = [device({ online: true }), device()];
@@ -125,7 +125,7 @@ eachStore('inspection', (backend, has) => {
     });
   });
 
-  it('shows an actor, its timers and its journal to its own tenant alone', async () => {
+  it('shows an actor, its timers and its journal to its own tenant only', async () => {
     const tenantId = newId();
     const device = deviceCommit({ tenantId, version: 3, journal: [1, 2, 3].map((version) => journalEntry(version)) });
     device.timers.set.push(

@@ -23,13 +23,13 @@ const home = (more: object = {}) => ({
   ...more,
 });
 
-eachStore('what is kept', (backend) => {
+eachStore('stored data', (backend) => {
   const store = () => backend().store;
   const turn = (...actors: ReturnType<typeof deviceCommit>[]) => store().actors.commit({ actors, delivered: [] });
   const contextOf = async (id: string) => (await store().actors.load('device', [id]))[0]?.context;
 
-  describe('and what its caller holds', () => {
-    it('are apart: changing one afterwards does not change the other', async () => {
+  describe('and the objects of the caller', () => {
+    it('are separate: changing one later does not change the other', async () => {
       const commit = deviceCommit({ context: { state: { on: true } }, journal: [journalEntry(1, { data: { a: 1 } })] });
       const one = home();
       await turn(commit);
@@ -46,7 +46,7 @@ eachStore('what is kept', (backend) => {
       expect(found?.name).toBe('Home');
     });
 
-    it('differ by what JSON cannot say: members without a value, and numbers that are none', async () => {
+    it('differ in values that JSON cannot represent: undefined members and non-finite numbers', async () => {
       const context = { gone: undefined, list: [undefined, Number.NaN, -0], kept: { a: undefined, b: 1 } };
       const commit = deviceCommit({ context: context as unknown as JsonObject });
       await turn(commit);
@@ -56,7 +56,7 @@ eachStore('what is kept', (backend) => {
     });
   });
 
-  it('of a turn in which one row is refused is nothing at all', async () => {
+  it('of a commit with one refused row is not stored at all', async () => {
     const first = deviceCommit();
     await turn(first);
     const bystander = deviceCommit({
@@ -84,13 +84,13 @@ eachStore('what is kept', (backend) => {
     expect(await turn(bystander, nextCommit(first))).toEqual({ lost: [] });
   });
 
-  it('is refused where it is longer than an index takes', async () => {
+  it('is refused if it exceeds the size of an index entry', async () => {
     const slug = randomBytes(4_000).toString('hex');
     await expect(turn(tenantCommit({ columns: { slug } }))).rejects.toMatchObject({ sqlState: '54000' });
     expect(await store().identity.slugTaken(slug)).toBe(false);
   });
 
-  it('of a plain record is text: NUL is refused, and half a surrogate pair is replaced', async () => {
+  it('of a plain record is text: NUL is refused, and a lone surrogate is replaced', async () => {
     await expect(store().records.insertHome(home({ name: 'a\0b' }))).rejects.toMatchObject({ sqlState: '22021' });
     const one = home({ name: 'a\ud800b' });
     await store().records.insertHome(one);
@@ -106,7 +106,7 @@ eachStore('what is kept', (backend) => {
     }
   });
 
-  it('of outputs comes back turn by turn, and of a turn by number', async () => {
+  it('of outputs is returned in the order of commits, and within a commit by number', async () => {
     const [one, other] = [deviceCommit(), deviceCommit()];
     await turn(one, other);
     const outputs = (ref: typeof one.ref) => [1, 0].map((n) => ({ n, output: told(ref.id) }));
@@ -133,7 +133,7 @@ eachStore('what is kept', (backend) => {
     expect(rest.filter((seq) => places.includes(seq))).toEqual(places.slice(2));
   });
 
-  it('of an expired stored answer is found until it is pruned', async () => {
+  it('of an expired stored response is found until it is pruned', async () => {
     const row = idempotencyRow({ expiresAt: 1_000 });
     await store().idempotency.put(row);
     await store().retention.prune(1_000, { commands: 90, journal: 365 }, 10);
@@ -142,7 +142,7 @@ eachStore('what is kept', (backend) => {
     expect(await store().idempotency.find(row)).toBeNull();
   });
 
-  it('of manifests belongs to the tenant that had it first, and is read by many ids at once', async () => {
+  it('of manifests belongs to its first tenant, and is read by many ids at once', async () => {
     const [tenantId, other] = [newId(), newId()];
     const manifest = (deviceId: string, of: string, version: number) => ({
       type: 'manifest.put' as const,
@@ -166,7 +166,7 @@ eachStore('what is kept', (backend) => {
     );
   });
 
-  it('of a command that is open is found at its device by the timer that was set last', async () => {
+  it('of an open command is found for its device by the timer that was set last', async () => {
     const [deviceId, tenantId] = [newId(), newId()];
     const timer = (ref: ReturnType<typeof commandCommit>['ref'], id: string) => ({
       ref,

@@ -55,7 +55,7 @@ describe('a folder', () => {
     return made;
   };
 
-  it('has one owner, whom the second is told; after it, it is free', async () => {
+  it('has one owner, which a second process is shown; afterwards it is free', async () => {
     const dataDir = join(folder(), 'made', 'by', 'the', 'lock');
     const first = lockOf({ dataDir });
     await first.acquire(never);
@@ -78,7 +78,7 @@ describe('a folder', () => {
     expect(readdirSync(dataDir)).toHaveLength(1);
   });
 
-  it('goes to one of many who find it left behind', async () => {
+  it('is acquired by one of many that find it abandoned', async () => {
     const dataDir = folder();
     await killed(await holder(null, dataDir));
     const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => lockOf({ dataDir }).acquire(never)));
@@ -94,7 +94,7 @@ describe('a folder', () => {
     await expect(lockOf({ dataDir }).acquire(never)).rejects.toBeInstanceOf(OwnedByAnother);
   });
 
-  it('may have a path longer than a socket address', async () => {
+  it('can have a path longer than a socket address', async () => {
     const dataDir = join(folder(), 'x'.repeat(120));
     mkdirSync(dataDir);
     const first = lockOf({ dataDir });
@@ -177,7 +177,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     expect(lost).toBe(1);
   });
 
-  it('notifies the active process that its connection is dead after a long enough silence', async () => {
+  it('notifies the active process that its connection is dead after a timeout', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const lock = new AdvisoryLock(proxy.proxiedUrl(await database()), {
@@ -195,7 +195,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     proxy.cut();
   });
 
-  it('is waited for while its server is away', async () => {
+  it('can be waited for while its server is unavailable', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     proxy.cut();
@@ -206,7 +206,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     await lock.release();
   });
 
-  it('is waited for no longer when the process is to end', async () => {
+  it('is not waited for after the process is stopped', async () => {
     const databaseUrl = await database();
     await lockOf({ databaseUrl }).acquire(never);
     const stop = new AbortController();

@@ -10,7 +10,7 @@ const DAY = 86_400_000;
 let made = 0;
 const prefixOf = (n: number): string => n.toString(36).padStart(8, '0');
 
-eachStore('people', (backend, has) => {
+eachStore('members and keys', (backend, has) => {
   const keys = () => backend().store.keys;
   const members = () => backend().store.members;
   const store = () => backend().store;
@@ -63,8 +63,8 @@ eachStore('people', (backend, has) => {
     return commit.ref.id;
   }
 
-  describe('keys', () => {
-    it('are found by their prefix as they were kept, with their stored answer', async () => {
+  describe('API keys', () => {
+    it('are found by their prefix unchanged, with their stored response', async () => {
       const key = await newKey({ expiresAt: 5_000 });
       expect(await keys().find(key.prefix)).toEqual(key);
       expect(await keys().find('zzzzzzzz')).toBeNull();
@@ -75,7 +75,7 @@ eachStore('people', (backend, has) => {
       expect(await store().idempotency.find(also)).toEqual(also);
     });
 
-    it('come newest first in pages, of everybody or of one person', async () => {
+    it('are listed newest first in pages, for all users or for one', async () => {
       const tenantId = newId();
       const ada = await somebody(tenantId, 'user');
       const bob = await somebody(tenantId, 'user');
@@ -89,7 +89,7 @@ eachStore('people', (backend, has) => {
       expect((await keys().list(tenantId, bob.id, 3)).items).toEqual([all[1]]);
     });
 
-    it('are told while they live', async () => {
+    it('are returned while they are valid', async () => {
       const key = await newKey();
       const { tenantId, userId } = key;
       await newKey({ tenantId, userId, expiresAt: NOW });
@@ -98,7 +98,7 @@ eachStore('people', (backend, has) => {
       expect((await keys().live(userId, NOW)).sort()).toEqual([key.prefix, ending.prefix].sort());
     });
 
-    it.runIf(has.sql)('are asked for on the connection on which devices signed in', async () => {
+    it.runIf(has.sql)('are read on the connection of device sign-ins', async () => {
       const { database, store } = backend();
       const session = async () =>
         (await database.read<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]?.pid;
@@ -108,7 +108,7 @@ eachStore('people', (backend, has) => {
       expect(await session()).toBe(before);
     });
 
-    it('that are revoked stay so from the first time, and their stored answers are gone', async () => {
+    it('keep the time of their first revocation, and their stored responses are deleted', async () => {
       const key = await newKey();
       const answer = idempotencyRow({ subject: keySubject(key.prefix) });
       const other = idempotencyRow({ subject: keySubject('another0') });
@@ -123,7 +123,7 @@ eachStore('people', (backend, has) => {
       expect(await store().idempotency.find(also)).toEqual(also);
     });
 
-    it('are replaced once', async () => {
+    it('can be replaced once', async () => {
       const key = await newKey();
       const answer = idempotencyRow({ subject: keySubject(key.prefix) });
       await store().idempotency.put(answer);
@@ -139,7 +139,7 @@ eachStore('people', (backend, has) => {
       expect(await keys().find(third.prefix)).toBeNull();
     });
 
-    it('remember their last use, never an older one', async () => {
+    it('store their last use, never an older one', async () => {
       const [one, two] = [await newKey(), await newKey()];
       await keys().flushUse([
         { prefix: one.prefix, usedAt: 30 },
@@ -152,7 +152,7 @@ eachStore('people', (backend, has) => {
       expect((await keys().find(two.prefix))?.lastUsedAt).toBe(40);
     });
 
-    it('long dead are pruned', async () => {
+    it('are pruned long after their end', async () => {
       const now = 400 * 86_400_000;
       const old = await newKey({ revokedAt: 1 });
       const expired = await newKey({ expiresAt: 1 });
@@ -165,7 +165,7 @@ eachStore('people', (backend, has) => {
   });
 
   describe('members', () => {
-    it('are the people of the tenant and those who are invited, newest first in pages', async () => {
+    it('include the users of the tenant and the invited, newest first in pages', async () => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner', 'o@example.com');
       const user = await somebody(tenantId, 'user');
@@ -188,7 +188,7 @@ eachStore('people', (backend, has) => {
       expect(await members().countOwners(tenantId)).toBe(1);
     });
 
-    it('change their role, in their tenant alone', async () => {
+    it('change their role in their tenant only', async () => {
       const tenantId = newId();
       const user = await somebody(tenantId, 'user');
       await members().setRole(newId(), user.id, 'owner');
@@ -197,7 +197,7 @@ eachStore('people', (backend, has) => {
       expect((await store().identity.user(user.id))?.role).toBe('admin');
     });
 
-    it('that are removed have no tenant, no living key there, and no stored answer that shows one', async () => {
+    it('that are removed have no tenant, no valid key there, and no stored response that shows one', async () => {
       const tenantId = newId();
       const user = await somebody(tenantId, 'user');
       const key = await newKey({ tenantId, userId: user.id });
@@ -219,7 +219,7 @@ eachStore('people', (backend, has) => {
   });
 
   describe('an invitation', () => {
-    it('is found by its address, whatever the case of its ASCII letters', async () => {
+    it('is found by its address, ignoring the case of ASCII letters', async () => {
       const tenantId = await tenant('Lakeside');
       const owner = await somebody(tenantId, 'owner');
       const name = newId();
@@ -231,7 +231,7 @@ eachStore('people', (backend, has) => {
       expect(await members().invitationsFor(`${name}.\u212aim@example.com`, NOW, 10)).toEqual([]);
     });
 
-    it('replaces an older one of the same address, with its stored answer', async () => {
+    it('replaces an older one of the same address and deletes its stored response', async () => {
       const tenantId = await tenant('Lakeside');
       const owner = await somebody(tenantId, 'owner');
       const first = invitation(tenantId, owner.id);
@@ -244,7 +244,7 @@ eachStore('people', (backend, has) => {
       expect(await store().idempotency.find(also)).toEqual(also);
     });
 
-    it('binds who has no tenant, once, and is gone then', async () => {
+    it('binds a user without a tenant once, and is deleted then', async () => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner');
       const asked = invitation(tenantId, owner.id, { role: 'admin' });
@@ -262,7 +262,7 @@ eachStore('people', (backend, has) => {
       expect(await members().invitation(asked.id, NOW)).toBeNull();
     });
 
-    it('is nothing from its last moment on, or when its inviter could not make it any more', async () => {
+    it('is invalid after its expiry, or when its creator lost the permission', async () => {
       const tenantId = await tenant('Lakeside');
       const admin = await somebody(tenantId, 'admin');
       const newcomer = await somebody('', 'none');
@@ -284,7 +284,7 @@ eachStore('people', (backend, has) => {
       expect(await seen()).toEqual([false, 0, 0]);
     });
 
-    it('offers the role it was changed to, and is gone when it is taken back', async () => {
+    it('offers the role it was changed to, and disappears when it is revoked', async () => {
       const tenantId = newId();
       const [owner, admin] = [await somebody(tenantId, 'owner'), await somebody(tenantId, 'admin')];
       const asked = invitation(tenantId, admin.id);
@@ -295,7 +295,7 @@ eachStore('people', (backend, has) => {
       expect(await members().invitation(asked.id, NOW)).toBeNull();
     });
 
-    it('is pruned after its time', async () => {
+    it('is pruned after its expiry', async () => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner');
       const asked = invitation(tenantId, owner.id, { expiresAt: 10 });
@@ -305,7 +305,7 @@ eachStore('people', (backend, has) => {
     });
   });
 
-  it('tokens that were presented are remembered until they expire, and pruned a day later', async () => {
+  it('presented agent tokens are stored until they expire, and pruned a day later', async () => {
     const { identity } = store();
     await identity.markAgentToken('one', 100);
     await identity.markAgentToken('one', 50);

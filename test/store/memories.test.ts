@@ -23,7 +23,7 @@ eachStore('agent memory', (backend) => {
   const found = async (tenantId: string, filter: MemoryFilter = {}, now = at) =>
     (await store().list(tenantId, filter, now, 200)).items.map(({ id }) => id);
 
-  it('gives back what was written, newest first, page by page under inserts', async () => {
+  it('returns stored entries newest first, in pages that insertions do not shift', async () => {
     const tenant = newId();
     const all = [
       await keep(tenant, {
@@ -45,7 +45,7 @@ eachStore('agent memory', (backend) => {
     expect(second).toMatchObject({ items: all.slice(2), next: null });
   });
 
-  it('filters by kind, subject, tag and text together', async () => {
+  it('filters by kind, subject, tag and text combined', async () => {
     const tenant = newId();
     const warm = await keep(tenant, { kind: 'preference', subject: 'living room', content: 'warm light', tags: ['x'] });
     await keep(tenant, { kind: 'preference', subject: 'living room', content: 'cold light', tags: ['x'] });
@@ -103,7 +103,7 @@ eachStore('agent memory', (backend) => {
       }
     });
 
-    it('takes any text for a query', async () => {
+    it('accepts any text as a query', async () => {
       const part = fc.oneof(
         fc.constantFrom('"', '-', ' ', '|', '&', '!', '(', ')', '<->', ':*', "'", '\\', 'or', 'light', '暖', '$1', '%'),
         fc.string({ unit: 'grapheme', maxLength: 6 }),
@@ -115,7 +115,7 @@ eachStore('agent memory', (backend) => {
       );
     });
 
-    it('finds every text by any of its words', async () => {
+    it('finds every text by each of its words', async () => {
       const apart = newId();
       const word = fc.constantFrom('light', 'Café', 'ΟΔΟΣ', 'STRASSE', 'ночь', '電気', 'İstanbul', 'x2', '7', 'अलमारी');
       await fc.assert(
@@ -127,7 +127,7 @@ eachStore('agent memory', (backend) => {
       );
     });
 
-    it('keeps words that are too long for the index, and many of them', async () => {
+    it('stores words that are too long for the index, and many words', async () => {
       const long = await keep(tenant, { content: `${'y'.repeat(4_000)} short` });
       const many = await keep(tenant, { content: 'ﷺ'.repeat(1_365) });
       expect(await found(tenant, { text: 'short' })).toEqual([long.id]);
@@ -135,7 +135,7 @@ eachStore('agent memory', (backend) => {
     });
   });
 
-  it('of one tenant is nothing to another, whatever words they ask with', async () => {
+  it('of one tenant is not found by another, for any query', async () => {
     const [mine, theirs] = [newId(), newId()];
     const { id } = await keep(theirs, { content: `secret ${mine.replaceAll('-', '')} ${mine}` });
     for (const text of [
@@ -153,7 +153,7 @@ eachStore('agent memory', (backend) => {
     expect(await found(theirs)).toEqual([]);
   });
 
-  it('ends at its time: listed, found and deletable a millisecond before, and not from then on', async () => {
+  it('expires at its time: listed, found and deletable a millisecond before, and not afterwards', async () => {
     const tenant = newId();
     const { id, createdAt } = await keep(tenant, { content: 'for a while', expiresAt: at + 1_000 });
     const end = createdAt + 999;
@@ -165,7 +165,7 @@ eachStore('agent memory', (backend) => {
     expect(await store().delete(tenant, id, end - 1)).toBe(true);
   });
 
-  it('is pruned in batches when it has ended, and not before', async () => {
+  it('is pruned in batches after its expiry, and not before', async () => {
     const tenant = newId();
     for (let n = 0; n < 5; n++) await keep(tenant, { expiresAt: at + 100 });
     const later = await keep(tenant, { expiresAt: at + 500 });
@@ -181,7 +181,7 @@ eachStore('agent memory', (backend) => {
     expect(await rows()).toBe(2);
   });
 
-  it('beyond its bound forgets what has ended, then the oldest observation, and never anything else', async () => {
+  it('beyond its limit drops expired entries, then the oldest observation, and no others', async () => {
     const tenant = newId();
     const other = await keep(newId());
     const wish = await keep(tenant, { kind: 'preference' }, 4);
@@ -205,7 +205,7 @@ eachStore('agent memory', (backend) => {
     expect(await found(other.tenantId)).toEqual([other.id]);
   });
 
-  it('is kept with the stored answer of the request, or not at all', async () => {
+  it('is stored with the stored response of the request, or not at all', async () => {
     const tenant = newId();
     const also = idempotencyRow();
     const made = memory(tenant);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { MemoryDatabase } from '../support/memory-store/database.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
 
-it('recovers to the last commit where a transaction was open at the crash', async () => {
+it('recovers to the last commit if a transaction was open at the crash', async () => {
   const database = new MemoryDatabase();
   const open: (() => unknown)[] = [];
   const first = openMemoryStore(database);
@@ -23,7 +23,7 @@ it('recovers to the last commit where a transaction was open at the crash', asyn
   expect(await first.administration.flags()).toMatchObject({ maintenance_mode: true, commands_disabled: true });
 });
 
-it('continues a sequence behind the values that were logged in advance', () => {
+it('continues a sequence after the values that were logged in advance', () => {
   const database = new MemoryDatabase();
   const before = database.nextSequence();
   database.crash([]);

@@ -9,7 +9,7 @@ const turn = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delive
 const home = (more = {}) => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1, ...more });
 
 describe('a database in memory', () => {
-  it('outlives the stores that are opened on it', async () => {
+  it('outlives the stores opened on it', async () => {
     const database = new MemoryDatabase();
     const [one, other] = [openMemoryStore(database), openMemoryStore(database)];
     const commit = deviceCommit();
@@ -19,7 +19,7 @@ describe('a database in memory', () => {
     expect(await other.actors.commit(turn(commit))).toEqual({ lost: [commit.ref] });
   });
 
-  it('lists the keys that changed since the last call, without those that were rolled back', () => {
+  it('lists the keys that changed since the last call, without those rolled back', () => {
     const database = new MemoryDatabase();
     const { flags } = database.tables;
     flags.takeChanged();
@@ -37,7 +37,7 @@ describe('a database in memory', () => {
     expect([...flags.takeChanged()]).toEqual(['kept']);
   });
 
-  it('goes back to a snapshot, and goes on from there', async () => {
+  it('returns to a snapshot, and continues from there', async () => {
     const database = new MemoryDatabase();
     const { actors, records } = openMemoryStore(database);
     const first = deviceCommit({ journal: [journalEntry(1)] });
@@ -56,7 +56,7 @@ describe('a database in memory', () => {
     }
   });
 
-  it('refuses statements of an epoch that is over, reads too, and changes nothing', async () => {
+  it('refuses statements of an old epoch, including reads, and changes nothing', async () => {
     const database = new MemoryDatabase();
     database.epoch = 1;
     const stale = openMemoryStore(database, { epoch: 1 });
@@ -98,8 +98,8 @@ function heldWire() {
   return { held, wire };
 }
 
-describe('the wire of a store', () => {
-  it('shows a commit to others when it takes place, not when it is sent or answered', async () => {
+describe('the connection of a store in memory', () => {
+  it('makes a commit visible when it takes place, not when it is sent or answered', async () => {
     const database = new MemoryDatabase();
     const { held, wire } = heldWire();
     const other = openMemoryStore(database);
@@ -113,7 +113,7 @@ describe('the wire of a store', () => {
     expect(await answered).toEqual({ lost: [] });
   });
 
-  it('can lose the answer of a commit that takes place later', async () => {
+  it('can lose the response of a commit that takes place later', async () => {
     const database = new MemoryDatabase();
     const { held, wire } = heldWire();
     const other = openMemoryStore(database);
@@ -126,7 +126,7 @@ describe('the wire of a store', () => {
     expect(await other.actors.load('device', [commit.ref.id])).toHaveLength(1);
   });
 
-  it('brings what was sent, whatever its sender changes before it takes place', async () => {
+  it('delivers what was sent, although its sender changes it before it takes place', async () => {
     const database = new MemoryDatabase();
     const { held, wire } = heldWire();
     const store = openMemoryStore(database, { transport: wire });
@@ -145,7 +145,7 @@ describe('the wire of a store', () => {
     expect((await other.records.home(one.tenantId, one.id))?.name).toBe('Home');
   });
 
-  it('passes on what the database refuses', async () => {
+  it('passes refusals of the database on', async () => {
     const refused = openMemoryStore(new MemoryDatabase(), { transport: async (_, effect) => effect() });
     const row = idempotencyRow();
     await refused.idempotency.put(row);

@@ -59,11 +59,9 @@ describe('the store in memory', () => {
   // A new database compiles for seconds at its first statements, which must not count towards the limit of the first part.
   beforeAll(() => tryCalls(seed));
 
-  it.each(PARTS)('answers calls as the database does and refuses what it refuses (part %i)', (part) =>
-    tryCalls(seed + part),
-  );
+  it.each(PARTS)('returns and refuses the same as the database (part %i)', (part) => tryCalls(seed + part));
 
-  it('was asked what it answers, refuses and loses', () => {
+  it('was called with inputs that succeed, are refused and conflict', () => {
     expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(5));
   });
 });

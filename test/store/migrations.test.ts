@@ -66,7 +66,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       databases = await open();
     });
 
-    it('are applied once, by however many processes start at once', async () => {
+    it('are applied once, for any number of concurrent starts', async () => {
       const applied = await Promise.all([...databases, ...databases].map((database) => migrate(database)));
       expect(applied.reduce((sum, count) => sum + count)).toBe(migrations.length);
       const [database] = databases;
@@ -92,7 +92,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       expect(await migrate(database, [...migrations, note])).toBe(0);
     });
 
-    it('keep the stored answers of before, with whose secret they show, devices, commands, and what is open', async () => {
+    it('keep existing stored responses with the owner of their secret, devices, commands, and open rows', async () => {
       const [database] = databases as [Database];
       await migrate(database, migrations.slice(0, 3));
       await database.write({
@@ -169,7 +169,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
     });
   });
 
-  it('index nothing that every command changes, so that its update stays in its page', async () => {
+  it('index no column that every command changes, so that its update stays on its page', async () => {
     const database = await migrated();
     const indexes = await database.read<{ definition: string }>({
       text: "select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'commands'::regclass",
@@ -182,7 +182,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
     }
   });
 
-  it('have no statistics made of the JSON of actors and their journal', async () => {
+  it('create no statistics of the JSON of actors and their journal', async () => {
     const database = await migrated();
     await database.write({
       text: `insert into journal (kind, id, version, tenant_id, at, by, event)
@@ -201,8 +201,8 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
   });
 });
 
-describe.skipIf(serverUrl === null)('the migration that writes devices and commands anew', () => {
-  it('keeps what was granted on devices and commands', async () => {
+describe.skipIf(serverUrl === null)('the migration that rewrites devices and commands', () => {
+  it('keeps permissions on devices and commands', async () => {
     const [database] = (await emptyPostgres()) as [Database];
     await migrate(database, migrations.slice(0, 9));
     await database.write({ text: 'grant select on devices, commands to public' });
@@ -219,7 +219,7 @@ describe.skipIf(serverUrl === null)('the migration that writes devices and comma
     expect(await granted()).toEqual(before);
   });
 
-  it('loses nothing that is written meanwhile', async () => {
+  it('loses no concurrent write', async () => {
     const [database, another] = (await emptyPostgres()) as [Database, Database];
     await migrate(database, migrations.slice(0, 9));
     let migrated: Promise<number> | undefined;

@@ -3,11 +3,11 @@ import { deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 import { commitCalls, tell } from './commit-calls.ts';
 
-eachStore('a turn', (backend) => {
+eachStore('a commit', (backend) => {
   const { actors, turn, outboxOf } = commitCalls(backend);
 
-  describe('and its outbox', () => {
-    it('comes back in the order of its writing, until it is delivered', async () => {
+  describe('of outbox rows', () => {
+    it('returns them in the order of writing, until they are delivered', async () => {
       const id = newId();
       const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: tell(id) })) });
       await turn(first);

@@ -38,7 +38,7 @@ describe('the thread of the embedded database', () => {
     expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
-  it('that dies in mid-statement leaves a write unknown', async () => {
+  it('that dies during a statement leaves the outcome of a write unknown', async () => {
     const { thread, database, store } = await opened();
     await store.ping(20_000);
     const outcome = database
@@ -51,7 +51,7 @@ describe('the thread of the embedded database', () => {
     await store.ping(20_000);
   });
 
-  it('does not keep the event loop waiting while a long statement runs', async () => {
+  it('does not block the event loop during a long statement', async () => {
     const { database } = await opened();
     await database.read({ text: 'select 1 as one' });
     let ticks = 0;
@@ -64,7 +64,7 @@ describe('the thread of the embedded database', () => {
     expect(ticks).toBeGreaterThan(10);
   });
 
-  it('keeps nothing of the answers that it gave', async () => {
+  it('keeps no memory of its results', async () => {
     const { thread, database } = await opened();
     const ask = () => database.read({ text: "select repeat('x', 700000) as long" });
     await ask();
@@ -85,7 +85,7 @@ describe('the thread of the embedded database', () => {
   });
 });
 
-it('a first start begins anew where an earlier one was cut off', async () => {
+it('a first start begins again after an earlier one was interrupted', async () => {
   const dataDir = join(folder(), 'db');
   cpSync(inject('pgliteTemplate'), `${dataDir}.making`, { recursive: true });
   rmSync(join(`${dataDir}.making`, 'global'), { recursive: true });
@@ -95,7 +95,7 @@ it('a first start begins anew where an earlier one was cut off', async () => {
   expect(existsSync(`${dataDir}.making`)).toBe(false);
 });
 
-it('a folder that holds no database is refused with a reason', async () => {
+it('a folder without a database is refused with a reason', async () => {
   const dataDir = folder();
   writeFileSync(join(dataDir, 'PG_VERSION'), 'nonsense');
   await expect(connectPglite(dataDir)).rejects.toThrow();

@@ -23,20 +23,20 @@ function ping() {
   return { pinged, expire: timer.expire };
 }
 
-it('a database that answers nothing in time is unavailable', async () => {
+it('a database that answers no statement in time is unavailable', async () => {
   const { pinged, expire } = ping();
   expire();
   await expect(pinged).rejects.toThrow(StoreUnavailable);
 });
 
-it('a database that answers others in time is available', async () => {
+it('a database that answers other statements in time is available', async () => {
   const { pinged, expire } = ping();
   database.answeredStatements += 1;
   expire();
   await pinged;
 });
 
-it('a database whose answer is there is available, though the process did not read it in time', async () => {
+it('a database whose answer has arrived is available, although the process did not read it in time', async () => {
   const { pinged, expire } = ping();
   // After this the event loop runs timers first, then reads sockets and ports.
   await nextCheck();

@@ -29,7 +29,7 @@ eachStore('plans', (backend) => {
     expect(await plans().list(newId(), 2)).toMatchObject({ items: [], next: null });
   });
 
-  it('that are open are those not over nor in quarantine, the oldest first', async () => {
+  it('that are open are neither ended nor quarantined, the oldest first', async () => {
     const tenantId = newId();
     const [late, early, over] = [
       planCommit({ tenantId, columns: { created_at: 9 } }),
@@ -44,7 +44,7 @@ eachStore('plans', (backend) => {
     expect(await plans().open(tenantId)).toEqual([]);
   });
 
-  it('that somebody is to think about are those that say so, the oldest first, in pages', async () => {
+  it('that wait for a planner are marked as such, the oldest first, in pages', async () => {
     const tenantId = newId();
     const thought = (n: number) => planCommit({ tenantId, columns: { thought: true, created_at: n } });
     const [late, early, quiet] = [thought(9), thought(1), thought(5)];
@@ -63,7 +63,7 @@ eachStore('plans', (backend) => {
     expect((await plans().awaitingPlanner(9, undefined, tenantId)).items).toEqual(idsOf([late]));
   });
 
-  it('are kept as long as commands, and while they are open with their journal', async () => {
+  it('are kept as long as commands, and open ones with their journal', async () => {
     const old = (age: number, over: boolean) => {
       const at = Date.now() - age * DAY;
       const hex = at.toString(16).padStart(12, '0');

@@ -21,7 +21,7 @@ describe('prepared statements', () => {
     ({ query: async (text: string) => void queries.push(text) }) as unknown as ClientBase;
   const statement = (name: string) => ({ name, text: `select '${name}'` });
 
-  it('of more names than may be prepared, or of a name that is too long, are sent without a name', () => {
+  it('beyond the limit, or with a name that is too long, are sent without a name', () => {
     const statements = new PreparedStatements(2);
     const one = client();
     statements.connected(one);
@@ -32,7 +32,7 @@ describe('prepared statements', () => {
     expect(statements.count).toBe(2);
   });
 
-  it('are counted on all connections, and no longer on one that is gone', () => {
+  it('are counted on all connections, except on closed ones', () => {
     const statements = new PreparedStatements();
     const [one, other] = [client(), client()];
     for (const each of [one, other]) {
@@ -45,7 +45,7 @@ describe('prepared statements', () => {
     expect(statements.count).toBe(1);
   });
 
-  it('are planned again once on each connection that stood when their plans were discarded', async () => {
+  it('are planned again once on each existing connection when their plans are discarded', async () => {
     const statements = new PreparedStatements();
     const queries: string[] = [];
     const [before, after] = [client(queries), client(queries)];
@@ -68,7 +68,7 @@ eachDatabase('prepared statements', (backend) => {
     return (await backend().database.read<{ name: string }>({ text, values: [like] })).map(({ name }) => name);
   };
 
-  it('of turns are as many as there are statements, whatever the turns hold', async () => {
+  it('of commits are as many as there are statements, for any content of the commits', async () => {
     const { store } = backend();
     const forms = [
       () => deviceCommit(),
@@ -97,7 +97,7 @@ eachDatabase('prepared statements', (backend) => {
     expect(prepared.length).toBeLessThanOrEqual(batchStatements.length);
   });
 
-  it('of lists are bounded, however often a caller repeats a filter', async () => {
+  it('of lists are limited, for any repetition of filters', async () => {
     const { store, database } = backend();
     const tenantId = newId();
     const given = { homeId: newId(), roomId: newId(), deviceType: 'smart_light' };

@@ -27,7 +27,7 @@ eachStore('proposals', (backend) => {
     ...{ compensation: { action: 'turn_off', params: {} }, timeoutS: 9 },
   };
 
-  it('are given back as they were kept, with the stored answer of the request', async () => {
+  it('are returned unchanged, with the stored response of the request', async () => {
     const also = idempotencyRow();
     const made = proposal({ homeId: newId(), steps: [step], reason: 'It is damp.', phase: 'suspended' });
     await proposals().insert(made, 9, GIVEN_UP, also);
@@ -47,7 +47,7 @@ eachStore('proposals', (backend) => {
     expect(second).toMatchObject({ items: newestFirst.slice(2), next: null });
   });
 
-  it('change while they are pending, and never after', async () => {
+  it('change while they are pending, and not afterwards', async () => {
     const { id } = await keep();
     expect(await proposals().change(id, { steps: [step] })).toMatchObject({ steps: [step], phase: 'thinking' });
     const spoken = await proposals().change(id, { phase: 'done', reason: 'It is damp.', spokenAt: 7 });
@@ -62,7 +62,7 @@ eachStore('proposals', (backend) => {
     expect(await proposals().change(newId(), { status: 'refused' })).toBeNull();
   });
 
-  it('are thought about no more when that is done', async () => {
+  it('are not open for planning after the planning ended', async () => {
     const { id } = await keep({ phase: 'suspended' });
     const done = await proposals().change(id, { phase: 'done' });
     expect(await proposals().change(id, { phase: 'thinking' })).toBeNull();
@@ -70,7 +70,7 @@ eachStore('proposals', (backend) => {
     expect(await proposals().find(id)).toEqual(done);
   });
 
-  it('are accepted in the commit of their plan, once; nothing is kept of a second plan', async () => {
+  it('are accepted once, in the commit of their plan; a second plan stores nothing', async () => {
     const { id } = await keep({ phase: 'done', steps: [step] });
     const accepting = (proposalId: string) => {
       const plan = planCommit();
@@ -88,7 +88,7 @@ eachStore('proposals', (backend) => {
     expect(await proposals().find(id)).toMatchObject({ planId: first.ref.id });
   });
 
-  it('wait for a sidecar while nobody has spoken, the oldest first, in pages', async () => {
+  it('wait for a sidecar without messages, the oldest first, in pages', async () => {
     const tenantId = newId();
     const since = at;
     const [old, first, second] = [
@@ -112,7 +112,7 @@ eachStore('proposals', (backend) => {
     expect((await proposals().open(since - 1, 1)).items).toEqual([old]);
   });
 
-  it('of a suspended tenant wait for nobody, unless that tenant is asked about', async () => {
+  it('of a suspended tenant are not listed as waiting, unless that tenant is given', async () => {
     const tenant = tenantCommit({ columns: { suspended: true } });
     await turn(tenant);
     const tenantId = tenant.ref.id;
@@ -121,7 +121,7 @@ eachStore('proposals', (backend) => {
     expect((await proposals().open(0, 9, undefined, tenantId)).items.map((one) => one.id)).toEqual([id]);
   });
 
-  it('that wait are so many at most, and the oldest are given up for new ones', async () => {
+  it('that wait are limited, and the oldest are dropped for new ones', async () => {
     const tenantId = newId();
     const all = [await keep({ tenantId, steps: [step] }, 2), await keep({ tenantId }, 2), proposal({ tenantId })];
     expect(await proposals().insert(all[2] as Proposal, 2, GIVEN_UP)).toEqual([all[0]?.id]);

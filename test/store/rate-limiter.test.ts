@@ -25,8 +25,8 @@ function open(url: string | null): RateLimiter {
 
 const backends = [{ name: 'memory', url: null }, ...(redisUrl === null ? [] : [{ name: 'Redis', url: redisUrl }])];
 
-describe.each(backends)('rates in $name', ({ url }) => {
-  it('give what is there, and say what is left and until when', () => {
+describe.each(backends)('rate limits in $name', ({ url }) => {
+  it('allow available requests, and report the remaining number and the reset time', () => {
     const rates = open(url);
     const id = randomUUID();
     expect(rates.peek('tenant', id, 3)).toEqual({ ok: true, remaining: 3, resetMs: 60_000 });
@@ -37,7 +37,7 @@ describe.each(backends)('rates in $name', ({ url }) => {
     expect(rates.peek('tenant', id, 3)).toEqual({ ok: false, remaining: 0, resetMs: 50_000 });
   });
 
-  it('hold until just before the minute is over, and give all again when it is', () => {
+  it('hold until just before the end of the minute, and reset then', () => {
     const rates = open(url);
     const id = randomUUID();
     rates.take('user', id, 1);
@@ -47,7 +47,7 @@ describe.each(backends)('rates in $name', ({ url }) => {
     expect(rates.take('user', id, 1)).toEqual({ ok: true, remaining: 0, resetMs: 60_000 });
   });
 
-  it('know another limit at once, and count nothing that was refused', () => {
+  it('apply a changed limit at once, and do not count refused requests', () => {
     const rates = open(url);
     const id = randomUUID();
     for (let n = 0; n < 5; n++) rates.take('tenant', id, 2);
@@ -55,7 +55,7 @@ describe.each(backends)('rates in $name', ({ url }) => {
     expect(rates.take('tenant', id, 1)).toMatchObject({ ok: false, remaining: 0 });
   });
 
-  it('are each payer’s own, and each kind’s', () => {
+  it('are separate for each payer and each kind', () => {
     const rates = open(url);
     const id = randomUUID();
     rates.take('tenant', id, 1);
@@ -63,7 +63,7 @@ describe.each(backends)('rates in $name', ({ url }) => {
     expect(rates.take('tenant', randomUUID(), 1).ok).toBe(true);
   });
 
-  it('take all of a cost or nothing', () => {
+  it('charge all of a cost or nothing', () => {
     const rates = open(url);
     const id = randomUUID();
     rates.take('tenant', id, 5, 3);
@@ -72,8 +72,8 @@ describe.each(backends)('rates in $name', ({ url }) => {
   });
 });
 
-describe('rates in memory', () => {
-  it('never give more than the limit in a window, whatever is asked when', () => {
+describe('rate limits in memory', () => {
+  it('never allow more than the limit in a window, for any sequence of requests', () => {
     const steps = fc.array(fc.record({ wait: fc.nat(30_000), cost: fc.integer({ min: 1, max: 4 }) }), {
       maxLength: 60,
     });
@@ -112,7 +112,7 @@ describe('rates in memory', () => {
     expect(rates.size('address')).toBe(1);
   });
 
-  it('end a window that a clock set back would make longer than a minute', () => {
+  it('end a window that would exceed a minute because the clock was set back', () => {
     const time = testClock();
     const rates = new MemoryRateLimiter(time);
     rates.take('tenant', 'one', 1);
@@ -130,8 +130,8 @@ const copied = (id: string, limit: number): Promise<boolean> =>
     return eventually(() => !next.peek('tenant', id, limit).ok, 200);
   });
 
-describe.runIf(redisUrl)('rates with Redis', () => {
-  it('go on in the next process where the one before stopped', async () => {
+describe.runIf(redisUrl)('rate limits with Redis', () => {
+  it('continue in the next process where the previous one stopped', async () => {
     const id = randomUUID();
     const before = new RedisRateLimiter(redisUrl ?? '', clock, unlimitedLease);
     for (let n = 0; n < 4; n++) before.take('tenant', id, 5);
@@ -147,14 +147,14 @@ describe.runIf(redisUrl)('rates with Redis', () => {
     expect(resetMs).toBeLessThanOrEqual(40_000);
   });
 
-  it('are copied while the process runs, so that a killed one loses little', async () => {
+  it('are copied while the process runs, so that a kill loses little', async () => {
     const id = randomUUID();
     const first = open(redisUrl);
     first.take('tenant', id, 5, 5);
     await copied(id, 5);
   });
 
-  it.each(['cut', 'silence'] as const)('go on in the process while Redis is away (%s)', async (how) => {
+  it.each(['cut', 'silence'] as const)('continue in the process during a Redis outage (%s)', async (how) => {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     const rates = new RedisRateLimiter(proxy.proxiedUrl(redisUrl ?? ''), clock, unlimitedLease);
@@ -170,7 +170,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
     await copied(id, 3);
   });
 
-  it('ask again what a Redis that went away did not answer, and leave there what was counted before', async () => {
+  it('repeat requests that Redis did not answer, and keep its earlier counts', async () => {
     const id = randomUUID();
     const before = new RedisRateLimiter(redisUrl ?? '', clock, unlimitedLease);
     await eventually(() => before.connected);
@@ -188,7 +188,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
     await eventually(() => !after.peek('tenant', id, 5).ok);
   });
 
-  it('end soon, however long Redis has been silent', async () => {
+  it('close quickly, for any duration of a Redis outage', async () => {
     const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     const rates = new RedisRateLimiter(proxy.proxiedUrl(redisUrl ?? ''), clock, unlimitedLease);

@@ -17,7 +17,7 @@ eachStore('plain records', (backend, has) => {
   });
 
   describe('homes', () => {
-    it('are kept with the stored answer, changed member by member, and deleted', async () => {
+    it('are stored with the stored response, changed by member, and deleted', async () => {
       const one = home(newId());
       const also = idempotencyRow();
       await records().insertHome(one, also);
@@ -36,7 +36,7 @@ eachStore('plain records', (backend, has) => {
       expect(await records().deleteHome(one.tenantId, one.id)).toBe(false);
     });
 
-    it('that are refused leave no stored answer', async () => {
+    it('that are refused leave no stored response', async () => {
       const one = home(newId());
       await records().insertHome(one);
       const also = idempotencyRow();
@@ -44,7 +44,7 @@ eachStore('plain records', (backend, has) => {
       expect(await idempotency().find(also)).toBeNull();
     });
 
-    it('come newest first in pages', async () => {
+    it('are listed newest first in pages', async () => {
       const tenantId = newId();
       const homes = Array.from({ length: 5 }, (_, n) => home(tenantId, n));
       for (const one of homes) await records().insertHome(one);
@@ -57,7 +57,7 @@ eachStore('plain records', (backend, has) => {
     });
   });
 
-  it('rooms belong to a home and go with it', async () => {
+  it('rooms belong to a home and are deleted with it', async () => {
     const inHome = home(newId());
     const { tenantId, id: homeId } = inHome;
     await records().insertHome(inHome);
@@ -74,7 +74,7 @@ eachStore('plain records', (backend, has) => {
     expect((await records().rooms(tenantId, homeId, 9)).items).toEqual([]);
   });
 
-  it('homes and rooms are found by many ids at once, none of another tenant', async () => {
+  it('homes and rooms are found by many ids at once, without those of another tenant', async () => {
     const [one, two, foreign] = [home(newId(), 1), home(newId(), 2), home(newId(), 3)];
     two.tenantId = one.tenantId;
     for (const each of [one, two, foreign]) await records().insertHome(each);
@@ -118,7 +118,7 @@ eachStore('plain records', (backend, has) => {
       return commit;
     };
 
-    it('have a slug of their own within the tenant', async () => {
+    it('have a unique slug within the tenant', async () => {
       const one = group(newId());
       const also = idempotencyRow();
       expect(await records().insertGroup(one)).toBe(true);
@@ -127,7 +127,7 @@ eachStore('plain records', (backend, has) => {
       expect(await records().insertGroup(group(newId()))).toBe(true);
     });
 
-    it('are joined, once each, and left', async () => {
+    it('can be joined once, and left', async () => {
       const tenantId = newId();
       const [a, b] = [await device(tenantId), await device(tenantId)];
       const ids = [a.ref.id, b.ref.id].sort();
@@ -144,7 +144,7 @@ eachStore('plain records', (backend, has) => {
       expect(await records().group(tenantId, 'lights')).toBeNull();
     });
 
-    it('hold no deleted device', async () => {
+    it('contain no deleted device', async () => {
       const tenantId = newId();
       const commit = await device(tenantId);
       await records().insertGroup(group(tenantId, { deviceIds: [commit.ref.id] }));
@@ -153,7 +153,7 @@ eachStore('plain records', (backend, has) => {
       expect((await records().group(tenantId, 'lights'))?.deviceIds).toEqual([]);
     });
 
-    it('come newest first in pages, by slug where the moment is the same', async () => {
+    it('are listed newest first in pages, by slug for equal times', async () => {
       const tenantId = newId();
       for (const slug of ['a', 'b', 'c', 'd']) await records().insertGroup(group(tenantId, { slug, createdAt: 5 }));
       await records().insertGroup(group(tenantId, { slug: 'z', createdAt: 9 }));
@@ -175,7 +175,7 @@ eachStore('plain records', (backend, has) => {
       ...more,
     });
 
-    it('are made on first sight, without a tenant, and found again', async () => {
+    it('are created without a tenant on first use, and found again', async () => {
       const one = claims();
       const user = await identity().upsertUser(one);
       expect(user).toEqual({ ...one, tenantId: null, role: 'none' });
@@ -185,13 +185,13 @@ eachStore('plain records', (backend, has) => {
       expect((await identity().upsertUser({ ...one, id: newId(), iss: 'urn:other' })).id).not.toBe(user.id);
     });
 
-    it('are made once by two requests at the same moment', async () => {
+    it('are created once by two concurrent requests', async () => {
       const one = claims();
       const users = await Promise.all(Array.from({ length: 5 }, () => identity().upsertUser({ ...one, id: newId() })));
       expect(new Set(users.map((user) => user.id)).size).toBe(1);
     });
 
-    it('keep a verified email that changed, and no unverified one in its place', async () => {
+    it('keep a changed verified email address, and ignore an unverified one', async () => {
       const one = claims();
       await identity().upsertUser(one);
       expect((await identity().upsertUser({ ...one, email: 'b@example.org' })).email).toBe('b@example.org');
@@ -199,7 +199,7 @@ eachStore('plain records', (backend, has) => {
       expect(unverified).toMatchObject({ email: 'b@example.org', emailVerified: true });
     });
 
-    it('take a slug once', async () => {
+    it('get a slug once', async () => {
       const tenant = tenantCommit();
       expect(await identity().slugTaken(String(tenant.columns.slug))).toBe(false);
       await backend().store.actors.commit({ actors: [tenant], delivered: [] });
@@ -216,8 +216,8 @@ eachStore('plain records', (backend, has) => {
     });
   });
 
-  describe('stored answers', () => {
-    it('are kept under principal, method, path and key together', async () => {
+  describe('stored responses', () => {
+    it('are identified by principal, method, path and key', async () => {
       const row = idempotencyRow();
       await idempotency().put(row);
       expect(await idempotency().find(row)).toEqual(row);
@@ -226,7 +226,7 @@ eachStore('plain records', (backend, has) => {
       }
     });
 
-    it('replace the one that their request found under the key', async () => {
+    it('replace the row that their request found under the key', async () => {
       const row = idempotencyRow({ state: 'running' });
       await idempotency().put(row);
       const later = { ...row, state: 'done' as const, answer: 'other', bodyHash: 'b'.repeat(64), expiresAt: 7 };
@@ -234,13 +234,13 @@ eachStore('plain records', (backend, has) => {
       expect(await idempotency().find(row)).toEqual(later);
     });
 
-    it('take a path and key of any length', async () => {
+    it('accept a path and key of any length', async () => {
       const row = idempotencyRow({ path: `/${'p'.repeat(8_000)}`, key: 'k'.repeat(255) });
       await idempotency().put(row);
       expect(await idempotency().find(row)).toEqual(row);
     });
 
-    it('are dropped with the secret of their device', async () => {
+    it('are deleted with the secret of their device', async () => {
       const deviceId = newId();
       const row = idempotencyRow({ subject: deviceId });
       const other = idempotencyRow({ subject: newId() });
@@ -256,7 +256,7 @@ eachStore('plain records', (backend, has) => {
     await backend().store.ping(5_000);
   });
 
-  it.runIf(has.sql)('is not called silent while it answers others, however many', async () => {
+  it.runIf(has.sql)('is not reported as silent while it answers other statements', async () => {
     const { store, database } = backend();
     await store.ping(5_000);
     const others = Array.from({ length: 40 }, () => database.read({ text: 'select pg_sleep(0.01)' }));

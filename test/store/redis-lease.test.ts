@@ -15,7 +15,7 @@ const TTL_MS = 60_000;
 const isEnded = (cache: RedisCache): boolean => (cache as unknown as { commands: Redis }).commands.status === 'end';
 
 /** The active process with a lease on a clock that the test sets; `server` reads the content of Redis. */
-describe.runIf(url !== '')('Redis, after the lease of this process is over', () => {
+describe.runIf(url !== '')('Redis, after the lease of this process ended,', () => {
   let now: number;
   let lease: RenewedLease;
   let server: Redis;
@@ -57,7 +57,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     expect(cache.healthy()).toBe(false);
   });
 
-  it('gets nothing of what was changed while it was away', async () => {
+  it('gets no changes from the time of an outage', async () => {
     const proxy = await startTcpProxy(url);
     onTestFinished(() => proxy.close());
     const cache = await openCache(proxy.proxiedUrl(url));
@@ -76,7 +76,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     expect(cache.unsyncedCount).toBe(2);
   });
 
-  it('passes on none of its messages to other processes', async () => {
+  it('publishes none of its messages to other processes', async () => {
     const cache = await openCache();
     const channel = randomUUID();
     const heard: string[] = [];
@@ -91,7 +91,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     expect(heard).toEqual(['from the active process']);
   });
 
-  it('keeps the counts of the active process: rates are neither copied at intervals nor at the end', async () => {
+  it('keeps the counts of the active process: rates are copied neither periodically nor at the end', async () => {
     const rates = new RedisRateLimiter(url, testClock(), lease);
     await eventually(() => rates.connected);
     const id = randomUUID();
@@ -105,7 +105,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     expect(await counted()).toBe('9');
   });
 
-  it('is not connected to again', async () => {
+  it('gets no new connection', async () => {
     const proxy = await startTcpProxy(url);
     onTestFinished(() => proxy.close());
     const cache = await openCache(proxy.proxiedUrl(url));

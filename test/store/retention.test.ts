@@ -26,7 +26,7 @@ eachStore('retention', (backend) => {
   };
   const prune = (batch = 2) => backend().store.retention.prune(NOW, days, batch);
 
-  it('deletes commands past their days in batches, and never one that is open or has something to come', async () => {
+  it('deletes commands past their retention in batches, except open ones and those with pending rows', async () => {
     const fresh = old(89);
     const ended = [old(91), old(91, 'failed'), old(400), old(91, 'timed_out'), old(92, 'expired')];
     const open = commandStatuses
@@ -51,7 +51,7 @@ eachStore('retention', (backend) => {
     expect(await prune()).toBe(0);
   });
 
-  it('keeps the journal longer than its command, and that of an open one as long as it is open', async () => {
+  it('keeps the journal longer than its command, and that of an open one while it is open', async () => {
     const young = old(100);
     const oldOne = old(366);
     const open = old(366, 'dispatched');
@@ -67,7 +67,7 @@ eachStore('retention', (backend) => {
     expect(await left('device', [device.ref.id])).toEqual(new Set([device.ref.id]));
   });
 
-  it('deletes at the millisecond: what is as old as its days is kept, what is older goes', async () => {
+  it('is exact to the millisecond: what is as old as the retention is kept, what is older is deleted', async () => {
     const at = (age: number, more: number) => NOW - age * DAY - more;
     const aged = (age: number, more: number) => {
       const createdAt = at(age, more);
@@ -88,7 +88,7 @@ eachStore('retention', (backend) => {
     expect(await idempotency.find(endingAnswer as IdempotencyRow)).toEqual(endingAnswer);
   });
 
-  it('drops stored answers that have expired, and revoked tokens a day after that', async () => {
+  it('deletes expired stored responses, and revoked tokens a day after that', async () => {
     const { idempotency, identity } = backend().store;
     const gone = idempotencyRow({ expiresAt: NOW - 1 });
     const kept = idempotencyRow({ expiresAt: NOW + DAY });

@@ -13,7 +13,7 @@ eachStore('sign-ins', (backend) => {
     ...more,
   });
 
-  it('marks a token once, alone and among others', async () => {
+  it('marks a token once, alone and in a batch', async () => {
     const { sessionTokens } = backend().store;
     const [first, second] = [token(), token()];
     expect(await sessionTokens.markUsed([first])).toEqual(new Set([nameOf(first)]));
@@ -26,14 +26,14 @@ eachStore('sign-ins', (backend) => {
     expect((await sessionTokens.markUsed(others)).size).toBe(2);
   });
 
-  it('answers one of two processes that ask at the same time', async () => {
+  it('accepts one of two concurrent processes', async () => {
     const { sessionTokens } = backend().store;
     const same = token();
     const answers = await Promise.all([sessionTokens.markUsed([same]), sessionTokens.markUsed([same])]);
     expect(answers.map(({ size }) => size).sort()).toEqual([0, 1]);
   });
 
-  it('keeps tokens for two hours past their time', async () => {
+  it('keeps tokens for two hours past their expiry', async () => {
     const { sessionTokens, retention } = backend().store;
     const now = Date.now();
     const kept = token({ timestamp: now - 2 * HOUR + 60_000 });
@@ -43,7 +43,7 @@ eachStore('sign-ins', (backend) => {
     expect(await sessionTokens.markUsed([kept, ...gone])).toEqual(new Set(gone.map(nameOf)));
   });
 
-  it('remembers when it pruned', async () => {
+  it('stores when it pruned', async () => {
     const { retention } = backend().store;
     for (const now of [Date.now(), Date.now() - HOUR]) {
       await retention.prune(now, days, 500);

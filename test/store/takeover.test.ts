@@ -60,7 +60,7 @@ const shardOf = async (url: string) =>
   (await sql<{ owner: string; epoch: string }>(url, 'select owner, epoch from shards where shard = 0'))[0];
 
 describe.runIf(serverUrl)('a takeover', () => {
-  it('raises the epoch, also on a database that is not migrated yet', async () => {
+  it('raises the epoch, also on a database without migrations', async () => {
     const url = await database(true);
     const first = await acquired(url);
     expect(first.lease).toMatchObject({ epoch: 1 });
@@ -75,7 +75,7 @@ describe.runIf(serverUrl)('a takeover', () => {
     expect(await shardOf(url)).toEqual({ owner: second.fence().node, epoch: '2' });
   });
 
-  it('ends the sessions that the owner before recorded, whatever they are called', async () => {
+  it('ends the recorded sessions of the previous owner, with any name', async () => {
     const url = await database();
     const first = await acquired(url);
     const before = connectPostgres(url, { fence: first.fence() });
@@ -89,7 +89,7 @@ describe.runIf(serverUrl)('a takeover', () => {
     expect(await sql(url, 'select * from node_sessions')).toEqual([]);
   });
 
-  it('ends the sessions of an owner whose successor died before it had ended them', async () => {
+  it('ends the sessions of an owner whose successor died before it ended them', async () => {
     const url = await database();
     const first = await acquired(url);
     const before = connectPostgres(url, { fence: first.fence() });
@@ -139,7 +139,7 @@ describe.runIf(serverUrl)('a takeover', () => {
   });
 });
 
-describe.runIf(serverUrl)('a node that another one took over from', () => {
+describe.runIf(serverUrl)('a process that another one took over from', () => {
   /** The previous owner, whose pool has no connection yet. */
   async function stale() {
     const url = await database();
@@ -168,7 +168,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
     expect(lines.map(({ fields }) => fields.reason)).toContain('the epoch was raised');
   });
 
-  it('cannot commit on a connection that still stands, and its lease is lost', async () => {
+  it('cannot commit on an existing connection, and its lease is lost', async () => {
     const { url, first, lost, pool, lines } = await stale();
     const store = createStore(pool, undefined, first.fence());
     await pool.read({ text: 'select 1 as one' });
@@ -192,7 +192,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
     );
   });
 
-  it('learns it from the next renewal, too', async () => {
+  it('also learns it from the next renewal', async () => {
     const { url, lost, first } = await stale();
     await raise(url);
     await eventually(() => lost.mock.calls.length === 1);
@@ -201,7 +201,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
 });
 
 describe.runIf(serverUrl)('a renewal', () => {
-  it('brings the clock of the database, first before the lock counts as acquired', async () => {
+  it('returns the clock of the database, first before the lock counts as acquired', async () => {
     const url = await database();
     const lock = lockOf(url, { timing: { renew: 20 } });
     const samples: { sentAt: number; receivedAt: number; databaseNow: number }[] = [];
@@ -215,7 +215,7 @@ describe.runIf(serverUrl)('a renewal', () => {
     }
   });
 
-  it('that is not answered ends the lease, counted from when the last answered one was sent', async () => {
+  it('without a response ends the lease, counted from when the last answered one was sent', async () => {
     const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const time = { now: 0 };
@@ -259,7 +259,7 @@ describe.runIf(serverUrl)('the lock of a database', () => {
     expect(named.map(({ name }) => name)).toEqual(['twinkeep', 'twinkeep active lock']);
   });
 
-  it('is waited for aloud: who holds it, and since when', async () => {
+  it('logs while it waits: who holds the lock, and since when', async () => {
     const url = await database();
     const first = await acquired(url, { node: { address: 'first:8080', build: '1.2.3' } });
     const { log, lines } = recordingLog();
@@ -279,7 +279,7 @@ describe.runIf(serverUrl)('the lock of a database', () => {
     expect(lines.at(-1)).toMatchObject({ message: 'active lock: acquired', fields: { epoch: 2 } });
   });
 
-  it('is waited for aloud while the database cannot be reached', async () => {
+  it('logs while it waits for an unreachable database', async () => {
     const { log, lines } = recordingLog();
     const stop = new AbortController();
     const waiting = lockOf('postgres://postgres@127.0.0.1:1/none', { log }).acquire(stop.signal);

@@ -3,10 +3,10 @@ import { deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 import { commitCalls } from './commit-calls.ts';
 
-eachStore('a turn', (backend, has) => {
+eachStore('a commit', (backend, has) => {
   const { actors, turn, timersOf } = commitCalls(backend);
 
-  describe('and its timers', () => {
+  describe('of timers', () => {
     const timer = (id: string, name: string, dueAt: number) => ({
       ref: { kind: 'device' as const, id },
       id: name,
@@ -14,7 +14,7 @@ eachStore('a turn', (backend, has) => {
       dueAt,
     });
 
-    it('are set, set again and cleared', async () => {
+    it('sets, replaces and clears them', async () => {
       const id = newId();
       const first = deviceCommit({ id, timers: { set: [timer(id, 'a', 10), timer(id, 'b', 20)] } });
       await turn(first);
@@ -33,7 +33,7 @@ eachStore('a turn', (backend, has) => {
       expect(await timersOf(id)).toEqual([]);
     });
 
-    it('can be put off, but not one that was set again', async () => {
+    it('can postpone a timer, but not one that was set again', async () => {
       const [id, other] = [newId(), newId()];
       await turn(
         ...[id, other].map((one) =>
@@ -48,7 +48,7 @@ eachStore('a turn', (backend, has) => {
       expect(await timersOf(other)).toHaveLength(2);
     });
 
-    it('come due oldest first, and only up to the moment asked for', async () => {
+    it('makes them due oldest first, only up to the given time', async () => {
       const id = newId();
       await turn(deviceCommit({ id, timers: { set: [timer(id, 'c', -7), timer(id, 'a', -9), timer(id, 'b', -8)] } }));
       expect(await actors().nextTimerAt()).toBe(-9);

@@ -13,7 +13,7 @@ function claimOf(text: string): string | null {
   return reading.canonical === undefined ? null : Buffer.from(reading.canonical).toString();
 }
 
-describe('a payload that is written canonically is told so:', () => {
+describe('a canonical payload is recognized:', () => {
   it.each([
     '{}',
     '{"a":1}',
@@ -46,7 +46,7 @@ describe('a payload that is written canonically is told so:', () => {
     expect(claimOf(`{ "a" : 1 ,\n "payload":${payload} ,\t"b":1 } `)).toBe(payload);
   });
 
-  it('and nothing beside what was asked for', () => {
+  it('and the scan reports only the requested span', () => {
     const text = Buffer.from('{"other":{"a":1},"payload":{"b":1}}');
     expect(parseJson(text)).toEqual({ ok: true, value: JSON.parse(text.toString()) });
     expect(parseJson(text, { canonical: 'other' })).toMatchObject({ canonical: Buffer.from('{"a":1}') });
@@ -55,13 +55,13 @@ describe('a payload that is written canonically is told so:', () => {
     expect(scanJson(text, 'payload')).toEqual({ members: 3, depth: 2, canonical: { from: 27, to: 34 } });
   });
 
-  it('never of a text, whose bytes would hide what is not well-formed', () => {
+  it('but not in a string, which would hide ill-formed characters', () => {
     expect(parseJson('{"payload":{"a":1}}', { canonical: 'payload' })).not.toHaveProperty('canonical');
     expect(parseJson('{"payload":{"a":"\ud800"}}', { canonical: 'payload' }).ok).toBe(false);
   });
 });
 
-describe('no claim is made of', () => {
+describe('the scan claims nothing for', () => {
   it.each([
     '{"a":1.0}',
     '{"a":0.10}',
@@ -149,7 +149,7 @@ describe('no claim is made of', () => {
     ['a string contains a lone surrogate', '{"payload":{"a":1},"x":{"\\udfff":1}}'],
     ['nested too deeply', `{"payload":${'{"a":'.repeat(32)}1${'}'.repeat(32)}}`],
     ['nested too deeply', `{"payload":{"a":${'['.repeat(31)}${']'.repeat(31)}}}`],
-  ])('what is refused, for it is still refused: %s', (reason, text) => {
+  ])('text that the parser refuses, which stays refused: %s', (reason, text) => {
     const refused = parseJson(Buffer.from(text), { canonical: 'payload' });
     expect(refused).toEqual({ ok: false, reason, lenient: JSON.parse(text) });
     expect(parseJson(Buffer.from(text))).toEqual(refused);
@@ -158,7 +158,7 @@ describe('no claim is made of', () => {
   it.each([
     `{"payload":${'{"a":'.repeat(20_000)}1${'}'.repeat(20_000)}}`,
     `{"payload":{"a":${'['.repeat(20_000)}${']'.repeat(20_000)}}}`,
-  ])('what no stack bears', (text) => {
+  ])('nesting that would overflow the stack of a recursive parser', (text) => {
     expect(scanJson(Buffer.from(text), 'payload')).toMatchObject({ canonical: null });
     const { ok, reason } = parseJson(Buffer.from(text), { canonical: 'payload' }) as { ok: boolean; reason: string };
     expect({ ok, reason }).toEqual({ ok: false, reason: 'nested too deeply' });
@@ -198,7 +198,7 @@ function written(value: Json, draw: (upTo: number) => number): string {
   return `{${gap()}${members.join(',')}${gap()}}`;
 }
 
-describe('whatever is written,', () => {
+describe('for random input,', () => {
   const key = fc.oneof(fc.string({ maxLength: 4 }), fc.constantFrom('payload', '__proto__', '10', '9', 'a', 'ab', 'é'));
   const leaf = fc.oneof(
     fc.constantFrom(null, true, false, '', 'text', 'Küche', '😀', '"', '\\', '\u2028'),
@@ -220,7 +220,7 @@ describe('whatever is written,', () => {
   const object = fc.dictionary(key, anyJson, { maxKeys: 6, noNullPrototype: true });
   const choices = fc.array(fc.nat(), { minLength: 20, maxLength: 60 });
 
-  it('what is claimed to be canonical is what canonicalize writes, and nothing else is read differently', () => {
+  it('text recognized as canonical equals the output of canonicalize, and parsing is unchanged', () => {
     let claims = 0;
     fc.assert(
       fc.property(object, object, choices, (payload, beside, drawn) => {
@@ -243,7 +243,7 @@ describe('whatever is written,', () => {
     expectReached(() => expect(claims).toBeGreaterThan(30));
   });
 
-  it('a number is claimed only where ECMAScript writes it so, and an ordinary one is', () => {
+  it('a number is recognized exactly if ECMAScript writes it so', () => {
     const digits = (most: number) => fc.stringMatching(new RegExp(`^[0-9]{0,${most}}$`));
     const number = fc
       .tuple(fc.constantFrom('', '-'), digits(18), digits(18), fc.constantFrom('', 'e5', 'E-7', 'e+2'))
@@ -267,8 +267,8 @@ describe('whatever is written,', () => {
   });
 });
 
-describe('canonicalEnd, which may be asked of any bytes,', () => {
-  it('ends where the object ends, and stays within the levels', () => {
+describe('canonicalEnd, for any bytes,', () => {
+  it('ends where the object ends, and respects the depth limit', () => {
     const object = '{"a":[1,{"b":"x"}],"ab":"é","b":{}}';
     const bytes = Buffer.from(`xx${object},"c":1}`);
     expect(canonicalEnd(bytes, 2, 32)).toBe(2 + Buffer.byteLength(object));
@@ -281,7 +281,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     }
   });
 
-  it('takes what is longer for what comes later, whatever it goes on with', () => {
+  it('reports bytes after the object as remaining input', () => {
     for (const text of ['{"":1,"a":1,"a ":1,"a!":1,"a\'":1,"b":1}', '{"a":1,"a\u007f":1}']) {
       expect(canonicalEnd(Buffer.from(text), 0, 32)).toBe(text.length);
       expect(canonicalize(JSON.parse(text))).toBe(text);
@@ -291,7 +291,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     }
   });
 
-  it('comes to an end, wherever they are cut off', () => {
+  it('terminates for input that is cut off anywhere', () => {
     const bytes = Buffer.from('{"a":[1,{"b":"x\u{1F600}"},-1.5],"ab":true,"b":{"c":null,"d":[],"e":"\\u0041"}}');
     for (let end = 0; end < bytes.length; end += 1) {
       for (let start = 0; start < end; start += 1) {
@@ -301,7 +301,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     }
   });
 
-  it('and what it ends, if it is JSON, is canonical', () => {
+  it('and what it ends is canonical if it is JSON', () => {
     const token = fc.constantFrom(
       ...[
         '{',
@@ -343,7 +343,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     expectReached(() => expect(claims).toBeGreaterThan(15));
   });
 
-  it('and bytes that are no JSON, or no UTF-8, are read as none', () => {
+  it('and rejects bytes that are not JSON or not UTF-8', () => {
     for (const text of ['{"a":tru!}', '{"a":01}', '{"a":"\n"}', '{"a":1}}', '']) {
       expect(parseCanonical(Buffer.from(text))).toBeNull();
     }

@@ -19,7 +19,7 @@ describe('parseJson', () => {
   });
 
   it.each(['', '{', '{"a":1,}', "{'a':1}", 'NaN', '[1] []', '"\n"', '"a\0b"', '\ufeff{}', '01', '"\\x41"'])(
-    'refuses %j, which is no JSON',
+    'refuses %j, which is not JSON',
     (text) => {
       expect(parseJson(text)).toEqual({ ok: false, reason: 'not valid JSON' });
       expect(parseJson(Buffer.from(text))).toEqual({ ok: false, reason: 'not valid JSON' });
@@ -50,11 +50,11 @@ describe('parseJson', () => {
     },
   );
 
-  it('refuses a lone surrogate that stands unescaped in a text', () => {
+  it('refuses a lone surrogate that is not escaped', () => {
     expect(parseJson('["\ud800"]')).toMatchObject({ ok: false, reason: 'a string contains a lone surrogate' });
   });
 
-  it('refuses bytes that are no UTF-8, and says what a lenient reader would have seen', () => {
+  it('refuses bytes that are not UTF-8, and reports what a lenient parser would have read', () => {
     const bytes = Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xff]), Buffer.from('"}')]);
     expect(parseJson(bytes)).toEqual({ ok: false, reason: 'not valid UTF-8', lenient: { a: '\ufffd' } });
     expect(parseJson(Buffer.from([0xc0, 0x80]))).toEqual({ ok: false, reason: 'not valid UTF-8', lenient: undefined });
@@ -62,12 +62,12 @@ describe('parseJson', () => {
     expect(parseJson(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toMatchObject({ reason: 'not valid UTF-8' });
   });
 
-  it('refuses a number that no double holds', () => {
+  it('refuses a number outside the range of a double', () => {
     expect(parseJson('{"a":[1e400]}')).toMatchObject({ ok: false, reason: 'a number is out of range' });
     expect(parseJson('-1e309').ok).toBe(false);
   });
 
-  it('takes 32 levels counted from the root, and refuses 33', () => {
+  it('accepts 32 levels counted from the root, and refuses 33', () => {
     expect(MAX_JSON_DEPTH).toBe(32);
     expect(parseJson(nested(32)).ok).toBe(true);
     expect(parseJson(nested(33))).toMatchObject({ ok: false, reason: 'nested too deeply' });
@@ -76,18 +76,18 @@ describe('parseJson', () => {
     expect(parseJson(objects(33)).ok).toBe(false);
   });
 
-  it('measures depth, not the number of brackets, and none inside strings', () => {
+  it('counts depth instead of brackets, and ignores brackets in strings', () => {
     expect(parseJson(`[${'[],{},'.repeat(100)}"${'['.repeat(100)}"]`, { maxDepth: 2 }).ok).toBe(true);
     expect(parseJson('[[[]]]', { maxDepth: 2 }).ok).toBe(false);
     expect(parseJson('[[[]],[]]', { maxDepth: 2 }).ok).toBe(false);
     expect(parseJson('1', { maxDepth: 0 }).ok).toBe(true);
   });
 
-  it('survives a hundred thousand levels', () => {
+  it('parses a hundred thousand levels without a stack overflow', () => {
     expect(parseJson(nested(100_000))).toMatchObject({ ok: false, reason: 'nested too deeply' });
   });
 
-  it('keeps __proto__ as plain data that changes no prototype', () => {
+  it('keeps __proto__ as plain data without changing a prototype', () => {
     const reading = parseJson('{"__proto__":{"admin":true},"a":1}');
     if (!reading.ok) throw new Error(reading.reason);
     const value = reading.value as Record<string, unknown>;
@@ -97,7 +97,7 @@ describe('parseJson', () => {
     expect(({} as Record<string, unknown>).admin).toBeUndefined();
   });
 
-  it('reads whatever JSON.stringify writes of well-formed values without U+0000', () => {
+  it('reads what JSON.stringify writes of well-formed values without U+0000', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 8, stringUnit: 'binary' }), (value) => {
         const text = JSON.stringify(value);
@@ -110,7 +110,7 @@ describe('parseJson', () => {
     );
   });
 
-  it('refuses an object as soon as any member is written twice', () => {
+  it('refuses an object with a repeated member', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue(), { minKeys: 1 }), fc.nat(), (object, pick) => {
         const text = JSON.stringify(object);
@@ -126,7 +126,7 @@ describe('parseJson', () => {
 });
 
 describe('checkJson', () => {
-  it.each([null, true, 'text', 1.5, [], {}, [{ a: [1, null] }]])('takes %j', (value) => {
+  it.each([null, true, 'text', 1.5, [], {}, [{ a: [1, null] }]])('accepts %j', (value) => {
     expect(checkJson(value)).toEqual({ ok: true });
   });
 
@@ -144,7 +144,7 @@ describe('checkJson', () => {
     expect(checkJson(value)).toEqual({ ok: false, reason });
   });
 
-  it('takes 32 levels counted from the root, refuses 33 and circles', () => {
+  it('accepts 32 levels counted from the root, refuses 33 and cycles', () => {
     expect(checkJson(JSON.parse(nested(32)))).toEqual({ ok: true });
     expect(checkJson(JSON.parse(nested(33)))).toEqual({ ok: false, reason: 'nested too deeply' });
     expect(checkJson({ a: [1] }, { maxDepth: 1 }).ok).toBe(false);

@@ -34,7 +34,7 @@ describe('the size of a JSON text', () => {
     }
   });
 
-  it('is infinite for what is nested deeper than 32 levels', () => {
+  it('is infinite for values nested deeper than 32 levels', () => {
     expect(jsonBytes(nested(MAX_JSON_DEPTH))).toBe(JSON.stringify(nested(MAX_JSON_DEPTH)).length);
     expect(jsonBytes(nested(MAX_JSON_DEPTH + 1))).toBe(Number.POSITIVE_INFINITY);
   });
@@ -52,7 +52,7 @@ describe('JSON equality', () => {
     fc.assert(fc.property(json, (value) => jsonEqual(value, reversed(value))));
   });
 
-  it('tells apart what JSON tells apart', () => {
+  it('distinguishes values that JSON distinguishes', () => {
     const different: Json[] = [null, false, 0, '', '0', [], {}, [0], [0, 0], { a: 0 }, { b: 0 }, { a: 0, b: 0 }, [[]]];
     for (const [i, a] of different.entries()) {
       for (const [j, b] of different.entries()) expect(jsonEqual(a, b)).toBe(i === j);
@@ -61,7 +61,7 @@ describe('JSON equality', () => {
 });
 
 describe('a property named __proto__', () => {
-  it('becomes a property and leaves the prototype alone', () => {
+  it('is stored as a property and leaves the prototype unchanged', () => {
     const target: JsonObject = {};
     setOwn(target, '__proto__', { polluted: true });
     expect(Object.keys(target)).toEqual(['__proto__']);

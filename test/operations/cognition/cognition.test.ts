@@ -20,8 +20,8 @@ import {
 
 withCognition();
 
-describe('what waits for a sidecar', () => {
-  it('is told with all that one without a memory needs', async () => {
+describe('a context that waits for a sidecar', () => {
+  it('contains everything that a sidecar without a memory needs', async () => {
     const device = await world.addLight();
     const goal = await world.submitGoal('Light, please.', { home_id: world.tenant.homeId });
     unwrap(await cognition.propose(goal, turnOn('light', device, { timeout_s: 9 })));
@@ -55,7 +55,7 @@ describe('what waits for a sidecar', () => {
     expect(await cognition.context(v7())).toBeNull();
   });
 
-  it('waits while its tenant is suspended: it is interrupted, words are refused, and afterwards it is told again', async () => {
+  it('is interrupted while its tenant is suspended, accepts no messages, and is opened again afterwards', async () => {
     const [goal, observation] = [await world.submitGoal('Light, please.'), await world.observe(await world.addLight())];
     await suspended(async () => {
       await eventually(() => kindsOf(goal).includes('interrupted SUSPENDED'));
@@ -76,7 +76,7 @@ describe('what waits for a sidecar', () => {
     }
   });
 
-  it('waits under the flag likewise', async () => {
+  it('is interrupted under the flag in the same way', async () => {
     const goal = await world.submitGoal('Light, please.');
     await switchedOff(async () => {
       await eventually(() => kindsOf(goal).includes('interrupted SUSPENDED'));
@@ -88,7 +88,7 @@ describe('what waits for a sidecar', () => {
     unwrap(await cognition.complete(goal, { summary: '' }));
   });
 
-  it('is not interrupted any more where somebody may think again before that was told', async () => {
+  it('gets no interruption that is outdated because the context was opened again before it was sent', async () => {
     const goal = await world.submitGoal('Light, please.');
     const { plans } = world.service.services.store;
     const { awaitingPlanner } = plans;
@@ -113,8 +113,8 @@ describe('what waits for a sidecar', () => {
   });
 });
 
-describe('a sidecar that says nothing', () => {
-  it('for a minute fails the plan, which says why', async () => {
+describe('a sidecar that sends nothing', () => {
+  it('for a minute fails the plan, which gives the reason', async () => {
     const id = await world.submitGoal('Light, please.');
     await world.advanceClock(PLANNER_TIMEOUT_MS + 1_000);
     const plan = await world.waitForPlan(id, ({ status }) => status === 'rolled_back');
@@ -122,7 +122,7 @@ describe('a sidecar that says nothing', () => {
     expect(kindsOf(id)).toEqual(['opened', 'interrupted PREEMPTED']);
   });
 
-  it('is excused while it may not speak, and has a minute afterwards', async () => {
+  it('is excused while cognition is off, and has a minute afterwards', async () => {
     const id = await world.submitGoal('Light, please.');
     await switchedOff(async () => {
       await world.advanceClock(PLANNER_TIMEOUT_MS + 1_000);
@@ -136,7 +136,7 @@ describe('a sidecar that says nothing', () => {
 });
 
 describe('a suspension of thinking', () => {
-  it('of a goal is over when it says, and then it is told again', async () => {
+  it('of a goal ends at its time, and the goal is opened again', async () => {
     const id = await world.submitGoal('Light, please.');
     unwrap(await cognition.suspend(id, { reason: 'It warms up.', forS: 30 }));
     expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
@@ -147,7 +147,7 @@ describe('a suspension of thinking', () => {
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
-  it('of an observation too', async () => {
+  it('of an observation ends at its time, and the observation is opened again', async () => {
     const id = await world.observe(await world.addLight());
     unwrap(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
     expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
@@ -158,7 +158,7 @@ describe('a suspension of thinking', () => {
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
-  it('of an observation is over when the service is started again', async () => {
+  it('of an observation ends when the service restarts', async () => {
     const id = await world.observe(await world.addLight());
     unwrap(await cognition.suspend(id, { reason: 'It dries.' }));
     const restarted = openCognition(world.service.services, { subscribe: () => () => {} });
@@ -170,7 +170,7 @@ describe('a suspension of thinking', () => {
     unwrap(await cognition.complete(id, { summary: '' }));
   });
 
-  it('of an observation that is given up for newer ones is over, and stays so', async () => {
+  it('of an observation that is dropped for newer ones ends permanently', async () => {
     const { store, clock } = world.service;
     const device = await world.addLight();
     const id = await world.observe(device);
@@ -191,7 +191,7 @@ describe('a suspension of thinking', () => {
     expect((await world.tenant.call('POST', `/cognition/proposals/${id}/accept`, {})).status).toBe(409);
   });
 
-  it.each([0, -1, 3_601, Number.NaN, Number.POSITIVE_INFINITY])('does not last %s seconds', async (forS) => {
+  it.each([0, -1, 3_601, Number.NaN, Number.POSITIVE_INFINITY])('cannot last %s seconds', async (forS) => {
     const id = await world.submitGoal('Light, please.');
     expectRefusal(await cognition.suspend(id, { reason: '', forS }), 'VALIDATION_FAILED');
     unwrap(await cognition.complete(id, { summary: '' }));
@@ -199,8 +199,8 @@ describe('a suspension of thinking', () => {
 });
 
 // Goals and observations accept the same messages.
-describe('a word', () => {
-  it('about what nobody is to think about is refused', async () => {
+describe('a message of the sidecar', () => {
+  it('about an unknown context is refused', async () => {
     const { body } = await world.tenant.call('POST', '/plans', { steps: [turnOn('a', await world.addLight())] });
     for (const id of [body.plan.id, v7(), 'x', '']) {
       expectRefusal(await cognition.complete(id, { summary: '' }), 'NOT_FOUND');
@@ -208,7 +208,7 @@ describe('a word', () => {
     }
   });
 
-  it('is kept as text that people can read, and not too long', async () => {
+  it('is stored as readable text of limited length', async () => {
     const id = await world.submitGoal('Light, please.');
     const detail = `No\u0000\u{e0041} idea\ud800.\n${'x'.repeat(5_000)}`;
     unwrap(await cognition.fail(id, { code: 'no idea; drop table plans', detail }));
@@ -218,7 +218,7 @@ describe('a word', () => {
     expect(error.detail.length).toBe(1_000);
   });
 
-  it('of a final state is refused where it is too large', async () => {
+  it('with a large final state is refused', async () => {
     const id = await world.submitGoal('Light, please.');
     const finalState = { text: 'x'.repeat(20_000) };
     expectRefusal(await cognition.complete(id, { summary: '', finalState }), 'VALIDATION_FAILED');
@@ -227,7 +227,7 @@ describe('a word', () => {
 });
 
 describe('the authority of a step', () => {
-  it('is that of who asked: a member who left has none', async () => {
+  it('is that of the requester: a member who left has none', async () => {
     const token = await world.service.member(world.tenant.tenantId, 'user');
     const id = await world.submitGoal('Light, please.', {}, { token });
     const me = (await world.tenant.call('GET', '/auth/me', undefined, { token })).body.user.id;
@@ -235,7 +235,7 @@ describe('the authority of a step', () => {
     expectRefusal(await cognition.propose(id, turnOn('a', await world.addLight())), 'FORBIDDEN_ROLE');
   });
 
-  it('never confirms what is critical: that waits in the inbox', async () => {
+  it('never confirms a critical command: that waits in the inbox', async () => {
     const { device_id: lock } = await world.tenant.register({ device_type: 'smart_lock' });
     await world.tenant.connect(lock);
     const id = await world.submitGoal('Open the door.');
@@ -251,7 +251,7 @@ describe('the authority of a step', () => {
 });
 
 describe('a step that fails', () => {
-  it('preempts the rest, and what was done is undone', async () => {
+  it('preempts the rest, and completed steps are undone', async () => {
     const [a, b] = [await world.addLight(), await world.addLight()];
     const id = await world.submitGoal('Light, please.');
     unwrap(await cognition.propose(id, turnOn('a', a)));
@@ -267,7 +267,7 @@ describe('a step that fails', () => {
   });
 });
 
-describe('goals that a sidecar is not done with', () => {
+describe('open goals', () => {
   const ask = (tenancy: TestTenant) =>
     tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
   const answers: CallResult[] = [];
@@ -280,7 +280,7 @@ describe('goals that a sidecar is not done with', () => {
     }
   });
 
-  it('are so many for one tenant, and the others are not held up', async () => {
+  it('are limited for one tenant, without affecting other tenants', async () => {
     const refused = answers.filter(({ status }) => status !== 200);
     expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
       Array.from({ length: 20 }, () => [409, 'CONFLICT']),

@@ -13,7 +13,7 @@ const openings = [
 ] as const;
 
 describe.each(openings)('a node for %s', (_, open) => {
-  it('that is told twice is one; another of its id is refused', async () => {
+  it('sent twice is stored once; another node with its id is refused', async () => {
     const [id, device] = [await open(), await world.addLight()];
     expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
     expect(unwrap(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: true });
@@ -22,7 +22,7 @@ describe.each(openings)('a node for %s', (_, open) => {
     expect((await cognition.context(id))?.nodes.map((node) => node.id)).toEqual(['a']);
   });
 
-  it('that names another tenant’s device, or one elsewhere, finds none', async () => {
+  it('that names a device of another tenant or of another home is refused as not found', async () => {
     const { body: cabin } = await world.tenant.call('POST', '/homes', { home_name: 'Cabin' });
     const elsewhere = (await world.tenant.register({ home_id: cabin.id })).device_id;
     const id = await open();
@@ -32,7 +32,7 @@ describe.each(openings)('a node for %s', (_, open) => {
     }
   });
 
-  it('that the gateway would refuse is refused with its code, and harms nothing', async () => {
+  it('that the gateway would refuse is refused with its code, without other effects', async () => {
     const [id, device] = [await open(), await world.addLight()];
     const wrong: [string, object][] = [
       ['ACTION_NOT_IN_MANIFEST', { action: 'open_valve' }],
@@ -58,7 +58,7 @@ describe.each(openings)('a node for %s', (_, open) => {
     ['a lone surrogate', (device) => turnOn('a', device, { action: 'set_scene', params: { name: '\ud800' } })],
     ['40 levels', (device) => turnOn('a', device, { params: { deep: deep(40) } })],
     ['too much', (device) => turnOn('a', device, { params: { name: 'x'.repeat(40_000) } })],
-  ])('that holds %s is refused', async (_name, node) => {
+  ])('that contains %s is refused', async (_name, node) => {
     const id = await open();
     expectRefusal(await cognition.propose(id, node(await world.addLight())), 'VALIDATION_FAILED');
     expect((await cognition.context(id))?.nodes).toEqual([]);
@@ -77,7 +77,7 @@ describe.each(openings)('a node for %s', (_, open) => {
     }
   });
 
-  it('is one of a hundred at most', async () => {
+  it('is refused above the limit of a hundred', async () => {
     const [id, device] = [await open(), await world.addLight()];
     const said = await Promise.all(
       Array.from({ length: 101 }, (_x, n) => cognition.propose(id, turnOn(`s${n}`, device))),

@@ -22,7 +22,7 @@ function service({ overdue = true, quarantine = null as string | null } = {}) {
   return { at, ask: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
 }
 
-it('excuses a silence in the first minute of the service, which may not have been listening', async () => {
+it('ignores silence in the first minute of the service, which may have missed messages', async () => {
   const { at, ask } = service();
   at.now += 20_000;
   expect(await ask()).toMatchObject({
@@ -33,12 +33,12 @@ it('excuses a silence in the first minute of the service, which may not have bee
   expect(await ask()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
 });
 
-it('says nothing where somebody was heard of meanwhile', async () => {
+it('does not fire if the planner was active in the meantime', async () => {
   expect(await service({ overdue: false }).ask()).toBeNull();
   expect(await service().ask(DUE + 1)).toBeNull();
 });
 
-it('lets what a quarantined plan asks wait until it is released', async () => {
+it('keeps the output of a quarantined plan until it is released', async () => {
   const { ask } = service({ quarantine: 'the stored state does not match the machine' });
   await expect(ask()).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });

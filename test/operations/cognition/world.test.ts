@@ -4,7 +4,7 @@ import { cognition, withCognition, world } from './cognition-requests.ts';
 withCognition();
 
 describe('the world', () => {
-  it('is what a context may reach, and another one when anything of it is', async () => {
+  it('contains what a context may reach, and changes its hash with any part of it', async () => {
     const { body: cabin } = await world.otherTenant.call('POST', '/homes', { home_name: 'Cabin' });
     const { body: attic } = await world.otherTenant.call('POST', `/homes/${cabin.id}/rooms`, { name: 'Attic' });
     const placed = { home_id: cabin.id, room_id: attic.id, name: 'Lamp' };
@@ -34,7 +34,7 @@ describe('the world', () => {
     expect((await cognition.world(stranger)).devices).toEqual([]);
   });
 
-  it('remembers preferences and routines, then the newest observations', async () => {
+  it('contains preferences and routines first, then the newest observations', async () => {
     for (const kind of ['observation', 'routine', 'preference']) {
       await world.otherTenant.call('POST', '/memories', { kind, content: `A ${kind}.` });
     }

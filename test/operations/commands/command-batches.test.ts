@@ -42,8 +42,8 @@ const made = async (id: string): Promise<string[]> => {
   return commands.map((command: { id: string }) => command.id);
 };
 
-describe('a batch that is cut off', () => {
-  it('is finished by its repeat, each command once and under the id it was to have', async () => {
+describe('an interrupted batch', () => {
+  it('is completed by its repeat, each command once and with its reserved id', async () => {
     const headers = { 'idempotency-key': v7() };
     breakFor(ids.slice(2), new StoreUnavailable('gone'));
     const first = await turnOn(headers);
@@ -63,7 +63,7 @@ describe('a batch that is cut off', () => {
     expect([again.body, again.headers.get('idempotent-replayed')]).toEqual([body, 'true']);
   });
 
-  it('gives the repeat the tokens of the dry runs that were made', async () => {
+  it('returns the tokens of existing dry runs to the repeat', async () => {
     const locks = await Promise.all([1, 2].map(async () => (await mine.register({ device_type: 'lock' })).device_id));
     ids = locks;
     const headers = { 'idempotency-key': v7() };
@@ -78,7 +78,7 @@ describe('a batch that is cut off', () => {
     }
   });
 
-  it('goes on with the devices that were in the room at first', async () => {
+  it('continues with the devices that were in the room at the start', async () => {
     const inRoom = (await mine.register({ room_id: mine.roomId })).device_id;
     const headers = { 'idempotency-key': v7() };
     const command = () => mine.call('POST', `/rooms/${mine.roomId}/command`, { action: 'turn_on' }, { headers });
@@ -90,7 +90,7 @@ describe('a batch that is cut off', () => {
     expect((await command()).body.results).toMatchObject([{ device_id: inRoom, success: true }]);
   });
 
-  it('tells of a dry run that was cancelled before the repeat', async () => {
+  it('reports a dry run that was cancelled before the repeat', async () => {
     const lock = (await mine.register({ device_type: 'lock' })).device_id;
     ids = [lock, ids[0] as string];
     const headers = { 'idempotency-key': v7() };
@@ -108,7 +108,7 @@ describe('a batch that is cut off', () => {
 });
 
 describe('a fault in a batch', () => {
-  it('fails its target alone where nobody can repeat the request', async () => {
+  it('fails only its target if the request cannot be repeated', async () => {
     breakFor(ids.slice(3), new StoreUnavailable('gone'));
     const { status, body } = await turnOn();
     expect(status).toBe(200);
@@ -121,21 +121,21 @@ describe('a fault in a batch', () => {
     });
   });
 
-  it('refuses the whole request when nothing at all could be done', async () => {
+  it('refuses the whole request if no target succeeded', async () => {
     breakFor(ids, new Overloaded('full'));
     const answer = await turnOn();
     expect([answer.status, answer.body.code]).toEqual([503, 'OVERLOADED']);
     expect(answer.headers.get('retry-after')).toBeTruthy();
   });
 
-  it('is a gateway error where one device was commanded', async () => {
+  it('is a gateway error if one device was commanded', async () => {
     breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
     const answer = await mine.call('POST', `/device/${ids[0]}/command`, { action: 'turn_on' });
     expect([answer.status, answer.body.code]).toEqual([500, 'GATEWAY_ERROR']);
     expect(JSON.stringify(answer.body)).not.toContain('secret of the house');
   });
 
-  it('is logged and not described when it is a bug', async () => {
+  it('is logged without being described to the caller when it is a bug', async () => {
     breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
     const { body } = await turnOn({ 'idempotency-key': v7() });
     expect(body.results[0]).toMatchObject({ device_id: ids[0], success: false, code: 'GATEWAY_ERROR' });
@@ -147,7 +147,7 @@ describe('a fault in a batch', () => {
 it.each([
   ['suspended', 'TENANT_SUSPENDED', () => ({ ref: { kind: 'tenant', id: mine.tenantId } as const, type: 'suspend' })],
   ['revoked', 'DEVICE_REVOKED', () => ({ ref: { kind: 'device', id: ids[0] as string } as const, type: 'revoke' })],
-])('who was %s while the store was asked for the rest is commanded no more', async (_, code, who) => {
+])('a user who was %s between the pages of a batch commands no further devices', async (_, code, who) => {
   const { manifests } = house.services;
   const { ref, type } = who();
   const load: typeof manifests.load = async (devices) => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-it('a command for a live device asks the store for nothing and commits once', async () => {
+it('a command for a live device needs no read and one commit', async () => {
   const { store } = house;
   const { device_id: id } = await mine.register();
   const manifests = vi.spyOn(store.devices, 'manifests');
@@ -24,7 +24,7 @@ it('a command for a live device asks the store for nothing and commits once', as
   expect(after).toEqual([before[0], (before[1] as number) + 1, before[2]]);
 });
 
-it('no secret of a device and no token of a dry run reaches log or journal', async () => {
+it('no secret of a device and no token of a dry run is in log or journal', async () => {
   const { device_id: id, device_secret: secret } = await mine.register({ device_type: 'lock' });
   const rotated = await mine.call('POST', `/device/${id}/rotate-secret`);
   const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'unlock' });

@@ -29,7 +29,7 @@ const members = async (slug: string) =>
   (await call('GET', '/groups')).body.groups.find((group: { slug: string }) => group.slug === slug)?.device_ids;
 
 describe('a group', () => {
-  it('is created with a slug from its name, and another one of that name with a number', async () => {
+  it('is created with a slug from its name, and with a number if the slug exists', async () => {
     const first = await create({ name: 'Évening Lights!', description: 'dusk', device_ids: [lamps[0], lamps[0]] });
     expect([first.status, first.body]).toEqual([201, { status: 'created', slug: 'evening-lights' }]);
     expect((await create({ name: 'evening lights' })).body.slug).toBe('evening-lights-2');
@@ -42,7 +42,7 @@ describe('a group', () => {
     });
   });
 
-  it('is joined by one device or several, each once', async () => {
+  it('accepts one device or several, each once', async () => {
     const { slug } = (await create({ name: 'Joined' })).body;
     const one = await call('POST', `/groups/${slug}/join`, { body: { device_id: lamps[0] } });
     expect([one.status, one.body]).toEqual([200, { status: 'joined', slug, device_ids: [lamps[0]] }]);
@@ -52,13 +52,13 @@ describe('a group', () => {
     expect(more.body.device_ids).toEqual([lamps[0], lamps[1]]);
   });
 
-  it('keeps every device when many join at once', async () => {
+  it('keeps every device under concurrent additions', async () => {
     const { slug } = (await create({ name: 'Rush' })).body;
     await Promise.all(lamps.map((device_id) => call('POST', `/groups/${slug}/join`, { body: { device_id } })));
     expect((await members(slug)).sort()).toEqual([...lamps].sort());
   });
 
-  it('is left by a device, and deleted', async () => {
+  it('allows removing a device, and can be deleted', async () => {
     const { slug } = (await create({ name: 'Left', device_ids: lamps })).body;
     expect((await call('DELETE', `/groups/${slug}/devices/${lamps[0]}`)).status).toBe(204);
     expect((await call('DELETE', `/groups/${slug}/devices/${lamps[0]}`)).status).toBe(404);
@@ -76,20 +76,20 @@ describe('a group', () => {
     ['501 devices', () => ({ device_ids: Array.from({ length: 501 }, () => lamps[0]) }), 400],
     ['a missing device', () => ({ device_id: '0190a000-0000-7000-8000-000000000000' }), 404],
     ['a missing one among good ones', () => ({ device_ids: [lamps[0], 'nonsense'] }), 404],
-  ])('is not joined with %s', async (_, body, status) => {
+  ])('does not accept %s', async (_, body, status) => {
     const { slug } = (await create({ name: 'Strict' })).body;
     expect((await call('POST', `/groups/${slug}/join`, { body: body() })).status).toBe(status);
     expect(await members(slug)).toEqual([]);
   });
 
-  it.each(['nowhere', 'UPPER', '%00', '..', 'a%20b', '-', '__proto__'])('%s is none', async (slug) => {
+  it.each(['nowhere', 'UPPER', '%00', '..', 'a%20b', '-', '__proto__'])('%s is invalid', async (slug) => {
     const path = `/v1/groups/${slug}/join`.replace('/../', '/%2e%2e%2f/');
     const { status, body } = await house.call('POST', path, { token, body: { device_id: lamps[0] } });
     expect([status, body.detail]).toEqual([404, 'Group not found.']);
   });
 });
 
-it("another tenant's groups and devices do not exist", async () => {
+it('groups and devices of another tenant are not found', async () => {
   const { slug } = (await create({ name: 'Private', device_ids: lamps })).body;
   const theirs = (method: string, path: string, body?: object) =>
     house.call(method, `/v1${path}`, { token: stranger, body });
@@ -101,7 +101,7 @@ it("another tenant's groups and devices do not exist", async () => {
   expect(await members(slug)).toEqual(lamps);
 });
 
-it('a user joins and lists, an admin creates and deletes, a viewer does neither', async () => {
+it('a user adds and lists, an admin creates and deletes, a viewer may do neither', async () => {
   const { slug } = (await create({ name: 'Roles' })).body;
   const [viewer, user] = [await house.member(tenantId, 'viewer'), await house.member(tenantId, 'user')];
   const join = (token: string) => call('POST', `/groups/${slug}/join`, { token, body: { device_id: lamps[0] } });
@@ -113,7 +113,7 @@ it('a user joins and lists, an admin creates and deletes, a viewer does neither'
   expect((await call('DELETE', `/groups/${slug}`, { token: user })).body.code).toBe('FORBIDDEN_ROLE');
 });
 
-it('the list goes page by page', async () => {
+it('the list has pages', async () => {
   const { token } = await house.owner('Pages');
   for (const name of ['a', 'b', 'c']) {
     house.clock.advance(1);

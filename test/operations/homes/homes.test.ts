@@ -59,14 +59,14 @@ describe('a home', () => {
     expect((await call('DELETE', `/homes/${id}`)).status).toBe(404);
   });
 
-  it('takes its rooms along', async () => {
+  it('is deleted with its rooms', async () => {
     const id = await home();
     const inside = await room(id);
     await call('DELETE', `/homes/${id}`);
     expect(house.store.rooms.has(inside)).toBe(false);
   });
 
-  it('stays while it has an active device, and lets revoked ones go', async () => {
+  it('is kept while it has an active device, and deleted despite revoked ones', async () => {
     const id = await home();
     const lamp = await device(id, null);
     const refused = await call('DELETE', `/homes/${id}`);
@@ -104,15 +104,15 @@ describe('a room', () => {
     expect(house.store.rooms.has(id)).toBe(true);
   });
 
-  it('needs a home', async () => {
+  it('requires a home', async () => {
     const path = `/homes/${house.services.newId()}/rooms`;
     expect((await call('POST', path, { body: { name: 'x' } })).status).toBe(404);
     expect((await call('GET', path)).status).toBe(404);
   });
 });
 
-describe("another tenant's", () => {
-  it('homes and rooms do not exist, in the very words of missing ones', async () => {
+describe('of another tenant', () => {
+  it('homes and rooms are not found, with the same message as missing ones', async () => {
     const homeId = await home();
     const roomId = await room(homeId);
     const missing = house.services.newId();
@@ -135,7 +135,7 @@ describe("another tenant's", () => {
 });
 
 describe('roles', () => {
-  it('a viewer looks, a user too, an admin changes', async () => {
+  it('a viewer and a user may read, an admin may change', async () => {
     const id = await home();
     for (const role of ['viewer', 'user'] as const) {
       const member = await house.member(tenantId, role);
@@ -158,7 +158,7 @@ describe('roles', () => {
 });
 
 describe('the list', () => {
-  it('goes newest first, page by page, whatever is inserted meanwhile', async () => {
+  it('is ordered newest first, in pages that concurrent insertions do not shift', async () => {
     const { token } = await house.owner('Pages');
     const add = async (n: number) => {
       house.clock.advance(n % 2); // some share a millisecond
@@ -178,7 +178,7 @@ describe('the list', () => {
     expect(names).toEqual(['h6', 'h5', 'h4', 'h3', 'h2', 'h1', 'h0']);
   });
 
-  it('takes no cursor of another list, of other filters, or one that was touched', async () => {
+  it('rejects a cursor of another list, of other filters, or a modified one', async () => {
     const homeId = await home();
     const other = await home();
     for (let n = 0; n < 3; n++) await room(homeId, `r${n}`);

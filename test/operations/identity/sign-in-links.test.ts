@@ -4,7 +4,7 @@ import { createApiKey, markAsAgentToken } from '../../support/access-fixture.ts'
 import { browserAt } from '../../support/browser.ts';
 import { type ApiClient, startService, type TestService } from '../../support/service.ts';
 
-describe('a link that signs a browser in', () => {
+describe('a sign-in link', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   beforeAll(async () => {
@@ -23,7 +23,7 @@ describe('a link that signs a browser in', () => {
     return { browser, ...(await browser.request('POST', '/v1/auth/session', { body: { token: code } })) };
   };
 
-  it('is good once, for who made it', async () => {
+  it('works once, for the user who created it', async () => {
     const code = await codeOf(owner);
     const { status, browser } = await redeem(code);
     expect(status).toBe(204);
@@ -31,39 +31,39 @@ describe('a link that signs a browser in', () => {
     expect((await redeem(code)).status).toBe(401);
   });
 
-  it('signs in one of two browsers that come at the same moment', async () => {
+  it('signs in one of two concurrent browsers', async () => {
     const code = await codeOf(owner);
     const both = await Promise.all([redeem(code), redeem(code)]);
     expect(both.map(({ status }) => status).sort()).toEqual([204, 401]);
   });
 
-  it('is too old after ten minutes', async () => {
+  it('expires after ten minutes', async () => {
     const code = await codeOf(owner);
     at.clock.advance(LINK_LIFE_S * 1000);
     expect((await redeem(code)).status).toBe(401);
   });
 
-  it('is no bearer token', async () => {
+  it('is not a bearer token', async () => {
     const code = await codeOf(owner);
     expect((await at.api(code).get('/v1/auth/me')).status).toBe(401);
     expect((await redeem(code)).status).toBe(204);
   });
 
-  it('dies with the token that it was made with', async () => {
+  it('ends with the token that created it', async () => {
     const sub = at.api(await at.token('leaver'));
     const code = await codeOf(sub);
     await sub.post('/v1/auth/logout');
     expect((await redeem(code)).status).toBe(401);
   });
 
-  it('has no more scopes than the token that it was made with', async () => {
+  it('has no more scopes than the token that created it', async () => {
     const narrow = at.api(await at.token('owner-1', { email: 'owner-1@example.com', scope: 'read:homes' }));
     const { browser } = await redeem(await codeOf(narrow));
     expect((await browser.request('GET', '/v1/homes')).status).toBe(200);
     expect((await browser.request('GET', '/v1/devices')).body.code).toBe('INSUFFICIENT_SCOPE');
   });
 
-  it('is made by a person alone: by no key, and not with a token that agents have', async () => {
+  it('is created by a person only: not with a key, and not with an agent token', async () => {
     const { key } = await createApiKey(owner);
     expect((await at.api(key).post('/v1/auth/link')).body.code).toBe('FORBIDDEN');
     const agents = await at.token('agent');

@@ -14,7 +14,7 @@ const register = (token: string, tenant_name: unknown = 'Home & Garden') =>
 const me = async (token: string) => (await house.call('GET', '/v1/auth/me', { token })).body;
 
 describe('registering a tenant', () => {
-  it('makes the caller its owner, at once and with the token they have', async () => {
+  it('makes the caller its owner at once, with the current token', async () => {
     const token = await house.token('ada');
     const before = await me(token);
     const { status, body } = await register(token);
@@ -26,19 +26,19 @@ describe('registering a tenant', () => {
     });
   });
 
-  it('is 409 for who has one', async () => {
+  it('is 409 for a user who has a tenant', async () => {
     const { token } = await house.owner();
     const { status, body } = await register(token);
     expect([status, body.code]).toEqual([409, 'CONFLICT']);
   });
 
-  it('makes one tenant however many requests come at once', async () => {
+  it('creates one tenant for concurrent requests', async () => {
     const token = await house.token('ada');
     const answers = await Promise.all([1, 2, 3, 4, 5].map(() => register(token)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
   });
 
-  it('gives tenants of one name different slugs, at once too', async () => {
+  it('gives tenants with the same name different slugs, also concurrently', async () => {
     const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => house.token(`u${n}`)));
     await Promise.all(tokens.map((token) => register(token, 'Acme')));
     const slugs = await Promise.all(tokens.map(async (token) => (await me(token)).user.tenant_slug));
@@ -47,7 +47,7 @@ describe('registering a tenant', () => {
     for (const slug of slugs) expect(slug).toMatch(/^acme(-[0-9a-f]+)?$/);
   });
 
-  it('counts at once, also where nobody could tell whether it was committed', async () => {
+  it('takes effect at once, also after a commit with an unknown outcome', async () => {
     const token = await house.token('ada');
     await me(token);
     const { actors } = house.services;
@@ -61,7 +61,7 @@ describe('registering a tenant', () => {
     expect(await me(token)).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
   });
 
-  it('is off under the registration lock', async () => {
+  it('is refused under the registration lock', async () => {
     await house.flags.set('registration_lock', true);
     const { status, body } = await register(await house.token('ada'));
     expect([status, body.code]).toEqual([503, 'REGISTRATION_LOCKED']);
@@ -72,7 +72,7 @@ describe('registering a tenant', () => {
   });
 });
 
-describe('what needs a tenant', () => {
+describe('an operation that requires a tenant', () => {
   it('is 403 TENANT_REQUIRED without one', async () => {
     const token = await house.token('ada');
     for (const path of ['/homes', '/devices', '/groups', '/manifest/types']) {
@@ -81,7 +81,7 @@ describe('what needs a tenant', () => {
     }
   });
 
-  it('is 403 TENANT_SUSPENDED while it is suspended, and goes on when it is resumed', async () => {
+  it('is 403 TENANT_SUSPENDED while it is suspended, and works when it is resumed', async () => {
     const { token, tenantId } = await house.owner();
     const ref = { kind: 'tenant', id: tenantId } as const;
     await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });

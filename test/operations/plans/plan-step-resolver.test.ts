@@ -14,7 +14,7 @@ import { planStepResolver, planStepSyncResolver } from '../../../src/operations/
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-it('lets what a quarantined plan asks for wait until it is released, and does not drop it', async () => {
+it('keeps an output of a quarantined plan until it is released', async () => {
   const actors = {
     read: async () => ({ snapshot: { context: { steps: [] } } }),
     inspect: () => ({ live: true, mailbox: 0, quarantine: 'the stored state does not match the machine' }),
@@ -24,7 +24,7 @@ it('lets what a quarantined plan asks for wait until it is released, and does no
   await expect(asked).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });
 
-describe('what a plan asks for', () => {
+describe('an output of a plan', () => {
   let house: HttpService;
   let mine: TestTenant;
   let other: TestTenant;
@@ -70,7 +70,7 @@ describe('what a plan asks for', () => {
     JSON.parse(JSON.stringify(posted), (key, value) => (['messageId', 'tokenHash', 'at'].includes(key) ? '' : value));
   const word = (type: string, more: object) => ({ event: { type, ...more } });
 
-  it('is the command of the step where its device is there, by memory as by the store', async () => {
+  it('resolves to the command of the step if its device exists, the same from memory and from the store', async () => {
     const id = await light();
     for (const session of [false, true]) {
       if (session) await mine.connect(id);
@@ -87,7 +87,7 @@ describe('what a plan asks for', () => {
     }
   });
 
-  it('is for the gateway to refuse where the device is revoked', async () => {
+  it('is left to the gateway to refuse if the device is revoked', async () => {
     const id = await light();
     await mine.call('POST', `/device/${id}/revoke`, {});
     const [atHand, found] = await bothWays(planWith(stepOn(id)));
@@ -95,7 +95,7 @@ describe('what a plan asks for', () => {
     expect(found).toMatchObject({ event: { facts: { device: { revoked: true } } } });
   });
 
-  it('is refused where the device is not the plan’s tenant’s, or the plan has ended, or its creator may not any more', async () => {
+  it('is refused if the device belongs to another tenant, the plan has ended, or its creator lost the permission', async () => {
     const [own, theirs] = [await light(), await light(other)];
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Plans', scopes: ['execute:commands'] });
     const key = body.prefix as string;
@@ -123,7 +123,7 @@ describe('what a plan asks for', () => {
     }
   });
 
-  it('is held back by a flag, and nothing once it is asked no more', async () => {
+  it('is deferred by a flag, and resolves to nothing when it is outdated', async () => {
     const id = await light();
     await house.services.setFlag('commands_disabled', true);
     const [atHand, found] = await bothWays(planWith(stepOn(id)));
@@ -133,7 +133,7 @@ describe('what a plan asks for', () => {
     expect(await bothWays(planWith(stepOn(id, { ask: 'made' })))).toEqual([null, null]);
   });
 
-  it('is for the store to find out where memory does not have all of it', async () => {
+  it('is resolved from the store if memory is incomplete', async () => {
     const id = await light();
     const undo = { commandId: v7(), tries: 1 };
     const compensation = { action: 'turn_off', params: {} };

@@ -16,7 +16,7 @@ const get = async (path: string) => {
 };
 
 describe('health', () => {
-  it('tells of every part, and of disabled ones that they are disabled', async () => {
+  it('reports every part, and disabled ones as disabled', async () => {
     expect(await get('/health')).toEqual({
       status: 200,
       type: 'application/json',
@@ -37,7 +37,7 @@ describe('health', () => {
     });
   });
 
-  it('is degraded when a part is, in the specification’s own shape', async () => {
+  it('is degraded when a part is, in the shape of the specification', async () => {
     house.store.reachable = false;
     house.state.mqtt = 'degraded';
     expect(await get('/health')).toEqual({
@@ -50,13 +50,13 @@ describe('health', () => {
     });
   });
 
-  it('a part that is switched off degrades nothing', async () => {
+  it('is not degraded by a disabled part', async () => {
     house.state.mqtt = 'disabled';
     const { status, body } = await get('/health');
     expect([status, body.services.mqtt.status]).toEqual([200, 'disabled']);
   });
 
-  it('asks the store once a second however many ask', async () => {
+  it('queries the store once a second for any number of requests', async () => {
     let pings = 0;
     house.store.ping = async () => void pings++;
     await Promise.all(Array.from({ length: 20 }, () => get('/health')));
@@ -74,7 +74,7 @@ describe('health', () => {
     expect((await get('/health')).body.metrics).toEqual({ active_devices: 1 });
   });
 
-  it('is alive as long as it answers', async () => {
+  it('is live while it responds', async () => {
     house.clock.advance(1_500);
     house.store.reachable = false;
     expect((await get('/health/live')).body).toEqual({ status: 'alive', uptime: 1.5 });
@@ -95,7 +95,7 @@ describe('health', () => {
   });
 });
 
-it('tells status and version without a credential', async () => {
+it('reports status and version without a credential', async () => {
   expect((await get('/status')).body).toEqual({
     system: 'Twinkeep',
     status: 'operational',
@@ -115,7 +115,7 @@ describe('the changelog', () => {
     });
   });
 
-  it('is read from the form of Keep a Changelog', () => {
+  it('is parsed from the format of Keep a Changelog', () => {
     const text = `# Changelog
 
 All notable changes.
@@ -148,7 +148,7 @@ All notable changes.
     ]);
   });
 
-  it('our own can be read', async () => {
+  it('of this project can be parsed', async () => {
     const entries = parseChangelog(await readFile('CHANGELOG.md', 'utf8'));
     expect(entries.length).toBeGreaterThan(0);
     for (const { version, changes } of entries) expect([version, changes.length]).not.toContain(0);
