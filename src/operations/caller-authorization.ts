@@ -41,7 +41,11 @@ const actsAcrossTenants = ({ acrossTenants }: Operation, { platformAdmin }: Call
   acrossTenants === true && platformAdmin;
 
 /** Refuses a caller whose tenant is suspended, unless the operation is allowed then. Throws if the tenant's state is unknown. */
-export async function tenantRefusal(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
+export async function tenantRefusal(
+  services: Pick<Services, 'actors'>,
+  operation: Operation,
+  caller: Caller,
+): Promise<Refused | null> {
   if (operation.role === null || operation.platformOnly || operation.inSuspension || caller.tenantId === null)
     return null;
   if (actsAcrossTenants(operation, caller)) return null;

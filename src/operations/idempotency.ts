@@ -51,6 +51,8 @@ interface RunningRequest {
   since: number;
 }
 
+type ClaimServices = Pick<Services, 'clock' | 'open' | 'seal' | 'store'>;
+
 export type Replayed = Answer<unknown> & { replayed?: true };
 
 /**
@@ -59,12 +61,12 @@ export type Replayed = Answer<unknown> & { replayed?: true };
  * second line of defence.
  */
 export class IdempotencyKeys {
-  readonly #services: Services;
+  readonly #services: ClaimServices;
   readonly #now: () => number;
   /** Ordered by `since`. */
   readonly #running = new Map<string, RunningRequest>();
 
-  constructor(services: Services, now: () => number = () => performance.now()) {
+  constructor(services: ClaimServices, now: () => number = () => performance.now()) {
     this.#services = services;
     this.#now = now;
   }

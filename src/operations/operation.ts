@@ -135,7 +135,7 @@ export interface SignInAttempt {
  */
 export type AuditSubject = string | { subject: string; tenantId?: Uuid | null; by?: Uuid };
 
-/** The dependencies of operations, built once by `main`. */
+/** All services, built once by `main`. An operation receives those that it declares in `needs`. */
 export interface Services {
   store: Store;
   cache: Cache;
@@ -195,7 +195,11 @@ export interface Settings {
  * An operation of the API, the same on every protocol. The schemas validate, document and type it; `perform` checks
  * role and scope, so no edge can bypass them.
  */
-export interface Operation<In extends ZodType = ZodType, Out extends ZodType = ZodType> {
+export interface Operation<
+  In extends ZodType = ZodType,
+  Out extends ZodType = ZodType,
+  Need extends keyof Services = keyof Services,
+> {
   /** camelCase, unique: OpenAPI's `operationId`. */
   name: string;
   summary: string;
@@ -234,8 +238,10 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   upload?: Upload;
   /** Answers with a file of this media type; `output` is null. */
   download?: string;
+  /** Names of the services that `policy` and `run` receive; the object that is passed has no others. */
+  needs: readonly Need[];
   /** Checks the tenant's policy before a stored answer is looked up (contract §2). */
-  policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
+  policy?(services: Pick<Services, Need>, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
   /** Body by status, if `output` has several shapes; for the API reference. */
   responses?: Readonly<Record<number, { when: string; body: ZodType }>>;
   /** Refusals in addition to those of `perform`, for the API reference. */
@@ -244,13 +250,13 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   example?: { input?: Partial<z.input<In>>; output?: z.input<Out> };
   /** Further named examples of the answer. */
   examples?: Readonly<Record<string, { summary: string; output: z.input<Out> }>>;
-  run(services: Services, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
+  run(services: Pick<Services, Need>, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
 }
 
-/** Identity function that infers the types from the schemas. */
-export const operation = <In extends ZodType, Out extends ZodType>(
-  definition: Operation<In, Out>,
-): Operation<In, Out> => definition;
+/** Identity function that infers the types from the schemas and from `needs`. */
+export const operation = <In extends ZodType, Out extends ZodType, Need extends keyof Services>(
+  definition: Operation<In, Out, Need>,
+): Operation<In, Out, Need> => definition;
 
 /** The caller's tenant, in an operation whose role is above `none`: `perform` has checked that there is one. */
 export function tenantOf(caller: Caller): Uuid {

@@ -5,6 +5,7 @@ import { makeLivenessGuard } from '../services/store-liveness.ts';
 import { auditDone, auditRefusal, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
 import { refusalOf } from './faults.ts';
+import { GrantedServices } from './granted-services.ts';
 import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
 import type { Answer, Call, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
@@ -30,13 +31,20 @@ export type Perform = (operation: Operation, request: OperationRequest) => Promi
 
 const MAINTENANCE_RETRY_S = 60;
 
+interface PerformParts {
+  services: Pick<Services, 'actors' | 'audit' | 'flags'>;
+  granted: GrantedServices;
+  keys: IdempotencyKeys;
+}
+
 /** One instance for the process: it holds the claimed idempotency keys. */
 export function makePerform(services: Services, keys = new IdempotencyKeys(services)): Perform {
   const guarded = makeLivenessGuard((timeoutMs) => services.store.ping(timeoutMs));
+  const parts = { services, granted: new GrantedServices(services), keys };
   return async (operation, unnamed) => {
     const request = { ...unnamed, caller: withOperationName(operation, unnamed.caller) };
     try {
-      const outcome = await guarded(run(services, keys, operation, request));
+      const outcome = await guarded(run(parts, operation, request));
       if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
       return outcome;
     } catch (thrown) {
@@ -51,12 +59,12 @@ const withOperationName = ({ name, changes }: Operation, caller: Caller): Caller
   changes ? { ...caller, principal: { ...caller.principal, operation: name } } : caller;
 
 async function run(
-  services: Services,
-  keys: IdempotencyKeys,
+  parts: PerformParts,
   operation: Operation,
   { input: given, caller, keyed, barred: edgeRefusal, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
+  const { services, granted, keys } = parts;
   const refused = callerRefusal(operation, caller) ?? (await tenantRefusal(services, operation, caller));
   if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
@@ -65,29 +73,32 @@ async function run(
   if (!read.ok) return read;
   const input = read.value;
   if (operation.policy !== undefined) {
-    const policy = await operation.policy(services, { input, caller });
+    const policy = await operation.policy(granted.for(operation), { input, caller });
     if (!policy.ok) return policy;
   }
   if (keyed === null || !operation.changes || caller.user === null) {
-    return runAudited(services, operation, { input, caller, idempotent: null, upload });
+    return runAudited(parts, operation, { input, caller, idempotent: null, upload });
   }
-  const running = (idempotent: IdempotencyRecord) => runAudited(services, operation, { input, caller, idempotent });
+  const running = (idempotent: IdempotencyRecord) => runAudited(parts, operation, { input, caller, idempotent });
   return keys.run({ caller, operation, request: keyed }, running);
 }
 
 async function runAudited(
-  services: Services,
+  { services, granted }: PerformParts,
   operation: Operation,
   call: Call<unknown>,
 ): Promise<Outcome<Answer<unknown>>> {
-  const outcome = await operation.run(services, call);
+  const outcome = await operation.run(granted.for(operation), call);
   if (outcome.ok && isAudited(operation)) await auditDone(services, operation, call, outcome.value);
   return outcome;
 }
 
 type Refused = ReturnType<typeof refuse>;
 
-function flagRefusal(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {
+function flagRefusal(
+  services: Pick<Services, 'flags'>,
+  { changes, inMaintenance, stoppedBy }: Operation,
+): Refused | null {
   if (!changes && stoppedBy === undefined) return null;
   const flags = services.flags();
   if (flags.maintenance_mode && changes && !inMaintenance) {

@@ -194,6 +194,7 @@ describe('an operation with several targets', () => {
     role: 'user',
     scope: null,
     changes: true,
+    needs: ['newId'],
     async run({ newId }, { idempotent }) {
       const ids = (idempotent?.reserved as string[] | null) ?? [newId(), newId(), newId()];
       if (idempotent?.reserved === null) await idempotent.reserve(ids);
@@ -239,6 +240,7 @@ it('the policy is checked before a stored response is read', async () => {
     role: 'user',
     scope: null,
     changes: true,
+    needs: [],
     policy: async () => (allowed ? done(null) : refuse('CONFIRMATION_FAILED', 'Not you.')),
     run: async () => done({ status: 409, body: { secret: 'of a dry run' } }),
   });
@@ -259,7 +261,7 @@ it('the policy is checked before a stored response is read', async () => {
 describe('a request that never completes', () => {
   const operation: Operation = {
     ...{ name: 'slow', summary: 'Something slow', input: z.strictObject({}), output: z.object({ n: z.int() }) },
-    ...{ role: 'user', scope: null, changes: true },
+    ...{ role: 'user', scope: null, changes: true, needs: [] },
     run: async () => done({ body: {} }),
   };
   const claiming = async () => {

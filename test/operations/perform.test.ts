@@ -34,6 +34,7 @@ const base = operation({
   role: 'user',
   scope: 'read:devices',
   changes: false,
+  needs: [],
   run: async () => done({ body: { ran: true } }),
 });
 

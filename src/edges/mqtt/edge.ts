@@ -32,7 +32,10 @@ export interface MqttSettings extends ListenerSettings {
 }
 
 export interface MqttParts {
-  services: Services;
+  services: Pick<
+    Services,
+    'actors' | 'clock' | 'deviceActivity' | 'invalidations' | 'newId' | 'open' | 'sessions' | 'settings' | 'store'
+  >;
   settings: MqttSettings;
   /** Signs what Ed25519 devices receive (`DEVICE_SIGNING_KEY`). */
   signingKey: SigningKey;

@@ -2,16 +2,15 @@ import type { ContextChange } from '../../domain/cognition.ts';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
-import type { Services } from '../operation.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
-import { makeSidecarHandlers } from './sidecar-handlers.ts';
+import { makeSidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
 import { WakeTimers } from './wake-timers.ts';
 import { makeWorldReader, memoriesOf } from './world.ts';
 
 /** Opens the cognitive layer, once per process: from then on `services.sidecar` is notified of changes of contexts. */
 export function openCognition(
-  services: Services,
+  services: SidecarServices,
   flags: Pick<Flags, 'subscribe'>,
 ): Cognition & SizeReporter & { close(): void } {
   const { actors, clock, store, log } = services;

@@ -14,7 +14,10 @@ import type { ActiveContext, ContextNode } from './contract.ts';
 export type ContextSource = { plan: Committed<PlanContext> } | { proposal: Proposal };
 
 /** The plan or proposal with this id, active or not; null if there is none or it never involved the sidecar. */
-export async function findContext({ actors, store }: Services, id: Uuid): Promise<ContextSource | null> {
+export async function findContext(
+  { actors, store }: Pick<Services, 'actors' | 'store'>,
+  id: Uuid,
+): Promise<ContextSource | null> {
   const plan = await actors.read<PlanContext>({ kind: 'plan', id });
   if (plan !== null) {
     // The plan of an accepted proposal is reported under the proposal's id.
@@ -80,7 +83,10 @@ const proposedNode = (step: StepInput): ContextNode => ({
 const PAGE = 100;
 
 /** All active contexts of one tenant, or of all tenants that are not suspended: plans, then proposals, oldest first. */
-export async function* activeContexts(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
+export async function* activeContexts(
+  services: Pick<Services, 'actors' | 'clock' | 'store'>,
+  tenantId?: Uuid,
+): AsyncGenerator<ActiveContext> {
   const { actors, store, clock } = services;
   for await (const ids of pages((after) => store.plans.awaitingPlanner(PAGE, after, tenantId))) {
     const plans = await actors.readAll<PlanContext>('plan', ids);

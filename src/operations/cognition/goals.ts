@@ -47,7 +47,7 @@ const MAX_OPEN_GOALS = 500;
 
 /** Starts a plan for the sidecar, unless the tenant has too many open ones. */
 async function startCognitivePlan(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'locks' | 'newId' | 'store'>,
   caller: Caller,
   plan: NewPlan,
   row: Row,
@@ -76,7 +76,7 @@ export const checkGoalScope = ({ scopes }: Caller): Outcome<null> =>
 
 /** Starts the plan of an intent of type `goal`. */
 export async function startGoal(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'sidecar' | 'store'>,
   caller: Caller,
   { text, home_id }: z.infer<z.ZodObject<typeof goalFields>>,
   row: Row,
@@ -92,7 +92,7 @@ export async function startGoal(
   return startCognitivePlan(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row);
 }
 
-const hasHome = async ({ store }: Services, caller: Caller, id: Uuid): Promise<boolean> =>
+const hasHome = async ({ store }: Pick<Services, 'store'>, caller: Caller, id: Uuid): Promise<boolean> =>
   isUuid(id) && (await store.records.home(tenantOf(caller), id)) !== null;
 
 const { action, params } = commandFields;
@@ -134,6 +134,7 @@ export const orchestrateCommand = operation({
       mode: 'CLOUD_ENHANCED',
     },
   },
+  needs: ['actors', 'clock', 'locks', 'newId', 'sidecar', 'store'],
   async run(services, { input, caller, idempotent }) {
     const device = await findDevice(services, caller, input.id);
     if (!device.ok) return device;

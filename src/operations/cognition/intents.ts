@@ -110,6 +110,19 @@ export const postIntent = operation({
       ],
     },
   },
+  needs: [
+    'actors',
+    'artifacts',
+    'clock',
+    'flags',
+    'locks',
+    'log',
+    'manifests',
+    'newId',
+    'sessions',
+    'sidecar',
+    'store',
+  ],
   policy: async (_, { input, caller }) => (input.type === 'goal' ? checkGoalScope(caller) : done(null)),
   async run(services, call) {
     const { input } = call;
@@ -134,7 +147,7 @@ export const postIntent = operation({
 
 /** Starts the plan; its commands are reported by the plan. */
 async function executePlan(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'manifests' | 'newId' | 'sessions' | 'sidecar'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   input: PlanInput,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
@@ -148,7 +161,7 @@ async function executePlan(
 
 /** Passes the goal to the sidecar. */
 async function submitGoal(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'flags' | 'locks' | 'newId' | 'sidecar' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   goal: z.infer<z.ZodObject<typeof goalFields>>,
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
@@ -167,7 +180,7 @@ const pendingAnswer =
   });
 
 async function targetDeviceIds(
-  services: Services,
+  services: Pick<Services, 'actors' | 'flags' | 'store'>,
   { caller }: Pick<Call<unknown>, 'caller'>,
   { type, payload }: Exclude<Intent, { type: 'goal' | 'plan.execute' }>,
 ): Promise<Outcome<Uuid[]>> {
@@ -182,7 +195,11 @@ async function targetDeviceIds(
   }
 }
 
-async function singleDeviceId(services: Services, caller: Caller, deviceId: string): Promise<Outcome<Uuid[]>> {
+async function singleDeviceId(
+  services: Pick<Services, 'actors' | 'flags'>,
+  caller: Caller,
+  deviceId: string,
+): Promise<Outcome<Uuid[]>> {
   const found = isUuid(deviceId) ? await findDevice(services, caller, deviceId) : notFound('device');
   if (found.ok) return done([deviceId]);
   const early = earlyRefusal(services, await readTenant(services, caller), null);

@@ -87,6 +87,7 @@ export const writeMemory = operation({
   auditSubject: (_, { memory: { id } }) => `memory:${id}`,
   refuses: ['CONFLICT'],
   example: { input: GIVEN, output: { memory: MEMORY } },
+  needs: ['clock', 'locks', 'newId', 'store'],
   async run({ store, clock, newId, locks }, { input, caller, idempotent }) {
     const tenantId = tenantOf(caller);
     const createdAt = clock.now();
@@ -133,6 +134,7 @@ export const listMemories = operation({
   scope: 'read:memory',
   changes: false,
   example: { output: { memories: [MEMORY], next_cursor: null } },
+  needs: ['clock', 'store'],
   async run({ store, clock }, { input, caller }) {
     const { kind, subject, tag, q } = input;
     const listing = { route: 'memories', filters: { kind, subject, tag, q } };
@@ -161,6 +163,7 @@ export const deleteMemory = operation({
   scope: 'write:memory',
   changes: true,
   refuses: ['NOT_FOUND'],
+  needs: ['clock', 'store'],
   async run({ store, clock }, { input, caller }) {
     const deleted = await store.memories.delete(tenantOf(caller), input.id, clock.now());
     return deleted ? done({ body: null }) : notFound('memory');

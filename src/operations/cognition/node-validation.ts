@@ -5,7 +5,14 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { fieldErrors } from '../../domain/request-fields.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { StepInput } from '../../machines/plan-types.ts';
-import { gatewayFacts, loadTarget, readTenant, type Target } from '../commands/gateway-facts.ts';
+import {
+  type GatewayServices,
+  gatewayFacts,
+  loadTarget,
+  readTenant,
+  type Target,
+  type TargetServices,
+} from '../commands/gateway-facts.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { notFound } from '../inputs.ts';
 import type { Caller, Services } from '../operation.ts';
@@ -24,12 +31,15 @@ export interface NodeScope {
   steps: readonly StepInput[];
 }
 
+/** Services that validate a node as the gateway would judge it. */
+export type NodeServices = GatewayServices & TargetServices & Pick<Services, 'store'>;
+
 /**
  * Refuses a node that is invalid, names a device out of reach, or would be refused by the gateway now. The gateway
  * judges it again when the step is to run, and that verdict counts. Flags are ignored here: they only delay a step.
  */
 export async function validateNode(
-  services: Services,
+  services: NodeServices,
   node: Json,
   { reach, caller, steps }: NodeScope,
 ): Promise<Outcome<StepInput>> {
@@ -57,7 +67,7 @@ export async function validateNode(
 }
 
 async function gatewayRefusal(
-  services: Services,
+  services: Pick<Services, 'actors' | 'artifacts' | 'flags' | 'store'>,
   caller: Caller,
   target: Target,
   { action, params }: { action: string; params: JsonObject },

@@ -38,6 +38,7 @@ export const postObservation = operation({
     input: { device_id: '0195d9a2-7f00-7000-8000-000000000001', data: { humidity: 81 }, context: 'After a shower' },
     output: { status: 'OBSERVATION_RECEIVED', proposal_id: '0195d9a2-7f00-7000-8000-00000000000e' },
   },
+  needs: ['actors', 'clock', 'newId', 'sidecar', 'store'],
   async run(services, { input, caller, idempotent }) {
     const device = await findDevice(services, caller, input.device_id);
     if (!device.ok) return notFound('device');

@@ -10,7 +10,9 @@ import { cognitionRefusal } from './contexts.ts';
  * cognitive layer is disabled for the tenant, and for `PLANNER_TIMEOUT_MS` after the start of this process, which may
  * have missed the response.
  */
-export function plannerTimeoutResolver(services: Services): OutputResolver<'plan.unheard'> {
+export function plannerTimeoutResolver(
+  services: Pick<Services, 'actors' | 'clock' | 'flags'>,
+): OutputResolver<'plan.unheard'> {
   const { actors, clock } = services;
   const listeningSince = clock.now();
   return async ({ planId, dueAt }) => {

@@ -62,7 +62,7 @@ const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
 });
 
 /** The caller's proposal. The same refusal for a missing proposal and for another tenant's. */
-async function findProposal({ store }: Services, caller: Caller, id: Uuid): Promise<Outcome<Proposal>> {
+async function findProposal({ store }: Pick<Services, 'store'>, caller: Caller, id: Uuid): Promise<Outcome<Proposal>> {
   const found = await store.proposals.find(id);
   return found?.tenantId === tenantOf(caller) ? done(found) : notFound('proposal');
 }
@@ -95,6 +95,7 @@ export const listProposals = operation({
   input: z.strictObject({ ...paging }),
   output: z.object({ proposals: z.array(proposal), next_cursor: nextCursor }),
   example: { output: { proposals: [PROPOSAL], next_cursor: null } },
+  needs: ['clock', 'store'],
   async run({ store, clock }, { input: { limit, cursor }, caller }) {
     const listing = { route: 'proposals', filters: {} };
     const start = startOf(listing, cursor);
@@ -115,6 +116,7 @@ export const getProposal = operation({
   output: proposalAnswer,
   refuses: ['NOT_FOUND'],
   example: { output: { proposal: PROPOSAL } },
+  needs: ['clock', 'store'],
   async run(services, { input, caller }) {
     const found = await findProposal(services, caller, input.id);
     return found.ok ? done({ body: { proposal: proposalOf(found.value, services.clock.now()) } }) : found;
@@ -122,7 +124,7 @@ export const getProposal = operation({
 });
 
 /** Serializes accepting, refusing and the sidecar's requests, in order of arrival. */
-const withContextLock = <T>({ locks }: Services, id: Uuid, work: () => Promise<T>): Promise<T> =>
+const withContextLock = <T>({ locks }: Pick<Services, 'locks'>, id: Uuid, work: () => Promise<T>): Promise<T> =>
   locks.exclusive(`context:${id}`, work);
 
 export const acceptProposal = operation({
@@ -135,6 +137,7 @@ export const acceptProposal = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT'],
+  needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'sessions', 'store'],
   async policy(_, { caller }) {
     if (allowsScope(caller.scopes, 'execute:commands')) return done(null);
     return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal also requires the scope execute:commands.');
@@ -189,6 +192,7 @@ export const refuseProposal = operation({
   auditSubject: ({ input }) => `proposal:${input.id}`,
   refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { reason: 'The window is open.' }, output: { proposal: { ...PROPOSAL, status: 'refused' } } },
+  needs: ['clock', 'locks', 'sidecar', 'store'],
   run(services, { input, caller, idempotent }) {
     const { clock, store } = services;
     return withContextLock(services, input.id, async () => {
@@ -208,7 +212,7 @@ export const refuseProposal = operation({
   },
 });
 
-function notifyRefused(services: Services, before: Proposal): void {
+function notifyRefused(services: Pick<Services, 'clock' | 'sidecar'>, before: Proposal): void {
   if (before.phase !== 'done') {
     notifySidecar(services, before, {
       type: 'interrupted',

@@ -10,11 +10,11 @@ import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-type
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { refusalOf } from '../faults.ts';
 import type { Caller, Services } from '../operation.ts';
-import { loadCreator } from '../plans/plan-step-resolver.ts';
+import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { activeContextOf, type ContextSource, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
-import { validateNode } from './node-validation.ts';
+import { type NodeServices, validateNode } from './node-validation.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
 import type { WakeTimers } from './wake-timers.ts';
 
@@ -23,6 +23,9 @@ import type { WakeTimers } from './wake-timers.ts';
 const SIDECAR: Principal = { kind: 'system', id: 'sidecar' };
 const MAX_TEXT = 1_000;
 const MAX_FINAL_STATE_BYTES = 16 * 1024;
+
+/** Services that handle the events of a sidecar. */
+export type SidecarServices = NodeServices & CreatorServices & Pick<Services, 'clock' | 'locks' | 'log' | 'sidecar'>;
 
 type SidecarHandlers = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
 type SidecarEvent = Extract<
@@ -35,7 +38,7 @@ type SidecarEventInput = SidecarEvent extends infer One
     : never
   : never;
 
-export function makeSidecarHandlers(services: Services, wakeTimers: WakeTimers): SidecarHandlers {
+export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeTimers): SidecarHandlers {
   const { locks, log, clock, store } = services;
 
   /** Runs a handler for an active context: serialized by context, in order of arrival; never throws. */
@@ -148,7 +151,7 @@ const unknownContext = () => refuse('NOT_FOUND', 'No active context with this id
 const noValue = (outcome: Outcome<unknown>): Outcome<null> => (outcome.ok ? done(null) : outcome);
 
 /** The caller whose permissions apply to a step: the plan's creator. A proposal has none until a user accepts it. */
-async function authorityOf(services: Services, found: ContextSource): Promise<Outcome<Caller>> {
+async function authorityOf(services: CreatorServices, found: ContextSource): Promise<Outcome<Caller>> {
   if ('plan' in found) return loadCreator(services, found.plan.snapshot.context as PlanContext);
   const { tenantId, id } = found.proposal;
   return done({

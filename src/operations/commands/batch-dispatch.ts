@@ -10,12 +10,13 @@ import { type Call, type Caller, type Services, tenantOf } from '../operation.ts
 import {
   type CommandInput,
   type CommandRequest,
+  type CommandServices,
   type ReservedIds,
   requestCommand,
   reservedIds,
   reserveIds,
 } from './command-request.ts';
-import { earlyRefusal, loadTargets, readTenant } from './gateway-facts.ts';
+import { earlyRefusal, loadTargets, readTenant, type TargetServices } from './gateway-facts.ts';
 
 // One command for many devices: every target passes the gateway separately, and a failed target does not affect the
 // others.
@@ -67,7 +68,7 @@ const checkTargetCount = (ids: Uuid[]): Outcome<Uuid[]> =>
  * interrupted request finds the existing commands and creates the missing ones with their reserved ids.
  */
 export async function commandTargets(
-  services: Services,
+  services: CommandServices & TargetServices & Pick<Services, 'log' | 'newId' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   input: CommandInput,
   targetIds: () => Promise<Outcome<string[]>>,
@@ -115,7 +116,11 @@ export async function commandTargets(
 }
 
 /** An earlier attempt may commit the command after `findExisting` has read. */
-async function createOrFind(services: Services, caller: Caller, request: CommandRequest): Promise<CommandContext> {
+async function createOrFind(
+  services: CommandServices,
+  caller: Caller,
+  request: CommandRequest,
+): Promise<CommandContext> {
   try {
     return await requestCommand(services, caller, request);
   } catch (fault) {
@@ -181,7 +186,7 @@ function combineUnknownCommits(fault: unknown, faults: readonly unknown[]): unkn
   return new CommitUnknown('commit outcome of some targets unknown', { ended: Promise.all(open).then(() => {}) });
 }
 
-function faultResult({ log }: Services, ids: ReservedIds, fault: unknown, caller: Caller): TargetResult {
+function faultResult({ log }: Pick<Services, 'log'>, ids: ReservedIds, fault: unknown, caller: Caller): TargetResult {
   if (fault instanceof Overloaded)
     return failedResult(ids.device_id, 'OVERLOADED', 'The service is overloaded. Try again later.');
   if (isTransientFault(fault)) return failedResult(ids.device_id, 'STORE_UNAVAILABLE', 'The store did not answer.');

@@ -31,7 +31,7 @@ export interface ConfirmationRequest {
  * The tenant and the device of a command to be confirmed. Refuses for a revoked device, whose commands were cancelled.
  */
 export async function loadConfirmationTarget(
-  services: Services,
+  services: Pick<Services, 'actors' | 'flags' | 'manifests' | 'sessions'>,
   caller: Caller,
   deviceId: Uuid,
 ): Promise<Outcome<Pick<ConfirmationRequest, 'tenant' | 'target'>>> {
@@ -43,7 +43,7 @@ export async function loadConfirmationTarget(
 }
 
 export async function sendConfirmation(
-  services: Services,
+  services: Pick<Services, 'actors' | 'artifacts' | 'clock' | 'flags' | 'store'>,
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash }: ConfirmationRequest,
 ): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {

@@ -58,6 +58,9 @@ export const reserveIds = ({ newId }: Pick<Services, 'newId'>, deviceId: string)
 /** The stored form of a dry-run token. */
 export const hashToken = (token: string): string => hash('sha256', token.toLowerCase());
 
+/** Services that create a command. */
+export type CommandServices = GatewayServices & Pick<Services, 'actors' | 'clock'>;
+
 export interface CommandRequest {
   tenant: CommittedTenant;
   target: Target;
@@ -75,7 +78,7 @@ export interface CommandRequest {
  * returns the stored answer of an idempotent request, which is written in the same commit.
  */
 export async function requestCommand(
-  services: Services,
+  services: CommandServices,
   caller: Caller,
   request: CommandRequest,
   row: (command: CommandContext) => IdempotencyRow | null = () => null,
@@ -145,7 +148,7 @@ export function previewOf({ device, manifest }: Target, action: string, params: 
 }
 
 /** The gateway's refusal with its field errors: the command itself stores only code and detail. */
-export function fullRefusal(services: Services, command: CommandContext, request: CommandRequest): Refusal {
+export function fullRefusal(services: GatewayServices, command: CommandContext, request: CommandRequest): Refusal {
   const stored = command.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
   const verdict = judge(factsOf(services, request));
   const limits =

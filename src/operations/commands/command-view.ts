@@ -60,6 +60,7 @@ export const listCommands = operation({
   scope: 'read:commands',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const { deviceId, limit, cursor } = input;
     const device = await findDevice(services, caller, deviceId);
@@ -116,6 +117,7 @@ export const getCommand = operation({
   scope: 'read:commands',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const found = await findCommand(services, caller, input.id);
     if (!found.ok) return found;

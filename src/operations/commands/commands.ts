@@ -18,7 +18,7 @@ import {
   reserveIds,
 } from './command-request.ts';
 import { cancelledBody, findCommand, previewBody } from './command-view.ts';
-import { earlyRefusal, loadTarget, readTenant, targetFromMemory } from './gateway-facts.ts';
+import { earlyRefusal, type GatewayServices, loadTarget, readTenant, targetFromMemory } from './gateway-facts.ts';
 
 /** The specification's shape; HTTP's 409 adds `code` and `request_id`. */
 const dryRunRequired = z.object({
@@ -62,6 +62,7 @@ export const commandDevice = operation({
     'GATEWAY_ERROR',
   ],
   example: { input: { action: 'set_brightness', params: { level: 40 } } },
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'log', 'manifests', 'newId', 'sessions', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...fields } = input;
     const tenant = await readTenant(services, caller);
@@ -93,7 +94,7 @@ export const commandDevice = operation({
 });
 
 /** 202 for a dispatched command, the dry run with 200 if the client requested it and 409 otherwise, or the refusal. */
-function answerTo(services: Services, command: CommandContext, request: CommandRequest): Outcome<CommandAnswer> {
+function answerTo(services: GatewayServices, command: CommandContext, request: CommandRequest): Outcome<CommandAnswer> {
   const { confirmation, refusal } = command;
   if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, request) };
   if (confirmation === null) {
@@ -129,7 +130,7 @@ const confirmBase = {
     'PARAMS_INVALID',
     'COMMANDS_DISABLED',
   ],
-  async policy(services: Services, { caller }: { caller: Caller }) {
+  async policy(services: Pick<Services, 'actors'>, { caller }: { caller: Caller }) {
     return checkConfirmPolicy(await readTenant(services, caller), caller);
   },
 } as const;
@@ -147,6 +148,7 @@ export const confirmCommand = operation({
       message: 'differs from dry_run_token',
     }),
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async run(services, call) {
     const { input, caller } = call;
     const context = await loadConfirmationTarget(services, caller, input.deviceId);
@@ -164,6 +166,7 @@ export const confirmCommand = operation({
 export const confirmByToken = operation({
   ...confirmBase,
   input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional() }),
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async run(services, call) {
     const { deviceId: named, dry_run_token } = call.input;
     const found =
@@ -187,6 +190,7 @@ export const cancelCommand = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'No longer needed' } },
+  needs: ['actors', 'clock'],
   async run(services, { input, caller, idempotent }) {
     const found = await findCommand(services, caller, input.id);
     if (!found.ok) return found;

@@ -40,6 +40,7 @@ export const listConfirmations = operation({
   role: 'user',
   scope: 'read:commands',
   changes: false,
+  needs: ['clock', 'store'],
   async run({ store, clock }, { input: { limit, cursor }, caller }) {
     const listing = { route: 'confirmations', filters: {} };
     const start = startOf(listing, cursor);
@@ -91,6 +92,7 @@ export const approveConfirmation = operation({
     'PARAMS_INVALID',
     'COMMANDS_DISABLED',
   ],
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'sessions', 'store'],
   async policy(services, { input, caller }) {
     const [tenant, command] = await Promise.all([
       readTenant(services, caller),
@@ -120,6 +122,7 @@ export const refuseConfirmation = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'The house is empty.' } },
+  needs: ['actors', 'clock'],
   async run(services, { input: { command_id, reason }, caller, idempotent }) {
     const found = await findCommand(services, caller, command_id);
     if (!found.ok) return found;

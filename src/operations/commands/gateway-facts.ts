@@ -24,6 +24,9 @@ export interface Target {
 
 export type CommittedTenant = Committed<TenantContext>;
 
+/** Services that load a target: the device, its manifest and its session. */
+export type TargetServices = Pick<Services, 'actors' | 'manifests' | 'sessions'>;
+
 export async function readTenant({ actors }: Pick<Services, 'actors'>, caller: Caller): Promise<CommittedTenant> {
   const ref = { kind: 'tenant', id: tenantOf(caller) } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
@@ -48,7 +51,7 @@ export function targetFromMemory(
   return manifest === undefined ? undefined : done(makeTarget(services, device, manifest));
 }
 
-export async function loadTarget(services: Services, caller: Caller, deviceId: Uuid): Promise<Outcome<Target>> {
+export async function loadTarget(services: TargetServices, caller: Caller, deviceId: Uuid): Promise<Outcome<Target>> {
   const found = await findDevice(services, caller, deviceId);
   if (!found.ok) return found;
   const { context } = found.value.snapshot;
@@ -59,7 +62,7 @@ export async function loadTarget(services: Services, caller: Caller, deviceId: U
 
 /** The targets among these ids that belong to the caller, with at most one query for devices and one for manifests. */
 export async function loadTargets(
-  services: Services,
+  services: TargetServices,
   caller: Caller,
   deviceIds: readonly Uuid[],
 ): Promise<Map<Uuid, Target>> {

@@ -32,6 +32,7 @@ export const getPolicy = operation({
   scope: 'read:tenant',
   changes: false,
   example: { output: EXAMPLE },
+  needs: ['actors'],
   async run(services, { caller }) {
     const { snapshot } = await readTenant(services, caller);
     return done({ body: { policy: snapshot.context.policy } });
@@ -49,6 +50,7 @@ export const updatePolicy = operation({
   audit: 'journal',
   personOnly: true,
   example: { input: { confirm_by: 'another_principal' }, output: EXAMPLE },
+  needs: ['actors', 'clock'],
   async run(services, { input: { confirm_by, confirm_ttl_s }, caller }) {
     const event: TenantEvent = {
       type: 'policy.set',

@@ -32,6 +32,7 @@ export const findDevices = operation({
   summary: 'Show several devices',
   input: z.strictObject({ ids }),
   output: z.object({ devices: z.array(deviceRecord) }),
+  needs: ['actors', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const devices = await findOwnDevices(services, caller, input.ids);
     return done({ body: { devices: await deviceRecordsOf(services, devices) } });
@@ -43,6 +44,7 @@ export const findManifests = operation({
   summary: 'Show the manifests of several devices',
   input: z.strictObject({ ids }),
   output: z.object({ manifests: z.array(manifestRecord) }),
+  needs: ['actors', 'manifests'],
   async run(services, { input, caller }) {
     const devices = await findOwnDevices(services, caller, input.ids);
     const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context));
@@ -55,6 +57,7 @@ export const findHomes = operation({
   summary: 'Show several homes',
   input: z.strictObject({ ids }),
   output: z.object({ homes: z.array(homeRecord) }),
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const homes = await store.records.findHomes(tenantOf(caller), input.ids);
     return done({ body: { homes: homes.map(homeBody) } });
@@ -66,6 +69,7 @@ export const findRooms = operation({
   summary: 'Show several rooms',
   input: z.strictObject({ ids }),
   output: z.object({ rooms: z.array(roomRecord) }),
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const rooms = await store.records.findRooms(tenantOf(caller), input.ids);
     return done({ body: { rooms: rooms.map(roomBody) } });
@@ -77,6 +81,7 @@ export const findRoomsOfHomes = operation({
   summary: 'List the newest rooms of several homes',
   input: z.strictObject({ home_ids: ids, limit: z.int().min(1).max(200) }),
   output: z.object({ rooms: z.array(roomRecord) }),
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const rooms = await store.records.roomsOf(tenantOf(caller), input.home_ids, input.limit);
     return done({ body: { rooms: rooms.map(roomBody) } });

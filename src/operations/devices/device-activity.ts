@@ -53,6 +53,7 @@ export const getDeviceActivity = operation({
       },
     },
   },
+  needs: ['actors', 'deviceActivity', 'store'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;

@@ -57,7 +57,7 @@ const newSecret = z.string().nullable().meta({ description: 'Shown once; null if
  * first, so none outlives the key that it shows.
  */
 async function withKeyLock<T>(
-  services: Services,
+  services: Pick<Services, 'actors' | 'locks' | 'store'>,
   { caller, input }: Pick<Call<{ id: Uuid }>, 'caller' | 'input'>,
   change: (device: CommittedDevice) => Promise<Outcome<T>>,
 ): Promise<Outcome<T>> {
@@ -80,7 +80,7 @@ interface NewKeyBody {
  * unchanged.
  */
 async function rekey<Body extends NewKeyBody>(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'seal'>,
   device: CommittedDevice,
   { input, idempotent }: Call<{ id: Uuid; public_key?: string | undefined }>,
   eventOf: (key: DeviceKeyRow) => DeviceEvent,
@@ -108,6 +108,7 @@ export const rotateSecret = operation({
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   // `public_key` is required only from devices that generate their keys.
   example: { input: {} },
+  needs: ['actors', 'clock', 'locks', 'seal', 'store'],
   run(services, call) {
     const { principal: by } = call.caller;
     const rotate = (key: DeviceKeyRow): DeviceEvent => {
@@ -123,7 +124,10 @@ export const rotateSecret = operation({
  * the message of the revocation may still be undelivered. It would cancel these commands later, but a reinstated device
  * could receive them first.
  */
-async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<Outcome<null>> {
+async function cancelOpenCommands(
+  services: Pick<Services, 'actors' | 'clock' | 'log' | 'store'>,
+  deviceId: Uuid,
+): Promise<Outcome<null>> {
   const { actors, clock, log, store } = services;
   const event: CommandEvent = { type: 'device.revoked', at: clock.now(), by: SYSTEM, deviceId };
   /** False where the command's actor is quarantined. */
@@ -169,6 +173,7 @@ export const reinstateDevice = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
   example: { input: { reason: 'Found in storage' } },
+  needs: ['actors', 'clock', 'locks', 'log', 'seal', 'settings', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
@@ -195,6 +200,7 @@ export const revokeDevice = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Lost in transit' } },
+  needs: ['actors', 'clock', 'locks', 'store'],
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
@@ -232,6 +238,7 @@ export const keyHistory = operation({
   scope: 'read:devices',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'clock', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;

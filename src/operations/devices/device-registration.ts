@@ -60,6 +60,7 @@ export const registerDevice = operation({
   example: {
     input: { device_type: 'smart_light', home_id: '0195d9a2-7f00-7000-8000-000000000001', name: 'Desk lamp' },
   },
+  needs: ['actors', 'clock', 'locks', 'manifests', 'newId', 'seal', 'settings', 'store'],
   run(services, call) {
     const tenantId = tenantOf(call.caller);
     return withPlacementLock(services, tenantId, async () => {
@@ -73,7 +74,7 @@ export const registerDevice = operation({
 });
 
 async function register(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'manifests' | 'newId' | 'seal' | 'settings'>,
   { input, caller, idempotent }: Call<z.infer<typeof fields>>,
   placement: Placement,
 ): Promise<Outcome<Answer<z.infer<typeof output>>>> {

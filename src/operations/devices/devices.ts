@@ -32,6 +32,7 @@ export const listDevices = operation({
   role: 'user',
   scope: 'read:devices',
   changes: false,
+  needs: ['sessions', 'store'],
   async run({ store, sessions }, { input, caller }) {
     const { limit, cursor, ...filters } = input;
     const tenantId = tenantOf(caller);
@@ -69,6 +70,7 @@ export const getDevice = operation({
   scope: 'read:devices',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'sessions', 'store'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     return found.ok ? done({ body: { device: await deviceRecordOf(services, found.value) } }) : found;
@@ -94,6 +96,7 @@ export const patchDevice = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
   example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
+  needs: ['actors', 'clock', 'locks', 'sessions', 'store'],
   run(services, call) {
     // Moves of one device are serialized; otherwise it could end up in a room of another home.
     return withPlacementLock(services, tenantOf(call.caller), () =>
@@ -103,7 +106,7 @@ export const patchDevice = operation({
 });
 
 async function patch(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'sessions' | 'store'>,
   { input, caller }: Call<z.infer<typeof patchFields>>,
 ): Promise<Outcome<Answer<z.infer<typeof deviceBody>>>> {
   const found = await findDevice(services, caller, input.id);
@@ -138,6 +141,7 @@ export const deleteDevice = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  needs: ['actors', 'clock', 'manifests'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;

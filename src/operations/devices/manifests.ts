@@ -47,6 +47,7 @@ export const listCapabilities = operation({
   role: 'viewer',
   scope: 'read:manifests',
   changes: false,
+  needs: [],
   async run() {
     return done({ body: { capabilities: capabilities() as Capability[] } });
   },
@@ -60,6 +61,7 @@ export const listCategories = operation({
   role: 'viewer',
   scope: 'read:manifests',
   changes: false,
+  needs: [],
   async run() {
     return done({ body: { categories: categories() } });
   },
@@ -74,6 +76,7 @@ export const getManifest = operation({
   scope: 'read:manifests',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'manifests'],
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.deviceId);
     if (!found.ok) return found;
@@ -97,6 +100,7 @@ export const registerManifest = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { capabilities: [singing] } },
+  needs: ['actors', 'clock', 'manifests'],
   async run(services, call) {
     const found = await findDevice(services, call.caller, call.input.deviceId);
     if (!found.ok) return found;
@@ -120,6 +124,7 @@ export const updateManifest = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { version: 2, capabilities: [singing] } },
+  needs: ['actors', 'clock', 'manifests'],
   async run(services, call) {
     const { deviceId, version } = call.input;
     const found = await findDevice(services, call.caller, deviceId);
@@ -136,7 +141,7 @@ type EventBase = Pick<DeviceEvent, 'at' | 'by'>;
 
 /** The device's actor assigns the version, so the answer is built from the manifest in its outputs. */
 async function putManifest(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'manifests'>,
   { input, caller, idempotent }: Call<ManifestBody>,
   device: CommittedDevice,
   eventOf: (base: EventBase, manifest: Manifest) => DeviceEvent,

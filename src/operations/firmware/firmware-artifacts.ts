@@ -31,6 +31,7 @@ export const putArtifact = operation({
       release: { ...RELEASE_EXAMPLE, status: 'draft', rollout_percent: 100, released_at: null },
     },
   },
+  needs: ['artifacts', 'locks', 'store'],
   async run(services, { input: { id }, caller, upload = null }) {
     const { store, artifacts, locks } = services;
     const tenantId = tenantOf(caller);
@@ -73,6 +74,7 @@ export const getArtifact = operation({
   scope: null,
   changes: false,
   refuses: ['NOT_FOUND', 'FORBIDDEN', 'TENANT_SUSPENDED', 'GONE', 'STORE_UNAVAILABLE'],
+  needs: ['actors', 'artifacts', 'store'],
   async run({ store, artifacts, actors }, { input: { id, expires, signature } }) {
     if (!artifacts.isUrlValid(id, expires, signature)) {
       return refuse('FORBIDDEN', 'The URL has expired or its signature is invalid.');

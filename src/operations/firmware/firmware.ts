@@ -74,6 +74,7 @@ export const createRelease = operation({
       },
     },
   },
+  needs: ['artifacts', 'clock', 'newId', 'store'],
   async run(services, { input, caller, idempotent }) {
     const release: FirmwareRelease = {
       id: services.newId(),
@@ -110,6 +111,7 @@ export const listReleases = operation({
   scope: 'read:firmware',
   changes: false,
   example: { output: { releases: [RELEASE_EXAMPLE], next_cursor: null } },
+  needs: ['artifacts', 'store'],
   async run(services, { input: { limit, cursor, ...filters }, caller }) {
     const listing = { route: 'firmware', filters };
     const start = startOf(listing, cursor);
@@ -135,6 +137,7 @@ export const getRelease = operation({
   changes: false,
   refuses: ['NOT_FOUND'],
   example: { output: { release: RELEASE_EXAMPLE } },
+  needs: ['artifacts', 'store'],
   async run(services, { input, caller }) {
     const release = await services.store.firmware.find(tenantOf(caller), input.id);
     return release === null ? notFound('firmware') : done({ body: { release: releaseRecordOf(services, release) } });
@@ -154,6 +157,7 @@ export const releaseFirmware = operation({
     input: { rollout_percent: 25 },
     output: { status: 'released', id: RELEASE_EXAMPLE.id, release: RELEASE_EXAMPLE },
   },
+  needs: ['artifacts', 'clock', 'locks', 'store'],
   run: (services, call) =>
     changeRelease(services, call, 'released', (release) => {
       if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
@@ -180,6 +184,7 @@ export const withdrawFirmware = operation({
   example: {
     output: { status: 'withdrawn', id: RELEASE_EXAMPLE.id, release: { ...RELEASE_EXAMPLE, status: 'withdrawn' } },
   },
+  needs: ['artifacts', 'locks', 'store'],
   async run(services, call) {
     let artifact: FirmwareRelease['artifact'] = null;
     const changed = await changeRelease(services, call, 'withdrawn', (release) => {
@@ -195,7 +200,7 @@ const illegalTransition = (detail: string) => refuse('ILLEGAL_TRANSITION', detai
 
 /** Serializes changes of a release, so that each sees the result of the previous one. */
 function changeRelease<Status extends FirmwareRelease['status']>(
-  services: Services,
+  services: Pick<Services, 'artifacts' | 'locks' | 'store'>,
   { input, caller, idempotent }: Call<{ id: Uuid }>,
   status: Status,
   decide: (release: FirmwareRelease) => Outcome<FirmwareRelease>,
@@ -246,6 +251,7 @@ export const checkFirmware = operation({
       checksum: RELEASE_EXAMPLE.checksum,
     },
   },
+  needs: ['actors', 'artifacts', 'store'],
   async run(services, { input, caller }) {
     const { device_type, current_version, device_id = null } = input;
     if (device_id !== null) {
@@ -277,6 +283,7 @@ export const checkDeviceFirmware = operation({
   ...checkBase,
   summary: 'Check for newer firmware for a device',
   input: z.strictObject({ device_id: idOf('device') }),
+  needs: ['actors', 'artifacts', 'store'],
   async run(services, call) {
     const { device_id } = call.input;
     const device = await findDevice(services, call.caller, device_id);

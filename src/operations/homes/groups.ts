@@ -20,7 +20,11 @@ const group = z
 const deviceIds = z.array(z.string()).max(MAX_DEVICES).meta({ description: 'Devices of the tenant' });
 
 /** The ids without duplicates, if all are devices of the tenant. */
-async function ownDeviceIds({ store }: Services, tenantId: Uuid, given: readonly string[]): Promise<Outcome<Uuid[]>> {
+async function ownDeviceIds(
+  { store }: Pick<Services, 'store'>,
+  tenantId: Uuid,
+  given: readonly string[],
+): Promise<Outcome<Uuid[]>> {
   const ids = [...new Set(given.map((id) => id.toLowerCase()))];
   if (!ids.every((id) => z.uuid().safeParse(id).success)) return notFound('device');
   const found = ids.length === 0 ? [] : await store.devices.find(tenantId, ids);
@@ -53,6 +57,7 @@ export const createGroup = operation({
     input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
     output: { status: 'created', slug: GROUP.slug },
   },
+  needs: ['clock', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { store, clock } = services;
     const tenantId = tenantOf(caller);
@@ -77,6 +82,7 @@ export const listGroups = operation({
   scope: 'read:groups',
   changes: false,
   example: { output: { groups: [GROUP], next_cursor: null } },
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const listing = { route: 'groups', ids: 'text' as const };
     const start = startOf(listing, input.cursor);
@@ -115,6 +121,7 @@ export const joinGroup = operation({
     input: { device_ids: GROUP.device_ids },
     output: { status: 'joined', slug: GROUP.slug, device_ids: GROUP.device_ids },
   },
+  needs: ['locks', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { records } = services.store;
     const tenantId = tenantOf(caller);
@@ -141,6 +148,7 @@ export const leaveGroup = operation({
   changes: true,
   auditSubject: ({ input }) => `group:${input.slug}`,
   refuses: ['NOT_FOUND'],
+  needs: ['locks', 'store'],
   async run({ store, locks }, { input, caller }) {
     const tenantId = tenantOf(caller);
     return locks.exclusive(`group:${tenantId}:${input.slug}`, async () => {
@@ -160,6 +168,7 @@ export const deleteGroup = operation({
   scope: 'write:groups',
   changes: true,
   refuses: ['NOT_FOUND'],
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const deleted = await store.records.deleteGroup(tenantOf(caller), input.slug);
     return deleted ? done({ body: null }) : notFound('group');

@@ -53,6 +53,7 @@ export const createHome = operation({
   changes: true,
   auditSubject: (_, { id }) => `home:${id}`,
   example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' }, output: createdBody(HOME.id).body },
+  needs: ['clock', 'newId', 'store'],
   async run({ store, clock, newId }, { input, caller, idempotent }) {
     const id = newId();
     const answer = createdBody(id);
@@ -79,6 +80,7 @@ export const listHomes = operation({
   scope: 'read:homes',
   changes: false,
   example: { output: { homes: [HOME], next_cursor: null } },
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const listing = { route: 'homes' };
     const start = startOf(listing, input.cursor);
@@ -100,6 +102,7 @@ export const getHome = operation({
   scope: 'read:homes',
   changes: false,
   refuses: ['NOT_FOUND'],
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const found = await store.records.home(tenantOf(caller), input.homeId);
     return found === null ? notFound('home') : done({ body: { home: homeBody(found) } });
@@ -116,6 +119,7 @@ export const updateHome = operation({
   changes: true,
   refuses: ['NOT_FOUND'],
   example: { input: { home_name: 'Lakeside' }, output: { home: HOME } },
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const { homeId, home_name, timezone } = input;
     const updated = await store.records.updateHome(tenantOf(caller), homeId, {
@@ -135,6 +139,7 @@ export const deleteHome = operation({
   scope: 'write:homes',
   changes: true,
   refuses: ['NOT_FOUND', 'CONFLICT'],
+  needs: ['actors', 'clock', 'locks', 'store'],
   async run(services, { input, caller }) {
     const { store } = services;
     const tenantId = tenantOf(caller);
@@ -161,6 +166,7 @@ export const createRoom = operation({
   auditSubject: (_, { id }) => `room:${id}`,
   refuses: ['NOT_FOUND'],
   example: { input: { name: 'Kitchen' }, output: createdBody(ROOM.id).body },
+  needs: ['clock', 'locks', 'newId', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { store, clock, newId } = services;
     const tenantId = tenantOf(caller);
@@ -185,6 +191,7 @@ export const listRooms = operation({
   changes: false,
   refuses: ['NOT_FOUND'],
   example: { output: { rooms: [ROOM], next_cursor: null } },
+  needs: ['store'],
   async run({ store }, { input, caller }) {
     const tenantId = tenantOf(caller);
     const listing = { route: 'rooms', filters: { home_id: input.homeId } };
@@ -206,6 +213,7 @@ export const deleteRoom = operation({
   scope: 'write:homes',
   changes: true,
   refuses: ['NOT_FOUND'],
+  needs: ['actors', 'clock', 'locks', 'store'],
   async run(services, { input, caller }) {
     const { store } = services;
     const tenantId = tenantOf(caller);

@@ -13,19 +13,22 @@ export interface Placement {
 }
 
 /** Runs work that finds a home or room and then places a device there. */
-export const withPlacementLock = <T>({ locks }: Services, tenantId: Uuid, work: () => Promise<T>): Promise<T> =>
-  locks.shared(`places:${tenantId}`, work);
+export const withPlacementLock = <T>(
+  { locks }: Pick<Services, 'locks'>,
+  tenantId: Uuid,
+  work: () => Promise<T>,
+): Promise<T> => locks.shared(`places:${tenantId}`, work);
 
 /** Runs work that deletes a home or room; no device of the tenant is placed during it. */
 export const withExclusivePlacementLock = <T>(
-  { locks }: Services,
+  { locks }: Pick<Services, 'locks'>,
   tenantId: Uuid,
   work: () => Promise<T>,
 ): Promise<T> => locks.exclusive(`places:${tenantId}`, work);
 
 /** Moves every device out of a home or a room; resolves when all moves are durable. */
 export async function unplaceDevices(
-  { store, actors, clock }: Services,
+  { store, actors, clock }: Pick<Services, 'actors' | 'clock' | 'store'>,
   caller: Caller,
   origin: { homeId: Uuid } | { roomId: Uuid },
 ): Promise<void> {

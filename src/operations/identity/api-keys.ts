@@ -83,6 +83,7 @@ export const listApiKeys = operation({
       next_cursor: null,
     },
   },
+  needs: ['apiKeys', 'store'],
   async run(services, { input, caller }) {
     const allUsers = atLeast(caller.role, 'admin');
     const userId = allUsers ? null : caller.principal.id;
@@ -118,6 +119,7 @@ export const createApiKey = operation({
     input: { name: 'Night shift', scopes: ['read:devices'], expires_at: '2027-01-01T00:00:00.000Z' },
     output: { status: 'created', key: KEY, prefix: PREFIX, name: 'Night shift' },
   },
+  needs: ['clock', 'locks', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { store, clock } = services;
     const scopes = readScopes(input.scopes ?? []);
@@ -161,6 +163,7 @@ export const revokeApiKey = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
   example: { input: { prefix: PREFIX }, output: { status: 'revoked', prefix: PREFIX } },
+  needs: ['apiKeys', 'clock', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { store, apiKeys, clock } = services;
     const found = await findKey(services, caller, input.prefix);
@@ -192,6 +195,7 @@ export const rotateApiKey = operation({
     input: { prefix: 'oldone22' },
     output: { status: 'rotated', key: KEY, prefix: PREFIX, name: 'Night shift' },
   },
+  needs: ['apiKeys', 'clock', 'locks', 'store'],
   run(services, { input, caller, idempotent }) {
     const { store, apiKeys, clock } = services;
     return withMembersLock(services, caller, 'shared', async (actor) => {

@@ -62,6 +62,7 @@ export const getMe = operation({
   changes: false,
   inSuspension: true,
   examples: meExamples,
+  needs: ['actors', 'clock', 'store'],
   async run(services, { caller }) {
     const { actors } = services;
     const { user, role, tenantId, principal } = caller;
@@ -99,6 +100,7 @@ export const logout = operation({
   inMaintenance: true,
   inSuspension: true,
   refuses: ['CSRF_FAILED', 'STORE_UNAVAILABLE', 'OVERLOADED'],
+  needs: ['cookieSessions', 'revocations'],
   async run({ revocations, cookieSessions }, { caller }) {
     const secret = caller.cookies?.session ?? null;
     const session = secret === null ? null : await cookieSessions.find(secret);
@@ -122,6 +124,7 @@ export const getCsrfToken = operation({
   role: null,
   scope: null,
   changes: false,
+  needs: ['cookieSessions', 'csrf'],
   async run({ csrf, cookieSessions }, { caller }) {
     const secret = caller.cookies?.session ?? null;
     const session = secret === null ? null : await cookieSessions.find(secret);
@@ -143,6 +146,7 @@ export const openCookieSession = operation({
   inMaintenance: true,
   refuses: ['UNAUTHENTICATED', 'RATE_LIMIT_EXCEEDED', 'FORBIDDEN', 'STORE_UNAVAILABLE', 'OVERLOADED'],
   example: { input: { token: 'eyJhbGciOiJFZERTQSJ9.….…' } },
+  needs: ['agentTokens', 'authenticate', 'cookieSessions', 'csrf', 'revocations', 'sealedCache', 'users'],
   async run(services, { input, caller }) {
     const found = await sessionHolderFor(services, input.token, caller);
     if (!found.ok) return found;
@@ -160,7 +164,11 @@ export const openCookieSession = operation({
 /**
  * The holder of the new session. A text that is not a valid sign-in link is verified as a token; failures are counted.
  */
-async function sessionHolderFor(services: Services, given: string, caller: Caller): Promise<Outcome<LinkHolder>> {
+async function sessionHolderFor(
+  services: Pick<Services, 'agentTokens' | 'authenticate' | 'revocations' | 'sealedCache'>,
+  given: string,
+  caller: Caller,
+): Promise<Outcome<LinkHolder>> {
   const fromLink = await redeemSignInLink(services, given);
   if (fromLink !== null) return done(fromLink);
   const { principal, requestId, address = null } = caller;

@@ -24,6 +24,7 @@ export const approveCliHandshake = operation({
     input: { code: 'uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk', user_code: 'K7QX2M' },
     output: { status: 'approved' },
   },
+  needs: ['clock', 'handshakes', 'settings'],
   async run(services, { input, caller }) {
     const { user, scopes, token } = caller;
     if (user === null || token === null) throw new Error('approving a sign-in requires a person’s token');
@@ -69,6 +70,7 @@ export const pollCliHandshake = operation({
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE', 'STORE_UNAVAILABLE'],
   example: { output: { status: 'approved', access_token: 'eyJhbGciOiJFZERTQSJ9.….…', expires_in: 3600 } },
+  needs: ['clock', 'handshakes', 'newId', 'settings', 'signToken', 'users'],
   async run(services, { input }) {
     const { handshakes, users, newId, signToken } = services;
     const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {

@@ -35,6 +35,7 @@ export const acceptInvitation = operation({
   personOnly: true,
   refuses: ['CONFLICT'],
   example: { output: { tenant_id: '0195d9a2-7f00-7000-8000-000000000004', role: 'user' } },
+  needs: ['actors', 'clock', 'locks', 'store', 'users'],
   run(services, { input, caller, idempotent }) {
     const { store, actors, users, clock, locks } = services;
     // Same lock as registerTenant: a user never gets two tenants.

@@ -39,7 +39,7 @@ const BEA = {
  * `actor` is the caller's current row in the store.
  */
 export function withMembersLock<T>(
-  services: Services,
+  services: Pick<Services, 'locks' | 'store'>,
   caller: Caller,
   mode: 'exclusive' | 'shared',
   work: (actor: User) => Promise<Outcome<T>>,
@@ -69,6 +69,7 @@ export const listMembers = operation({
       next_cursor: null,
     },
   },
+  needs: ['clock', 'store'],
   async run({ store, clock }, { input, caller }) {
     const listing = { route: 'members' };
     const start = startOf(listing, input.cursor);
@@ -94,6 +95,7 @@ export const inviteMember = operation({
   personOnly: true,
   refuses: ['CONFLICT'],
   example: { input: { email: BEA.email, role: 'user' }, output: { member: BEA } },
+  needs: ['clock', 'locks', 'newId', 'store'],
   run(services, { input, caller, idempotent }) {
     const { store, clock, newId } = services;
     const tenantId = tenantOf(caller);
@@ -135,6 +137,7 @@ export const changeMember = operation({
   personOnly: true,
   refuses: ['CONFLICT'],
   example: { input: { role: 'admin' }, output: { member: { ...BEA, role: 'admin', status: 'active' } } },
+  needs: ['clock', 'locks', 'store', 'users'],
   run(services, { input, caller }) {
     const { store, clock, users } = services;
     const tenantId = tenantOf(caller);
@@ -168,6 +171,7 @@ export const removeMember = operation({
   changes: true,
   personOnly: true,
   refuses: ['CONFLICT'],
+  needs: ['apiKeys', 'clock', 'locks', 'store', 'users'],
   run(services, { input: { userId }, caller }) {
     const { store, clock, users, apiKeys } = services;
     const tenantId = tenantOf(caller);
@@ -196,8 +200,11 @@ export const removeMember = operation({
   },
 });
 
-const isLastOwner = async ({ store }: Services, { role }: { role: Role }, tenantId: string): Promise<boolean> =>
-  role === 'owner' && (await store.members.countOwners(tenantId)) <= 1;
+const isLastOwner = async (
+  { store }: Pick<Services, 'store'>,
+  { role }: { role: Role },
+  tenantId: string,
+): Promise<boolean> => role === 'owner' && (await store.members.countOwners(tenantId)) <= 1;
 
 const lastOwner = () =>
   refuse('CONFLICT', 'A tenant must have at least one owner: make another member an owner first.');

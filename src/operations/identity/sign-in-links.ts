@@ -38,6 +38,7 @@ export const createSignInLink = operation({
   inMaintenance: true,
   inSuspension: true,
   refuses: ['FORBIDDEN'],
+  needs: ['sealedCache', 'settings'],
   async run({ sealedCache, settings }, { caller }) {
     const { user, scopes, platformAdmin, token } = caller;
     if (user === null || token === null)

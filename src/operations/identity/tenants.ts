@@ -26,6 +26,7 @@ export const registerTenant = operation({
       user_id: '0195d9a2-7f00-7000-8000-000000000005',
     },
   },
+  needs: ['actors', 'clock', 'locks', 'newId', 'settings', 'store', 'users'],
   run(services, { input, caller, idempotent }) {
     const { store, actors, users, clock, newId, settings } = services;
     // Serialized: a user never gets two tenants, and two tenants never get the same slug.

@@ -41,6 +41,7 @@ export const createWsTicket = operation({
   changes: true,
   audit: 'none',
   inMaintenance: true,
+  needs: ['sealedCache'],
   async run({ sealedCache }, { caller }) {
     const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt } = caller;
     if (user === null) throw new Error('createWsTicket requires an authenticated caller');

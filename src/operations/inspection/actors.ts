@@ -92,6 +92,7 @@ export const listActors = operation({
   scope: 'read:actors',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const tenant = await targetTenant(services, caller, input, admin.role);
     if (!tenant.ok) return tenant;
@@ -122,6 +123,7 @@ export const getActor = operation({
   scope: 'read:actors',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const tenant = await targetTenant(services, caller, input, admin.role);
     if (!tenant.ok) return tenant;
@@ -170,6 +172,7 @@ export const getActorJournal = operation({
   scope: 'read:actors',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const tenant = await targetTenant(services, caller, input, admin.role);
     if (!tenant.ok) return tenant;
@@ -206,6 +209,7 @@ export const releaseActor = operation({
     tenantId: input.tenant_id ?? caller.tenantId,
   }),
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const tenant = await targetTenant(services, caller, input, admin.role);
     if (!tenant.ok) return tenant;

@@ -49,6 +49,7 @@ export const listAudit = operation({
   scope: 'read:audit',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors', 'store'],
   async run(services, { input, caller }) {
     const tenant = await auditedTenant(services, caller, input);
     if (!tenant.ok) return tenant;
@@ -81,7 +82,7 @@ export const listAudit = operation({
 
 /** Null: actions without a tenant. */
 async function auditedTenant(
-  services: Services,
+  services: Pick<Services, 'actors'>,
   caller: Caller,
   input: z.infer<typeof filters>,
 ): Promise<Outcome<Uuid | null>> {

@@ -57,7 +57,7 @@ const tenantInput = { tenant_id: tenantIdInput };
  * difference.
  */
 const checkMayRead = async (
-  services: Services,
+  services: Pick<Services, 'actors'>,
   caller: Caller,
   input: { tenant_id?: Uuid | undefined },
 ): Promise<Outcome<unknown>> =>
@@ -72,6 +72,7 @@ export const listMachines = operation({
   input: z.strictObject(tenantInput),
   output: z.object({ machines: z.array(summary) }),
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors'],
   async run(services, { input, caller }) {
     const may = await checkMayRead(services, caller, input);
     return may.ok ? done({ body: { machines: actorKinds.map(summaryOf) } }) : may;
@@ -85,6 +86,7 @@ export const getMachine = operation({
   input: z.strictObject({ kind: actorKind.meta({ noun: 'machine' }), ...tenantInput }),
   output: z.object({ machine }),
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors'],
   async run(services, { input, caller }) {
     const may = await checkMayRead(services, caller, input);
     if (!may.ok) return may;

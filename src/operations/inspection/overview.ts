@@ -35,6 +35,7 @@ export const getOverview = operation({
   scope: 'read:tenant',
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  needs: ['actors', 'clock', 'store'],
   async run(services, { input, caller }) {
     const tenant = await targetTenant(services, caller, input, 'viewer');
     if (!tenant.ok) return tenant;

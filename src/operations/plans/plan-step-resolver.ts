@@ -4,7 +4,8 @@ import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { loadTarget, readTenant, targetFromMemory } from '../commands/gateway-facts.ts';
+import type { CommandServices } from '../commands/command-request.ts';
+import { loadTarget, readTenant, type TargetServices, targetFromMemory } from '../commands/gateway-facts.ts';
 import { findRequestedRelease, UPDATE_FIRMWARE } from '../firmware/firmware-facts.ts';
 import type { Caller, Services } from '../operation.ts';
 import {
@@ -19,11 +20,16 @@ import {
 // Resolves the steps that plans request: every step passes the gateway like any command, with the current role and
 // scopes of the plan's creator.
 
+/** Services that load the creator of a plan. */
+export type CreatorServices = Pick<Services, 'apiKeys' | 'users'>;
+
+type StepServices = CommandServices & TargetServices & CreatorServices & Pick<Services, 'newId' | 'store'>;
+
 /**
  * Resolves the output `plan.ask` to the command of a step, or to an event for the plan that explains why there is none.
  */
 export const planStepResolver =
-  (services: Services): OutputResolver<'plan.ask'> =>
+  (services: StepServices): OutputResolver<'plan.ask'> =>
   async (output) => {
     const ref = { kind: 'plan', id: output.planId } as const;
     const plan = await services.actors.read<PlanContext>(ref);
@@ -50,7 +56,7 @@ export const planStepResolver =
  * same batch as the plan. Null on a miss.
  */
 export const planStepSyncResolver =
-  (services: Services): SyncOutputResolver<'plan.ask'> =>
+  (services: Omit<StepServices, 'actors' | 'store'>): SyncOutputResolver<'plan.ask'> =>
   (output, batch) => {
     const plan = batch.peek<PlanContext>({ kind: 'plan', id: output.planId });
     const requested = findRequestedStep(plan?.snapshot.context, output);
@@ -80,7 +86,7 @@ async function loadApproval({ actors }: Pick<Services, 'actors'>, id: Uuid): Pro
 
 /** The creator with their current permissions, checked as if they requested the command now. */
 export async function loadCreator(
-  services: Pick<Services, 'users' | 'apiKeys'>,
+  services: CreatorServices,
   plan: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
 ): Promise<Outcome<Caller>> {
   const { id, key } = plan.createdBy;

@@ -125,6 +125,7 @@ export const listPlans = operation({
   summary: "List the tenant's plans with their steps, newest first",
   input: z.strictObject({ ...paging }),
   output: z.object({ plans: z.array(planRecord), next_cursor: nextCursor }),
+  needs: ['store'],
   async run({ store }, { input: { limit, cursor }, caller }) {
     const listing = { route: 'plans', filters: {} };
     const start = startOf(listing, cursor);
@@ -142,6 +143,7 @@ export const getPlan = operation({
   input: z.strictObject({ id: idOf('plan') }),
   output: planAnswer,
   refuses: ['NOT_FOUND'],
+  needs: ['actors'],
   async run(services, { input, caller }) {
     const found = await findPlan(services, caller, input.id);
     return found.ok ? done({ body: { plan: planRecordOf(found.value.snapshot.context) } }) : found;

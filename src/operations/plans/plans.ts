@@ -17,6 +17,7 @@ import {
   loadTargets,
   readTenant,
   type Target,
+  type TargetServices,
 } from '../commands/gateway-facts.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, notFound } from '../inputs.ts';
@@ -71,6 +72,7 @@ export const createPlan = operation({
       ],
     },
   },
+  needs: ['actors', 'artifacts', 'clock', 'flags', 'manifests', 'newId', 'sessions', 'store'],
   async run(services, { input, caller, idempotent }) {
     const { dry_run, ...fields } = input;
     const steps = toStepInputs(fields);
@@ -91,7 +93,7 @@ export type NewPlan = Pick<PlanContext, 'name' | 'onFailure'> & {
 };
 
 export const startPlanFromInput = (
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'newId'>,
   caller: Caller,
   input: PlanInput,
   row?: (plan: PlanContext) => IdempotencyRow | null,
@@ -102,7 +104,7 @@ export const startPlanFromInput = (
 
 /** Creates the plan; resolves when it is durable and its first steps are requested. */
 export async function startPlan(
-  services: Services,
+  services: Pick<Services, 'actors' | 'clock' | 'newId'>,
   caller: Caller,
   plan: NewPlan,
   row: (plan: PlanContext) => IdempotencyRow | null = () => null,
@@ -129,7 +131,7 @@ export async function startPlan(
 
 /** The devices of all steps. Refuses the plan if one of them is not the caller's. */
 export async function loadStepTargets(
-  services: Services,
+  services: TargetServices,
   caller: Caller,
   steps: readonly StepInput[],
 ): Promise<Outcome<ReadonlyMap<string, Target>>> {
@@ -139,7 +141,7 @@ export async function loadStepTargets(
 }
 
 async function dryRunSteps(
-  services: Services,
+  services: Pick<Services, 'actors' | 'artifacts' | 'flags' | 'store'>,
   caller: Caller,
   steps: readonly StepInput[],
   targets: ReadonlyMap<string, Target>,
@@ -163,7 +165,7 @@ interface StepToJudge {
 }
 
 async function verdictFor(
-  services: Services,
+  services: Pick<Services, 'actors' | 'artifacts' | 'flags' | 'store'>,
   caller: Caller,
   { tenant, target, step }: StepToJudge,
 ): Promise<z.infer<typeof verdict>['verdict']> {
@@ -192,6 +194,7 @@ export const cancelPlan = operation({
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'The guests have left.' } },
+  needs: ['actors', 'clock'],
   async run(services, { input, caller, idempotent }) {
     const found = await findPlan(services, caller, input.id);
     if (!found.ok) return found;

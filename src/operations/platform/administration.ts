@@ -43,6 +43,7 @@ export const listTenants = operation({
       },
     ],
   },
+  needs: ['store'],
   async run({ store }, { input }) {
     const listing = { route: 'tenants' };
     const start = startOf(listing, input.cursor);
@@ -65,6 +66,7 @@ export const suspendTenant = operation({
   output: z.object({ status: z.literal('suspended'), tenant_id: z.uuid() }),
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Unpaid since March' }, output: { status: 'suspended', tenant_id: TENANT } },
+  needs: ['actors', 'clock'],
   run: (services, call) =>
     sendToTenant(services, call, suspensionEvent(services, call, 'suspend'), {
       status: 'suspended' as const,
@@ -81,6 +83,7 @@ export const resumeTenant = operation({
   output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Paid again' }, output: { status: 'active', tenant_id: TENANT } },
+  needs: ['actors', 'clock'],
   run: (services, call) =>
     sendToTenant(services, call, suspensionEvent(services, call, 'resume'), {
       status: 'active' as const,
@@ -97,6 +100,7 @@ export const setTier = operation({
   output: z.object({ tenant_id: z.uuid(), tier: z.string() }),
   refuses: ['NOT_FOUND'],
   example: { input: { tier: 'pro' }, output: { tenant_id: TENANT, tier: 'pro' } },
+  needs: ['actors', 'clock', 'settings'],
   async run(services, call) {
     const { id, tier } = call.input;
     const { rateLimits } = services.settings;
@@ -122,7 +126,7 @@ const suspensionEvent = (
 
 /** Sends an event to a tenant. A repeat is not an error. */
 async function sendToTenant<Body>(
-  services: Services,
+  services: Pick<Services, 'actors'>,
   { input, idempotent }: Pick<Call<{ id: string }>, 'input' | 'idempotent'>,
   event: MachineEvent,
   body: Body,
@@ -142,6 +146,7 @@ export const listFlags = operation({
   input: z.strictObject({}),
   output: z.object({ flags: z.record(flag, z.boolean()) }),
   changes: false,
+  needs: ['flags'],
   run: async ({ flags }) => done({ body: { flags: { ...flags() } } }),
 });
 
@@ -153,6 +158,7 @@ export const setFlag = operation({
   output: z.object({ flag, state: z.boolean() }),
   refuses: ['NOT_FOUND'],
   example: { input: { state: true }, output: { flag: 'maintenance_mode', state: true } },
+  needs: ['log', 'setFlag'],
   async run({ setFlag, log }, { input, caller, idempotent }) {
     await setFlag(input.flag, input.state, idempotent?.toRow({ body: input }));
     log.warn({ ...input, user_id: caller.principal.id, request_id: caller.requestId }, 'system flag changed');

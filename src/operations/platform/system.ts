@@ -26,6 +26,7 @@ export const getStatus = operation({
     version: z.string(),
     protocol: z.string(),
   }),
+  needs: ['flags', 'settings'],
   run: async ({ flags, settings }) =>
     done({
       body: {
@@ -44,6 +45,7 @@ export const getVersion = operation({
   summary: 'Show the version of the service and its protocol',
   input: nothing,
   output: z.object({ version: z.string(), protocol: z.string() }),
+  needs: [],
   run: async () => done({ body: { version: SERVICE_VERSION, protocol: REPORTED_PROTOCOL } }),
 });
 
@@ -55,6 +57,7 @@ export const getChangelog = operation({
   output: z.object({
     entries: z.array(z.object({ version: z.string(), date: z.string().nullable(), changes: z.array(z.string()) })),
   }),
+  needs: ['settings'],
   run: async ({ settings }) => done({ body: { entries: [...settings.changelog] } }),
 });
 
@@ -98,6 +101,7 @@ export const getHealth = operation({
     200: { when: 'Every enabled part works', body: healthy },
     503: { when: 'At least one part is degraded', body: degraded },
   },
+  needs: ['clock', 'health'],
   async run({ health, clock }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
@@ -131,6 +135,7 @@ export const getLiveness = operation({
   summary: 'Show whether the process is alive',
   input: nothing,
   output: z.object({ status: z.literal('alive'), uptime: z.number() }),
+  needs: ['health'],
   run: async ({ health }) => done({ body: { status: 'alive' as const, uptime: health.uptime() } }),
 });
 
@@ -150,6 +155,7 @@ export const getReadiness = operation({
     200: { when: 'Requests are accepted', body: ready },
     503: { when: 'Requests are not accepted: the process is on standby, or a store does not answer', body: notReady },
   },
+  needs: ['health'],
   async run({ health }) {
     const { database, redis } = checksOf(await health.report());
     if (database && redis !== false) return done({ body: { status: 'ready' as const } });

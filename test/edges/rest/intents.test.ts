@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Scope } from '../../../src/domain/scopes.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
@@ -250,12 +250,13 @@ describe('an intent', () => {
     const sent = { headers: { 'idempotency-key': v7() } };
     const payload = { room_id: mine.roomId, action: 'turn_on' };
     const { actors } = house.services;
+    const create = actors.create.bind(actors);
     let left = 1;
-    const create: typeof actors.create = (...given) =>
-      left-- > 0 ? actors.create(...given) : Promise.reject(new StoreUnavailable('gone'));
-    house.services.actors = Object.assign(Object.create(actors), { create });
+    const cutOff = vi
+      .spyOn(actors, 'create')
+      .mockImplementation((...given) => (left-- > 0 ? create(...given) : Promise.reject(new StoreUnavailable('gone'))));
     const first = await intent('room.control', payload, sent);
-    house.services.actors = actors;
+    cutOff.mockRestore();
     expect(refusal(first)).toEqual([503, 'STORE_UNAVAILABLE']);
     const again = await intent('room.control', payload, sent);
     expect(again.body).toMatchObject({ status: 'SUCCESS', commands_executed: 2 });

@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type Actors, EventFailed, Overloaded } from '../../../src/actors/contract.ts';
 import { SYSTEM } from '../../../src/domain/values.ts';
 import type { CommandEvent } from '../../../src/machines/command-types.ts';
@@ -20,19 +20,16 @@ beforeEach(async () => {
   mine = await makeTestTenant(house);
   ids = await Promise.all([1, 2, 3, 4].map(async () => (await mine.register()).device_id));
 });
-afterEach(() => {
-  house.services.actors = actors;
-});
 afterAll(() => house.close());
 
-/** Creations of commands for these devices fail. */
-function breakFor(deviceIds: readonly string[], fault: Error): void {
-  const create: Actors['create'] = async (ref, event, options) => {
+/** Creations of commands for these devices fail until `mockRestore` or the end of the test. */
+function breakFor(deviceIds: readonly string[], fault: Error) {
+  const create = actors.create.bind(actors);
+  return vi.spyOn(actors, 'create').mockImplementation(async (ref, event, options) => {
     const { command } = event as Extract<CommandEvent, { type: 'request' }>;
     if (deviceIds.includes(command.deviceId)) throw fault;
-    return actors.create(ref, event, options);
-  };
-  house.services.actors = Object.assign(Object.create(actors), { create });
+    return create(ref, event, options);
+  });
 }
 
 const turnOn = (headers: Record<string, string> = {}) =>
@@ -45,13 +42,13 @@ const made = async (id: string): Promise<string[]> => {
 describe('an interrupted batch', () => {
   it('is completed by its repeat, each command once and with its reserved id', async () => {
     const headers = { 'idempotency-key': v7() };
-    breakFor(ids.slice(2), new StoreUnavailable('gone'));
+    const broken = breakFor(ids.slice(2), new StoreUnavailable('gone'));
     const first = await turnOn(headers);
     expect([first.status, first.body.code]).toEqual([503, 'STORE_UNAVAILABLE']);
     const before = await Promise.all(ids.map(made));
     expect(before.map((commands) => commands.length)).toEqual([1, 1, 0, 0]);
 
-    house.services.actors = actors;
+    broken.mockRestore();
     const { status, body, headers: told } = await turnOn(headers);
     expect([status, told.get('idempotent-replayed')]).toEqual([200, null]);
     expect(body.results.map((entry: { success: boolean }) => entry.success)).toEqual([true, true, true, true]);
@@ -68,9 +65,9 @@ describe('an interrupted batch', () => {
     ids = locks;
     const headers = { 'idempotency-key': v7() };
     const unlock = () => mine.call('POST', '/devices/command', { device_ids: ids, action: 'unlock' }, { headers });
-    breakFor(locks.slice(1), new Overloaded('full'));
+    const broken = breakFor(locks.slice(1), new Overloaded('full'));
     expect((await unlock()).body.code).toBe('OVERLOADED');
-    house.services.actors = actors;
+    broken.mockRestore();
     const { results } = (await unlock()).body;
     for (const { device_id, command_id, dry_run_token } of results) {
       const confirmed = await mine.call('POST', `/device/${device_id}/command/confirm`, { dry_run_token });
@@ -82,9 +79,9 @@ describe('an interrupted batch', () => {
     const inRoom = (await mine.register({ room_id: mine.roomId })).device_id;
     const headers = { 'idempotency-key': v7() };
     const command = () => mine.call('POST', `/rooms/${mine.roomId}/command`, { action: 'turn_on' }, { headers });
-    breakFor([inRoom], new StoreUnavailable('gone'));
+    const broken = breakFor([inRoom], new StoreUnavailable('gone'));
     expect((await command()).status).toBe(503);
-    house.services.actors = actors;
+    broken.mockRestore();
     await mine.call('PATCH', `/devices/${inRoom}`, { room_id: null });
     await mine.register({ room_id: mine.roomId });
     expect((await command()).body.results).toMatchObject([{ device_id: inRoom, success: true }]);
@@ -95,11 +92,11 @@ describe('an interrupted batch', () => {
     ids = [lock, ids[0] as string];
     const headers = { 'idempotency-key': v7() };
     const reboot = () => mine.call('POST', '/devices/command', { device_ids: ids, action: 'reboot' }, { headers });
-    breakFor(ids.slice(1), new StoreUnavailable('gone'));
+    const broken = breakFor(ids.slice(1), new StoreUnavailable('gone'));
     await reboot();
     const [waiting] = await made(lock);
     await mine.call('POST', `/commands/${waiting}/cancel`);
-    house.services.actors = actors;
+    broken.mockRestore();
     expect((await reboot()).body.results).toMatchObject([
       { command_id: waiting, success: false, code: 'CONFIRMATION_FAILED', error: 'The command is cancelled already.' },
       { success: false, code: 'DRY_RUN_REQUIRED' },
@@ -150,15 +147,11 @@ it.each([
 ])('a user who was %s between the pages of a batch commands no further devices', async (_, code, who) => {
   const { manifests } = house.services;
   const { ref, type } = who();
-  const load: typeof manifests.load = async (devices) => {
+  const load = manifests.load.bind(manifests);
+  vi.spyOn(manifests, 'load').mockImplementation(async (devices) => {
     await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
-    return manifests.load(devices);
-  };
-  house.services.manifests = Object.assign(Object.create(manifests), { load });
-  try {
-    const { body } = await turnOn();
-    expect(body.results[0]).toMatchObject({ success: false, code, status: 'rejected' });
-  } finally {
-    house.services.manifests = manifests;
-  }
+    return load(devices);
+  });
+  const { body } = await turnOn();
+  expect(body.results[0]).toMatchObject({ success: false, code, status: 'rejected' });
 });
