@@ -183,9 +183,14 @@ export function testDocument(path: string, env: Record<string, string> = {}): vo
       await at.stop();
     });
 
+    /** Line of a command that did not end: the shell runs nothing after it. */
+    let hanging: number | null = null;
     it.each(commands)('has on line $line a command that does what the document says', async (documented) => {
+      if (hanging !== null) throw new Error(`not run, because the command on line ${hanging} did not end`);
+      hanging = documented.line;
       const local = (text: string) => text.replaceAll(DOCUMENTED_URL, at.url);
       const result = await session.run(local(documented.command));
+      hanging = null;
       expect(difference({ ...documented, shown: local(documented.shown) }, result)).toBeNull();
     });
   });

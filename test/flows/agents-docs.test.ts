@@ -1,0 +1,3 @@
+import { testDocument } from '../support/documented-session.ts';
+
+testDocument('docs/agents.md');
