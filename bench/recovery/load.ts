@@ -1,3 +1,4 @@
+import { type CommandStatus, isFinalCommandStatus } from '../../src/domain/command.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
@@ -43,7 +44,6 @@ const REPORTS_IN_FLIGHT = 4;
 const REPORT_EVERY_MS = 200;
 /** Longer than any recovery. */
 const COMMAND_LIFETIME_S = 3_600;
-const FINAL_STATUSES = new Set(['succeeded', 'failed', 'timed_out', 'expired', 'cancelled', 'rejected']);
 
 let token = '';
 let ports: Ports = { port: 0, mqttPort: 0 };
@@ -216,7 +216,7 @@ async function checkDurability(): Promise<DurabilityReport> {
   const caller = await RawConnection.open(ports.port);
   for (const id of accepted) {
     let { status } = await commandOf(caller, id);
-    while (!FINAL_STATUSES.has(status) && status !== 'lost' && performance.now() < until) {
+    while (!isFinalCommandStatus(status as CommandStatus) && status !== 'lost' && performance.now() < until) {
       await pause(5);
       ({ status } = await commandOf(caller, id));
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
+import { isFinalCommandStatus } from '../domain/command.ts';
 import type { Log } from '../domain/log.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
-import { isFinal } from '../machines/command-record.ts';
 import { administrationOf } from '../machines/device-record.ts';
 import type { Store } from '../store/contract.ts';
 import { toMachineEvent } from './actor-message.ts';
@@ -45,7 +45,7 @@ export class LateCommands {
     this.#limits = parts.limits;
     this.#log = parts.log;
     parts.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
-      if (isFinal(status)) return;
+      if (isFinalCommandStatus(status)) return;
       const device = parts.supervisor.peek({ kind: 'device', id: deviceId });
       if (device === undefined || administrationOf(device.snapshot) === 'active') return;
       void this.#cancelAll([{ deviceId, commandId }]);

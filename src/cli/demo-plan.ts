@@ -1,4 +1,5 @@
 import type { RunningDevice } from '../device/homes/running-device.ts';
+import { isFinalPlanStatus, type PlanStatus } from '../domain/plan.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api, RequestOptions } from './api.ts';
 import type { CommandRecord } from './commands/device-commands.ts';
@@ -20,8 +21,6 @@ interface GoodNightContext {
 }
 
 const ROUTINE = 'turn off the lights; then lock the front door';
-/** Final statuses of a plan. */
-const FINAL_STATUSES = ['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled'];
 
 /**
  * The sidecar plans for a goal: with the door open a step fails and the plan is rolled back, with the door shut it
@@ -73,14 +72,14 @@ async function followGoal(
   });
   const names = new Map([light, lock].map(({ registration, simulated }) => [registration.device_id, simulated.name]));
   const reported = new Set<LiveUpdate>();
-  for (let status = ''; !FINAL_STATUSES.includes(status); ) {
+  for (let status: PlanStatus = 'pending'; !isFinalPlanStatus(status); ) {
     const update = await recorder.waitFor(
       (one) => one.plan_id === planId && !reported.has(one),
       `an update of plan ${planId}`,
     );
     reported.add(update);
     const { step_id, step_status } = update;
-    if (typeof step_id !== 'string') status = String(update.status);
+    if (typeof step_id !== 'string') status = update.status as PlanStatus;
     await reporter.step(String(step_status ?? status), async () => {
       const { plan } = await api.get<{ plan: PlanRecord }>(`/v1/plans/${planId}`);
       if (typeof step_id !== 'string') return { value: null, message: `the plan “${plan.name}”` };
@@ -89,7 +88,7 @@ async function followGoal(
       const reason = step_status === 'failed' ? `: ${await failureReason(api, step)}` : '';
       return { value: null, message: `${names.get(step.device_id) ?? step.device_id} · ${step.action}${reason}` };
     });
-    if (FINAL_STATUSES.includes(status) && status !== wanted)
+    if (isFinalPlanStatus(status) && status !== wanted)
       throw new FailedError(`the plan is ${status}, expected ${wanted}`);
   }
 }

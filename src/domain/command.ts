@@ -14,6 +14,40 @@ export const commandStatuses = [
 ] as const;
 export type CommandStatus = (typeof commandStatuses)[number];
 
+/** Groups of statuses. A command is open while it is `deciding`, `confirming` or `executing`. */
+export type CommandPhase = 'deciding' | 'confirming' | 'executing' | 'succeeded' | 'failed' | 'not_sent';
+
+const phases: Readonly<Record<CommandStatus, CommandPhase>> = {
+  submitted: 'deciding',
+  rejected: 'not_sent',
+  awaiting_confirmation: 'confirming',
+  dispatched: 'executing',
+  acknowledged: 'executing',
+  in_progress: 'executing',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  timed_out: 'failed',
+  expired: 'not_sent',
+  cancelled: 'not_sent',
+};
+
+const isFinalPhase: Readonly<Record<CommandPhase, boolean>> = {
+  deciding: false,
+  confirming: false,
+  executing: false,
+  succeeded: true,
+  failed: true,
+  not_sent: true,
+};
+
+export const commandPhaseOf = (status: CommandStatus): CommandPhase => phases[status];
+
+/** Whether the status is final; after `timed_out` only a late ack is still recorded. */
+export const isFinalCommandStatus = (status: CommandStatus): boolean => isFinalPhase[phases[status]];
+
+/** Whether the device may have executed the command, so that a rollback must compensate it. */
+export const mayHaveActed = (status: CommandStatus): boolean => status === 'succeeded' || status === 'timed_out';
+
 export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed_out', 'unverifiable'] as const;
 export type VerificationStatus = (typeof verificationStatuses)[number];
 

@@ -1,4 +1,4 @@
-import type { CommandStatus, VerificationStatus } from './command.ts';
+import { type CommandStatus, commandPhaseOf, type VerificationStatus } from './command.ts';
 import type { FieldError } from './refusals.ts';
 import type { JsonObject, Milliseconds } from './values.ts';
 
@@ -17,6 +17,20 @@ export const planStatuses = [
 ] as const;
 export type PlanStatus = (typeof planStatuses)[number];
 
+const isFinalPlan: Readonly<Record<PlanStatus, boolean>> = {
+  pending: false,
+  running: false,
+  awaiting_confirmation: false,
+  succeeded: true,
+  failed: true,
+  rolling_back: false,
+  rolled_back: true,
+  rollback_failed: true,
+  cancelled: true,
+};
+
+export const isFinalPlanStatus = (status: PlanStatus): boolean => isFinalPlan[status];
+
 export const stepStatuses = [
   'pending',
   'running',
@@ -29,6 +43,23 @@ export const stepStatuses = [
   'compensation_failed',
 ] as const;
 export type StepStatus = (typeof stepStatuses)[number];
+
+/** Groups of step statuses. `active`: the step's command or its compensation is under way. */
+export type StepPhase = 'pending' | 'active' | 'confirming' | 'final';
+
+const stepPhases: Readonly<Record<StepStatus, StepPhase>> = {
+  pending: 'pending',
+  running: 'active',
+  awaiting_confirmation: 'confirming',
+  succeeded: 'final',
+  failed: 'final',
+  skipped: 'final',
+  compensating: 'active',
+  compensated: 'final',
+  compensation_failed: 'final',
+};
+
+export const stepPhaseOf = (status: StepStatus): StepPhase => stepPhases[status];
 
 /** Reaction to a failed step. */
 export const failurePolicies = ['rollback', 'stop'] as const;
@@ -101,21 +132,25 @@ export type StepOutcome = 'waiting' | 'going' | 'succeeded' | 'failed';
  * regardless of late acks.
  */
 export function outcomeOf(status: CommandStatus, verification: VerificationStatus): StepOutcome {
-  switch (status) {
-    case 'submitted':
-    case 'dispatched':
-    case 'acknowledged':
-    case 'in_progress':
+  switch (commandPhaseOf(status)) {
+    case 'deciding':
+    case 'executing':
       return 'going';
-    case 'awaiting_confirmation':
+    case 'confirming':
       return 'waiting';
     case 'succeeded':
-      if (verification === 'pending') return 'going';
-      return verification === 'mismatched' || verification === 'timed_out' ? 'failed' : 'succeeded';
-    default:
+      return outcomeOfVerification[verification];
+    case 'failed':
+    case 'not_sent':
       return 'failed';
   }
 }
 
-/** Whether the device may have executed the command, so that a rollback must compensate it. */
-export const mayHaveActed = (status: CommandStatus): boolean => status === 'succeeded' || status === 'timed_out';
+/** The outcome of a succeeded command, by its verification. */
+const outcomeOfVerification: Readonly<Record<VerificationStatus, StepOutcome>> = {
+  pending: 'going',
+  verified: 'succeeded',
+  mismatched: 'failed',
+  timed_out: 'failed',
+  unverifiable: 'succeeded',
+};

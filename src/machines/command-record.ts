@@ -2,6 +2,7 @@ import { z } from 'zod';
 import {
   type CommandStatus,
   commandStatuses,
+  isFinalCommandStatus,
   type VerificationStatus,
   verificationStatuses,
 } from '../domain/command.ts';
@@ -29,18 +30,6 @@ export function verificationOf({ value }: Pick<Snapshot, 'value'>): Verification
   const { verification } = value as { verification: VerificationStatus | 'idle' | { watching: Json } };
   return verification === 'idle' || typeof verification === 'object' ? 'pending' : verification;
 }
-
-const finalStatuses: ReadonlySet<CommandStatus> = new Set([
-  'rejected',
-  'succeeded',
-  'failed',
-  'timed_out',
-  'expired',
-  'cancelled',
-]);
-
-/** Whether the status is final; only a late ack is still recorded. */
-export const isFinal = (status: CommandStatus): boolean => finalStatuses.has(status);
 
 /** The command waits for its device to connect, which can take a day; its next event reloads it. */
 const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }).lifecycle === 'queued';
@@ -196,7 +185,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     };
   },
   journal,
-  canPassivate: (snapshot) => isQueued(snapshot) || (finalStatuses.has(statusOf(snapshot)) && !isWatching(snapshot)),
+  canPassivate: (snapshot) => isQueued(snapshot) || (isFinalCommandStatus(statusOf(snapshot)) && !isWatching(snapshot)),
   isTransient: () => false,
   toAdminView,
 };

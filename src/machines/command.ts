@@ -1,5 +1,12 @@
 import { setup } from 'xstate';
-import { type AckStatus, type CommandStatus, LATE_ACK_MS, type VerificationStatus } from '../domain/command.ts';
+import {
+  type AckStatus,
+  type CommandStatus,
+  isFinalCommandStatus,
+  LATE_ACK_MS,
+  mayHaveActed,
+  type VerificationStatus,
+} from '../domain/command.ts';
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
 import type { CommandContext } from './command-types.ts';
@@ -33,7 +40,6 @@ const initialContext: CommandContext = {
 
 const action = actionsFor<CommandContext, Event>();
 const guard = guardsFor<CommandContext, Event>();
-const endedWithoutSuccess: readonly CommandStatus[] = ['rejected', 'expired', 'cancelled', 'failed'];
 
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
@@ -90,7 +96,7 @@ const base = setup({
     expectsNothing: guard(decisions.hasNoExpectedState),
     isDispatched: guard(({ status }) => status === 'dispatched'),
     isSucceeded: guard(({ status }) => status === 'succeeded'),
-    isEnded: guard(({ status }) => endedWithoutSuccess.includes(status)),
+    isEnded: guard(({ status }) => isFinalCommandStatus(status) && !mayHaveActed(status)),
     matches: guard(decisions.matches),
     differs: guard(decisions.differs),
     sawState: guard(({ verification }) => verification.observed !== null),

@@ -1,5 +1,6 @@
 import type { ContextInput } from '../domain/cognition.ts';
-import { COMPENSATION_RETRIES_MS, mayHaveActed, outcomeOf, type PlanStatus } from '../domain/plan.ts';
+import { mayHaveActed } from '../domain/command.ts';
+import { COMPENSATION_RETRIES_MS, outcomeOf, type PlanStatus } from '../domain/plan.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';

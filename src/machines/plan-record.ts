@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { contextKinds } from '../domain/cognition.ts';
-import { failurePolicies, type PlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
+import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
@@ -12,16 +12,8 @@ import { count, epochMs, isoTime, jsonObject, principal, uuid } from './stored-s
 
 // Stored form, journal entries and admin view of a plan.
 
-const finalStatuses: ReadonlySet<PlanStatus> = new Set([
-  'succeeded',
-  'failed',
-  'rolled_back',
-  'rollback_failed',
-  'cancelled',
-]);
-
 export const isFinal = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean =>
-  finalStatuses.has(context.status);
+  isFinalPlanStatus(context.status);
 
 const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nullable();
 
@@ -183,7 +175,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   fromStored: (json) => stored.parse(json) as PlanContext,
   columns: ({ context }) => ({
     status: context.status,
-    over: finalStatuses.has(context.status),
+    over: isFinalPlanStatus(context.status),
     thought: isPlannerActive(context),
     created_at: context.createdAt,
   }),

@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { commandStatuses, verificationStatuses } from '../../src/domain/command.ts';
 import { derivedId } from '../../src/domain/derived-id.ts';
-import { graphErrors, mayHaveActed, outcomeOf } from '../../src/domain/plan.ts';
+import {
+  graphErrors,
+  isFinalPlanStatus,
+  outcomeOf,
+  planStatuses,
+  stepPhaseOf,
+  stepStatuses,
+} from '../../src/domain/plan.ts';
 import { expectReached, fc } from '../support/properties.ts';
 
 const step = (id: string, ...depends_on: string[]) => ({ id, depends_on });
@@ -70,7 +77,20 @@ describe('the outcome of a command for its plan', () => {
       outcomeOf('succeeded', 'mismatched'),
       outcomeOf('succeeded', 'timed_out'),
     ]).toEqual([...['going', 'failed', 'failed']]);
-    expect(commandStatuses.filter(mayHaveActed)).toEqual(['succeeded', 'timed_out']);
+  });
+});
+
+describe('the statuses of a plan and its steps', () => {
+  it('are final as the contract says', () => {
+    expect(planStatuses.filter(isFinalPlanStatus)).toEqual([
+      ...['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled'],
+    ]);
+    expect(Object.groupBy(stepStatuses, stepPhaseOf)).toEqual({
+      pending: ['pending'],
+      active: ['running', 'compensating'],
+      confirming: ['awaiting_confirmation'],
+      final: ['succeeded', 'failed', 'skipped', 'compensated', 'compensation_failed'],
+    });
   });
 });
 

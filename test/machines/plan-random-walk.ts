@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
-import { mayHaveActed, type OnFailure, outcomeOf } from '../../src/domain/plan.ts';
+import { type CommandStatus, mayHaveActed, type VerificationStatus } from '../../src/domain/command.ts';
+import { type OnFailure, outcomeOf } from '../../src/domain/plan.ts';
 import type { Output } from '../../src/machines/outputs.ts';
 import { isFinal } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';

@@ -1,4 +1,4 @@
-import type { CommandStatus } from '../../../src/domain/command.ts';
+import { type CommandStatus, isFinalCommandStatus } from '../../../src/domain/command.ts';
 import type { getCommand } from '../../../src/operations/commands/command-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
@@ -47,26 +47,24 @@ export const toneOfStatus: Readonly<Record<CommandStatus, Tone>> = {
 };
 
 const expectedStatuses: readonly CommandStatus[] = ['dispatched', 'acknowledged', 'succeeded'];
-const unsuccessfulStatuses: readonly CommandStatus[] = ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'];
+
+/** The command ended without success. */
+const isUnsuccessful = (status: CommandStatus): boolean => isFinalCommandStatus(status) && status !== 'succeeded';
 
 /** Whether the command is finished; only a late acknowledgement can still change it. */
 export const isFinal = ({ status, verification }: Pick<CommandRecord, 'status' | 'verification'>): boolean =>
-  unsuccessfulStatuses.includes(status) || (status === 'succeeded' && verification.status !== 'pending');
+  isFinalCommandStatus(status) && !(status === 'succeeded' && verification.status === 'pending');
 
 export function stagesOf(command: CommandRecord): Stage[] {
   const { timeline, status } = command;
   const isOpen = !isFinal(command);
   const past = timeline.map(({ status: reached, at, by, reason }, index): Stage => {
     const isLast = index === timeline.length - 1;
-    const phase = unsuccessfulStatuses.includes(reached)
-      ? 'over'
-      : isLast && isOpen && reached !== 'succeeded'
-        ? 'now'
-        : 'done';
+    const phase = isUnsuccessful(reached) ? 'over' : isLast && isOpen && reached !== 'succeeded' ? 'now' : 'done';
     const title = reached === 'awaiting_confirmation' && phase === 'done' ? 'Waited for confirmation' : titles[reached];
     return { id: reached, title, phase, tone: toneOfStatus[reached], at, by, note: reason ?? null };
   });
-  if (unsuccessfulStatuses.includes(status)) {
+  if (isUnsuccessful(status)) {
     // The expected state may have been reported although the command did not succeed.
     return command.verification.status === 'verified' ? [...past, verificationStage(command)] : past;
   }

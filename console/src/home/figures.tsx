@@ -1,5 +1,6 @@
 import { lazy, type ReactNode, Suspense, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
+import { type CommandPhase, commandPhaseOf, commandStatuses } from '../../../src/domain/command.ts';
 import type { Overview } from '../api/answer-types.ts';
 import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
@@ -33,21 +34,31 @@ export function DevicesFigure({ devices: { total, online } }: Pick<Overview, 'de
   );
 }
 
-const groups: readonly { title: string; tone: Tone; statuses: readonly (keyof Overview['commands'])[] }[] = [
-  { title: 'succeeded', tone: 'good', statuses: ['succeeded'] },
-  { title: 'in progress', tone: 'info', statuses: ['submitted', 'dispatched', 'acknowledged', 'in_progress'] },
-  { title: 'waiting for confirmation', tone: 'warn', statuses: ['awaiting_confirmation'] },
-  { title: 'failed', tone: 'bad', statuses: ['failed', 'timed_out'] },
-  { title: 'not sent', tone: 'quiet', statuses: ['rejected', 'expired', 'cancelled'] },
+const titles = {
+  succeeded: 'succeeded',
+  deciding: 'in progress',
+  executing: 'in progress',
+  confirming: 'waiting for confirmation',
+  failed: 'failed',
+  not_sent: 'not sent',
+} as const satisfies Record<CommandPhase, string>;
+
+/** In the order in which they are shown. */
+const groups: readonly { title: (typeof titles)[CommandPhase]; tone: Tone }[] = [
+  { title: 'succeeded', tone: 'good' },
+  { title: 'in progress', tone: 'info' },
+  { title: 'waiting for confirmation', tone: 'warn' },
+  { title: 'failed', tone: 'bad' },
+  { title: 'not sent', tone: 'quiet' },
 ];
 
 export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
   const { may } = useSession();
   const tenant = useChosenTenant();
-  const counts = groups.map((group) => ({
-    ...group,
-    number: group.statuses.reduce((sum, status) => sum + commands[status], 0),
-  }));
+  const counts = groups.map((group) => {
+    const statuses = commandStatuses.filter((status) => titles[commandPhaseOf(status)] === group.title);
+    return { ...group, statuses, number: statuses.reduce((sum, status) => sum + commands[status], 0) };
+  });
   const total = counts.reduce((sum, { number }) => sum + number, 0);
   return (
     <Figure title="Commands in the last hour">

@@ -38,16 +38,23 @@ export const planHref = (id: string): string => `/plans/${id}`;
 export const planTitle = ({ name, steps }: PlanRecord): string =>
   name ?? (steps.length === 0 ? 'Plan' : `Plan with ${counted(steps.length, 'step')}`);
 
-const undoStatuses: readonly StepStatus[] = ['compensating', 'compensated', 'compensation_failed'];
-
 export type UndoState = 'none' | 'possible' | 'running' | 'done' | 'failed';
 
+const undoStates: Readonly<Record<StepStatus, UndoState>> = {
+  pending: 'possible',
+  running: 'possible',
+  awaiting_confirmation: 'possible',
+  succeeded: 'possible',
+  failed: 'possible',
+  skipped: 'possible',
+  compensating: 'running',
+  compensated: 'done',
+  compensation_failed: 'failed',
+};
+
 /** Progress of a step's rollback. */
-export function undoStateOf({ compensation, status }: Pick<Step, 'compensation' | 'status'>): UndoState {
-  if (compensation === undefined) return 'none';
-  if (!undoStatuses.includes(status)) return 'possible';
-  return status === 'compensating' ? 'running' : status === 'compensated' ? 'done' : 'failed';
-}
+export const undoStateOf = ({ compensation, status }: Pick<Step, 'compensation' | 'status'>): UndoState =>
+  compensation === undefined ? 'none' : undoStates[status];
 
 /** Status of a plan, in one sentence. */
 export function planSummary({ status, steps, on_failure, finished_at }: PlanRecord): string {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { CommandStatus, VerificationStatus } from '../../domain/command.ts';
+import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api, RequestOptions } from '../api.ts';
 import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
@@ -40,14 +40,6 @@ export interface CommandRecord {
 
 export const WAIT_DESCRIPTION =
   'wait for the outcome; exit with 1 unless the command succeeds and its verification does not fail';
-const finalStatuses: readonly CommandStatus[] = [
-  'rejected',
-  'succeeded',
-  'failed',
-  'timed_out',
-  'expired',
-  'cancelled',
-];
 const commandPath = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
 
 interface CommandOptions {
@@ -170,7 +162,7 @@ const waitForCommand = (api: Api, send: () => Promise<{ id: string } | null>): P
   });
 
 const hasEnded = (status: CommandStatus, verification: VerificationStatus): boolean =>
-  finalStatuses.includes(status) && !(status === 'succeeded' && verification === 'pending');
+  isFinalCommandStatus(status) && !(status === 'succeeded' && verification === 'pending');
 
 function showCommand(io: Io, command: CommandRecord): void {
   const { id, device_id, action, status, verification, error, refusal, timeline } = command;

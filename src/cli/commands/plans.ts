@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import type { PlanStatus, StepStatus } from '../../domain/plan.ts';
+import { isFinalPlanStatus, type PlanStatus, type StepStatus, stepPhaseOf } from '../../domain/plan.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api, RequestOptions } from '../api.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
@@ -136,8 +136,7 @@ function parsePlan(content: string): object {
   return value;
 }
 
-const isStepFinal = ({ status }: PlanStep): boolean =>
-  !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
+const isStepFinal = ({ status }: PlanStep): boolean => stepPhaseOf(status) === 'final';
 
 /** Fetches a plan; retries when the tenant's rate limit is exceeded. */
 export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
@@ -153,12 +152,12 @@ export async function followPlan({ api, io, json, show }: CliContext, start: () 
     updates: { events: ['plan'] },
     start: async () => {
       const { id, status } = await start();
-      return { id, ended: isPlanFinal(status) };
+      return { id, ended: isFinalPlanStatus(status) };
     },
     read: (id) => fetchPlan(api, id),
-    hasEnded: ({ status }) => isPlanFinal(status),
+    hasEnded: ({ status }) => isFinalPlanStatus(status),
     isAbout: ({ plan_id }, id) => plan_id === id,
-    isFinalUpdate: ({ step_id, status }) => step_id === undefined && isPlanFinal(status as PlanStatus),
+    isFinalUpdate: ({ step_id, status }) => step_id === undefined && isFinalPlanStatus(status as PlanStatus),
     onUpdate: (update) => show(update, () => io.out(formatUpdate(io, update))),
     cancelled: interrupted.promise,
   }).finally(unsubscribe);
@@ -167,9 +166,6 @@ export async function followPlan({ api, io, json, show }: CliContext, start: () 
   else showPlan(io, plan);
   if (plan.status !== 'succeeded') throw new FailedError(`the plan is ${plan.status}`);
 }
-
-const isPlanFinal = (status: PlanStatus): boolean =>
-  !/^(pending|running|awaiting_confirmation|rolling_back)$/.test(status);
 
 export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRecord): void {
   const { bold, dim } = io.outColors;

@@ -70,8 +70,3 @@ export function tableOf(kind: ActorKind): ActorTable {
   if (!table) throw new Error(`no table for actor kind ${kind}`);
   return table;
 }
-
-/**
- * As SQL, the statuses of an open command. `timed_out` is not one of them: it only waits for a late acknowledgement.
- */
-export const openCommandStatuses = `('submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress')`;

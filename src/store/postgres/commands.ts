@@ -1,7 +1,7 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandStore } from '../contract.ts';
-import { openCommandStatuses } from './actor-tables.ts';
 import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
+import { executingStatuses, openStatuses } from './command-statuses.ts';
 import type { Database, SqlValue } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 
@@ -10,8 +10,6 @@ import { descendingStart, pageOf } from './keyset-pagination.ts';
  * finished has a timer, because its machine never waits without a deadline: open, pending and watched commands are
  * found through the timers.
  */
-
-const dispatched = `('dispatched', 'acknowledged', 'in_progress')`;
 
 /**
  * Commands with a timer that matches `timers` and, of these, those that match `condition`; with a `left` join there is
@@ -96,12 +94,12 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     deliverable: (deviceId) =>
       openOf(
         'commands_pending',
-        `${dispatched} and not (critical and written) and not ${reinstatedSince('$1', 'c.created_at')}`,
+        `${executingStatuses} and not (critical and written) and not ${reinstatedSince('$1', 'c.created_at')}`,
         [deviceId],
       ),
     // One snapshot for both tables: commands that it shows for a revoked device are older than any later reinstatement.
     open: (deviceId, revokedAt) =>
-      openOf('commands_open', `${openCommandStatuses} and ${requestedBefore}`, [deviceId, revokedAt ?? null]),
+      openOf('commands_open', `${openStatuses} and ${requestedBefore}`, [deviceId, revokedAt ?? null]),
 
     async openOnRevokedDevices() {
       const found: Awaited<ReturnType<CommandStore['openOnRevokedDevices']>> = [];
@@ -111,7 +109,7 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
           text: `select t.id, revoked.id as device_id
             from ${timed(
               "kind = 'command' and open_at is not null and id > $1 order by id limit $2",
-              `status in ${openCommandStatuses}`,
+              `status in ${openStatuses}`,
               'left',
             )}
               left join lateral (select d.id from devices d where d.id = found.device_id

@@ -1,5 +1,6 @@
 import type { ActorKind } from '../../machines/outputs.ts';
-import { actorTables, openCommandStatuses, tableOf } from './actor-tables.ts';
+import { actorTables, tableOf } from './actor-tables.ts';
+import { openStatuses } from './command-statuses.ts';
 import { type BatchInput, type CommitForm, commitForms, type EffectKind, effectKinds } from './commit-input.ts';
 import type { SqlValue } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
@@ -73,7 +74,7 @@ function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate
 
 /** The device of a command that is not final, so that the command is found through its timers; otherwise null. */
 const openAt = (kind: ActorKind, row: string): string =>
-  kind === 'command' ? `case when ${row}.status in ${openCommandStatuses} then ${row}.device_id end` : 'null::uuid';
+  kind === 'command' ? `case when ${row}.status in ${openStatuses} then ${row}.device_id end` : 'null::uuid';
 
 const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${CommitForm}` => `${kind}_${form}`;
 

@@ -1,4 +1,5 @@
 import type { Overview } from '../contract/overview.ts';
+import { failedStatuses } from './command-statuses.ts';
 import type { Database } from './database.ts';
 
 /** Maximum number of commands that are counted: a busy tenant's newest. */
@@ -27,7 +28,7 @@ export const overviewStore = (database: Database): { overview: Overview } => ({
             select device_id, status from commands where tenant_id = $1 and created_at >= $2
             order by created_at desc, id desc limit ${MAX_SCANNED}),
           failing as (
-            select device_id, count(*)::int as number from seen where status in ('failed', 'timed_out')
+            select device_id, count(*)::int as number from seen where status in ${failedStatuses}
             group by device_id order by count(*) desc, device_id limit ${MAX_LISTED})
           select null::uuid as device_id, null as name, status, count(*)::int as number from seen group by status
           union all

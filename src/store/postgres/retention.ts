@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EpochMs } from '../../domain/values.ts';
 import type { RetentionStore } from '../contract/retention.ts';
+import { finalStatuses } from './command-statuses.ts';
 import type { Database, Statement } from './database.ts';
 
 const DAY_MS = 86_400_000;
@@ -8,7 +9,6 @@ const DAY_MS = 86_400_000;
 const USED_TOKENS_MS = 2 * 3_600_000;
 /** Pause between two batches, for other statements. */
 const PAUSE_MS = 20;
-const ended = `('rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled')`;
 
 /** The smallest UUID version 7 of a time: ids are ordered by creation, so the primary key finds old rows. */
 const smallestId = (at: EpochMs): string => {
@@ -21,7 +21,7 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     // A command with a timer or an undelivered output is not finished, whatever its status.
     name: 'prune_commands',
     text: `delete from commands where id in (
-        select id from commands c where id < $1 and created_at < $2 and status in ${ended}
+        select id from commands c where id < $1 and created_at < $2 and status in ${finalStatuses}
           and not exists (select from timers t where t.id = c.id and t.kind = 'command')
           and not exists (select from outbox o where o.id = c.id and o.kind = 'command')
         order by id limit $3) returning 1 as gone`,
@@ -47,7 +47,7 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     name: 'prune_journal',
     text: `delete from journal where (id, version, kind) in (
         select id, version, kind from journal j where at < $1
-          and not exists (select from commands c where c.id = j.id and c.status not in ${ended})
+          and not exists (select from commands c where c.id = j.id and c.status not in ${finalStatuses})
           and not exists (select from plans p where p.id = j.id and not p.over)
         order by at limit $2) returning 1 as gone`,
     values: [now - days.journal * DAY_MS, batch],

@@ -1,3 +1,4 @@
+import { type CommandStatus, isFinalCommandStatus } from '../../../src/domain/command.ts';
 import type { EpochMs } from '../../../src/domain/values.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import type { RetentionStore } from '../../../src/store/contract/retention.ts';
@@ -7,7 +8,6 @@ import type { Table } from './table.ts';
 
 const DAY_MS = 86_400_000;
 const USED_TOKENS_MS = 7_200_000;
-const ended = new Set<unknown>(['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled']);
 
 /** Creation time of a UUID version 7. */
 const creationTime = (id: string): EpochMs => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
@@ -29,7 +29,9 @@ function pruneActors(tables: Tables, kind: 'command' | 'plan', limit: EpochMs, b
   const timed = owners([...tables.timers.values()].map(({ ref }) => ref));
   const sending = owners([...tables.outbox.values()].map(({ from }) => from));
   const isOver = ({ columns }: ActorRow, key: string): boolean =>
-    kind === 'command' ? ended.has(columns.status) && !timed.has(key) : columns.over === true;
+    kind === 'command'
+      ? isFinalCommandStatus(columns.status as CommandStatus) && !timed.has(key)
+      : columns.over === true;
   return prune(
     tables.actors,
     batch,
@@ -45,7 +47,10 @@ function pruneActors(tables: Tables, kind: 'command' | 'plan', limit: EpochMs, b
 function isOpen(tables: Tables, id: string): boolean {
   const command = tables.actors.get(actorKey({ kind: 'command', id }));
   const plan = tables.actors.get(actorKey({ kind: 'plan', id }));
-  return (command !== undefined && !ended.has(command.columns.status)) || plan?.columns.over === false;
+  return (
+    (command !== undefined && !isFinalCommandStatus(command.columns.status as CommandStatus)) ||
+    plan?.columns.over === false
+  );
 }
 
 function pruneJournal(tables: Tables, limit: EpochMs, batch: number): number {

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { PlanStatus, StepStatus } from '../../../domain/plan.ts';
+import { isFinalPlanStatus, stepPhaseOf } from '../../../domain/plan.ts';
 import type { JsonObject, Milliseconds, Uuid } from '../../../domain/values.ts';
 import { findPlan, planAnswer, type planRecord, planRecordOf } from '../../../operations/plans/plan-view.ts';
 import { cancelPlan, createPlan } from '../../../operations/plans/plans.ts';
@@ -15,22 +15,6 @@ type Plan = z.infer<typeof planRecord>;
  */
 const WAIT_MS: Milliseconds = 3_000;
 const WAIT_WITH_PROGRESS_MS: Milliseconds = 45_000;
-
-const finalPlanStatuses: ReadonlySet<PlanStatus> = new Set([
-  'succeeded',
-  'failed',
-  'rolled_back',
-  'rollback_failed',
-  'cancelled',
-]);
-const activeStepStatuses: ReadonlySet<StepStatus> = new Set(['running', 'compensating']);
-const finalStepStatuses: ReadonlySet<StepStatus> = new Set([
-  'succeeded',
-  'failed',
-  'skipped',
-  'compensated',
-  'compensation_failed',
-]);
 
 const schema = inputSchema(createPlan.input);
 
@@ -71,7 +55,7 @@ async function waitForPlan(call: ToolCall, created: Plan): Promise<Plan> {
       readAgain = false;
       const found = await findPlan(services, caller, created.id);
       if (found.ok) plan = planRecordOf(found.value.snapshot.context);
-      const done = plan.steps.filter(({ status }) => finalStepStatuses.has(status)).length;
+      const done = plan.steps.filter(({ status }) => stepPhaseOf(status) === 'final').length;
       if (done > reported) {
         reported = done;
         client.reportProgress?.(done, plan.steps.length, `The plan is ${plan.status}.`);
@@ -126,11 +110,11 @@ const cancelOnRequest = ({ perform, caller }: ToolCall, id: Uuid) =>
   perform(cancelPlan, { input: { id, reason: 'The client cancelled the call.' }, caller, keyed: null });
 
 const isFinalOrAwaitingUser = ({ status, steps }: Plan): boolean =>
-  finalPlanStatuses.has(status) ||
-  (status === 'awaiting_confirmation' && !steps.some((step) => activeStepStatuses.has(step.status)));
+  isFinalPlanStatus(status) ||
+  (status === 'awaiting_confirmation' && !steps.some((step) => stepPhaseOf(step.status) === 'active'));
 
 function planSummary({ status }: Plan): string {
-  if (finalPlanStatuses.has(status)) return `The plan is over: ${status}.`;
+  if (isFinalPlanStatus(status)) return `The plan is over: ${status}.`;
   if (status === 'awaiting_confirmation') {
     return 'The plan waits for a confirmation: refer the user to the pending confirmations.';
   }
