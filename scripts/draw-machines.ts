@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { chartToMarkdown } from '../src/machines/chart-markdown.ts';
-import { actorKinds, currentDefinition } from '../src/machines/versions.ts';
+import { actorKinds } from '../src/machines/outputs.ts';
+import { currentDefinition } from '../src/machines/versions.ts';
 
 // Writes the chart of every machine to docs/machines: `npm run drawings`. A test compares the files.
 

@@ -1,6 +1,7 @@
 // How many bytes does a live device actor cost, and a passivated one, among 100,000?
 import { createRuntime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import type { ActorKind } from '../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { deviceState } from '../support/device-state.ts';
@@ -21,7 +22,7 @@ printMachine();
 let now = Date.now();
 const clock = { now: () => now };
 const store = generatedStore();
-const definitions = (kind: 'device' | 'command' | 'plan' | 'tenant', version?: number) =>
+const definitions = (kind: ActorKind, version?: number) =>
   version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
 const runtime = createRuntime({ store, definitions, clock, log: silentLog });
 let manifests = new ManifestCache(store.devices);

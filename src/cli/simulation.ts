@@ -1,7 +1,7 @@
 import { type RunningDevice, startSimulatedDevice } from '../device/homes/running-device.ts';
 import type { SimulatedDevice, SimulationEnvironment } from '../device/homes/simulated-device.ts';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { Milliseconds } from '../domain/values.ts';
-import type { SigningAlg } from '../protocol/signature.ts';
 import type { Api } from './api.ts';
 
 /** Response to a device registration. */

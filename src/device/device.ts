@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { type Clock, systemClock } from '../domain/clock.ts';
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import { applyReport, type Twin, twinOf } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 import { PROTOCOL_VERSION } from '../protocol/constants.ts';
@@ -13,7 +14,6 @@ import type {
   HelloAckPayload,
   HelloPayload,
 } from '../protocol/payloads.ts';
-import type { SigningAlg } from '../protocol/signature.ts';
 import { deviceTopic } from '../protocol/topics.ts';
 import { type CommandHandler, CommandRunner } from './command-runner.ts';
 import { Identity, type UnsignedMessage } from './identity.ts';

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
 import { checkCloudMessage, composeMessage, type MessageCheck } from '../protocol/envelope.ts';
 import type { CloudPayload } from '../protocol/payloads.ts';
@@ -6,7 +7,6 @@ import { type SessionCredentials, sessionCredentials } from '../protocol/session
 import {
   isPublicKey,
   newNonce,
-  type SigningAlg,
   type SigningKey,
   signingKey,
   type VerifyingKey,

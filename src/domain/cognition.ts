@@ -8,6 +8,10 @@ export const contextKinds = ['goal', 'device', 'observation'] as const;
 /** A goal, a request for a single device, or an observation. */
 export type ContextKind = (typeof contextKinds)[number];
 
+/** `suspended`: the planner waits for something. `done`: it adds no more steps. */
+export const plannerPhases = ['thinking', 'suspended', 'done'] as const;
+export type PlannerPhase = (typeof plannerPhases)[number];
+
 /** The input that the planner works on. */
 export interface ContextInput {
   kind: ContextKind;

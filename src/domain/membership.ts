@@ -2,6 +2,7 @@ import { atLeast, type Role } from './roles.ts';
 
 /** Roles of a tenant's members. */
 export const memberRoles = ['viewer', 'user', 'admin', 'owner'] as const satisfies readonly Role[];
+export type MemberRole = (typeof memberRoles)[number];
 
 /** Contract §3: only admins change members, and never grant, change or remove a role above their own. */
 export const mayDecideOn = (actor: Role, role: Role): boolean => atLeast(actor, 'admin') && atLeast(actor, role);

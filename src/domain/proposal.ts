@@ -1,4 +1,4 @@
-import { CONTEXT_LIFE_MS } from './cognition.ts';
+import { CONTEXT_LIFE_MS, type PlannerPhase } from './cognition.ts';
 import type { Compensation } from './plan.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from './values.ts';
 
@@ -36,7 +36,7 @@ export interface Proposal {
   /** Shown, and open for acceptance, once the planner is done. */
   steps: readonly ProposedStep[];
   /** The planner's progress. */
-  phase: 'thinking' | 'suspended' | 'done';
+  phase: PlannerPhase;
   /** The plan created on acceptance. */
   planId: Uuid | null;
   createdAt: EpochMs;

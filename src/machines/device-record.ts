@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { windowFromJson, windowToJson } from '../domain/replay-window.ts';
+import { signingAlgs } from '../domain/signing-alg.ts';
 import { twinOf } from '../domain/twin.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
@@ -30,7 +31,7 @@ const stored = z.strictObject({
   metadata: jsonObject,
   firmware: z.string().nullable(),
   createdAt: epochMs,
-  signingAlg: z.enum(['hmac-sha256', 'ed25519']),
+  signingAlg: z.enum(signingAlgs),
   keyVersion: count,
   grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
   manifestVersion: count,

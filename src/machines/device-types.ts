@@ -2,6 +2,7 @@ import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { ReplayWindow } from '../domain/replay-window.ts';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
@@ -19,7 +20,7 @@ export interface DeviceContext {
   metadata: JsonObject;
   firmware: string | null;
   createdAt: EpochMs;
-  signingAlg: 'hmac-sha256' | 'ed25519';
+  signingAlg: SigningAlg;
   keyVersion: number;
   /** The previous key while it still verifies. */
   grace: { keyVersion: number; until: EpochMs } | null;

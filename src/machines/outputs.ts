@@ -2,13 +2,16 @@ import type { ContextChange } from '../domain/cognition.ts';
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
+import type { MemberRole } from '../domain/membership.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 
 // Outputs of machines. They are data: the runtime and its subscribers carry them out.
 
-export type ActorKind = 'device' | 'command' | 'tenant' | 'plan';
+export const actorKinds = ['device', 'command', 'tenant', 'plan'] as const;
+export type ActorKind = (typeof actorKinds)[number];
 
 /** The address of an actor. Actors are never held by object reference. */
 export interface ActorRef {
@@ -81,11 +84,11 @@ export type RowOutput =
   /** Marks the proposal as accepted by this plan. If the proposal is no longer pending, neither is stored. */
   | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
   /** Makes the user a member of the tenant. */
-  | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: 'owner' | 'admin' | 'user' | 'viewer' };
+  | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: MemberRole };
 
 export interface DeviceKeyRow {
   keyVersion: number;
-  signingAlg: 'hmac-sha256' | 'ed25519';
+  signingAlg: SigningAlg;
   /** For HMAC: the sealed secret. */
   sealedSecret: string | null;
   /** For Ed25519: 32 raw bytes, base64url. */

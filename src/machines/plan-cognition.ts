@@ -27,7 +27,7 @@ import {
 
 // Decisions on the planner's events: it adds steps, suspends, or ends planning. It cannot confirm, accept or cancel.
 
-type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed';
+export type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed';
 
 export const refusePlannerEvent = (
   { status, cognition }: PlanContext,

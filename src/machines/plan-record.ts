@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { contextKinds } from '../domain/cognition.ts';
+import { contextKinds, plannerPhases } from '../domain/cognition.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
@@ -47,7 +47,7 @@ const cognition = z.strictObject({
   action: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
   note: z.string().nullable(),
   proposalId: uuid.nullable(),
-  phase: z.enum(['thinking', 'suspended', 'done']),
+  phase: z.enum(plannerPhases),
   dueAt: epochMs.nullable(),
   armedFor: epochMs.nullable(),
   overdue: z.boolean(),

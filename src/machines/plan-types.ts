@@ -1,4 +1,4 @@
-import type { ContextInput } from '../domain/cognition.ts';
+import type { ContextInput, PlannerPhase } from '../domain/cognition.ts';
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { Scope } from '../domain/scopes.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
@@ -49,8 +49,7 @@ export interface PlanStep extends StepInput {
 export interface PlanCognition extends ContextInput {
   /** The accepted proposal, if the plan was created from one with all its steps. */
   proposalId: Uuid | null;
-  /** `suspended`: the planner waits for something. `done`: no more steps are added. */
-  phase: 'thinking' | 'suspended' | 'done';
+  phase: PlannerPhase;
   /** Deadline of the planner's next event, or end of its suspension; null while steps are under way. */
   dueAt: EpochMs | null;
   /** The end of the suspension that the running timer was set for. */

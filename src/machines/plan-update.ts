@@ -1,4 +1,4 @@
-import { type ContextChangeBody, PLANNER_TIMEOUT_MS } from '../domain/cognition.ts';
+import { type ContextChangeBody, PLANNER_TIMEOUT_MS, type PlannerPhase } from '../domain/cognition.ts';
 import { derivedId } from '../domain/derived-id.ts';
 import type { PlanStatus } from '../domain/plan.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
@@ -188,7 +188,7 @@ export function phaseOf(context: PlanContext): PlanPhase {
 const statusOfPhase = (phase: PlanPhase): PlanStatus => (phase === 'stopping' ? 'running' : phase);
 
 /** The planner's state; `working` while steps are under way and no planner event is awaited. */
-export type PlannerState = 'none' | 'thinking' | 'working' | 'suspended' | 'unheard' | 'done';
+export type PlannerState = PlannerPhase | 'none' | 'working' | 'unheard';
 
 export function plannerStateOf({ cognition, steps }: PlanContext): PlannerState {
   if (cognition === null) return 'none';

@@ -7,15 +7,12 @@ import { planDefinition, planDefinitionV1 } from './plan-record.ts';
 import { tenantDefinition } from './tenant-record.ts';
 
 /** All definitions that stored actors may still need, by kind, oldest first. New actors get the last one. */
-const definitionsByKind: Partial<Record<ActorKind, readonly MachineDefinition[]>> = {
+const definitionsByKind: Readonly<Record<ActorKind, readonly MachineDefinition[]>> = {
   device: [deviceDefinition],
   command: [commandDefinitionV1, commandDefinition],
   tenant: [tenantDefinition],
   plan: [planDefinitionV1, planDefinition],
 };
-
-/** All kinds of actors of this build. */
-export const actorKinds = Object.keys(definitionsByKind) as ActorKind[];
 
 /** Compiles the transition tables of all machines; takes half a second of processor time. */
 export function compileMachines(): void {

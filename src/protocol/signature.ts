@@ -8,10 +8,8 @@ import {
   verify,
 } from 'node:crypto';
 import { publicRandom } from '../domain/public-random.ts';
+import type { SigningAlg } from '../domain/signing-alg.ts';
 import { computeHmac, verifyHmac } from './hmac.ts';
-
-export const signingAlgs = ['hmac-sha256', 'ed25519'] as const;
-export type SigningAlg = (typeof signingAlgs)[number];
 
 /**
  * A key with its algorithm, so that a message never selects one (contract §4). The material is a `KeyObject`, which

@@ -4,7 +4,8 @@ import type { Cache, Store } from '../store/contract.ts';
 /** The parts listed by `/health` (specification §4). */
 export const partNames = ['api', 'database', 'redis', 'mqtt', 'worker', 'build_service', 'cloud_editor'] as const;
 export type PartName = (typeof partNames)[number];
-export type PartState = 'operational' | 'degraded' | 'disabled';
+export const partStates = ['operational', 'degraded', 'disabled'] as const;
+export type PartState = (typeof partStates)[number];
 
 export interface HealthReport {
   parts: Record<PartName, PartState>;

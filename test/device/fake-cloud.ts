@@ -1,8 +1,10 @@
 // The part of the service that a device talks to: a minimal broker that knows one device and records its messages.
+
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Aedes, type Client } from 'aedes';
+import type { SigningAlg } from '../../src/domain/signing-alg.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import type { CanonicalFields, MessageIdentity } from '../../src/protocol/canonical.ts';
 import { type CheckedMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';
@@ -13,7 +15,6 @@ import {
   newDeviceSecret,
   newNonce,
   publicKeyFromSeed,
-  type SigningAlg,
   signingKey,
   verifyingKey,
 } from '../../src/protocol/signature.ts';

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createMachine } from 'xstate';
 import { chartToMarkdown } from '../../src/machines/chart-markdown.ts';
-import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
+import { actorKinds } from '../../src/machines/outputs.ts';
+import { currentDefinition } from '../../src/machines/versions.ts';
 
 const drawn = (kind: (typeof actorKinds)[number]) =>
   readFileSync(new URL(`../../docs/machines/${kind}.md`, import.meta.url), 'utf8');

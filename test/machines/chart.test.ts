@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { eventsOf, findStates, nextEvents, statesOf } from '../../src/machines/chart.ts';
 import { chartToMermaid } from '../../src/machines/chart-markdown.ts';
-import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
+import { actorKinds } from '../../src/machines/outputs.ts';
+import { currentDefinition } from '../../src/machines/versions.ts';
 
 const machine = (kind: (typeof actorKinds)[number]) => currentDefinition(kind).machine;
 

@@ -22,7 +22,8 @@ import {
 } from '../../src/machines/compiled.ts';
 import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
-import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
+import { actorKinds } from '../../src/machines/outputs.ts';
+import { currentDefinition } from '../../src/machines/versions.ts';
 import { fc, seed } from '../support/properties.ts';
 import { effectsOf } from './machine-driver.ts';
 import { built, charts, type Nudge } from './random-charts.ts';

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { ActorKind } from '../../src/machines/outputs.ts';
-import { actorKinds, currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { actorKinds } from '../../src/machines/outputs.ts';
+import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { Driven } from './machine-driver.ts';
 import { declaredStates, statesIn } from './random-walk.ts';
 

@@ -1,14 +1,13 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { type SigningAlg, signingAlgs } from '../../src/domain/signing-alg.ts';
 import {
   cloudPublicKey,
   isPublicKey,
   newDeviceSecret,
   newNonce,
   publicKeyFromSeed,
-  type SigningAlg,
-  signingAlgs,
   signingKey,
   signText,
   verifyingKey,

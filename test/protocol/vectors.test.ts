@@ -2,19 +2,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../src/domain/json/strict.ts';
 import { acceptSequence, emptyWindow, judgeSequence } from '../../src/domain/replay-window.ts';
+import type { SigningAlg } from '../../src/domain/signing-alg.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { type CanonicalFields, canonicalPayload, canonicalString, payloadHash } from '../../src/protocol/canonical.ts';
 import { checkCloudMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';
 import { fastPathSession } from '../../src/protocol/fast-path.ts';
 import { parseSessionToken, sessionCredentials, verifySession } from '../../src/protocol/session-token.ts';
-import {
-  publicKeyFromSeed,
-  type SigningAlg,
-  signingKey,
-  signText,
-  verifyingKey,
-  verifyText,
-} from '../../src/protocol/signature.ts';
+import { publicKeyFromSeed, signingKey, signText, verifyingKey, verifyText } from '../../src/protocol/signature.ts';
 import type { DeviceChannel } from '../../src/protocol/topics.ts';
 
 interface Vector {

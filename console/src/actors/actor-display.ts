@@ -4,13 +4,14 @@ import type { Tone } from '../ui/tone.ts';
 
 // Display names, icons and colours of actors and their states.
 
-export const kinds: readonly ActorKind[] = ['device', 'command', 'plan', 'tenant'];
 export const plural: Readonly<Record<ActorKind, string>> = {
   device: 'Devices',
   command: 'Commands',
   plan: 'Plans',
   tenant: 'Tenant',
 };
+/** In the order in which they are shown. */
+export const kinds = Object.keys(plural) as ActorKind[];
 export const iconOf = (kind: ActorKind): IconName => kind;
 
 /** Splits `a.b,c.d` into its paths. */

@@ -1,5 +1,5 @@
 import { type FormEvent, useId, useState } from 'react';
-import { mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
+import { type MemberRole, mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
 import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
@@ -12,7 +12,6 @@ import { abbreviateId } from '../ui/text-format.ts';
 import './govern.css';
 
 type Member = Answer<typeof listMembers>['members'][number];
-type MemberRole = (typeof memberRoles)[number];
 
 const MEMBERS = '/v1/tenant/members';
 const STALE = [MEMBERS, '/v1/auth/me'];

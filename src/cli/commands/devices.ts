@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { signingAlgs } from '../../domain/signing-alg.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
@@ -85,7 +86,7 @@ function addRegister(devices: Command, io: Io): void {
     .requiredOption('--home <home-id>', 'home of the device')
     .option('--room <room-id>', 'room of the device')
     .option('--name <name>', 'display name')
-    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(['hmac-sha256', 'ed25519']))
+    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--public-key <key>', 'public key of a device that generated its own Ed25519 key: 32 bytes, base64url')
     .addHelpText(
       'after',

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import type { RunningDevice } from '../../device/homes/running-device.ts';
 import { realEnvironment, type SimulatedDevice } from '../../device/homes/simulated-device.ts';
 import { createSimulatedDevice } from '../../device/homes/simulated-home.ts';
-import type { SigningAlg } from '../../protocol/signature.ts';
+import { type SigningAlg, signingAlgs } from '../../domain/signing-alg.ts';
 import type { Api } from '../api.ts';
 import { parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
@@ -42,7 +42,7 @@ export function addSimulate(program: Command, io: Io): void {
       parsePositiveNumber,
     )
     .option('--home <home-id>', `home of the devices; by default one named "${HOME_NAME}"`)
-    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(['hmac-sha256', 'ed25519']))
+    .addOption(new Option('--alg <algorithm>', 'signing algorithm').choices(signingAlgs))
     .option('--keep', 'keep the devices registered')
     .option('--for <time>', 'stop after this time', parseDurationS)
     .addHelpText('after', '\nExample:\n  twinkeep simulate --devices 200 --rate 50 --for 10m')

@@ -4,14 +4,11 @@ import { count, type FieldSchemas } from '../../domain/message-schema.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { ActorKind } from '../../machines/outputs.ts';
+import { actorKinds } from '../../machines/outputs.ts';
 import { type AccessRequirement, isUuid, type Subscription } from '../shared/live/subscription.ts';
 import type { UpdateStream } from './update-stream.ts';
 
 export const actorAccessRequirement: AccessRequirement = { role: 'admin', scope: 'read:actors' };
-
-/** The kinds of `GET /actors`. */
-export const actorKinds: readonly ActorKind[] = ['device', 'command', 'tenant', 'plan'];
 
 const text = (description: string) => ({ type: 'string', description }) as const;
 

@@ -1,4 +1,4 @@
-import type { ContextInput } from '../../domain/cognition.ts';
+import type { ContextInput, PlannerPhase } from '../../domain/cognition.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { Memory } from '../../domain/memory.ts';
 import type { StepStatus } from '../../domain/plan.ts';
@@ -32,7 +32,7 @@ export interface ActiveContext extends ContextInput {
   tenantId: Uuid;
   /** The measurements of an observation. */
   data: JsonObject | null;
-  phase: 'thinking' | 'suspended';
+  phase: Exclude<PlannerPhase, 'done'>;
   createdAt: EpochMs;
   nodes: readonly ContextNode[];
 }

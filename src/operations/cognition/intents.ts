@@ -2,7 +2,13 @@ import { z } from 'zod';
 import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
-import { commandTargets, groupDeviceIds, roomDeviceIds, type TargetResult } from '../commands/batch-dispatch.ts';
+import {
+  commandTargets,
+  groupDeviceIds,
+  roomDeviceIds,
+  type TargetResult,
+  targetStatuses,
+} from '../commands/batch-dispatch.ts';
 import { commandFields } from '../commands/command-request.ts';
 import { earlyRefusal, readTenant } from '../commands/gateway-facts.ts';
 import { findDevice } from '../devices/device-view.ts';
@@ -46,13 +52,11 @@ const intent = z
   .meta({ description: 'An unknown `type` is refused.' });
 type Intent = z.infer<typeof intent>;
 
-const outcomes = ['dispatched', 'rejected', 'dry_run_required'] as const;
-
 const result = z
   .object({
     device_id: z.string(),
     action: z.string(),
-    status: z.enum(outcomes),
+    status: z.enum(targetStatuses),
     command_id: z
       .uuid()
       .optional()

@@ -6,6 +6,7 @@ import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
+import type { PlannerEventType } from '../../machines/plan-cognition.ts';
 import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-types.ts';
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { refusalOf } from '../faults.ts';
@@ -28,10 +29,7 @@ const MAX_FINAL_STATE_BYTES = 16 * 1024;
 export type SidecarServices = NodeServices & CreatorServices & Pick<Services, 'clock' | 'locks' | 'log' | 'sidecar'>;
 
 type SidecarHandlers = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
-type SidecarEvent = Extract<
-  PlanEvent,
-  { type: 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed' }
->;
+type SidecarEvent = Extract<PlanEvent, { type: PlannerEventType }>;
 type SidecarEventInput = SidecarEvent extends infer One
   ? One extends SidecarEvent
     ? Omit<One, 'at' | 'by'>

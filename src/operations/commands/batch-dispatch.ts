@@ -23,13 +23,15 @@ import { earlyRefusal, loadTargets, readTenant, type TargetServices } from './ga
 
 export const MAX_TARGETS = 500;
 
+export const targetStatuses = ['dispatched', 'rejected', 'dry_run_required'] as const;
+
 /** The result for one target. */
 export const targetResult = z.object({
   device_id: z.string(),
   success: z.boolean(),
   command_id: z.uuid().optional(),
   message_id: z.uuid().optional(),
-  status: z.enum(['dispatched', 'rejected', 'dry_run_required']).optional(),
+  status: z.enum(targetStatuses).optional(),
   dry_run_token: z.uuid().optional(),
   expires_at: isoTime.optional(),
   error: z.string().optional().meta({ description: 'Reason of the refusal, in one sentence' }),

@@ -2,17 +2,12 @@ import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../../actors/contract.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
+import { type SigningAlg, signingAlgs } from '../../domain/signing-alg.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { DeviceKeyRow } from '../../machines/outputs.ts';
-import {
-  isPublicKey,
-  newDeviceSecret,
-  publicKeyFromSeed,
-  type SigningAlg,
-  signingAlgs,
-} from '../../protocol/signature.ts';
+import { isPublicKey, newDeviceSecret, publicKeyFromSeed } from '../../protocol/signature.ts';
 import type { StoredDeviceKey } from '../../store/contract.ts';
 import { idOf, iso, isoTime } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services } from '../operation.ts';

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { signingAlgs } from '../../domain/signing-alg.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { hasKeyEnded } from '../../machines/device-administration.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import { signingAlgs } from '../../protocol/signature.ts';
 import type { DeviceRow } from '../../store/contract.ts';
 import { iso, isoTime, notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';

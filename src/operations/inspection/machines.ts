@@ -3,7 +3,8 @@ import { done, type Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { eventsOf, statesOf, stateTypes, transitionsOf, typeOf } from '../../machines/chart.ts';
 import { chartToMarkdown, chartToMermaid } from '../../machines/chart-markdown.ts';
-import { actorKinds, currentDefinition } from '../../machines/versions.ts';
+import { actorKinds } from '../../machines/outputs.ts';
+import { currentDefinition } from '../../machines/versions.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 

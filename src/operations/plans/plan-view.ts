@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
-import { contextKinds } from '../../domain/cognition.ts';
+import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
 import { failurePolicies, planStatuses, stepStatuses } from '../../domain/plan.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
@@ -33,7 +33,7 @@ const step = z
 const cognitionRecord = z
   .object({
     kind: z.enum(contextKinds),
-    phase: z.enum(['thinking', 'suspended', 'done']).meta({ description: 'Until `done`, the sidecar may add steps' }),
+    phase: z.enum(plannerPhases).meta({ description: 'Until `done`, the sidecar may add steps' }),
     goal: z.string().optional(),
     device_id: z.uuid().optional(),
     home_id: z.uuid().optional(),

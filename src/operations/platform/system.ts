@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { done } from '../../domain/refusals.ts';
-import type { ClockOffsets, HealthReport } from '../../services/health.ts';
+import { type ClockOffsets, type HealthReport, type PartName, partStates } from '../../services/health.ts';
 import { iso, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 
@@ -61,7 +61,7 @@ export const getChangelog = operation({
   run: async ({ settings }) => done({ body: { entries: [...settings.changelog] } }),
 });
 
-const part = z.object({ status: z.enum(['operational', 'degraded', 'disabled']) });
+const part = z.object({ status: z.enum(partStates) });
 const checks = z.record(z.string(), z.boolean());
 
 const healthy = z.object({
@@ -75,7 +75,7 @@ const healthy = z.object({
     worker: part,
     build_service: part,
     cloud_editor: part,
-  }),
+  } satisfies Record<PartName, typeof part>),
   metrics: z.object({ active_devices: z.int() }),
 });
 const degraded = z.object({

@@ -9,8 +9,8 @@ import {
   type VolatileOutputHandler,
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
-
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay-window.ts';
+import type { SigningAlg } from '../../../src/domain/signing-alg.ts';
 import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import type { MqttMeter } from '../../../src/edges/mqtt/mqtt-meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
@@ -19,13 +19,7 @@ import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
 import type { Services } from '../../../src/operations/operation.ts';
-import {
-  cloudPublicKey,
-  newDeviceSecret,
-  publicKeyFromSeed,
-  type SigningAlg,
-  signingKey,
-} from '../../../src/protocol/signature.ts';
+import { cloudPublicKey, newDeviceSecret, publicKeyFromSeed, signingKey } from '../../../src/protocol/signature.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { makeLocalInvalidationBus } from '../../../src/services/invalidation-bus.ts';
 import type { StoredDeviceKey } from '../../../src/store/contract.ts';
