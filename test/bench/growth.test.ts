@@ -29,7 +29,7 @@ describe('the verdicts of the soak benchmark', () => {
     expect(grown({ [RESIDENT]: [300e6, most + 1e6] })).toEqual([RESIDENT]);
   });
 
-  it('the young generation is no allowance for the heap or for what is resident outside of it', () => {
+  it('the young generation is not an allowance for the heap or for memory outside of it', () => {
     const names = ['nodejs_heap_size_used_bytes', 'resident_outside_heap_bytes'];
     expect(grown({ [names[0] as string]: [70e6, 110e6], [names[1] as string]: [70e6, 110e6] })).toEqual(names);
   });

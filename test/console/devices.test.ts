@@ -219,7 +219,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
-  it('can be a thousand, of which only the visible rows are in the document', async () => {
+  it('can be a thousand, with only the visible rows in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 1_000;
     for (let from = 0; from < NUMBER; from += 100) {

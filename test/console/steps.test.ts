@@ -19,7 +19,7 @@ describe('the steps of an actor', () => {
     ]);
   });
 
-  it('have what nobody wrote down where the journal has a hole, and at its end', () => {
+  it('have placeholders where the journal has a gap, and at its end', () => {
     const steps = stepsOf([entry(3, 'b', 'c'), entry(1, null, 'a')], [], now('d'));
     expect(steps.map(({ event, from, to, at }) => [event, from, to, at?.slice(-5)])).toEqual([
       ['patch', null, 'a', '.000Z'],

@@ -152,7 +152,7 @@ describe('at the edge of the service, a device', () => {
     expect(house.refusals).toBe(0);
   });
 
-  it('is disconnected when it is revoked, without being told why', async () => {
+  it('is disconnected without a reason when it is revoked', async () => {
     const device = await startOnline();
     const reasons: string[] = [];
     device.on('offline', (reason) => reasons.push(reason));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { toSearchQuery, toSearchText } from '../../src/domain/full-text.ts';
 import { fc } from '../support/properties.ts';
 
-describe('the indexed words', () => {
+describe('the indexed terms', () => {
   it.each([
     ['The Kitchen: 21.5 °C, kitchen/light on', 'the kitchen 21 5 c kitchen light on'],
     ['living_room&door:lamp', 'living room door lamp'],
@@ -12,7 +12,7 @@ describe('the indexed words', () => {
     ['किताब', 'किताब'],
     ["don't", 'don t'],
     ['!!! -- ""', ''],
-  ])('of %j are its words, case-folded', (text, kept) => {
+  ])('of %j are its case-folded terms', (text, kept) => {
     expect(toSearchText(text)).toBe(kept);
   });
 });
@@ -32,7 +32,7 @@ describe('the search query', () => {
     expect(toSearchQuery(query)).toBe(asked);
   });
 
-  it('contains only words, quotes, minus signs and spaces for any input', () => {
+  it('contains only terms, quotes, minus signs and spaces for any input', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 256 }), (query) => {
         expect(toSearchQuery(query)).toMatch(/^(-?("[\p{L}\p{M}\p{N} ]+"|[\p{L}\p{M}\p{N}]+)( |$))*$/u);

@@ -47,24 +47,29 @@ describe('authorization', () => {
   const key = { kind: 'user', id: 'x', key: 'tk_12345', person: false } as const;
   it.each<[string, RefusalCode | 'ran', Partial<Operation>, Partial<Caller>]>([
     ['a member with the role', 'ran', {}, {}],
-    ['nobody', 'UNAUTHENTICATED', {}, { user: null }],
-    ['nobody where nobody is needed', 'ran', { role: null }, { user: null }],
+    ['an anonymous caller', 'UNAUTHENTICATED', {}, { user: null }],
+    ['an anonymous caller of a public operation', 'ran', { role: null }, { user: null }],
     ['a person without a tenant', 'TENANT_REQUIRED', {}, { tenantId: null, role: 'none' }],
-    ['a person without a tenant where none is needed', 'ran', { role: 'none' }, { tenantId: null, role: 'none' }],
+    [
+      'a person without a tenant on an operation for role none',
+      'ran',
+      { role: 'none' },
+      { tenantId: null, role: 'none' },
+    ],
     ['too low a role', 'FORBIDDEN_ROLE', {}, { role: 'viewer' }],
     ['the role none in a tenant', 'FORBIDDEN_ROLE', { role: 'viewer' }, { role: 'none' }],
     ['the scope', 'ran', {}, { scopes: ['read:devices'] }],
     ['a wider scope', 'ran', {}, { scopes: ['*:devices'] }],
     ['another scope', 'INSUFFICIENT_SCOPE', {}, { scopes: ['write:devices', 'read:homes'] }],
-    ['the role goes before the scope', 'FORBIDDEN_ROLE', {}, { role: 'viewer', scopes: ['read:homes'] }],
-    ['no platform operator', 'FORBIDDEN', { platformOnly: true }, {}],
+    ['the role is checked before the scope', 'FORBIDDEN_ROLE', {}, { role: 'viewer', scopes: ['read:homes'] }],
+    ['a caller who is not a platform operator', 'FORBIDDEN', { platformOnly: true }, {}],
     [
       'a platform operator without a tenant',
       'ran',
       { platformOnly: true, role: 'none' },
       { platformAdmin: true, tenantId: null },
     ],
-    ['a key where a person is needed', 'FORBIDDEN', { personOnly: true }, { principal: key }],
+    ['a key on an operation that requires a person', 'FORBIDDEN', { personOnly: true }, { principal: key }],
   ])('%s: %s', async (_, code, changes, by) => {
     expect(await codeOf(changes, by)).toBe(code);
   });
@@ -72,14 +77,9 @@ describe('authorization', () => {
 
 describe('flags', () => {
   it.each<[string, string, string, Partial<Operation>]>([
-    ['maintenance stops changes', 'maintenance_mode', 'MAINTENANCE', { changes: true }],
-    ['maintenance lets reads through', 'maintenance_mode', 'ran', {}],
-    [
-      'maintenance lets what is meant for it through',
-      'maintenance_mode',
-      'ran',
-      { changes: true, inMaintenance: true },
-    ],
+    ['maintenance refuses changes', 'maintenance_mode', 'MAINTENANCE', { changes: true }],
+    ['maintenance allows reads', 'maintenance_mode', 'ran', {}],
+    ['maintenance allows its exceptions', 'maintenance_mode', 'ran', { changes: true, inMaintenance: true }],
     ['registration', 'registration_lock', 'REGISTRATION_LOCKED', { stoppedBy: 'registration_lock' }],
     ['commands', 'commands_disabled', 'COMMANDS_DISABLED', { stoppedBy: 'commands_disabled' }],
     ['cognition', 'cognition_disabled', 'COGNITION_DISABLED', { stoppedBy: 'cognition_disabled' }],
@@ -100,7 +100,7 @@ describe('input', () => {
   const ask = (given: unknown) => house.perform({ ...base, input }, { input: given, caller, keyed: null });
   const id = '0190a000-0000-7000-8000-000000000000';
 
-  it('an id that is not a UUID is NOT_FOUND with its noun, if there is no other fault', async () => {
+  it('an id that is not a UUID is NOT_FOUND with its noun, without another fault', async () => {
     expect(await ask({ id: 'x', name: 'y' })).toMatchObject({
       refusal: { code: 'NOT_FOUND', detail: 'Device not found.' },
     });

@@ -139,7 +139,7 @@ describe('the fast path leaves to full verification', () => {
     ['a further member', { extra: '1' }, true],
     ['a payload with white space', hashOf('{"state":{}, "x":1}'), false],
     ['a payload that is a list', hashOf('[]'), false],
-    ['a payload that is no JSON', hashOf('{"state":{"a":tru!}}'), false],
+    ['a payload that is not JSON', hashOf('{"state":{"a":tru!}}'), false],
     ['a payload with a number that is none', hashOf('{"state":{"a":01}}'), false],
     ['a payload with a control character', hashOf('{"state":{"a":"\n"}}'), false],
     ['a payload in the wrong order', hashOf('{"state":{"b":1,"a":1}}'), false],

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { makeHealth } from '../../src/services/health.ts';
 import { eventually, testClock } from '../support/clock.ts';
 
-it('a slow store is asked for one count at a time', async () => {
+it('a slow store gets one counting query at a time', async () => {
   const clock = testClock(1_000_000);
   let pings = 0;
   const counts: ((active: number) => void)[] = [];

@@ -39,7 +39,7 @@ const ada = {
 };
 
 describe('an invalidation', () => {
-  it('reaches each subscriber once, including those of its own process, before publishing returns', async () => {
+  it('reaches each subscriber once, also in the same process, before publishing returns', async () => {
     const { one, two } = await twoProcesses();
     one.news.publish({ about: 'user', id: USER });
     expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);

@@ -129,7 +129,7 @@ describe('an internal token', () => {
     ['an iat in the future', { claims: { iat: at + 60, exp: at + 3600 } }],
     ['an nbf in the future', { claims: { nbf: at + 60 } }],
     ['another type', { header: { typ: 'secevent+jwt' } }],
-    ['a critical header nobody knows', { header: { crit: ['x'], x: 1 } }],
+    ['an unknown critical header', { header: { crit: ['x'], x: 1 } }],
     ['a scope that is a list', { claims: { scope: ['platform:admin'] } }],
   ])('with %s is invalid', async (name, made) => {
     const token = await make(name === 'another key' ? { by: other } : made).catch(() => 'not.even.signed');

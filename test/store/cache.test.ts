@@ -36,7 +36,7 @@ describe.each(backends)('a cache in $name', ({ url }) => {
     expect(await cache.get(key)).toBe('two "ü"');
   });
 
-  it('adds only if there is no entry', async () => {
+  it('adds only if the key is free', async () => {
     const cache = await open(url);
     const key = randomUUID();
     expect(await cache.add(key, 'one', 60_000)).toBe(true);

@@ -14,7 +14,7 @@ export const keyPut = (deviceId: string, keyVersion: number): RowOutput => ({
   key: { keyVersion, signingAlg: 'hmac-sha256', sealedSecret: `sealed ${keyVersion}`, publicKey: null, createdAt: 1 },
 });
 
-/** What the suites of commits call on the store that `backend` returns. */
+/** Short forms of the calls that the suites of commits make on the store of `backend`. */
 export function commitCalls(backend: () => Backend) {
   const actors = () => backend().store.actors;
   const devices = () => backend().store.devices;

@@ -127,7 +127,7 @@ eachStore('a commit', (backend, has) => {
     }
   });
 
-  it('of which half is conflicted reports exactly that half', async () => {
+  it('with conflicts of half its actors reports exactly that half', async () => {
     const commits = Array.from({ length: 50 }, () => deviceCommit());
     await turn(...commits);
     const changed = commits.map((commit, n) => nextCommit(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));

@@ -94,7 +94,7 @@ eachStore('agent memory', (backend) => {
       ["light' | 'x", []],
     ];
 
-    it('finds words in any language, phrases, alternatives and exclusions', async () => {
+    it('finds terms in any language, phrases, alternatives and exclusions', async () => {
       const names = new Map<string, string>();
       for (const [name, more] of Object.entries(texts)) names.set((await keep(tenant, more)).id, name);
       for (const [text, expected] of cases) {
@@ -115,7 +115,7 @@ eachStore('agent memory', (backend) => {
       );
     });
 
-    it('finds every text by each of its words', async () => {
+    it('finds every text by each of its terms', async () => {
       const apart = newId();
       const word = fc.constantFrom('light', 'Café', 'ΟΔΟΣ', 'STRASSE', 'ночь', '電気', 'İstanbul', 'x2', '7', 'अलमारी');
       await fc.assert(
@@ -127,7 +127,7 @@ eachStore('agent memory', (backend) => {
       );
     });
 
-    it('stores words that are too long for the index, and many words', async () => {
+    it('stores terms that are too long for the index, and many terms', async () => {
       const long = await keep(tenant, { content: `${'y'.repeat(4_000)} short` });
       const many = await keep(tenant, { content: 'ﷺ'.repeat(1_365) });
       expect(await found(tenant, { text: 'short' })).toEqual([long.id]);

@@ -185,7 +185,7 @@ export function testDocument(path: string, env: Record<string, string> = {}): vo
 
     /** Line of a command that did not end: the shell runs nothing after it. */
     let hanging: number | null = null;
-    it.each(commands)('has on line $line a command that does what the document says', async (documented) => {
+    it.each(commands)('has on line $line a command with the documented result', async (documented) => {
       if (hanging !== null) throw new Error(`not run, because the command on line ${hanging} did not end`);
       hanging = documented.line;
       const local = (text: string) => text.replaceAll(DOCUMENTED_URL, at.url);

@@ -115,7 +115,7 @@ describe('the scan claims nothing for', () => {
   it.each([
     ['one in another member', '{"a":{"payload":{"b":1}}}'],
     ['one in a list', '[{"payload":{"b":1}}]'],
-    ['one whose name is escaped', '{"p\\u0061yload":{"b":1}}'],
+    ['one with an escaped name', '{"p\\u0061yload":{"b":1}}'],
     ['a longer name with a quote in it', '{"x\\"payload":{"b":1}}'],
     ['a name that ends so', '{"xpayload":{"b":1}}'],
     ['a name that begins so', '{"payloads":{"b":1}}'],

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Backlog } from '../../../src/edges/graphql/backlog.ts';
 
-it('keeps the newest of each subject for who is slow, and all of it in order for who is not', async () => {
+it('keeps the newest of each subject for a slow client, and all in order for a fast one', async () => {
   const backlog = new Backlog<number>(() => {});
   for (let n = 0; n < 256; n++) backlog.push('lamp', n);
   for (let n = 256; n < 400; n++) backlog.push(n % 2 === 0 ? 'lamp' : 'lock', n);
@@ -10,7 +10,7 @@ it('keeps the newest of each subject for who is slow, and all of it in order for
   expect(told).toEqual([...Array.from({ length: 256 }, (_, n) => n), 398, 399]);
 });
 
-it('ends with a refusal for who takes nothing, and asks for nothing more', async () => {
+it('ends with a refusal for a client that reads nothing, and requests nothing more', async () => {
   let ended = 0;
   const backlog = new Backlog<number>(() => {
     ended += 1;

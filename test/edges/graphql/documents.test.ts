@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { makeDocumentCache } from '../../../src/edges/graphql/documents.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 
-it('remembers documents that are asked for again, and of long ones only a few', () => {
+it('caches repeated documents, and only a few long ones', () => {
   const { prepare } = makeDocumentCache([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
   const documentOf = (query: string) => {
     const found = prepare({ query, operationName: null, variables: {} });

@@ -29,7 +29,7 @@ async function connected(url: string): Promise<WebSocket> {
   return client;
 }
 
-it('who asks and asks, and reads none of the answers, is sent away', async () => {
+it('a client that sends requests without reading the answers is disconnected', async () => {
   const { graphql, url } = await open({ graphqlLimits: { maxPendingSends: 20 } });
   const { tokens } = await makeTestTenant(house as HttpService);
   const client = await connected(url);
@@ -42,7 +42,7 @@ it('who asks and asks, and reads none of the answers, is sent away', async () =>
   await eventually(() => graphql.connections() === 0);
 });
 
-it('who comes while the service goes, and sends what is no frame, breaks nothing', async () => {
+it('a client that sends an invalid frame during shutdown breaks nothing', async () => {
   const { graphql, url } = await open();
   const thrown: unknown[] = [];
   const hear = (error: unknown) => void thrown.push(error);
@@ -69,7 +69,7 @@ const UPGRADE = [
   ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Protocol: graphql-transport-ws'],
 ].join('\r\n');
 
-it('what stops listening twice takes nothing from who listens since', () => {
+it('unsubscribing twice does not affect later subscribers', () => {
   let tell: (output: object) => void = () => {};
   const feed = makeLiveEventSource({
     subscribe(_: string, listener: (output: never) => void) {

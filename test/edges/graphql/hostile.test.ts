@@ -24,13 +24,13 @@ const deep = (levels: number): string => {
 };
 
 describe('an operation', () => {
-  it('goes 12 fields deep, and no deeper', async () => {
+  it('can be 12 fields deep, and no deeper', async () => {
     expect((await ask(deep(12))).status).toBe(200);
     const { status, body } = await ask(deep(13));
     expect([status, body.errors[0].message]).toEqual([400, 'An operation can nest fields 12 deep; this one has 13.']);
   });
 
-  it('goes no deeper by fragments, which are unfolded once each', async () => {
+  it('can be no deeper with fragments, each expanded once', async () => {
     const fragments = Array.from(
       { length: 40 },
       (_, n) =>
@@ -50,7 +50,7 @@ describe('an operation', () => {
     ['selections', `{ version { ${'version '.repeat(501)} } }`],
     ['tokens', `{ version { ${'version '.repeat(10_001)} } }`],
     ['brackets', `{ version(a: ${'['.repeat(9_000)}) { version } }`],
-  ])('that overloads by %s is 400, whatever is accepted', async (_, query) => {
+  ])('that overloads the service with %s is 400, for any Accept header', async (_, query) => {
     for (const accept of ['application/json', 'application/graphql-response+json', '*/*']) {
       const { status, headers, body } = await queryGraphql(house, query, {
         token: mine.tokens.owner,
@@ -63,7 +63,7 @@ describe('an operation', () => {
     }
   });
 
-  it('costs what it may answer, by the arguments and variables that say how much', async () => {
+  it('costs what it may return, by the arguments and variables that set the number', async () => {
     const fields = 'id name home { homeName rooms(first: 40) { id name } }';
     const costly = `query ($n: Int = 200) { devices(first: $n) { nodes { ${fields} } } }`;
     const { status, body } = await ask(costly);
@@ -73,7 +73,7 @@ describe('an operation', () => {
     expect(fewer.status).toBe(200);
   });
 
-  it('changes no more than a hundred things', async () => {
+  it('changes at most a hundred records', async () => {
     const change = (n: number) =>
       `mutation { ${Array.from({ length: n }, (_, i) => `a${i}: deleteHome(input: {homeId: "x"}) { __typename }`).join(' ')} }`;
     expect((await ask(change(30))).status).toBe(200);
@@ -81,7 +81,7 @@ describe('an operation', () => {
     expect(documentLimits.cost / 100).toBe(100);
   });
 
-  it('of another tenant finds nothing', async () => {
+  it('for another tenant finds nothing', async () => {
     const other = await makeTestTenant(house);
     const { device_id: id } = await other.register();
     const query = `{ device(id: "${id}") { id } rooms(homeId: "${other.homeId}") { nodes { id } } manifest(deviceId: "${id}") { version } }`;
@@ -92,7 +92,7 @@ describe('an operation', () => {
     );
   });
 
-  it('takes no string that no store keeps, written into it or not', async () => {
+  it('is refused with a string that no store accepts, as literal or variable', async () => {
     const literal = 'mutation { createHome(input: {homeName: "a\\u0000b"}) { ... on Refused { code } } }';
     expect((await ask(literal)).body.data.createHome.code).toBe('VALIDATION_FAILED');
     const { device_id: id } = await mine.register();
@@ -104,18 +104,18 @@ describe('an operation', () => {
 });
 
 describe('the schema', () => {
-  it('is shown to everybody outside production', async () => {
+  it('is public outside production', async () => {
     const { body } = await queryGraphql(house, getIntrospectionQuery());
     expect(body.data.__schema.queryType.name).toBe('Query');
   });
 
-  it('is asked for no deeper than it goes', async () => {
+  it('can be queried only to its own depth', async () => {
     const inside = (n: number): string => (n === 0 ? 'name' : `fields { type { ${inside(n - 1)} } }`);
     const { body } = await ask(`{ __schema { types { ${inside(6)} } } }`);
     expect(body.errors[0].message).toMatch(/introspection depth/i);
   });
 
-  it('is asked for a few times at once, not many', async () => {
+  it('can be queried a few times per operation, not many', async () => {
     const times = (n: number) =>
       ask(`{ ${Array.from({ length: n }, (_, i) => `a${i}: __schema { types { name } }`).join(' ')} }`);
     expect((await times(4)).status).toBe(200);
@@ -123,7 +123,7 @@ describe('the schema', () => {
     expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/can cost 10000 points/)]);
   });
 
-  it('is not meant by a text that has its name', async () => {
+  it('is not concerned by a string that contains its name', async () => {
     const theirs = await makeTestTenant(closed);
     const named = 'mutation { createHome(input: {homeName: "__schema"}) { __typename } }';
     const { body } = await queryGraphql(closed, named, { token: theirs.tokens.admin });
@@ -135,7 +135,7 @@ describe('the schema', () => {
     expect(found.body).toEqual({ data: { memories: { nodes: [] } } });
   });
 
-  it('is shown in production to administrators alone, and nothing of it is guessed for others', async () => {
+  it('is shown in production to administrators only, without suggestions for others', async () => {
     const theirs = await makeTestTenant(closed);
     const look = (token?: string) =>
       queryGraphql(closed, getIntrospectionQuery(), token === undefined ? {} : { token });
@@ -154,7 +154,7 @@ describe('the explorer', () => {
   const page = (where: HttpService, token?: string, path = '/graphql') =>
     where.call('GET', path, { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
 
-  it('is a page without anything inline, and all of it comes from here', async () => {
+  it('is a page without anything inline or external', async () => {
     const { status, headers, body } = await page(house);
     expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const policy = headers.get('content-security-policy') ?? '';

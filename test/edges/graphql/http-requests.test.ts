@@ -16,12 +16,12 @@ const ask = (query: string, more: Parameters<typeof queryGraphql>[2] = {}) =>
   queryGraphql(house, query, { token: mine.tokens.owner, ...more });
 
 describe('a request', () => {
-  it('for a subscription is told where those are', async () => {
+  it('for a subscription is answered with where subscriptions are served', async () => {
     const { body } = await ask('subscription { stateChanged { deviceId } }');
     expect(body).toEqual({ errors: [{ message: expect.stringContaining('WebSocket') }] });
   });
 
-  it('carries the headers of every answer, and is charged', async () => {
+  it('has the standard headers in its response, and is charged', async () => {
     const requestId = v4();
     const { status, headers, body } = await ask('{ me { user { role } } }', { headers: { 'x-request-id': requestId } });
     expect([status, body]).toEqual([200, { data: { me: { user: { role: 'OWNER' } } } }]);
@@ -31,7 +31,7 @@ describe('a request', () => {
     expect(headers.get('cache-control')).toBe('no-store');
   });
 
-  it('is a problem document where it is no question', async () => {
+  it('is a problem document if it is not a GraphQL request', async () => {
     const post = (body: unknown, headers = {}) =>
       house.call('POST', '/graphql', { token: mine.tokens.owner, body, headers });
     const wrong = [
@@ -62,7 +62,7 @@ describe('a request', () => {
     expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST, OPTIONS']);
   });
 
-  it('needs a credential where what it asks does, and none where not', async () => {
+  it('requires a credential only if its fields do', async () => {
     expect((await queryGraphql(house, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
       'Twinkeep',
     );
@@ -74,7 +74,7 @@ describe('a request', () => {
     expect((await queryGraphql(house, '{ version { version } }', { token: 'junk' })).status).toBe(401);
   });
 
-  it('answers what it may, and says why not of the rest', async () => {
+  it('returns allowed fields, and an error for each of the others', async () => {
     const { body } = await ask('{ homes { nodes { homeName } } policy { confirmBy } }', { token: mine.tokens.viewer });
     expect(body.data).toEqual({ homes: { nodes: [{ homeName: 'Lakeside' }] }, policy: null });
     expect(body.errors).toEqual([
@@ -97,7 +97,7 @@ describe('a request', () => {
     expect((await house.call('GET', '/graphql?query={a}&query={b}', { token: mine.tokens.owner })).status).toBe(400);
   });
 
-  it('goes on under maintenance where it reads, and is refused where it changes', async () => {
+  it('works under maintenance if it reads, and is refused if it changes something', async () => {
     await house.flags.set('maintenance_mode', true);
     try {
       expect((await ask('{ homes { nodes { id } } }')).body.data.homes.nodes).toHaveLength(1);
@@ -109,7 +109,7 @@ describe('a request', () => {
     }
   });
 
-  it('with an Idempotency-Key carries each of its changes out once', async () => {
+  it('with an Idempotency-Key executes each of its changes once', async () => {
     const query =
       'mutation { one: createHome(input: {homeName: "One"}) { ... on Created { id } } two: createHome(input: {homeName: "Two"}) { ... on Created { id } } }';
     const headers = { 'idempotency-key': v4() };
@@ -125,7 +125,7 @@ describe('a request', () => {
     expect((await ask(query, { headers: { 'idempotency-key': 'with blank' } })).status).toBe(400);
   });
 
-  it('of a cookie session changes nothing without its CSRF token, and that is on record', async () => {
+  it('of a cookie session changes nothing without its CSRF token, which is audited', async () => {
     const token = await house.member(mine.tenantId, 'admin');
     const opened = await house.call('POST', '/v1/auth/session', { body: { token } });
     const cookie = opened.headers
@@ -149,7 +149,7 @@ describe('a request', () => {
       .toContain('CSRF_FAILED');
   });
 
-  it('that changes something says what came of each change', async () => {
+  it('that changes something returns the result of each change', async () => {
     const { device_id: deviceId } = await mine.register();
     const fields =
       '{ __typename ... on Dispatched { commandId } ... on DryRunRequired { dryRunToken preview { current } } ... on Refused { code detail } }';
@@ -167,7 +167,7 @@ describe('a request', () => {
     expect(body.data.confirmCommand.__typename).toBe('Dispatched');
   });
 
-  it('tells of a store that is away, and of nothing that went wrong inside', async () => {
+  it('reports an unavailable store, and no internal errors', async () => {
     const broken = { ...house.services.store.records, homes: () => Promise.reject(new Error('secret of the house')) };
     const { homes } = house.services.store.records;
     house.services.store.records.homes = broken.homes;
@@ -182,7 +182,7 @@ describe('a request', () => {
 });
 
 describe('the rate', () => {
-  it('counts one for a request, whatever it asks', async () => {
+  it('counts one for a request, for any fields', async () => {
     const small = await startHttpServiceOnDatabase({ rateLimits: { free: 3 } });
     try {
       const { token } = await small.owner();

@@ -22,7 +22,7 @@ afterAll(() => house.close());
 
 const ask = async (query: string) => (await queryGraphql(house, query, { token: mine.tokens.owner })).body;
 
-describe('a list of plain members', () => {
+describe('a list of plain objects', () => {
   it.each([
     ['devices', 'id deviceType homeId roomId firmware lastSeen revoked name online called: name'],
     ['confirmations', 'commandId deviceId action params reason requestedAt'],
@@ -30,7 +30,7 @@ describe('a list of plain members', () => {
     ['members', 'id email role status'],
     ['audit', 'at by key via action subject outcome requestId'],
     ['homes', 'id homeName timezone createdAt'],
-  ])('of %s is the same as when each is resolved by itself', async (list, members) => {
+  ])('of %s equals a list whose members are resolved separately', async (list, members) => {
     const plain = `{ ${list}(first: 20) { nodes { ${members} } pageInfo { hasNextPage } } }`;
     expect(executed(plain)).toContain('nodes: plainNodes');
     const fragment = `{ ${list}(first: 20) { nodes { ...F } pageInfo { hasNextPage } } } fragment F on ${list === 'audit' ? 'AuditEntry' : list === 'actors' ? 'ActorEntry' : list.replace(/^(.)(.*)s$/, (_, first: string, rest: string) => first.toUpperCase() + rest)} { ${members} }`;
@@ -44,14 +44,14 @@ describe('a list of plain members', () => {
 
   it.each([
     ['leads on', '{ devices { nodes { id home { homeName } } } }'],
-    ['has what only the whole record has', '{ devices { nodes { id state } } }'],
+    ['contains a member that only the whole record has', '{ devices { nodes { id state } } }'],
     ['has a fragment', '{ devices { nodes { ... on Device { id } } } }'],
     ['has a directive', 'query ($a: Boolean!) { devices { nodes { id @include(if: $a) } } }'],
-    ['has a name that is no member of an object', '{ devices { nodes { __proto__: id name } } }'],
+    ['selects a name that is not a member of an object', '{ devices { nodes { __proto__: id name } } }'],
     ['is named twice', '{ devices { nodes { id } nodes { home { homeName } } } }'],
-  ])('stays as it is where it %s', (_, query) => expect(executed(query)).toBe(print(parse(query))));
+  ])('is unchanged if it %s', (_, query) => expect(executed(query)).toBe(print(parse(query))));
 
-  it('is written under the names that were asked for', async () => {
+  it('uses the requested aliases', async () => {
     const { data } = await ask('{ all: devices(first: 1) { those: nodes { a: id b: id } } }');
     expect(data.all.those).toEqual([{ a: expect.any(String), b: data.all.those[0].a }]);
     const odd = await ask('{ devices(first: 1) { nodes { __proto__: id constructor: id } } }');
@@ -59,7 +59,7 @@ describe('a list of plain members', () => {
     expect(Object.entries(only)).toEqual(['__proto__', 'constructor'].map((key) => [key, data.all.those[0].a]));
   });
 
-  it('is no field that anybody may ask for', async () => {
+  it('is not a field of the schema', async () => {
     const { errors } = await ask('{ devices { plainNodes } }');
     expect(errors[0].message).toMatch(/Cannot query field "plainNodes"/);
   });

@@ -29,8 +29,8 @@ async function asked(query: string): Promise<Record<string, number>> {
   return counts;
 }
 
-describe('what a list leads to', () => {
-  it('is asked of the store once, however long the list is', async () => {
+describe('the fields of list entries', () => {
+  it('are loaded with one query, for a list of any length', async () => {
     const fields =
       'id home { homeName rooms { name } } room { name home { homeName } } manifest { version } state battery';
     const query = (first: number) => `{ devices(first: ${first}) { edges { cursor node { ${fields} } } totalCount } }`;
@@ -47,14 +47,14 @@ describe('what a list leads to', () => {
     });
   });
 
-  it('costs nothing where nobody asks for it', async () => {
+  it('are not loaded unless they are selected', async () => {
     expect(await asked('{ devices { nodes { id name deviceType online } } }')).toEqual({
       'devices.list': 1,
       'devices.count': 1,
     });
   });
 
-  it('is what it is, in the order of the list', async () => {
+  it('are correct, in the order of the list', async () => {
     const { body } = await queryGraphql(
       house,
       '{ devices(first: 20) { nodes { name home { homeName rooms { name } } room { name } } } }',
@@ -68,7 +68,7 @@ describe('what a list leads to', () => {
     }
   });
 
-  it('is gone through to its end where a group has many', async () => {
+  it('include all pages of a group with many devices', async () => {
     const { body } = await mine.call('GET', '/devices?limit=3');
     const ids = body.devices.map(({ id }: { id: string }) => id);
     await mine.call('POST', '/groups', { name: 'Three', device_ids: ids });
@@ -86,7 +86,7 @@ describe('what a list leads to', () => {
     expect(lost.errors[0].extensions.code).toBe('VALIDATION_FAILED');
   });
 
-  it('needs what it needs alone: a key that may not read homes sees none through its devices', async () => {
+  it('require their own permission: a key that may not read homes sees none through its devices', async () => {
     const { body: key } = await mine.call('POST', '/auth/api-keys', {
       name: 'Devices alone',
       scopes: ['read:devices'],
@@ -102,7 +102,7 @@ describe('what a list leads to', () => {
 });
 
 describe('a connection', () => {
-  it('goes on after any of its cursors, to the end', async () => {
+  it('continues after any of its cursors, to the end', async () => {
     const page = async (after: string | null, first: number) =>
       (
         await queryGraphql(

@@ -23,14 +23,14 @@ const REST_ALONE = [
 ];
 
 describe('the schema', () => {
-  it('is the one that is written down in docs/schema.graphql', () => {
+  it('equals docs/schema.graphql', () => {
     const written = readFileSync(new URL('../../../docs/schema.graphql', import.meta.url), 'utf8');
     expect(`${printSchema(schema)}\n`, 'npm run schema writes it anew').toBe(written);
   });
 
   it('is valid', () => expect(validateSchema(schema)).toEqual([]));
 
-  it('has every operation of REST but those that belong to HTTP alone', () => {
+  it('has every operation of REST except those specific to HTTP', () => {
     const here = new Set(
       [...Object.values(queries), ...Object.values(mutations)].map(({ operation }) => operation.name),
     );
@@ -38,12 +38,12 @@ describe('the schema', () => {
     expect([...new Set(missing)].sort()).toEqual([...REST_ALONE].sort());
   });
 
-  it('changes things in mutations and nowhere else', () => {
+  it('changes data in mutations only', () => {
     expect(Object.values(queries).filter(({ operation }) => operation.changes)).toEqual([]);
     expect(Object.values(mutations).filter(({ operation }) => !operation.changes)).toEqual([]);
   });
 
-  it('answers each mutation with what came of it, or why it was refused', () => {
+  it('returns the result of each mutation, or the reason of its refusal', () => {
     for (const name of Object.keys(mutations)) {
       const type = schema.getType(`${name.charAt(0).toUpperCase()}${name.slice(1)}Payload`);
       expect(isUnionType(type) && type.getTypes().map((one) => one.name)).toContain('Refused');
@@ -56,7 +56,7 @@ describe('the schema', () => {
     ]);
   });
 
-  it('has enums for closed lists of words', () => {
+  it('has enums for closed lists', () => {
     const status = schema.getType('CommandStatus');
     expect(isEnumType(status) && status.getValues().map(({ value }) => value)).toEqual([...commandStatuses]);
     expect(isEnumType(status) && status.getValues().map(({ name }) => name)).toContain('AWAITING_CONFIRMATION');
@@ -72,7 +72,7 @@ describe('the schema', () => {
     }
   });
 
-  it('says what everything needs', () => {
+  it('documents the required role and scope of every field', () => {
     const fields = schema.getMutationType()?.getFields() ?? {};
     expect(fields.updatePolicy?.description).toMatch(/role `admin` and the scope `write:tenant`\. For people only/);
   });

@@ -66,7 +66,7 @@ async function listening(kind: string): Promise<void> {
 }
 
 describe('a subscription', () => {
-  it('tells of states as they are reported, of the devices that are meant, and where they stand', async () => {
+  it('sends states as they are reported, for the selected devices, with their position', async () => {
     const [one, other] = [await mine.register(), await mine.register()];
     const { client } = connect(mine.tokens.user);
     const query =
@@ -85,7 +85,7 @@ describe('a subscription', () => {
     });
   });
 
-  it('tells every status of a command, and of who waits for a confirmation', async () => {
+  it('sends every status of a command, and pending confirmations', async () => {
     const { device_id: id } = await mine.register();
     await mine.connect(id);
     const { client } = connect(mine.tokens.user);
@@ -105,7 +105,7 @@ describe('a subscription', () => {
       .toEqual(['AWAITING_CONFIRMATION']);
   });
 
-  it('tells of plans with their steps, and of who comes and goes', async () => {
+  it('sends plans with their steps, and presence', async () => {
     const { device_id: id } = await mine.register();
     const { client } = connect(mine.tokens.user);
     const plans = listen(client, 'subscription { planChanged { planId status stepId stepStatus } }');
@@ -123,7 +123,7 @@ describe('a subscription', () => {
       .toContainEqual({ deviceId: id, online: true });
   });
 
-  it('tells nothing of another tenant, and ends with its client', async () => {
+  it('sends nothing of another tenant, and ends with its client', async () => {
     const other = await makeTestTenant(house);
     const { device_id: id } = await other.register();
     const { client } = connect(mine.tokens.user);
@@ -138,7 +138,7 @@ describe('a subscription', () => {
     await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
-  it('needs the role and the scope of what it tells', async () => {
+  it('requires the role and the scope of its events', async () => {
     const viewer = listen(connect(mine.tokens.viewer).client, 'subscription { planChanged { planId } }');
     await expect.poll(() => viewer.faults[0]?.[0]?.extensions.code).toBe('FORBIDDEN_ROLE');
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Homes', scopes: ['read:homes'] });
@@ -149,7 +149,7 @@ describe('a subscription', () => {
     await expect.poll(() => key.faults[0]?.[0]?.extensions.code).toBe('INSUFFICIENT_SCOPE');
   });
 
-  it('is looked at like every document', async () => {
+  it('is validated like every document', async () => {
     const { client } = connect(mine.tokens.user);
     const wrong = [
       'subscription { nothing }',
@@ -178,10 +178,10 @@ async function speak(token: string) {
   return { socket, told, closed, send, subscribe };
 }
 
-describe('an id that is used again before its first operation has ended', () => {
+describe('an id that is reused before its first operation has ended', () => {
   const STATE = 'subscription { stateChanged { deviceId } }';
 
-  it('leaves nothing behind that is listened for when the connection has ended', async () => {
+  it('leaves no subscription when the connection has ended', async () => {
     const { socket, send, subscribe } = await speak(mine.tokens.user);
     for (let n = 0; n < 5; n++) {
       subscribe('1', STATE);
@@ -193,7 +193,7 @@ describe('an id that is used again before its first operation has ended', () => 
     await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
-  it('ends all the same with the role that it needs', async () => {
+  it('still ends with the required role', async () => {
     const token = await house.member(mine.tenantId, 'user');
     const { told, closed, send, subscribe } = await speak(token);
     subscribe('1', '{ devices(first: 200) { totalCount nodes { id } } }');
@@ -208,7 +208,7 @@ describe('an id that is used again before its first operation has ended', () => 
 });
 
 describe('queries and mutations', () => {
-  it('go over the same connection, each counted and carried out as the caller is now', async () => {
+  it('use the same connection, each counted and executed with the current permissions', async () => {
     const token = await house.member(mine.tenantId, 'admin');
     const { client } = connect(token);
     const change = 'mutation { createHome(input: {homeName: "By socket"}) { __typename ... on Refused { code } } }';
@@ -222,7 +222,7 @@ describe('queries and mutations', () => {
     await expect.poll(() => read.told[0]?.data.me.user.role).toBe('VIEWER');
   });
 
-  it('are refused beyond the tenant’s rate', async () => {
+  it('are refused above the rate limit of the tenant', async () => {
     const { token } = await house.owner();
     const { rateLimits } = house.services.settings as { rateLimits: Record<string, number> };
     rateLimits.free = 1;
@@ -251,7 +251,7 @@ describe('a connection', () => {
     await expect.poll(() => closed[0]?.code).toBe(code);
   });
 
-  it('of somebody without a tenant, or in a suspended one, is closed with 4403', async () => {
+  it('of a user without a tenant, or in a suspended one, is closed with 4403', async () => {
     const nobody = connect(await house.token(v7()));
     await expect.poll(() => nobody.closed[0]?.code).toBe(4403);
     const parked = await makeTestTenant(house);
@@ -264,7 +264,7 @@ describe('a connection', () => {
     await expect.poll(() => again.closed[0]?.code).toBe(4403);
   });
 
-  it('ends within a second of its token, its key, its membership or its role', async () => {
+  it('ends within a second of its token, key, membership or role', async () => {
     const token = await house.member(mine.tenantId, 'user');
     const out = connect(token);
     await expect.poll(() => out.acked.length).toBe(1);
@@ -296,7 +296,7 @@ describe('a connection', () => {
     await expect.poll(() => closed[0]?.code).toBe(4401);
   });
 
-  it('takes a ticket, once', async () => {
+  it('accepts a ticket once', async () => {
     const { body } = await house.call('POST', '/ws/ticket', { token: mine.tokens.user, body: {} });
     const { acked } = connect(body.ticket);
     await expect.poll(() => acked.length).toBe(1);
@@ -304,7 +304,7 @@ describe('a connection', () => {
     await expect.poll(() => again.closed[0]?.code).toBe(4401);
   });
 
-  it('of another protocol, with a message that is none, or that says nothing first, is closed', async () => {
+  it('with another subprotocol, an invalid message, or no first message is closed', async () => {
     const url = `${house.url.replace('http', 'ws')}/graphql`;
     const codeOf = (protocol: string[], ...messages: string[]) =>
       new Promise<number>((resolve) => {

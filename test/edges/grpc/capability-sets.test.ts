@@ -24,14 +24,14 @@ describe('tools for a language model', () => {
     expect(functionName(action)).toBe(name);
   });
 
-  it('names that OpenAI would not take become others, each its own', () => {
+  it('names that OpenAI would not accept are replaced by unique ones', () => {
     const names = ['lamp.on', 'lamp:on', 'lamp_on', `${'y'.repeat(63)}.`, `${'y'.repeat(62)}..`].map(functionName);
     for (const name of names) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
     expect(new Set(names).size).toBe(names.length);
     expect(functionName('lamp.on')).toMatch(/^lamp_on_[0-9a-f]{8}$/);
   });
 
-  it('take the device and what the action takes, which is required where something of it is', () => {
+  it('accept the device and the parameters of the action, which are required if one of them is', () => {
     const plain = toolDefinitionOf(capability());
     expect(plain).toEqual({
       type: 'function',
@@ -55,7 +55,7 @@ describe('tools for a language model', () => {
     });
   });
 
-  it('of all categories hold no action that is internal to the protocol, and say which are critical', () => {
+  it('of all categories contain no internal action, and mark critical ones', () => {
     const sets = registryCapabilitySets();
     expect(sets.map(({ category }) => category)).toEqual(categoryNames);
     const lock = sets.find(({ category }) => category === 'lock');
@@ -69,7 +69,7 @@ describe('tools for a language model', () => {
     expect(new Set(sets.map(({ capabilitySetId }) => capabilitySetId)).size).toBe(sets.length);
   });
 
-  it('manifests that say the same have the same id, and another one where anything of them is another', () => {
+  it('equal manifests have the same id, and different ones different ids', () => {
     const idOf = (...capabilities: Capability[]) =>
       capabilitySetOf({ category: 'light', capabilities }).capabilitySetId;
     expect(idOf(capability())).toBe(idOf(capability()));

@@ -12,7 +12,7 @@ import { startSidecar } from '../../support/sidecar.ts';
 import { house } from './edge-harness.ts';
 
 describe('the dialler', () => {
-  it('pauses longer after each attempt that failed, up to a bound, and never at the same time as others', () => {
+  it('waits longer after each failed attempt, up to a limit, with jitter', () => {
     const backoff = { initialMs: 500, maxMs: 30_000 };
     expect([1, 2, 3, 6, 7, 1000].map((failed) => backoffDelay(failed, backoff, 0))).toEqual([
       250, 500, 1_000, 8_000, 15_000, 15_000,
@@ -31,7 +31,7 @@ describe('the dialler', () => {
     );
   });
 
-  it('goes on trying until somebody listens, and is connected then', async () => {
+  it('retries until the sidecar listens, and is connected then', async () => {
     const { edge, sidecar, lines } = await house();
     await eventually(() => lines.some(({ message }) => message.includes('sidecar unreachable')));
     expect(edge.connected()).toBe(false);
@@ -39,7 +39,7 @@ describe('the dialler', () => {
     await eventually(() => edge.connected());
   });
 
-  it('says nothing of one that is just being started, and dials it when it has an address', async () => {
+  it('logs nothing about a sidecar that is starting, and dials it when it has an address', async () => {
     const lines: string[] = [];
     const say = (_: object, message: string) => void lines.push(message);
     let address: string | null = null;
@@ -66,7 +66,7 @@ describe('the dialler', () => {
     expect(lines).toEqual(['sidecar connected']);
   });
 
-  it('dials again when the sidecar is killed, ends the stream, or fails', async () => {
+  it('redials when the sidecar is killed, ends the stream, or fails', async () => {
     const { edge, sidecar, counts } = await house();
     const first = await sidecar();
     await eventually(() => edge.connected());
@@ -84,13 +84,13 @@ describe('the dialler', () => {
     expect(counts.get('lost')).toBe(3);
   });
 
-  it('takes a sidecar that says nothing before its first proposal for connected', async () => {
+  it('counts a sidecar as connected before its first proposal', async () => {
     const { edge, sidecar } = await house();
     await sidecar({ headers: false });
     await eventually(() => edge.connected());
   });
 
-  it('does not take a server that knows no such stream for a sidecar', async () => {
+  it('does not count a server without this method as a sidecar', async () => {
     const { Server, ServerCredentials } = await import('@grpc/grpc-js');
     const { edge, address, lines } = await house();
     const server = new Server();
@@ -100,7 +100,7 @@ describe('the dialler', () => {
     server.forceShutdown();
   });
 
-  it('gives up a listener that says nothing, and one that speaks something else', async () => {
+  it('gives up a listener that does not respond, and one with another protocol', async () => {
     const { edge, address, lines } = await house({ connectTimeoutMs: 100 });
     const said = (why: string) => lines.some(({ fields }) => (fields as { why?: string }).why?.includes(why));
     let answer = '';
@@ -118,7 +118,7 @@ describe('the dialler', () => {
     await eventually(() => sockets.filter((socket) => !socket.destroyed).length <= 1);
   });
 
-  it('does not unfold what was folded together to more than a message may have', async () => {
+  it('limits the decompressed size of a message', async () => {
     const { edge, address, lines, counts } = await house();
     const folded = gzipSync(Buffer.alloc(64 * 1024 * 1024));
     const head = Buffer.from([1, 0, 0, 0, 0]);
@@ -137,7 +137,7 @@ describe('the dialler', () => {
     edge.close();
   });
 
-  it('hangs up when it is closed, and dials no more', async () => {
+  it('disconnects when it is closed, and does not dial again', async () => {
     const { edge, sidecar } = await house();
     const there = await sidecar();
     await eventually(() => edge.connected());
@@ -149,7 +149,7 @@ describe('the dialler', () => {
     expect(there.streams).toHaveLength(1);
   });
 
-  it('says little of what a sidecar wrote as its last word', async () => {
+  it('truncates the last error of a sidecar in the log', async () => {
     const { edge, sidecar, lines } = await house();
     const there = await sidecar();
     await eventually(() => edge.connected());

@@ -7,8 +7,8 @@ import { house } from './edge-harness.ts';
 const cases = (stream: { events: { event: { case?: string | undefined } }[] }) =>
   stream.events.map(({ event }) => event.case);
 
-describe('what a sidecar is told', () => {
-  it('begins with what devices can do, and counts its events from 1', async () => {
+describe('the event sender', () => {
+  it('starts with the capabilities of devices, and numbers its events from 1', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     cognition.open({ id: newId(), tenantId, homeId });
@@ -22,7 +22,7 @@ describe('what a sidecar is told', () => {
     expect(light?.tools.map(({ action }) => action)).not.toContain('rotate_key');
   });
 
-  it('shows what waits for it with the world around it', async () => {
+  it('sends waiting contexts with their world', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     const lamp = device({ state: { on: true }, room: { id: newId(), name: 'Hall' } });
     const elsewhere = device({ homeId: newId() });
@@ -46,7 +46,7 @@ describe('what a sidecar is told', () => {
     expect(sets).toContain(shown?.devices[0]?.capabilitySetId);
   });
 
-  it('tells of a manifest of its own before the device that has it', async () => {
+  it('sends a tenant’s manifest before the device that has it', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     const { manifest } = device();
     const own = structuredClone(manifest);
@@ -66,7 +66,7 @@ describe('what a sidecar is told', () => {
     });
   });
 
-  it('tells of a new context at once, and of a changed world at most once in a while', async () => {
+  it('sends a new context at once, and a changed world at most once per interval', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ coalesceMs: 200 });
     const lamp = device();
     const stream = await (await sidecar()).waitForStream();
@@ -84,7 +84,7 @@ describe('what a sidecar is told', () => {
     await eventually(() => stream.eventsOf('perceptionUpdate').at(-1)?.devices[0]?.state?.level === level);
   });
 
-  it('tells of a home that a device left', async () => {
+  it('sends an update for a home that a device left', async () => {
     const { sidecar, cognition, device, place, tenantId, homeId } = await house();
     const lamp = device();
     cognition.open({ id: newId(), tenantId, homeId });
@@ -95,7 +95,7 @@ describe('what a sidecar is told', () => {
     expect(stream.eventsOf('perceptionUpdate')[1]?.devices).toEqual([]);
   });
 
-  it('reads a world that takes long no more often than it has time for', async () => {
+  it('reads a slow world no more often than its interval allows', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     const { world } = cognition;
@@ -117,7 +117,7 @@ describe('what a sidecar is told', () => {
     });
   });
 
-  it('says nothing of a report that changes nothing', async () => {
+  it('sends nothing for a report that changes nothing', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house();
     const lamp = device({ state: { on: true } });
     cognition.open({ id: newId(), tenantId, homeId });
@@ -131,7 +131,7 @@ describe('what a sidecar is told', () => {
     expect(stream.eventsOf('perceptionUpdate')).toHaveLength(1);
   });
 
-  it('says of no home that there is nothing to think about once there is', async () => {
+  it('does not send a home as idle that has a context by then', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ idleHomeIntervalMs: 200 });
     const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
     const stream = await (await sidecar()).waitForStream();
@@ -146,7 +146,7 @@ describe('what a sidecar is told', () => {
     expect(told.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
   });
 
-  it('tells of a home about which there is nothing to think by its hash alone', async () => {
+  it('sends only the hash of a home without contexts', async () => {
     const { sidecar, device, report, homeId } = await house();
     const lamp = device();
     const stream = await (await sidecar()).waitForStream();
@@ -163,7 +163,7 @@ describe('what a sidecar is told', () => {
     expect(told[0]?.worldStateHash).not.toBe(told[1]?.worldStateHash);
   });
 
-  it('tells of nodes, of commands with the state of their device, and of interruptions', async () => {
+  it('sends results of nodes, of commands with the state of their device, and interruptions', async () => {
     const { sidecar, cognition, edge, device, tenantId, homeId } = await house();
     const lamp = device({ state: { on: false } });
     const commandId = newId();
@@ -204,7 +204,7 @@ describe('what a sidecar is told', () => {
     ]);
   });
 
-  it('tells one that comes back all that it needs to go on', async () => {
+  it('sends everything that a reconnecting sidecar needs', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     const lamp = device({ state: { on: true } });
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
@@ -229,7 +229,7 @@ describe('what a sidecar is told', () => {
     ]);
   });
 
-  it('shows as many contexts as there is room for, and the others when those are over', async () => {
+  it('sends as many contexts as fit, and the others when those have ended', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     device();
     const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
@@ -247,7 +247,7 @@ describe('what a sidecar is told', () => {
     expect(shown()).toEqual(ids.slice(1));
   });
 
-  it('shows the others as well when it is the sidecar that says one is over', async () => {
+  it('sends the others also when the sidecar ends one', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2, maxContexts: 3 });
     device();
     const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
@@ -266,7 +266,7 @@ describe('what a sidecar is told', () => {
     await eventually(() => shown()?.includes(ids[3] as string));
   });
 
-  it('shows the others where one is over just while its world is read', async () => {
+  it('sends the others when one ends while its world is read', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     const lamp = device();
     const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
@@ -287,7 +287,7 @@ describe('what a sidecar is told', () => {
     );
   });
 
-  it('keeps no more contexts in mind than it may, and looks for the others when some are over', async () => {
+  it('tracks no more contexts than its limit, and looks for others when some have ended', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContexts: 2 });
     device();
     const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
@@ -306,7 +306,7 @@ describe('what a sidecar is told', () => {
     await eventually(() => shown()?.includes(late));
   });
 
-  it('tells of tenants in turn, however much one of them has asked', async () => {
+  it('serves tenants in turn, for any load of one of them', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     for (let count = 0; count < 50; count++) cognition.open({ id: newId(), tenantId, homeId: newId() });
@@ -319,7 +319,7 @@ describe('what a sidecar is told', () => {
     expect(stream.eventsOf('perceptionUpdate')[1]?.activeContexts).toMatchObject([{ contextId: id }]);
   });
 
-  it('tells of everything else while one thing cannot be read', async () => {
+  it('sends everything else while one item cannot be read', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     const poison = cognition.open({ id: newId(), tenantId, homeId: newId() });
@@ -336,7 +336,7 @@ describe('what a sidecar is told', () => {
     await eventually(() => stream.eventsOf('interruptSignal').length === 1);
   });
 
-  it('goes on when what it tells could not be read', async () => {
+  it('continues when reading an item failed', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     cognition.open({ id: newId(), tenantId, homeId });

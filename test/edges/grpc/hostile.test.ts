@@ -6,8 +6,8 @@ import { eventually } from '../../support/clock.ts';
 import { fc } from '../../support/properties.ts';
 import { house } from './edge-harness.ts';
 
-describe('a sidecar that means no good', () => {
-  it('reads nothing: what waits for it is bounded, and it is told everything anew', async () => {
+describe('a malicious sidecar', () => {
+  it('that reads nothing: waiting events are bounded, and sent again later', async () => {
     const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await house({ maxQueuedEvents: 20 });
     const lamp = device({ state: { text: 'x'.repeat(30_000) } });
     const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
@@ -38,7 +38,7 @@ describe('a sidecar that means no good', () => {
     expect(there.streams[0]?.ended).toBe(true);
   });
 
-  it('never reads again: it is hung up on, and dialled again', async () => {
+  it('that never reads again: it is disconnected, and dialled again', async () => {
     const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallTimeoutMs: 300 });
     for (let count = 0; count < 30; count++) device({ state: { text: 'x'.repeat(30_000) } });
     const there = await sidecar({ reads: () => false });
@@ -50,7 +50,7 @@ describe('a sidecar that means no good', () => {
     await there.waitForStream(2);
   });
 
-  it('floods: it is read no faster than it may speak, and what it may say is done', async () => {
+  it('that floods: it is read no faster than its rate, and allowed proposals are executed', async () => {
     const { sidecar, cognition, counts } = await house({
       proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 },
     });
@@ -67,7 +67,7 @@ describe('a sidecar that means no good', () => {
     expect(cognition.calls.length).toBeLessThan(50 + 100 * seconds + 40);
   });
 
-  it('floods with few words that are long: they count as many', async () => {
+  it('that floods with few long messages: they count by their size', async () => {
     const { sidecar, counts } = await house({ proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 } });
     const stream = await (await sidecar()).waitForStream();
     const from = performance.now();
@@ -81,7 +81,7 @@ describe('a sidecar that means no good', () => {
     expect(seconds).toBeGreaterThan(0.2);
   });
 
-  it('asks for much that is slow: no more is taken on than may be in flight', async () => {
+  it('that requests much slow work: no more than the in-flight limit is accepted', async () => {
     const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ maxInFlightProposals: 8 });
     device();
     const stream = await (await sidecar()).waitForStream();
@@ -99,7 +99,7 @@ describe('a sidecar that means no good', () => {
     await eventually(() => cognition.calls.length === 200);
   });
 
-  it('sends more than a message may have: the stream ends, and the next one is as good as new', async () => {
+  it('that exceeds the message size: the stream ends, and the next one works', async () => {
     const { sidecar, cognition, edge, lines } = await house();
     const there = await sidecar();
     const stream = await there.waitForStream();
@@ -113,7 +113,7 @@ describe('a sidecar that means no good', () => {
     expect(cognition.calls).toEqual([]);
   });
 
-  it('sends what is no message at all: the stream ends, and the next one is as good as new', async () => {
+  it('that sends invalid messages: the stream ends, and the next one works', async () => {
     const { sidecar, edge } = await house();
     const there = await sidecar();
     for (const [at, bytes] of [
@@ -127,7 +127,7 @@ describe('a sidecar that means no good', () => {
     await eventually(() => edge.connected());
   });
 
-  it('nests so deeply that a reader would not come back', async () => {
+  it('that nests too deeply for a recursive parser is refused', async () => {
     const { sidecar, edge } = await house();
     const there = await sidecar();
     const length = (count: number): number[] => (count < 128 ? [count] : [(count & 127) | 128, ...length(count >>> 7)]);
@@ -141,7 +141,7 @@ describe('a sidecar that means no good', () => {
     await eventually(() => edge.connected());
   });
 
-  it('says anything of the right shape: the service stays as it is', async () => {
+  it('that sends any well-formed message does not affect the service', async () => {
     const { sidecar, cognition, edge, device, tenantId, homeId } = await house({
       proposalRate: { perSecond: 10_000, burst: 10_000, bytesPerToken: 1024 * 1024 },
     });

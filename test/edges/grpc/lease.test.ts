@@ -42,8 +42,8 @@ async function connected() {
   return { ...there, outlast, lamp, id, sidecar, stream };
 }
 
-describe('the stream to the sidecar, after the lease of this process is over', () => {
-  it('sends no event, and is cut', async () => {
+describe('the stream to the sidecar, after the lease of this process ended,', () => {
+  it('sends no event, and is closed', async () => {
     const { outlast, cognition, id, stream } = await connected();
     const before = stream.events.length;
     outlast();
@@ -52,7 +52,7 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     expect(stream.events).toHaveLength(before);
   });
 
-  it('sends no event whose content was still being read when the lease ended', async () => {
+  it('sends no event whose content was read when the lease ended', async () => {
     const { outlast, cognition, report, lamp, stream } = await connected();
     const before = stream.events.length;
     let isRead = false;
@@ -66,7 +66,7 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     expect(stream.events).toHaveLength(before);
   });
 
-  it('carries out no proposal that arrives, and is cut', async () => {
+  it('executes no arriving proposal, and is closed', async () => {
     const { outlast, cognition, id, lamp, stream, counts } = await connected();
     outlast();
     stream.send({ contextId: id, proposal: turnOff(lamp.id, 'late') });
@@ -75,7 +75,7 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     expect(counts.get('heard graphNode')).toBeUndefined();
   });
 
-  it('carries out no proposal that waited for an earlier one of its context', async () => {
+  it('executes no proposal that waited for an earlier one of its context', async () => {
     const { outlast, cognition, id, lamp, stream, counts } = await connected();
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
     cognition.beforeAnswer = () => answered;

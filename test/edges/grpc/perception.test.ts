@@ -41,8 +41,8 @@ const shown = (given: Partial<PerceptionInput> = {}, devices: WorldDevice[] = []
 });
 const MOST = 4 * 1024 * 1024;
 
-describe('what is shown', () => {
-  it('is never larger than what a library takes by itself, whatever there is to show', () => {
+describe('a perception', () => {
+  it('never exceeds the default message limit of libraries, for any content', () => {
     // The largest possible update: encoded numbers take five times the size of their JSON text.
     const params = { levels: Array.from({ length: 4_000 }, () => 1) };
     const nodes = Array.from({ length: 100 }, (_, place) =>
@@ -63,7 +63,7 @@ describe('what is shown', () => {
     expect(told.memories.length).toBeGreaterThan(0);
   });
 
-  it('leaves out parameters before it leaves out nodes', () => {
+  it('omits parameters before it omits nodes', () => {
     const large = node('large', { params: { text: 'x'.repeat(5_000) } });
     const [told] = buildPerceptionUpdate(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
       ...{ contexts: 4_000, devices: 0, memories: 0 },
@@ -75,14 +75,14 @@ describe('what is shown', () => {
     expect(told?.nodes[0]?.node?.params).toBeUndefined();
   });
 
-  it('shows the oldest context whatever its size, and the next ones while there is room', () => {
+  it('contains the oldest context of any size, and the next ones while they fit', () => {
     const contexts = [context({ text: 'x'.repeat(2_000) }), context(), context()];
     const told = buildPerceptionUpdate(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
     expect(told.activeContexts.map(({ contextId }) => contextId)).toEqual([contexts[0]?.id]);
     expect(told.contextsLeftOut).toBe(2);
   });
 
-  it('tells the hash alone where there is nothing to think about', () => {
+  it('contains only the hash without a context', () => {
     const told = buildPerceptionUpdate(shown({ contexts: [], memories: [memory()] }, [device()]));
     expect(told).toMatchObject({
       tenantId,
@@ -94,7 +94,7 @@ describe('what is shown', () => {
     });
   });
 
-  it('a node that failed says why, and one of an observation is proposed', () => {
+  it('contains the reason of a failed node, and proposed nodes of an observation', () => {
     const failed = node('a', {
       status: 'failed',
       commandId: newId(),
@@ -108,12 +108,12 @@ describe('what is shown', () => {
     ]);
   });
 
-  it('a device with nothing to do and nothing reported is shown as that', () => {
+  it('contains a device without actions and reports', () => {
     const told = buildPerceptionUpdate(shown({}, [device({ name: null, category: null, manifest: null, room: null })]));
     expect(told.devices).toMatchObject([{ name: '', category: '', capabilitySetId: '', roomId: '', state: {} }]);
   });
 
-  it('counts no JSON as less than it takes on the wire', () => {
+  it('estimates no JSON below its size on the wire', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const written = toBinary(ValueSchema, fromJson(ValueSchema, value as never)).length;

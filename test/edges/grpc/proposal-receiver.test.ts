@@ -25,8 +25,8 @@ async function goal(given: Parameters<typeof house>[0] = {}) {
 }
 const words = ({ cognition }: Pick<House, 'cognition'>) => cognition.calls.map(({ word, said }) => ({ word, said }));
 
-describe('what a sidecar says', () => {
-  it('a node becomes a step, and the first word about it names the proposal', async () => {
+describe('messages of a sidecar', () => {
+  it('add a node as a step, and its first event names the proposal', async () => {
     const { stream, cognition, id, lamp } = await goal();
     stream.send({
       proposalId: 'p-1',
@@ -56,7 +56,7 @@ describe('what a sidecar says', () => {
     ]);
   });
 
-  it('the same node again is answered with how it stands', async () => {
+  it('repeat a node, and are answered with its status', async () => {
     const { stream, cognition, id, lamp } = await goal();
     stream.send({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
     await eventually(() => stream.eventsOf('graphStateUpdate').length === 1);
@@ -70,7 +70,7 @@ describe('what a sidecar says', () => {
     ]);
   });
 
-  it('a node for an observation is proposed to people, and runs nothing', async () => {
+  it('propose a node for an observation to people, and run nothing', async () => {
     const { stream, cognition, lamp, tenantId, homeId } = await goal();
     const { id } = cognition.open({
       id: newId(),
@@ -87,7 +87,7 @@ describe('what a sidecar says', () => {
     ]);
   });
 
-  it('suspends, completes and fails contexts in its own words', async () => {
+  it('suspend, complete and fail contexts with their reason', async () => {
     const { stream, cognition, id, tenantId, homeId } = await goal();
     const other = cognition.open({ id: newId(), tenantId, homeId }).id;
     stream.send({ contextId: id, proposal: { case: 'suspend', value: { reason: 'the heating is slow', forS: 600 } } });
@@ -109,7 +109,7 @@ describe('what a sidecar says', () => {
     expect(refusals(stream)).toEqual([]);
   });
 
-  it('words about one context are done in their order, however slow one of them is', async () => {
+  it('about one context are processed in order, for any duration of each', async () => {
     const { stream, cognition, id, lamp, counts } = await goal();
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     cognition.beforeAnswer = () => held;
@@ -128,7 +128,7 @@ describe('what a sidecar says', () => {
     expect(refusals(stream)).toEqual([]);
   });
 
-  it('a context that nobody knows, and one that is over, are answered with their codes', async () => {
+  it('about an unknown or ended context are answered with their codes', async () => {
     const { stream, id, lamp, counts } = await goal();
     const unknown = newId();
     stream.send({ proposalId: 'p-1', contextId: unknown, proposal: off(lamp.id) });
@@ -145,7 +145,7 @@ describe('what a sidecar says', () => {
     expect(counts.get('refused NOT_FOUND')).toBe(2);
   });
 
-  it('what fails on our side is answered without saying why', async () => {
+  it('that fail with an internal error are answered without its reason', async () => {
     const { stream, cognition, id, lamp, edge } = await goal();
     let failing = true;
     cognition.beforeAnswer = () => {
@@ -171,10 +171,10 @@ describe('what a sidecar says', () => {
     ['a wait of weeks', { case: 'suspend', value: { forS: 4_000_000_000 } }, /forS: must be at most 3600/],
     ['a summary that is a book', { case: 'complete', value: { summary: 'x'.repeat(1_001) } }, /summary/],
     ['U+0000 in a final state', { case: 'complete', value: { finalState: { a: ['\0'] } } }, /U\+0000/],
-    ['a code in words', { case: 'error', value: { code: 'it broke', detail: '' } }, /code/],
+    ['a code that is text', { case: 'error', value: { code: 'it broke', detail: '' } }, /code/],
     ['no code', { case: 'error', value: { detail: 'hm' } }, /code/],
     ['a detail that is a book', { case: 'error', value: { code: 'X', detail: 'x'.repeat(1_001) } }, /detail/],
-  ])('refuses %s, and nobody acts on it', async (_, proposal, detail) => {
+  ])('with %s are refused without effects', async (_, proposal, detail) => {
     const { stream, cognition, id } = await goal();
     stream.send({ proposalId: 'p-1', contextId: id, proposal });
     await eventually(() => refusals(stream).length === 1);
@@ -183,7 +183,7 @@ describe('what a sidecar says', () => {
     expect(cognition.calls).toEqual([]);
   });
 
-  it('says nothing back that nobody could have meant', async () => {
+  it('that cannot be attributed get no answer', async () => {
     const { stream, id } = await goal();
     stream.send({ proposalId: 'p'.repeat(65), contextId: id, proposal: off(newId(), 'n'.repeat(65)) });
     stream.send({ proposalId: 'a\nb', contextId: `${id}${'x'.repeat(100_000)}`, proposal: off(newId(), 'a\u0007') });

@@ -9,7 +9,7 @@ const context = (tenantId: string, homeId: string): ActiveContext => ({
   ...{ note: null, phase: 'thinking', createdAt: 0, nodes: [] },
 });
 
-it('wakes whoever waits for a part that took long to read, when one that did not has changed', () => {
+it('wakes a waiting slow part when a fast one has changed', () => {
   const attention = new WorldUpdateScheduler(defaultSidecarLimits);
   const [slow, quick] = [newId(), newId()].map((homeId) => ({ tenantId: newId(), homeId })) as [Home, Home];
   for (const { tenantId, homeId } of [slow, quick]) attention.openContext(context(tenantId, homeId));

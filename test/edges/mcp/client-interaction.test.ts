@@ -58,7 +58,7 @@ describe.each(transports)('over %s', (transport) => {
   const yes: ElicitResult = { action: 'accept', content: { confirm: true } };
 
   describe('a critical action', () => {
-    it('is sent when the user of the client says yes there and then', async () => {
+    it('is sent when the user of the client approves it in the dialogue', async () => {
       const id = await device('smart_lock', 'Front\u202e door');
       const body = structured(await asked(yes, unlock(id)));
       expect(body).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
@@ -67,7 +67,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(command).toMatchObject({ status: 'dispatched', confirmed_by: mine.userId });
     });
 
-    it('is cancelled when the user says no', async () => {
+    it('is cancelled when the user declines', async () => {
       const id = await device('smart_lock');
       for (const no of [{ action: 'decline' }, { action: 'accept', content: { confirm: false } }] as ElicitResult[]) {
         const body = structured(await asked(no, unlock(id)));
@@ -83,7 +83,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(body).toMatchObject({ status: 'dry_run_required', dry_run_token: expect.any(String) });
     });
 
-    it('is not sent by who may do so no more when they answer', async () => {
+    it('is not sent if the user has lost the permission when they answer', async () => {
       const id = await device('smart_lock');
       const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.user });
       const role = (to: string) => mine.call('PATCH', `/tenant/members/${body.user.id}`, { role: to }, owner);
@@ -100,13 +100,13 @@ describe.each(transports)('over %s', (transport) => {
       expect((await commandOf(id)).status).toBe('awaiting_confirmation');
     });
 
-    it('is not asked about where a dry run was asked for', async () => {
+    it('has no dialogue if a dry run was requested', async () => {
       const id = await device('smart_lock');
       expect(structured(await asked(yes, unlock(id, { dry_run: true }))).status).toBe('dry_run_required');
       expect(asks).toEqual([]);
     });
 
-    it('of a group is asked about once', async () => {
+    it('of a group has one dialogue', async () => {
       const ids = [await device('smart_lock', 'Back door'), await device('smart_lock', 'Cellar')];
       const { slug } = (await mine.call('POST', '/groups', { name: 'Doors', device_ids: ids })).body;
       const { results } = structured(await asked(yes, { target_type: 'group', target_id: slug, action: 'unlock' }));
@@ -122,7 +122,7 @@ describe.each(transports)('over %s', (transport) => {
       ]);
     });
 
-    it.each(['person', 'another_principal'])('is not asked about where the policy says %s', async (confirm_by) => {
+    it.each(['person', 'another_principal'])('has no dialogue if the policy is %s', async (confirm_by) => {
       const id = await device('smart_lock');
       const policy = await mine.call('PATCH', '/tenant/policy', { confirm_by }, { token: await fresh() });
       expect(policy.status).toBe(200);
@@ -152,7 +152,7 @@ describe.each(transports)('over %s', (transport) => {
         ...(n > 0 && { depends_on: [`s${n - 1}`] }),
       }));
 
-    it('tells how far it is, until it is over', async () => {
+    it('reports progress until it has ended', async () => {
       const ids = [await device('smart_light'), await device('smart_light')];
       const told: Progress[] = [];
       const name = `progress ${transport}`;
@@ -170,7 +170,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(told[0]?.progress).toBe(1);
     });
 
-    it('is cancelled, and what was done undone, when the client takes the call back', async () => {
+    it('is cancelled, and completed steps are undone, when the client cancels the call', async () => {
       const ids = [await device('smart_light'), await device('smart_light')];
       const name = `taken back ${transport}`;
       const giveUp = new AbortController();
@@ -186,7 +186,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(plan.status).toBe('rolling_back');
     });
 
-    it('goes on when the client drops in mid-stream', async () => {
+    it('continues when the client disconnects during the stream', async () => {
       const id = await device('smart_light');
       const name = `dropped ${transport}`;
       const leaving = await mcpClient(house.url, mine.tokens.owner, { transport });

@@ -34,7 +34,7 @@ describe('a client of HTTP+SSE', () => {
     return { path: /data: (\S+)/.exec(said)?.[1] ?? '', close: () => stop.abort() };
   }
 
-  it('that goes away while it posts what is wrong is told that there is no such session, and nothing breaks', async () => {
+  it('that disconnects during an invalid POST is answered that the session does not exist, without a fault', async () => {
     const unheard: unknown[] = [];
     const hear = (error: unknown) => void unheard.push(error);
     process.on('unhandledRejection', hear);
@@ -60,7 +60,7 @@ describe('a client of HTTP+SSE', () => {
     expect(unheard).toEqual([]);
   });
 
-  it('that goes away while it is looked at leaves no session behind', async () => {
+  it('that disconnects while it is authenticated leaves no session', async () => {
     const { users } = house.services;
     const { get } = users;
     let looked = 0;
@@ -122,7 +122,7 @@ function sessionsOfTheirOwn() {
   return { sessions, subscriptions, watchers, wire, session };
 }
 
-it('a session that is over follows nothing, though it asked for it before', () => {
+it('a closed session has no subscriptions, although it requested some before', () => {
   const { sessions, subscriptions, watchers, session } = sessionsOfTheirOwn();
   const uri = parseResourceUri(`twin://plans/${v7()}`) as never;
   expect(subscriptions.add(session.subscriber, uri)).toBe(true);
@@ -133,7 +133,7 @@ it('a session that is over follows nothing, though it asked for it before', () =
   sessions.close();
 });
 
-it('who has much to read when something changes is told of it once they have read that', async () => {
+it('a client with much to read gets a change after reading the rest', async () => {
   const { sessions, subscriptions, watchers, wire, session } = sessionsOfTheirOwn();
   const server = createServer((asked, response) => {
     wire.openEventStream(exchangeOf(asked, response, { newId: v7 }));

@@ -17,8 +17,8 @@ import {
 
 withMcpServices();
 
-describe('who calls', () => {
-  it('is asked of every request; a 401 points to where tokens come from', async () => {
+describe('authentication', () => {
+  it('is required for every request; a 401 names the resource metadata', async () => {
     await open();
     const url = `${house.url}/.well-known/oauth-protected-resource`;
     const session = await begin();
@@ -32,7 +32,7 @@ describe('who calls', () => {
     expect(body).toMatchObject({ resource: `${house.url}/mcp`, bearer_methods_supported: ['header'] });
   });
 
-  it('may be a key, in either header, and then has its scopes', async () => {
+  it('accepts a key, in either header, with its scopes', async () => {
     await open();
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['read:homes'] });
     for (const headers of [{ authorization: `Bearer ${body.key}` }, { authorization: '', 'x-api-key': body.key }]) {
@@ -49,7 +49,7 @@ describe('who calls', () => {
     expect(answered.result.content[0].text).toMatch(/^INSUFFICIENT_SCOPE: .*\nNext: /s);
   });
 
-  it('is no cookie: a browser that is signed in opens nothing here', async () => {
+  it('ignores cookies: a signed-in browser has no access', async () => {
     await open();
     const { headers } = await house.call('POST', '/v1/auth/session', { body: { token: mine.tokens.owner } });
     const cookie = headers.getSetCookie()[0]?.split(';')[0] ?? '';
@@ -57,7 +57,7 @@ describe('who calls', () => {
     expect(response.status).toBe(401);
   });
 
-  it('a request in another’s name, or from another site, is refused before anything else', async () => {
+  it('refuses requests with a foreign Host or Origin before anything else', async () => {
     await open();
     const { host, port } = new URL(house.url);
     for (const good of [{}, { host: `localhost:${port}` }, { host: '[::1]' }, { origin: `http://${host}` }]) {
@@ -80,7 +80,7 @@ describe('who calls', () => {
 });
 
 describe('a POST', () => {
-  it('without a session is answered with all that it came with', async () => {
+  it('without a session is answered completely', async () => {
     await open();
     const { status, headers, body } = await ask(WHOAMI);
     expect([status, body.id, body.result.structuredContent.user.role]).toEqual([200, 7, 'owner']);
@@ -91,13 +91,13 @@ describe('a POST', () => {
     expect(subscribe.body.error.code).toBe(-32602);
   });
 
-  it('of several messages is answered for each', async () => {
+  it('with several messages is answered for each', async () => {
     await open();
     const { body } = await ask([rpc('ping', {}, 1), rpc('tools/list', {}, 'two'), { jsonrpc: '2.0', method: 'x' }]);
     expect(body.map(({ id }: { id: unknown }) => id).sort()).toEqual([1, 'two']);
   });
 
-  it('that takes a call back in the same breath starts nothing that goes on', async () => {
+  it('with a call and its cancellation starts no lasting work', async () => {
     await open();
     const { device_id } = await mine.register({ device_type: 'smart_light' });
     await mine.connect(device_id);
@@ -113,7 +113,7 @@ describe('a POST', () => {
     });
   });
 
-  it('has all in texts where its revision knows no structured content, and a part of what is long where it does', async () => {
+  it('returns text only in revisions without structured content, and truncated text with it', async () => {
     await open();
     for (let n = 0; n < 30; n += 1) await mine.register({ device_type: 'smart_light', name: `Lamp ${n}` });
     const listed = rpc('tools/call', { name: 'list_devices', arguments: {} });
@@ -131,13 +131,13 @@ describe('a POST', () => {
     }
   });
 
-  it('of notifications alone is accepted without an answer', async () => {
+  it('with notifications only is accepted without an answer', async () => {
     await open();
     const { status, body } = await ask({ jsonrpc: '2.0', method: 'notifications/initialized' }, await begin());
     expect([status, body]).toEqual([202, '']);
   });
 
-  it('that is no message is refused as everywhere', async () => {
+  it('without a valid message is refused as on other edges', async () => {
     await open();
     const refused = async (body: unknown, headers: RequestHeaders = {}) => {
       const answer = await ask(body, headers);
@@ -159,7 +159,7 @@ describe('a POST', () => {
     expect(await refused('x=1', { 'content-type': 'text/plain' })).toEqual([415, 'UNSUPPORTED_MEDIA_TYPE']);
   });
 
-  it('with wrong params, or of a method nobody knows, is an error of the protocol', async () => {
+  it('with invalid params, or an unknown method, is a protocol error', async () => {
     await open();
     expect((await ask(rpc('tools/call', { arguments: {} }))).body.error.code).toBe(-32602);
     expect((await ask(rpc('resources/read', { uri: 1 }))).body.error.code).toBe(-32602);
@@ -167,7 +167,7 @@ describe('a POST', () => {
     expect((await ask(rpc('tasks/list'))).body.error.code).toBe(-32601);
   });
 
-  it('of another path or method is told what there is', async () => {
+  it('to another path or with another method is answered with the valid ones', async () => {
     await open();
     expect((await ask(undefined, {}, 'PUT')).headers.get('allow')).toBe('GET, POST, DELETE, OPTIONS');
     expect((await ask(undefined, {}, 'PUT')).status).toBe(405);
@@ -180,7 +180,7 @@ describe('a POST', () => {
   });
 });
 
-describe('the rate', () => {
+describe('the rate limit', () => {
   it('counts tools/call and resources/read as one each, and nothing else', async () => {
     await open({ rateLimits: { free: 1_000 } });
     const remaining = async (body: unknown, headers: RequestHeaders = {}) =>
@@ -203,7 +203,7 @@ describe('the rate', () => {
     ).toBe(before - 4);
   });
 
-  it('refuses a tool in a result that says when to come back', async () => {
+  it('refuses a tool with a result that contains the retry time', async () => {
     // The setup of the tenant takes ten requests.
     await open({ rateLimits: { free: 12 } });
     let last = await ask(WHOAMI);
@@ -219,7 +219,7 @@ describe('the rate', () => {
     expect((await ask(rpc('tools/list'))).body.result.tools).toHaveLength(25);
   });
 
-  it('counts who names nobody by their address, and failed sign-ins too', async () => {
+  it('counts anonymous requests by address, and failed sign-ins too', async () => {
     await open({ fixedRates: { anonymous: 2, signIns: 2 } });
     const statuses: number[] = [];
     for (let n = 0; n < 3; n++) {
@@ -231,7 +231,7 @@ describe('the rate', () => {
 });
 
 describe('a token', () => {
-  it('that came by here is no person’s from then on', async () => {
+  it('presented here is not a person’s token from then on', async () => {
     await open();
     await ask(rpc('ping'));
     const { status, body } = await mine.call('POST', '/auth/api-keys', { name: 'mine' });
@@ -239,8 +239,8 @@ describe('a token', () => {
   });
 });
 
-describe('the end of the process', () => {
-  it('is told, lets what is under way be answered, and refuses what comes then', async () => {
+describe('shutdown', () => {
+  it('notifies clients, completes running calls, and refuses new ones', async () => {
     await open({});
     const { device_id } = await mine.register();
     await mine.connect(device_id);

@@ -37,7 +37,7 @@ describe.each(transports)('over %s', (transport) => {
     return JSON.parse((contents[0] as { text: string }).text);
   };
 
-  it('a device, a home and a plan are read as REST shows them', async () => {
+  it('a device, a home and a plan have the same content as in REST', async () => {
     const { device } = (await mine.call('GET', `/devices/${lamp}`)).body;
     expect(await read(`twin://devices/${lamp}`)).toEqual({ device });
     const home = await read(`twin://homes/${mine.homeId}`);
@@ -49,7 +49,7 @@ describe.each(transports)('over %s', (transport) => {
     expect((await read(`twin://plans/${plan.id}`)).plan.id).toBe(plan.id);
   });
 
-  it('what is not there, not ours or not allowed is an error that says what to do', async () => {
+  it('a missing, foreign or forbidden resource is an error with a hint', async () => {
     for (const uri of [`twin://devices/${v7()}`, 'twin://devices/1', 'twin://rooms/x', 'file:///etc/passwd']) {
       await expect(client.readResource({ uri })).rejects.toMatchObject({ code: -32002 });
     }
@@ -64,7 +64,7 @@ describe.each(transports)('over %s', (transport) => {
     await viewer.close();
   });
 
-  it('all of them are listed, page after page', async () => {
+  it('all resources are listed, in pages', async () => {
     const uris: string[] = [];
     let cursor: string | undefined;
     do {
@@ -98,7 +98,7 @@ describe.each(transports)('over %s', (transport) => {
     await client.unsubscribeResource({ uri: home });
   });
 
-  it('a plan is followed until it is over', async () => {
+  it('a plan is followed until it has ended', async () => {
     const steps = [{ id: 'on', device_id: lamp, action: 'turn_on' }];
     const { plan } = (await mine.call('POST', '/plans', { steps })).body;
     const uri = `twin://plans/${plan.id}`;
@@ -109,7 +109,7 @@ describe.each(transports)('over %s', (transport) => {
     await client.unsubscribeResource({ uri });
   });
 
-  it('what changes again and again is told a few times only', async () => {
+  it('frequent changes are sent a few times only', async () => {
     const uri = `twin://devices/${lamp}`;
     await client.subscribeResource({ uri });
     updated = [];
@@ -121,13 +121,13 @@ describe.each(transports)('over %s', (transport) => {
   });
 
   describe('the prompts', () => {
-    it('are the three commonest jobs', async () => {
+    it('are the three most common tasks', async () => {
       const { prompts } = await client.listPrompts();
       expect(prompts.map(({ name }) => name)).toEqual(['check_house', 'good_night', 'diagnose_device']);
       expect(prompts.every(({ description }) => (description ?? '').length > 20)).toBe(true);
     });
 
-    it('are written out for what they are about', async () => {
+    it('are written for their arguments', async () => {
       const all = await client.getPrompt({ name: 'check_house' });
       expect(JSON.stringify(all.messages)).toContain('all my homes');
       const one = await client.getPrompt({ name: 'diagnose_device', arguments: { device_id: lamp } });
@@ -136,7 +136,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(JSON.stringify(night.messages)).toContain('execute_plan');
     });
 
-    it('are refused with what they do not take', async () => {
+    it('are refused with invalid arguments', async () => {
       const refused = (name: string, given: Record<string, string> = {}) =>
         expect(client.getPrompt({ name, arguments: given })).rejects.toMatchObject({ code: -32602 });
       await refused('make_coffee');
@@ -145,7 +145,7 @@ describe.each(transports)('over %s', (transport) => {
       await refused('check_house', { room: 'kitchen' });
     });
 
-    it('are shown to who has the tools for them', async () => {
+    it('are listed for users who may use their tools', async () => {
       const viewer = await mcpClient(house.url, mine.tokens.viewer, { transport });
       expect((await viewer.listPrompts()).prompts).toEqual([]);
       await expect(viewer.getPrompt({ name: 'check_house' })).rejects.toMatchObject({ code: -32602 });
@@ -153,7 +153,7 @@ describe.each(transports)('over %s', (transport) => {
     });
   });
 
-  it('ids are completed by their beginning or by the name', async () => {
+  it('ids are completed by their prefix or by the name', async () => {
     const complete = async (value: string, by = client) => {
       const ref = { type: 'ref/prompt' as const, name: 'diagnose_device' };
       return (await by.complete({ ref, argument: { name: 'device_id', value } })).completion.values;

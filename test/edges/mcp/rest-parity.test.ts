@@ -290,12 +290,12 @@ const askRest = (row: Row, args: object, token = byRest.tenancy.tokens.owner) =>
   return byRest.tenancy.call(method, path, body, { token });
 };
 
-it('no tool is left out', () => {
+it('every tool is covered', () => {
   expect(new Set(rows.map(({ tool }) => tool))).toEqual(new Set(tools.map(({ name }) => name)));
 });
 
 describe.each(rows)('$tool', (row) => {
-  it('answers what REST answers, and leaves the same entry', async () => {
+  it('returns what REST returns, and writes the same audit entry', async () => {
     const { body } = await askRest(row, await row.args(byRest));
     const restEntry = await newestEntry(byRest);
     const result = await callTool(client, row.tool, await row.args(byMcp));
@@ -306,7 +306,7 @@ describe.each(rows)('$tool', (row) => {
     if (changes && row.leavesNothing !== true) expect(mcpEntry).toEqual({ ...restEntry, via: 'mcp' });
   });
 
-  it('refuses what REST refuses, with the same code and words', async () => {
+  it('refuses what REST refuses, with the same code and message', async () => {
     for (const [code, args] of Object.entries(row.refused ?? {})) {
       const { body } = await askRest(row, args);
       const result = await callTool(client, row.tool, args);
@@ -316,7 +316,7 @@ describe.each(rows)('$tool', (row) => {
     }
   });
 
-  it('asks for the role that REST asks for', async () => {
+  it('requires the same role as REST', async () => {
     const args = await row.args(byMcp);
     const { status, body } = await askRest(row, await row.args(byRest), byRest.tenancy.tokens.viewer);
     const result = await callTool(viewer, row.tool, args);
@@ -331,7 +331,7 @@ describe.each(rows)('$tool', (row) => {
   });
 });
 
-it('a plan that is run comes to the same, and leaves the same entry', async () => {
+it('a plan has the same result, and writes the same audit entry', async () => {
   const on = ({ lockId }: Side) => ({ name: 'Night', steps: [step(lockId, { action: 'unlock' })] });
   const made = (await byRest.tenancy.call('POST', '/plans', on(byRest))).body.plan;
   const restEntry = await entryOf(byRest, `plan:${made.id}`);

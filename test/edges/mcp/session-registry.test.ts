@@ -7,7 +7,7 @@ import { ask, begin, house, INITIALIZE, listen, mine, open, WHOAMI, withMcpServi
 withMcpServices();
 
 describe('a session', () => {
-  it('is its user’s, with whatever token they come, and nobody else’s', async () => {
+  it('belongs to its user with any of their tokens, and to no other user', async () => {
     await open();
     const session = await begin();
     expect((await ask(WHOAMI, session)).status).toBe(200);
@@ -27,7 +27,7 @@ describe('a session', () => {
     expect((await ask(WHOAMI, session)).status).toBe(404);
   });
 
-  it('is listened to with the credential that it was used with last', async () => {
+  it('has its stream closed when another credential was used later', async () => {
     await open();
     const session = await begin();
     const stream = await listen(session);
@@ -43,7 +43,7 @@ describe('a session', () => {
     again.close();
   });
 
-  it('answers two tenants at once, each with its own', async () => {
+  it('serves two tenants concurrently, each with its own data', async () => {
     await open();
     const other = await makeTestTenant(house);
     const [a, b] = await Promise.all([
@@ -58,7 +58,7 @@ describe('a session', () => {
     await Promise.all([a.close(), b.close()]);
   });
 
-  it('ends when nobody used it for long, unless somebody listens', async () => {
+  it('ends after its idle timeout, unless it has an open stream', async () => {
     await open({ mcpLimits: { checkIntervalMs: 20, idleTimeoutMs: 60_000 } });
     const idle = await begin();
     const heard = await begin();
@@ -71,7 +71,7 @@ describe('a session', () => {
     stream.close();
   });
 
-  it('is one of a bounded number: of a user’s own the oldest makes room, and so does one of who has the most', async () => {
+  it('is one of a limited number: the oldest of the user is closed, or one of the user with the most', async () => {
     await open({ mcpLimits: { maxPerUser: 2, maxTotal: 3 } });
     const first = await begin();
     house.clock.advance(1);
@@ -98,7 +98,7 @@ describe('a session', () => {
     expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(200);
   });
 
-  it('ends with what it was opened with: a key that is revoked, a member who leaves, a tenant that is suspended', async () => {
+  it('ends with its credential: a revoked key, a removed member', async () => {
     await open({ mcpLimits: { checkIntervalMs: 20 } });
     const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
     const byKey = { authorization: `Bearer ${key.key}` };
@@ -115,7 +115,7 @@ describe('a session', () => {
     expect(house.mcp.counts().sessions).toBe(0);
   });
 
-  it('hears that its tools are others when its user’s role changes', async () => {
+  it('is notified of a changed tool list when the role of its user changes', async () => {
     await open();
     const session = await begin({ authorization: `Bearer ${mine.tokens.viewer}` });
     const stream = await listen(session);
@@ -126,7 +126,7 @@ describe('a session', () => {
   });
 });
 
-describe('the older transport', () => {
+describe('the legacy SSE transport', () => {
   it('is usable only with the credential that opened it', async () => {
     await open();
     const stream = await listen({});

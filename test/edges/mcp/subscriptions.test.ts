@@ -37,7 +37,7 @@ function followed() {
   return { watchers, subscriptions, happen, told, follower, add, reading };
 }
 
-it('nothing is listened for while nobody follows anything', () => {
+it('the event bus has no subscriber without subscriptions', () => {
   const { watchers, subscriptions, follower, add } = followed();
   expect(watchers.size).toBe(0);
   add(`twin://devices/${v7()}`);
@@ -46,7 +46,7 @@ it('nothing is listened for while nobody follows anything', () => {
   expect(watchers.size).toBe(0);
 });
 
-it('one follower has 200 subscriptions at most', () => {
+it('one session has at most 200 subscriptions', () => {
   const { add } = followed();
   const first = `twin://plans/${v7()}`;
   expect(add(first)).toBe(true);
@@ -55,7 +55,7 @@ it('one follower has 200 subscriptions at most', () => {
   expect(add(first)).toBe(true);
 });
 
-it('a home is told of when a device of it changes, and when one moves away', async () => {
+it('a home is updated when a device of it changes, and when one leaves it', async () => {
   const { happen, told, add } = followed();
   const home = v7();
   const uri = `twin://homes/${home}`;
@@ -69,7 +69,7 @@ it('a home is told of when a device of it changes, and when one moves away', asy
   expect(told).toEqual([[uri], [uri]]);
 });
 
-it('who does not read just now is told later, and once', async () => {
+it('a client that does not read at the moment is notified later, once', async () => {
   const { subscriptions, happen, told, add, reading } = followed();
   const id = v7();
   add(`twin://plans/${id}`);

@@ -65,7 +65,7 @@ describe.each(transports)('over %s', (transport) => {
     expect(tools.map(({ name }) => name)).toEqual(NAMES);
   });
 
-  it('a viewer sees what a viewer may do, and may do no more', async () => {
+  it('a viewer sees the tools of a viewer, and may call no others', async () => {
     const { tools } = await asViewer.listTools();
     expect(tools.map(({ name }) => name)).toEqual([
       ...['get_device_capabilities', 'list_homes', 'list_rooms'],
@@ -81,12 +81,12 @@ describe.each(transports)('over %s', (transport) => {
     expect(await refused('setup_home', { home_name: 'Mine' }, asViewer)).toBe('FORBIDDEN_ROLE');
   });
 
-  it('a tool that does not exist is an error of the protocol', async () => {
+  it('an unknown tool is a protocol error', async () => {
     await expect(callTool(client, 'open_the_pod_bay_doors')).rejects.toMatchObject({ code: -32602 });
   });
 
-  describe('that look', () => {
-    it('show a device as REST does', async () => {
+  describe('that read', () => {
+    it('return a device as REST does', async () => {
       const id = await light();
       await mine.report(id, { power: 'on', brightness: 40 });
       const { device } = await byRest(`/devices/${id}`);
@@ -98,7 +98,7 @@ describe.each(transports)('over %s', (transport) => {
       });
     });
 
-    it('show what a device can do, and the parameters of one action', async () => {
+    it('return the capabilities of a device, and the parameters of one action', async () => {
       const id = await light();
       const manifest = await byRest(`/devices/${id}/manifest`);
       expect(await call('get_device_capabilities', { device_id: id })).toEqual(manifest);
@@ -110,7 +110,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await call('get_manifest_capabilities')).toEqual(await byRest('/manifest/capabilities'));
     });
 
-    it('show lists page by page, as REST does', async () => {
+    it('return lists in pages, as REST does', async () => {
       await light();
       await light();
       const first = await call('list_devices', { limit: 1, home_id: mine.homeId });
@@ -124,7 +124,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await call('list_groups')).toEqual(await byRest('/groups'));
     });
 
-    it('tell who the agent acts for', async () => {
+    it('return the user of the agent', async () => {
       expect(await call('whoami')).toEqual(await byRest('/auth/me'));
     });
 
@@ -151,7 +151,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('get_plan_status', { plan_id: v7() }, foreign)).toBe('NOT_FOUND');
     });
 
-    it('refuse what is no argument, and say it by the names of the tool', async () => {
+    it('refuse unknown arguments by the names of the tool', async () => {
       const missing = await callTool(client, 'get_device_state', {});
       expect(missing._meta?.['twinkeep/refusal']).toMatchObject({ errors: [{ path: 'device_id' }] });
       const stray = await callTool(client, 'get_device_state', { device_id: v7(), id: v7() });
@@ -167,7 +167,7 @@ describe.each(transports)('over %s', (transport) => {
   });
 
   describe('that command', () => {
-    it('send to a device, and tell what became of it', async () => {
+    it('send to a device, and return the outcome', async () => {
       const id = await light();
       const sent = await call('execute_proto_command', {
         ...{ target_type: 'device', target_id: id, action: 'set_brightness', params: { level: 40 } },
@@ -198,7 +198,7 @@ describe.each(transports)('over %s', (transport) => {
       }
     });
 
-    it('answer a critical action with its token and preview, and send it once it is confirmed', async () => {
+    it('answer a critical action with its token and preview, and send it after the confirmation', async () => {
       const id = await light({ device_type: 'smart_lock' });
       const asked = { target_type: 'device', target_id: id, action: 'unlock' };
       const result = await callTool(client, 'execute_proto_command', asked);
@@ -225,7 +225,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('confirm_proto_command', {})).toBe('VALIDATION_FAILED');
     });
 
-    it('preview what was asked to be previewed', async () => {
+    it('preview an action on request', async () => {
       const id = await light();
       const dryRun = await call('execute_proto_command', {
         ...{ target_type: 'device', target_id: id, action: 'turn_on', dry_run: true },
@@ -234,7 +234,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(dryRun.code).toBeUndefined();
     });
 
-    it('refuse what the gateway refuses, and what is no target', async () => {
+    it('refuse what the gateway refuses, and invalid targets', async () => {
       const id = await light();
       const on = (more: object) => refused('execute_proto_command', { target_type: 'device', target_id: id, ...more });
       expect(await on({ action: 'sing' })).toBe('ACTION_NOT_IN_MANIFEST');
@@ -268,7 +268,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('provision_device', { home_id: mine.homeId })).toBe('VALIDATION_FAILED');
     });
 
-    it('revoke a device, and once more', async () => {
+    it('revoke a device, also repeatedly', async () => {
       const id = await light();
       expect(await refused('decommission_device', { device_id: id }, foreign)).toBe('NOT_FOUND');
       for (const _ of [1, 2]) {
@@ -297,7 +297,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('add_devices_to_group', { slug, device_ids: [id] }, foreign)).toBe('NOT_FOUND');
     });
 
-    it('write memories and find them again', async () => {
+    it('write memories, which are then found', async () => {
       const given = { kind: 'preference', subject: `hall ${transport}`, content: 'Warm light', tags: ['light'] };
       const { memory } = await call('write_agent_memory', given);
       expect(memory).toMatchObject({ ...given, source: `user:${mine.userId}` });
@@ -310,7 +310,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await refused('get_agent_memories', { kind: 'order' })).toBe('VALIDATION_FAILED');
     });
 
-    it('are stopped by a flag while those that look go on', async () => {
+    it('are stopped by a flag while reading tools continue', async () => {
       await house.flags.set('maintenance_mode', true);
       try {
         expect(await refused('setup_home', { home_name: 'Cabin' })).toBe('MAINTENANCE');
@@ -321,7 +321,7 @@ describe.each(transports)('over %s', (transport) => {
     });
   });
 
-  it('a newer firmware is offered for what the device last said that it runs', async () => {
+  it('a newer firmware is offered for the version that the device last reported', async () => {
     const id = await light({ device_type: 'lamp_x' });
     const release = async (version: string) => {
       const url = 'https://example.com/firmware.bin';
@@ -344,7 +344,7 @@ describe.each(transports)('over %s', (transport) => {
   describe('that run plans', () => {
     const step = (id: string, device_id: string, more: object = {}) => ({ id, device_id, action: 'turn_on', ...more });
 
-    it('answer a short plan when it is over', async () => {
+    it('return a short plan when it has ended', async () => {
       const id = await light();
       const running = call('execute_plan', { name: 'Light', steps: [step('on', id)] });
       const command = await eventually(async () => (await byRest(`/device/${id}/commands`)).commands[0]);
@@ -355,7 +355,7 @@ describe.each(transports)('over %s', (transport) => {
       expect(await call('get_plan_status', { plan_id: plan.id })).toEqual({ plan });
     });
 
-    it('try a plan out without doing anything', async () => {
+    it('run a plan dry', async () => {
       const id = await light();
       const lock = await light({ device_type: 'smart_lock' });
       const steps = [step('on', id), step('open', lock, { action: 'unlock' }), step('no', id, { action: 'sing' })];
@@ -365,13 +365,13 @@ describe.each(transports)('over %s', (transport) => {
       ]);
     });
 
-    it('answer at once what waits for a confirmation', async () => {
+    it('return at once if a confirmation is pending', async () => {
       const lock = await light({ device_type: 'smart_lock' });
       const { plan } = await call('execute_plan', { steps: [step('open', lock, { action: 'unlock' })] });
       expect(plan.status).toBe('awaiting_confirmation');
     });
 
-    it('refuse what is no plan', async () => {
+    it('refuse invalid plans', async () => {
       const id = await light();
       expect(await refused('execute_plan', { steps: [] })).toBe('VALIDATION_FAILED');
       expect(await refused('execute_plan', { steps: [step('a', id, { depends_on: ['a'] })] })).toBe(

@@ -4,7 +4,7 @@ import { device, edge, house, open, openEdge, withEdge } from './edge-fixture.ts
 
 withEdge();
 
-describe('what no session may do closes the connection without an acknowledgement', () => {
+describe('a protocol violation closes the connection without an acknowledgement:', () => {
   const other = '0190b4f3-0000-7000-8000-000000000000';
   const topics: [string, (own: string) => string][] = [
     ['its own cmd', (own) => `${own}/cmd`],
@@ -31,7 +31,7 @@ describe('what no session may do closes the connection without an acknowledgemen
     expect(house.received).toEqual([]);
   });
 
-  it.each(topics)('a message on %s, behind one on its own', async (_name, topicOf) => {
+  it.each(topics)('a message on %s, after one on its own topic', async (_name, topicOf) => {
     await openEdge();
     const { raw } = await Raw.signedIn(house, device, edge.port);
     const own = `proto/${device.tenantId}/device/${device.deviceId}`;
@@ -43,7 +43,7 @@ describe('what no session may do closes the connection without an acknowledgemen
     expect(house.received).toEqual([]);
   });
 
-  it('a message in QoS 2, a retained one, and a topic in broken UTF-8', async () => {
+  it('a message in QoS 2, a retained one, and a topic in malformed UTF-8', async () => {
     await openEdge();
     const topic = `proto/${device.tenantId}/device/${device.deviceId}/state`;
     const broken = Buffer.concat([Buffer.from(topic), Buffer.from([0xc3])]);
@@ -74,7 +74,7 @@ describe('what no session may do closes the connection without an acknowledgemen
     expect(house.counted['closed oversized']).toBe(1);
   });
 
-  it('but a packet of exactly 64 KiB is only refused for what it says', async () => {
+  it('but a packet of exactly 64 KiB is only refused for its content', async () => {
     await openEdge();
     const { raw } = await Raw.signedIn(house, device, edge.port);
     const topic = `proto/${device.tenantId}/device/${device.deviceId}/state`;
@@ -86,7 +86,7 @@ describe('what no session may do closes the connection without an acknowledgemen
     raw.socket.destroy();
   });
 
-  it('what came before it is kept all the same', async () => {
+  it('earlier messages are committed nevertheless', async () => {
     const client = await open();
     void client.say('state', { state: {} }).catch(() => {});
     void client.mqtt.publishAsync('elsewhere', 'x', { qos: 1 }).catch(() => {});

@@ -50,7 +50,7 @@ const listening = async (of = device) => {
 const undone = () => house.events('write.undone');
 
 describe('a command', () => {
-  it('is written to its session in QoS 1, signed, numbered from 1, fresh at each write', async () => {
+  it('is written to its session in QoS 1, signed, numbered from 1, with a new timestamp at each write', async () => {
     for (const alg of ['hmac-sha256', 'ed25519'] as const) {
       device = house.addDevice(undefined, alg);
       const client = await listening();
@@ -83,7 +83,7 @@ describe('a command', () => {
     expect(undone()).toEqual([]);
   });
 
-  it('numbers begin again in the next session', async () => {
+  it('numbers start again in the next session', async () => {
     const first = await listening();
     house.emit(command(first.clientId));
     await eventually(() => expect(first.told).toHaveLength(1));
@@ -93,7 +93,7 @@ describe('a command', () => {
     await eventually(() => expect(second.told).toMatchObject([{ sequence: 1 }]));
   });
 
-  it('reaches nobody but its device', async () => {
+  it('reaches only its device', async () => {
     const client = await listening();
     const other = await listening(house.addDevice(device.tenantId));
     house.emit(command(client.clientId));
@@ -102,7 +102,7 @@ describe('a command', () => {
     expect(other.told).toEqual([]);
   });
 
-  it('asks for its pending ones once the subscription stands, after the SUBACK, and once', async () => {
+  it('pending commands are requested once the subscription is granted, after the SUBACK, and once', async () => {
     const client = await Device.connect(house, device, edge.port);
     house.onSubscribed = async (_deviceId, sessionId) => house.emit(command(sessionId));
     await client.listen();
@@ -111,7 +111,7 @@ describe('a command', () => {
     expect(house.subscriptions).toEqual([client.clientId]);
   });
 
-  it('asks again for its pending ones while the store is away', async () => {
+  it('pending commands are requested again during a store outage', async () => {
     const client = await Device.connect(house, device, edge.port);
     let tries = 0;
     house.onSubscribed = async () => {
@@ -122,7 +122,7 @@ describe('a command', () => {
     await eventually(() => expect(tries).toBe(2));
   });
 
-  it('asks for its pending ones one at a time while the store is away, however often it subscribes, and once more afterwards', async () => {
+  it('pending commands are requested one at a time during a store outage, for any number of subscriptions, and once more afterwards', async () => {
     const client = await Device.connect(house, device, edge.port);
     let asking = 0;
     let most = 0;
@@ -147,7 +147,7 @@ describe('a command', () => {
   });
 
   it.each([
-    ['there is no session', () => command('x')],
+    ['the device has no session', () => command('x')],
     ['it is another session', async () => command(`${(await listening()).clientId}x`)],
     ['the subscription does not stand', async () => command((await Device.connect(house, device, edge.port)).clientId)],
     [
@@ -208,7 +208,7 @@ describe('a command', () => {
       },
     ],
     ['the session is of another tenant', async () => command((await listening()).clientId, { tenantId: randomUUID() })],
-  ])('is not written and its mark is taken back when %s', async (_why, given) => {
+  ])('is not written and its mark is reset when %s', async (_why, given) => {
     const output = await given();
     house.emit(output);
     await eventually(() => expect(undone()).toMatchObject([{ sessionId: output.sessionId, at: house.now }]));
@@ -216,7 +216,7 @@ describe('a command', () => {
     expect(house.counted.undone).toBe(1);
   });
 
-  it('of a device that is not in memory is written after a look at the store', async () => {
+  it('of a device that is not in memory is written after reading the store', async () => {
     const client = await listening();
     house.inMemory = false;
     house.emit(command(client.clientId));
@@ -226,7 +226,7 @@ describe('a command', () => {
     await eventually(() => expect(undone()).toHaveLength(1));
   });
 
-  it('that was not written has its mark taken back although the runtime is busy', async () => {
+  it('that was not written has its mark reset although the runtime is busy', async () => {
     let tries = 0;
     house.commit = async () => {
       tries += 1;
@@ -237,7 +237,7 @@ describe('a command', () => {
     expect(house.counted.undone).toBe(1);
   });
 
-  it('that was meant for a session whose place another one took is offered to that one, once its mark is taken back', async () => {
+  it('for a session that was replaced is offered to the new one after its mark was reset', async () => {
     const before = await listening();
     house.now += 1;
     const client = await listening();
@@ -255,7 +255,7 @@ describe('a command', () => {
     expect(house.events('session.ready')).toEqual([]);
   });
 
-  it('that cannot be composed is taken back, and harms nobody', async () => {
+  it('that cannot be composed is reset, without other effects', async () => {
     const client = await listening();
     const output = command(client.clientId);
     house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
@@ -272,14 +272,14 @@ describe('a session ends', () => {
     expect(house.live.size).toBe(0);
   });
 
-  it('when its device is reinstated, where the end of the revocation was not reported', async () => {
+  it('when its device is reinstated, if the end of the revocation was not reported', async () => {
     const client = await listening();
     house.reinstate(device.deviceId);
     await client.closed();
     expect(house.counted['closed ended']).toBe(1);
   });
 
-  it('when the key that opened it is dead, and not for another key', async () => {
+  it('when its key ends, and not with another key', async () => {
     const client = await listening();
     const end = { type: 'session.end', tenantId: device.tenantId, deviceId: device.deviceId, reason: 'x' } as const;
     house.emit({ ...end, keyVersion: 2 });
@@ -288,7 +288,7 @@ describe('a session ends', () => {
     await client.closed();
   });
 
-  it('with the grace of its key, when that is rotated out', async () => {
+  it('at the end of the grace period of its key, when that is rotated', async () => {
     const client = await listening();
     house.rotate(device.deviceId, house.now + 10_000);
     house.now += 9_999;
@@ -305,7 +305,7 @@ describe('a session ends', () => {
     expect(house.counted['closed expired']).toBe(1);
   });
 
-  it('when its tenant is suspended, and no other tenant’s does', async () => {
+  it('when its tenant is suspended, and not with another tenant', async () => {
     const client = await listening();
     const other = await listening(house.addDevice());
     house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
@@ -315,8 +315,8 @@ describe('a session ends', () => {
   });
 });
 
-describe('a device subscribes', () => {
-  it('its own cmd, and nothing else', async () => {
+describe('a subscription of a device', () => {
+  it('is granted for its own cmd topic only', async () => {
     const { raw } = await Raw.signedIn(house, device, edge.port);
     const own = `proto/${device.tenantId}/device/${device.deviceId}`;
     const refused = [
@@ -342,8 +342,8 @@ describe('a device subscribes', () => {
   });
 });
 
-describe('at the end of the process', () => {
-  it('what is in flight is committed and acknowledged, and nothing new is taken', async () => {
+describe('during shutdown', () => {
+  it('messages in flight are committed and acknowledged, and no new ones are read', async () => {
     const client = await listening();
     let commit = () => {};
     house.commit = () => new Promise((resolve) => (commit = resolve));
@@ -360,7 +360,7 @@ describe('at the end of the process', () => {
     expect(house.live.size).toBe(0);
   });
 
-  it('who may not speak for the service any more cuts every connection at once', async () => {
+  it('a process that lost its lease closes every connection at once', async () => {
     const client = await listening();
     edge.abort();
     await client.closed();
@@ -368,7 +368,7 @@ describe('at the end of the process', () => {
   });
 });
 
-it('a process whose lease is over acknowledges nothing and cuts the connection', async () => {
+it('a process whose lease ended acknowledges nothing and closes the connection', async () => {
   const client = await listening();
   house.commit = async () => {
     leaseValid = false;

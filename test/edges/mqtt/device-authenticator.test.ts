@@ -8,7 +8,7 @@ import { House, type TestDevice } from './edge-harness.ts';
 const REFUSED = 5;
 const UNAVAILABLE = 3;
 
-describe('a device signs in', () => {
+describe('a sign-in of a device', () => {
   let house: House;
   let edge: MqttEdge;
 
@@ -20,7 +20,7 @@ describe('a device signs in', () => {
 
   const signIn = (options: Parameters<typeof connack>[1]) => connack(edge.port, options);
 
-  it('with an HMAC key and with an Ed25519 key', async () => {
+  it('is accepted with an HMAC key and with an Ed25519 key', async () => {
     for (const alg of ['hmac-sha256', 'ed25519'] as const) {
       const device = house.addDevice(undefined, alg);
       const client = await Device.connect(house, device, edge.port);
@@ -30,7 +30,7 @@ describe('a device signs in', () => {
     expect(house.counted['sign-in device']).toBe(2);
   });
 
-  it('not with a wrong password, an unknown device, another tenant, or nothing', async () => {
+  it('is refused with a wrong password, an unknown device, another tenant, or nothing', async () => {
     const device = house.addDevice();
     const other = house.addDevice();
     const good = credentials(house, device);
@@ -46,7 +46,7 @@ describe('a device signs in', () => {
     expect(await signIn(good)).toBe(0);
   });
 
-  it('within 120 s of its token, either way, right after the start too', async () => {
+  it('is accepted within 120 s of its token in both directions, also right after the start', async () => {
     const device = house.addDevice();
     for (const passed of [0, 600_000]) {
       house.now += passed;
@@ -57,7 +57,7 @@ describe('a device signs in', () => {
     }
   });
 
-  it('once with one token, at the next process too, and not before its use is durable', async () => {
+  it('is accepted once with one token, also at the next process, and not before its use is durable', async () => {
     const device = house.addDevice();
     const used = credentials(house, device, house.now - 20_000);
     const marked = Promise.withResolvers<void>();
@@ -73,13 +73,13 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, device, house.now - 20_000))).toBe(0);
   });
 
-  it('not while the store cannot mark its token as used', async () => {
+  it('is refused while the store cannot mark its token as used', async () => {
     house.marked = () => Promise.reject(new Error('away'));
     expect(await signIn(credentials(house, house.addDevice()))).toBe(UNAVAILABLE);
     expect(house.live.size).toBe(0);
   });
 
-  it('once with one token, even at the same time', async () => {
+  it('is accepted once with one token, also concurrently', async () => {
     const device = house.addDevice();
     const good = credentials(house, device);
     const both = await Promise.all([signIn(good), signIn(good)]);
@@ -87,7 +87,7 @@ describe('a device signs in', () => {
     expect(await signIn(good)).toBe(REFUSED);
   });
 
-  it('not with a will, and not to keep its session', async () => {
+  it('is refused with a will, and with a persistent session', async () => {
     const device = house.addDevice();
     const will = { topic: `proto/${device.tenantId}/device/${device.deviceId}/state`, payload: Buffer.from('x') };
     expect(await signIn({ ...credentials(house, device), will: { ...will, qos: 0, retain: false } })).toBe(REFUSED);
@@ -95,7 +95,7 @@ describe('a device signs in', () => {
     expect(house.received).toEqual([]);
   });
 
-  it('not when it is revoked or its tenant is suspended or unknown', async () => {
+  it('is refused when the device is revoked or its tenant is suspended or unknown', async () => {
     const revoked = house.addDevice();
     house.row(revoked.deviceId).revoked = true;
     expect(await signIn(credentials(house, revoked))).toBe(REFUSED);
@@ -106,7 +106,7 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, parked))).toBe(REFUSED);
   });
 
-  it('not when it is revoked while its keys are looked up', async () => {
+  it('is refused when the device is revoked while its keys are looked up', async () => {
     const device = house.addDevice();
     house.lookup = async () => {
       house.lookup = async () => {};
@@ -136,7 +136,7 @@ describe('a device signs in', () => {
   }
 
   it.each(['revoked', 'suspended'])(
-    'not when it is %s and passivated while its token is marked as used',
+    'is refused when the device is %s and passivated while its token is marked as used',
     async (how) => {
       const device = house.addDevice();
       const { answer, marked } = await signInUntilMarked(device);
@@ -148,7 +148,7 @@ describe('a device signs in', () => {
     },
   );
 
-  it('not with a key that a revocation ended while its token was marked as used, though the device is reinstated', async () => {
+  it('is refused with a key that a revocation ended while its token was marked, although the device is reinstated', async () => {
     const device = house.addDevice();
     const { answer, marked } = await signInUntilMarked(device);
     const reinstated = house.reinstate(device.deviceId);
@@ -157,7 +157,7 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, reinstated))).toBe(0);
   });
 
-  it('with the key in grace until its grace ends', async () => {
+  it('is accepted with the old key until its grace period ends', async () => {
     const old = house.addDevice();
     const current = house.rotate(old.deviceId, house.now + 1_000);
     expect(await signIn(credentials(house, current))).toBe(0);
@@ -167,7 +167,7 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, current))).toBe(0);
   });
 
-  it('with the key in grace for a session that ends with that grace', async () => {
+  it('with the old key opens a session that ends with the grace period', async () => {
     const old = house.addDevice();
     house.rotate(old.deviceId, house.now + 5_000);
     // The device is passivated: only the key's row contains the end of the grace period.
@@ -180,7 +180,7 @@ describe('a device signs in', () => {
     await client.closed();
   });
 
-  it('and a key that was rotated meanwhile opens a session for its grace only', async () => {
+  it('with a key that was rotated in the meantime opens a session for the grace period only', async () => {
     const device = house.addDevice();
     let release = () => {};
     house.lookup = () => new Promise((resolve) => (release = resolve));
@@ -195,7 +195,7 @@ describe('a device signs in', () => {
     expect(house.counted['closed expired']).toBe(1);
   });
 
-  it('and is told to come back when the store cannot answer', async () => {
+  it('is answered as unavailable when the store cannot answer', async () => {
     const device = house.addDevice();
     house.lookup = async () => {
       throw new Error('away');
@@ -205,7 +205,7 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, device))).toBe(0);
   });
 
-  it('beside many others in few queries', async () => {
+  it('needs few queries among many others', async () => {
     const devices = Array.from({ length: 40 }, () => house.addDevice());
     let release = () => {};
     house.lookup = () => new Promise((resolve) => (release = resolve));
@@ -217,7 +217,7 @@ describe('a device signs in', () => {
     expect(house.lookups.length).toBeLessThan(6);
   });
 
-  it('in MQTT 3.1.1 alone', async () => {
+  it('is accepted in MQTT 3.1.1 only', async () => {
     for (const version of [3, 5]) {
       const raw = await Raw.open(edge.port);
       raw.socket.write(packets.connect({ ...credentials(house, house.addDevice()), version }));
@@ -226,7 +226,7 @@ describe('a device signs in', () => {
     }
   });
 
-  it('not with broken UTF-8 or NUL in what it calls itself', async () => {
+  it('is refused with malformed UTF-8 or NUL in its identifier', async () => {
     const { clientId, username, password } = credentials(house, house.addDevice());
     const names = [
       { clientId: Buffer.concat([Buffer.from(clientId), Buffer.from([0])]), username, password },
@@ -242,7 +242,7 @@ describe('a device signs in', () => {
     }
   });
 
-  it('again, and its older connection is closed without taking the newer one offline', async () => {
+  it('again closes the older connection without taking the new one offline', async () => {
     const device = house.addDevice();
     const first = await Device.connect(house, device, edge.port);
     house.now += 1;
@@ -255,7 +255,7 @@ describe('a device signs in', () => {
     await eventually(() => expect(house.live.size).toBe(0));
   });
 
-  it('and nobody takes its place by its client identifier', async () => {
+  it('cannot take the place of another by its client identifier', async () => {
     const device = house.addDevice();
     const client = await Device.connect(house, device, edge.port);
     const thief = credentials(house, house.addDevice());
@@ -267,7 +267,7 @@ describe('a device signs in', () => {
     await client.mqtt.endAsync();
   });
 
-  it('and a second CONNECT in its connection ends it', async () => {
+  it('is followed by the end of the connection on a second CONNECT', async () => {
     const device = house.addDevice();
     const { raw } = await Raw.signedIn(house, device, edge.port);
     raw.socket.write(packets.connect(credentials(house, device)));
@@ -277,7 +277,7 @@ describe('a device signs in', () => {
 });
 
 describe('failed sign-ins', () => {
-  it('are answered late once an address had too many, and good ones never', async () => {
+  it('are delayed once an address had too many, and successful ones never', async () => {
     const house = new House();
     const edge = await house.open({ limits: { failedSignInsPerMinute: 5 } });
     const device = house.addDevice();
@@ -294,13 +294,13 @@ describe('failed sign-ins', () => {
   });
 });
 
-describe('before it signed in, a peer', () => {
+describe('before the sign-in, a peer', () => {
   const open = async (limits = {}) => {
     const house = new House();
     return { house, edge: await house.open({ limits }) };
   };
 
-  it('is cut when its CONNECT is over 4 KiB, before that is read', async () => {
+  it('is disconnected when its CONNECT exceeds 4 KiB, before that is read', async () => {
     const { edge, house } = await open();
     const raw = await Raw.open(edge.port);
     raw.socket.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
@@ -309,7 +309,7 @@ describe('before it signed in, a peer', () => {
     await edge.close();
   });
 
-  it('may not send anything but a CONNECT', async () => {
+  it('may send nothing except a CONNECT', async () => {
     const { edge } = await open();
     for (const bytes of [packets.ping, packets.publish('x', 'y'), Buffer.from('GET / HTTP/1.1\r\n\r\n')]) {
       const raw = await Raw.open(edge.port);
@@ -320,7 +320,7 @@ describe('before it signed in, a peer', () => {
     await edge.close();
   });
 
-  it('is cut when its CONNECT does not come in time, whole', async () => {
+  it('is disconnected when its CONNECT is not complete in time', async () => {
     const { edge } = await open({ connectMs: 50 });
     const silent = await Raw.open(edge.port);
     const slow = await Raw.open(edge.port);
@@ -330,7 +330,7 @@ describe('before it signed in, a peer', () => {
     await edge.close();
   });
 
-  it('has nothing read beyond its CONNECT, and all of it read afterwards', async () => {
+  it('has nothing read after its CONNECT, and everything read after the sign-in', async () => {
     const { edge, house } = await open();
     const device = house.addDevice();
     let release = () => {};
@@ -345,7 +345,7 @@ describe('before it signed in, a peer', () => {
     await edge.close();
   });
 
-  it('is cut when it sends more than a little behind its CONNECT', async () => {
+  it('is disconnected when it sends much after its CONNECT', async () => {
     const { edge, house } = await open();
     house.lookup = () => new Promise(() => {});
     const raw = await Raw.open(edge.port);
@@ -356,7 +356,7 @@ describe('before it signed in, a peer', () => {
     await edge.close();
   });
 
-  it('finds no room beyond the most connections', async () => {
+  it('is refused above the maximum number of connections', async () => {
     const house = new House();
     const edge = await house.open({
       settings: {

@@ -73,7 +73,7 @@ const commandStatus = async (id: string) => {
 };
 
 describe('a device and the service', () => {
-  it('meet: hello, state, heartbeat, presence', async () => {
+  it('connect: hello, state, heartbeat, presence', async () => {
     const client = await connect();
     await client.listen();
     await client.say('state', { state: { on: false, brightness: 10 } });
@@ -95,7 +95,7 @@ describe('a device and the service', () => {
     await eventually(async () => expect((await shown()).online).toBe(false));
   });
 
-  it('a command goes from its request to a verified state, with either kind of key', async () => {
+  it('take a command from its request to a verified state, with either kind of key', async () => {
     for (const alg of ['hmac-sha256', 'ed25519'] as const) {
       device = await register(alg);
       const client = await connect();
@@ -111,7 +111,7 @@ describe('a device and the service', () => {
     }
   });
 
-  it('a command waits for the subscription, and is written again in the next session', async () => {
+  it('keep a command until the subscription, and write it again in the next session', async () => {
     const id = await command({ action: 'set_brightness', params: { level: 1 } });
     for (let session = 1; session <= 2; session++) {
       const client = await connect();
@@ -122,7 +122,7 @@ describe('a device and the service', () => {
     }
   });
 
-  it('what another device says of a command is refused', async () => {
+  it('refuse an acknowledgement by another device', async () => {
     const id = await command({ action: 'set_brightness', params: { level: 1 } });
     const other = await connect(await register());
     await other.listen();
@@ -131,7 +131,7 @@ describe('a device and the service', () => {
     expect((await commandStatus(id))[0]).toBe('dispatched');
   });
 
-  it('replays are judged by the device’s own window, across sessions', async () => {
+  it('refuse replays by the device’s own window, across sessions', async () => {
     const first = await connect();
     await first.say('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
     const second = await connect();
@@ -142,7 +142,7 @@ describe('a device and the service', () => {
     expect(await shown()).toMatchObject({ state: { n: 1 }, state_version: 1 });
   });
 
-  it('part when it is revoked, and meet again when it is reinstated', async () => {
+  it('disconnect when it is revoked, and connect again when it is reinstated', async () => {
     const client = await connect();
     await client.listen();
     expect((await mine.call('POST', `/device/${device.deviceId}/revoke`)).status).toBe(200);
@@ -154,7 +154,7 @@ describe('a device and the service', () => {
     expect(await signIn({ ...device, secret: body.new_secret, keyVersion: body.key_version })).toBe(0);
   });
 
-  it('keep nothing of a message under the ended key that waited in a queue over revocation and reinstatement', async () => {
+  it('commit no queued message under a key that a revocation ended', async () => {
     const { actors } = house.services;
     const post = actors.post.bind(actors);
     const queued: (() => void)[] = [];
@@ -182,7 +182,7 @@ describe('a device and the service', () => {
     expect(acknowledged).toEqual([]);
   });
 
-  it('go on through a rotation until the grace of the key is over', async () => {
+  it('continue through a rotation until the grace period ends', async () => {
     const client = await connect();
     const rotate = async () => (await mine.call('POST', `/device/${device.deviceId}/rotate-secret`)).body;
     const { new_secret: secret, key_version: keyVersion } = await rotate();
@@ -196,7 +196,7 @@ describe('a device and the service', () => {
     expect(await signIn(device)).toBe(REFUSED);
   });
 
-  it('part while the tenant is suspended', async () => {
+  it('disconnect while the tenant is suspended', async () => {
     const client = await connect();
     const ref = { kind: 'tenant', id: mine.tenantId } as const;
     const at = house.clock.now();
@@ -209,7 +209,7 @@ describe('a device and the service', () => {
     expect(await signIn(device)).toBe(0);
   });
 
-  it('a deleted device is nobody', async () => {
+  it('treat a deleted device as unknown', async () => {
     await mine.call('POST', `/device/${device.deviceId}/revoke`);
     expect((await mine.call('DELETE', `/devices/${device.deviceId}`)).status).toBe(204);
     expect(await signIn(device)).toBe(REFUSED);
@@ -217,7 +217,7 @@ describe('a device and the service', () => {
 });
 
 describe('a tenant user with a token', () => {
-  it('hears its devices, until the token is logged out', async () => {
+  it('receives messages of its devices, until the token is logged out', async () => {
     const password = mine.tokens.user;
     const mqtt = await connectAsync(`mqtt://127.0.0.1:${edge.port}`, { ...quiet, username: 'jwt', password }, false);
     mqtt.on('error', () => {});
@@ -231,7 +231,7 @@ describe('a tenant user with a token', () => {
     await gone(mqtt);
   });
 
-  it('needs the role user', async () => {
+  it('requires the role user', async () => {
     expect(await connack(edge.port, { username: 'jwt', password: mine.tokens.viewer })).toBe(REFUSED);
     expect(await connack(edge.port, { username: 'jwt', password: mine.tokens.admin })).toBe(0);
     expect(await connack(edge.port, { username: 'jwt', password: `${mine.tokens.admin}x` })).toBe(REFUSED);

@@ -28,7 +28,7 @@ describe('many messages of one connection', () => {
     await Promise.all(said);
   });
 
-  it('are acknowledged in their order, whichever was durable first', async () => {
+  it('are acknowledged in their order, for any order of commits', async () => {
     const client = await open();
     const first = latch();
     house.commit = async ({ event }) => {
@@ -58,7 +58,7 @@ describe('many messages of one connection', () => {
     expect(house.received).toHaveLength(100);
   });
 
-  it('beyond the rate of the device wait in its socket', async () => {
+  it('above the rate of the device wait in its socket', async () => {
     const client = await open({ settings: slow(100, 10) });
     const started = performance.now();
     await Promise.all(Array.from({ length: 30 }, (_, n) => client.say('state', { state: { n } })));
@@ -66,7 +66,7 @@ describe('many messages of one connection', () => {
     expect(house.received).toHaveLength(30);
   });
 
-  it('beyond the rate hold up nobody else’s', async () => {
+  it('above the rate do not delay other devices', async () => {
     const client = await open({ settings: slow(0.001, 5) });
     const said = Array.from({ length: 20 }, (_, n) => client.say('state', { state: { n } }));
     for (const late of said) late.catch(() => {});
@@ -87,7 +87,7 @@ describe('many messages of one connection', () => {
     expect(house.received.filter(({ ref }) => ref.id === device.deviceId)).toHaveLength(5);
   });
 
-  it('wait while the runtime is overloaded, and then go on in order', async () => {
+  it('wait while the runtime is overloaded, and then continue in order', async () => {
     const client = await open();
     let full = true;
     let refused = 0;
@@ -109,7 +109,7 @@ describe('many messages of one connection', () => {
   });
 
   it.each(['before', 'after'])(
-    'are not retried once their connection is gone, where the runtime refused them %s that',
+    'are not retried after their connection closed, if the runtime refused them %s that',
     async (when) => {
       const client = await open();
       const { open: refuse, wait } = latch();

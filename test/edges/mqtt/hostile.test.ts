@@ -41,7 +41,7 @@ async function subscribed(of: TestDevice) {
 }
 
 describe('a device that stops reading', () => {
-  it('is cut when too much waits for it, and a live one among the frozen hears everything', async () => {
+  it('is disconnected when too much is queued for it, without affecting the others', async () => {
     edge = await house.open({ limits: { queuedBytes: 200_000 } });
     const frozen = await Promise.all([house.addDevice(), house.addDevice(), house.addDevice()].map(subscribed));
     for (const { raw } of frozen) raw.socket.pause();
@@ -62,7 +62,7 @@ describe('a device that stops reading', () => {
     for (const { raw } of frozen) raw.socket.destroy();
   });
 
-  it('is cut when it takes nothing for too long, however little it is', async () => {
+  it('is disconnected when it reads nothing for too long, for any queue size', async () => {
     edge = await house.open({ limits: { stallMs: 100, queuedBytes: 64 * 1_048_576 } });
     const { raw, clientId } = await subscribed(device);
     raw.socket.pause();
@@ -72,7 +72,7 @@ describe('a device that stops reading', () => {
     raw.socket.destroy();
   });
 
-  it('has no more of its own read, so that its answers cannot pile up', async () => {
+  it('is not read itself, so that its answers cannot accumulate', async () => {
     edge = await house.open({ limits: { stallMs: 60_000, queuedBytes: 64 * 1_048_576 } });
     const { raw, clientId } = await subscribed(device);
     raw.socket.pause();
@@ -90,8 +90,8 @@ describe('a device that stops reading', () => {
 
 const pongs = (count: number) => Buffer.concat(Array.from({ length: count }, () => Buffer.from([0xd0, 0])));
 
-describe('a device that leaves', () => {
-  it('with a backlog takes nobody along', async () => {
+describe('a device that disconnects', () => {
+  it('with a backlog does not affect others', async () => {
     edge = await house.open();
     const live = await Device.connect(house, device, edge.port);
     await live.listen();
@@ -109,7 +109,7 @@ describe('a device that leaves', () => {
 });
 
 describe('clients that flood', () => {
-  it('and are killed in mid-flood leave a service that goes on, with what was acknowledged', async () => {
+  it('and are killed during the flood leave a working service, without loss of acknowledged messages', async () => {
     edge = await house.open();
     const floods = await Promise.all(
       Array.from({ length: 50 }, () => Device.connect(house, house.addDevice(), edge.port)),
@@ -131,7 +131,7 @@ describe('clients that flood', () => {
     await client.say('state', { state: {} });
   });
 
-  it('with packets in pieces, a byte at a time, are read as well', async () => {
+  it('with packets in pieces, a byte at a time, are read normally', async () => {
     edge = await house.open();
     const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
     const helper = await Device.connect(house, house.addDevice(), edge.port);
@@ -148,7 +148,7 @@ describe('clients that flood', () => {
     raw.socket.destroy();
   });
 
-  it('with PUBACKs between their packets, whole or in pieces, are read past them', async () => {
+  it('with PUBACKs between their packets, complete or in pieces, are read past them', async () => {
     edge = await house.open();
     const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
     const helper = await Device.connect(house, house.addDevice(), edge.port);
@@ -172,7 +172,7 @@ describe('clients that flood', () => {
     raw.socket.destroy();
   });
 
-  it('with nonsense are closed, each in its way, and nothing else happens', async () => {
+  it('with invalid data are disconnected one by one, without other effects', async () => {
     edge = await house.open();
     for (const bytes of [
       Buffer.from([0x32, 0xff, 0xff, 0xff, 0xff, 0x7f]),
@@ -197,7 +197,7 @@ describe('a packet without topic filters', () => {
     ['UNSUBSCRIBE', Buffer.from([0xa2, 2, 0, 1])],
     ['SUBSCRIBE, without a packet identifier', Buffer.from([0x82, 0])],
     ['UNSUBSCRIBE, without a packet identifier', Buffer.from([0xa2, 0])],
-  ])('ends the connection unanswered as a protocol violation: %s', async (_name, bytes) => {
+  ])('ends the connection without an answer as a protocol violation: %s', async (_name, bytes) => {
     edge = await house.open();
     for (const pieces of [[bytes], [...bytes].map((byte) => Buffer.of(byte))]) {
       house.now += 1;
@@ -224,7 +224,7 @@ describe('keep-alive', () => {
     return { raw, clientId };
   };
 
-  it('a peer that says nothing for one and a half times as long is cut', async () => {
+  it('a peer that is silent for one and a half times as long is disconnected', async () => {
     edge = await house.open();
     const started = performance.now();
     const { raw } = await connected(1);
@@ -233,7 +233,7 @@ describe('keep-alive', () => {
     expect(house.counted['closed silent']).toBe(1);
   });
 
-  it('messages and pings are words alike, and what is held up by us is no silence', async () => {
+  it('messages and pings both count, and a delay by the service does not count as silence', async () => {
     edge = await house.open({
       settings: {
         host: '127.0.0.1',
@@ -257,7 +257,7 @@ describe('keep-alive', () => {
     raw.socket.destroy();
   });
 
-  it('a word that came while the process was busy is heard', async () => {
+  it('a packet that arrived while the process was busy counts', async () => {
     edge = await house.open();
     const { raw } = await connected(1);
     // From here the event loop runs due timers first and reads sockets afterwards.
@@ -269,7 +269,7 @@ describe('keep-alive', () => {
     raw.socket.destroy();
   });
 
-  it('0 is for ever', async () => {
+  it('0 disables it', async () => {
     edge = await house.open();
     const { raw } = await connected(0);
     await eventLoopTurns();

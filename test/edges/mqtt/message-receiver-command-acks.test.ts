@@ -12,7 +12,7 @@ describe('an acknowledgement of a command', () => {
     return id;
   };
 
-  it('carries its word, and whether the command is this device’s', async () => {
+  it('is forwarded with its status, and whether the command belongs to this device', async () => {
     const client = await open();
     const mine = known();
     const others = randomUUID();
@@ -32,7 +32,7 @@ describe('an acknowledgement of a command', () => {
     expect(house.counted['refused UNKNOWN_COMMAND']).toBe(3);
   });
 
-  it('is acknowledged when the command has it too', async () => {
+  it('gets its PUBACK after it was applied to the command', async () => {
     const client = await open();
     const { open: tell, wait } = latch();
     house.told = wait;
@@ -47,7 +47,7 @@ describe('an acknowledgement of a command', () => {
     await said;
   });
 
-  it('whose command must be read first counts even when its sender leaves with it', async () => {
+  it('whose command must be loaded first is applied even if its sender disconnects', async () => {
     await openEdge();
     house.inMemory = false;
     const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
@@ -70,7 +70,7 @@ describe('an acknowledgement of a command', () => {
     );
   });
 
-  it('whose command must be read first does not let later messages pass it', async () => {
+  it('whose command must be loaded first is not overtaken by later messages', async () => {
     const client = await open();
     house.inMemory = false;
     const said = [

@@ -11,7 +11,7 @@ import { device, edge, house, latch, open, openEdge, turnsUntil, withEdge } from
 withEdge();
 
 describe('a message', () => {
-  it('becomes one event of its device, with who, when and which', async () => {
+  it('becomes one event of its device, with sender, time and message id', async () => {
     const client = await open({ watches: () => [{ commandId: 'c', expected: {}, seen: false }] });
     const messageId = randomUUID();
     await client.say('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
@@ -36,7 +36,7 @@ describe('a message', () => {
     expect(house.seen[1]).toEqual({ deviceId: device.deviceId, battery: 80 });
   });
 
-  it('with a state brings its text along, where it is all that the message says', async () => {
+  it('with a state passes its text on if it contains only the state', async () => {
     const client = await open();
     await client.say('state', { state: { on: true, name: 'Küche' } });
     await client.say('state', { state: { on: false }, full: true });
@@ -49,7 +49,7 @@ describe('a message', () => {
     expect(written).toEqual(['{"name":"Küche","on":true}', '{"on":false}', undefined, undefined]);
   });
 
-  it('is acknowledged when its commit is durable, not before', async () => {
+  it('is acknowledged when its commit is durable, and not before', async () => {
     const client = await open();
     const { open: commit, wait } = latch();
     house.commit = wait;
@@ -75,7 +75,7 @@ describe('a message', () => {
     raw.socket.destroy();
   });
 
-  it('in QoS 0 counts even when its sender leaves with it', async () => {
+  it('in QoS 0 is applied even if its sender disconnects after it', async () => {
     await openEdge();
     const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
     const client = await signer(clientId);
@@ -87,7 +87,7 @@ describe('a message', () => {
     await eventually(() => expect(house.live.size).toBe(0));
   });
 
-  it('is not taken after the end of its session, before the periodic check has ended that', async () => {
+  it('is refused after the end of its session, before the periodic check closes it', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
       const client = await open();
@@ -103,7 +103,7 @@ describe('a message', () => {
     }
   });
 
-  it('said twice is acknowledged twice and forwarded once', async () => {
+  it('sent twice is acknowledged twice and forwarded once', async () => {
     const client = await open();
     const messageId = randomUUID();
     await client.say('state', { state: { a: 1 } }, { sequence: 1, messageId });
@@ -119,9 +119,9 @@ describe('a message', () => {
   }
 });
 
-describe('when a message cannot be kept', () => {
+describe('when a message cannot be committed', () => {
   it.each([new StoreUnavailable('away'), new EventFailed('thrown'), new Quarantined('by an operator')])(
-    'its session ends without acknowledging it or what came after: %s',
+    'its session ends without acknowledging it or later ones: %s',
     async (fault) => {
       const client = await open({ limits: { closeJitterMs: 50 } });
       house.commit = async ({ event }) => {
@@ -140,7 +140,7 @@ describe('when a message cannot be kept', () => {
     },
   );
 
-  it('and neither does one whose command was not told', async () => {
+  it('and neither is one whose command was not updated', async () => {
     const client = await open({ limits: { closeJitterMs: 50 } });
     const id = randomUUID();
     house.commands.set(id, { deviceId: device.deviceId });
@@ -152,7 +152,7 @@ describe('when a message cannot be kept', () => {
     expect(house.counted['closed failed']).toBe(1);
   });
 
-  it('sessions end spread over time, reading nothing until then', async () => {
+  it('sessions end spread over time, without reading until then', async () => {
     await openEdge({ limits: { closeJitterMs: 2_000 } });
     const clients = await Promise.all(
       Array.from({ length: 20 }, () => Device.connect(house, house.addDevice(), edge.port)),
@@ -184,7 +184,7 @@ describe('when a message cannot be kept', () => {
     }
   });
 
-  it('for its data alone, it is refused and told so', async () => {
+  it('because of its data, it alone is refused with an error message', async () => {
     const client = await open();
     await client.listen();
     house.commit = async () => {
@@ -196,7 +196,7 @@ describe('when a message cannot be kept', () => {
     );
   });
 
-  it('because the device is gone or was revoked, its session ends at once', async () => {
+  it('because the device is deleted or revoked, its session ends at once', async () => {
     const client = await open();
     house.row(device.deviceId).revoked = true;
     void client.say('state', { state: {} }).catch(() => {});

@@ -57,31 +57,31 @@ async function pass(milliseconds: number, bytes: number): Promise<void> {
   }
 }
 
-describe('a peer with much to take', () => {
+describe('a peer with a large queue', () => {
   beforeEach(() => {
     for (let n = 0; n < 200; n += 1) wire.send(Buffer.alloc(FRAME));
   });
 
-  it('is not cut while it takes a little more than is sent meanwhile', async () => {
+  it('is not disconnected while it reads a little more than is sent', async () => {
     await pass(2 * defaultMqttLimits.stallMs, 1.02 * FRAME);
     expect(wire.reason).toBeNull();
     expect(peer.taken).toBeGreaterThan(9_500 * FRAME);
   });
 
-  it('is cut where it takes nothing', async () => {
+  it('is disconnected if it reads nothing', async () => {
     await pass(2 * defaultMqttLimits.stallMs, 0);
     expect(wire.reason).toBe('slow');
   });
 });
 
-describe('a peer that is being let go', () => {
+describe('a connection that is closing', () => {
   const connect = packets.connect({ clientId: 'a', username: 'b', password: 'c' });
   const hear = (bytes: Buffer) => peer.emit('data', bytes);
 
   it.each([
-    ['before it was signed in', connect],
-    ['before it said who it is', Buffer.alloc(0)],
-  ])('%s has nothing more of it read', (_when, said) => {
+    ['before its sign-in completed', connect],
+    ['before its first byte', Buffer.alloc(0)],
+  ])('%s is not read further', (_when, said) => {
     if (said.length > 0) hear(said);
     wire.close('stopping');
     for (const packet of [packets.ping, packets.publish('a', 'b'), packets.disconnect]) hear(packet);
@@ -89,7 +89,7 @@ describe('a peer that is being let go', () => {
     expect(wire.read()?.length ?? 0).toBe(said.length);
   });
 
-  it('with a packet that was held has that read no more', () => {
+  it('with a held packet is not read further', () => {
     hear(connect);
     hear(packets.ping);
     wire.close('stopping');

@@ -38,7 +38,7 @@ describe('over TLS', () => {
     deviceRate: { perSecond: 50, burst: 500 },
   };
 
-  it('a device talks as over TCP', async () => {
+  it('a device communicates as over TCP', async () => {
     edge = await house.open({ settings });
     const client = await talk(`mqtts://localhost:${edge.tlsPort}`, { ca: tls.cert });
     await Promise.all(Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } })));
@@ -46,7 +46,7 @@ describe('over TLS', () => {
     expect(house.counted).toMatchObject({ 'connected tls': 1, 'sign-in device': 1 });
   });
 
-  it('a peer without TLS, or with a long packet, is cut', async () => {
+  it('a peer without TLS, or with a long packet, is disconnected', async () => {
     edge = await house.open({ settings });
     await expect(Device.connect(house, device, edge.tlsPort ?? 0)).rejects.toThrow();
     house.now += 1;
@@ -84,7 +84,7 @@ describe('over WebSocket', () => {
     return { socket, received, closed };
   };
 
-  it('a device talks as over TCP', async () => {
+  it('a device communicates as over TCP', async () => {
     const client = await talk(url);
     await Promise.all(Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } })));
     await client.mqtt.endAsync();
@@ -92,7 +92,7 @@ describe('over WebSocket', () => {
     expect(house.counted).toMatchObject({ 'connected websocket': 1, 'sign-in device': 1 });
   });
 
-  it('packets need not keep to the frames', async () => {
+  it('packets are independent of frames', async () => {
     const { socket, received } = await open();
     const bytes = Buffer.concat([packets.connect(credentials(house, device)), packets.ping, packets.ping]);
     for (let at = 0; at < bytes.length; at += 7) socket.send(bytes.subarray(at, at + 7));
@@ -100,7 +100,7 @@ describe('over WebSocket', () => {
     socket.terminate();
   });
 
-  it('only with the subprotocol mqtt', async () => {
+  it('the subprotocol mqtt is required', async () => {
     for (const protocols of [[], ['mqttv3.1'], ['graphql-transport-ws']]) {
       const { socket, closed } = await open(protocols);
       await closed;
@@ -121,7 +121,7 @@ describe('over WebSocket', () => {
     expect(house.counted['closed oversized']).toBe(1);
   });
 
-  it('nothing is pinned before the sign-in by a frame that does not end', async () => {
+  it('an endless frame allocates no memory before the sign-in', async () => {
     const { socket, closed } = await open();
     const head = Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 1, 2, 3, 4]); // 128 KiB are announced
     const raw = (socket as unknown as { _socket: NodeJS.WritableStream })._socket;
@@ -131,7 +131,7 @@ describe('over WebSocket', () => {
     expect(house.counted['closed oversized']).toBe(1);
   });
 
-  it('is refused while the edge closes', async () => {
+  it('connections are refused while the edge closes', async () => {
     await edge.close();
     const { socket, closed } = await open();
     await closed;

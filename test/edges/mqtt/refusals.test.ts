@@ -21,7 +21,7 @@ afterEach(() => edge.close());
 const codes = () => client.told.map(({ payload }) => (payload as { code?: string }).code);
 
 describe('a refused message', () => {
-  it('is acknowledged, counted, and told on cmd with its id', async () => {
+  it('is acknowledged, counted, and reported on cmd with its id', async () => {
     await client.listen();
     const messageId = randomUUID();
     await client.say('state', { state: {} }, { messageId, timestamp: house.now - 300_001 });
@@ -37,7 +37,7 @@ describe('a refused message', () => {
     expect(house.refusals).toBe(1);
   });
 
-  it('tells each code, in the order of the checks', async () => {
+  it('is reported with each code, in the order of the checks', async () => {
     await client.listen();
     const other = house.addDevice();
     await client.say('state', { state: {} }, { type: 'heartbeat' });
@@ -68,7 +68,7 @@ describe('a refused message', () => {
     expect(client.told.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   });
 
-  it('uses its sequence number when only its payload was wrong, and not before', async () => {
+  it('uses its sequence number if only its payload was invalid, and not otherwise', async () => {
     await client.say('state', { state: {} }, { sequence: 1, timestamp: 1 });
     await client.say('state', { state: {} }, { sequence: 1 });
     await client.say('state', { state: 1 }, { sequence: 2 });
@@ -81,7 +81,7 @@ describe('a refused message', () => {
     expect(house.events('message.rejected')).toMatchObject([{ code: 'PAYLOAD_INVALID' }]);
   });
 
-  it('that the key did not sign is told to nobody', async () => {
+  it('without a valid signature is not reported', async () => {
     await client.listen();
     await client.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
     await client.mqtt.publishAsync(client.topic('state'), '{"version": 1}', { qos: 1 });
@@ -92,7 +92,7 @@ describe('a refused message', () => {
     expect(house.counted).toMatchObject({ 'refused SIGNATURE_INVALID': 1, 'refused MALFORMED': 3 });
   });
 
-  it('with repeated keys, NUL or too deep nesting is malformed, and told because it was signed', async () => {
+  it('with repeated keys, NUL or too deep nesting is malformed, and reported because it was signed', async () => {
     await client.listen();
     const good = client.compose('state', { state: {} });
     const send = (text: string) => client.mqtt.publishAsync(client.topic('state'), text, { qos: 1 });
@@ -102,7 +102,7 @@ describe('a refused message', () => {
     await eventually(() => expect(codes()).toEqual(['MALFORMED', 'MALFORMED', 'MALFORMED']));
   });
 
-  it('is one too many when it is the twentieth in a minute: acknowledged, told, and the session ends', async () => {
+  it('that is the twentieth in a minute is acknowledged, reported, and ends the session', async () => {
     await client.listen();
     for (let n = 0; n < 19; n++) await client.say('state', {});
     house.now += 60_000;
@@ -115,7 +115,7 @@ describe('a refused message', () => {
     expect(house.live.size).toBe(0);
   });
 
-  it('ends the session as well when nothing of it was signed', async () => {
+  it('without a signature ends the session too', async () => {
     const said = Array.from({ length: 25 }, () =>
       client.mqtt.publishAsync(client.topic('state'), '{}', { qos: 1 }).catch(() => {}),
     );
@@ -126,8 +126,8 @@ describe('a refused message', () => {
   });
 });
 
-describe('before the cmd subscription stands', () => {
-  it('the last hello_ack and eight errors are kept, and written when it does', async () => {
+describe('before the cmd subscription is granted', () => {
+  it('the last hello_ack and eight errors are kept, and written afterwards', async () => {
     for (let n = 0; n < 10; n++) await client.say('state', {});
     await client.say('hello', { protocol: 'PROTO/3.1' });
     const messageId = randomUUID();
@@ -153,7 +153,7 @@ describe('before the cmd subscription stands', () => {
     expect(client.told).toHaveLength(9);
   });
 
-  it('and after it stands they come at once', async () => {
+  it('and after it they are written at once', async () => {
     await client.listen();
     await client.say('hello', { protocol: 'PROTO/3.1' });
     await eventually(() => expect(client.told).toMatchObject([{ type: 'hello_ack', qos: 1 }]));

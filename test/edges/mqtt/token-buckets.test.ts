@@ -8,7 +8,7 @@ describe('a bucket', () => {
     return new TokenBuckets(perSecond, burst, () => now);
   };
 
-  it('gives its burst at once, and then says when there is more', () => {
+  it('allows its burst at once, and then reports when the next token is available', () => {
     const bucket = buckets(50, 3).limitFor('device');
     expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 20]);
     now = 19;
@@ -19,14 +19,14 @@ describe('a bucket', () => {
     expect([1, 2, 3, 4].map(() => bucket.take())).toEqual([0, 0, 0, 20]);
   });
 
-  it('lets one go into debt, up to a burst', () => {
+  it('can be in debt, up to a burst', () => {
     const bucket = buckets(1, 2).limitFor('address');
     expect([1, 2, 3, 4, 5, 6].map(() => bucket.reserve())).toEqual([0, 0, 1_000, 2_000, 2_000, 2_000]);
     now = 2_000;
     expect(bucket.reserve()).toBe(1_000);
   });
 
-  it('is its payer’s own, and forgotten when it is full again', () => {
+  it('belongs to its payer, and is forgotten when it is full again', () => {
     const all = buckets(10, 10);
     all.limitFor('one').take();
     for (let n = 0; n < 10; n++) all.limitFor('two').take();
@@ -35,7 +35,7 @@ describe('a bucket', () => {
     expect(all.size).toBe(1);
   });
 
-  it('is the same for two connections of a payer, of which the first was idle when it was forgotten', () => {
+  it('is shared by two connections of a payer if the first was idle when it was forgotten', () => {
     const all = buckets(10, 10);
     const first = all.limitFor('one');
     now = 5_000;

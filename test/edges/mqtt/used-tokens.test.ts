@@ -7,7 +7,7 @@ const START = 1_800_000_000_000;
 const token = (deviceId: string, at: number): SessionToken =>
   parseSessionToken(`${deviceId}.${at}.${randomBytes(12).toString('base64url')}`) as SessionToken;
 
-it('one device that signs in all the time takes nobody else the room, and has its own again in time', () => {
+it('a device with constant sign-ins evicts no tokens of others, and its own are forgotten after their time', () => {
   const used = new UsedTokens();
   const [busy, other] = [randomUUID(), randomUUID()];
   let taken = 0;
@@ -30,7 +30,7 @@ it('a token works once', () => {
   ]);
 });
 
-it('a token dated a year ahead, while a clock was wrong, keeps no other from being forgotten', () => {
+it('a token dated a year ahead by a wrong clock does not keep others from being forgotten', () => {
   const used = new UsedTokens();
   expect(used.markUsed(token(randomUUID(), START + 365 * 86_400_000), START)).toBe(true);
   for (let n = 1; n <= 100; n++) used.markUsed(token(randomUUID(), START + n), START + n);

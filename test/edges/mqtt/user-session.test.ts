@@ -79,7 +79,7 @@ describe('a tenant user', () => {
     expect(await connack(edge.port, { username: 'jwt', password: 'token', clientId: 'x', clean: false })).toBe(5);
   });
 
-  it('whose tenant is suspended between check and entry does not come in', async () => {
+  it('is refused if the tenant is suspended between check and sign-in', async () => {
     user('token');
     const { get } = house.tenants;
     let asked = 0;
@@ -88,7 +88,7 @@ describe('a tenant user', () => {
     expect(asked).toBeGreaterThan(1);
   });
 
-  it('that a suspension missed goes when its credential is looked at next', async () => {
+  it('that a suspension missed is disconnected at the next check of its credential', async () => {
     const { userId } = user('token');
     const { mqtt } = await listen('token', below('#'));
     const over = gone(mqtt);
@@ -97,7 +97,7 @@ describe('a tenant user', () => {
     await over;
   });
 
-  it('is told to come back when its credential cannot be checked', async () => {
+  it('is answered as unavailable when its credential cannot be checked', async () => {
     await edge.close();
     edge = await house.open({
       authenticateUser: async () => {
@@ -107,7 +107,7 @@ describe('a tenant user', () => {
     expect(await connack(edge.port, { username: 'jwt', password: 'token' })).toBe(3);
   });
 
-  it('hears what devices of its tenant said once it is durable, and what they were told', async () => {
+  it('receives messages of and to devices of its tenant once they are durable', async () => {
     user('token');
     const { mqtt, heard } = await listen('token', below('#'));
     const client = await Device.connect(house, device, edge.port);
@@ -135,7 +135,7 @@ describe('a tenant user', () => {
     await mqtt.endAsync();
   });
 
-  it('hears nothing of another tenant', async () => {
+  it('receives nothing of another tenant', async () => {
     user('token');
     const { mqtt, heard } = await listen('token', below('+/state'));
     const stranger = await Device.connect(house, house.addDevice(), edge.port);
@@ -146,7 +146,7 @@ describe('a tenant user', () => {
     await mqtt.endAsync();
   });
 
-  it('hears each message once, in the highest QoS of its filters that take it', async () => {
+  it('receives each message once, in the highest QoS of its matching filters', async () => {
     user('token');
     const { mqtt, heard } = await listen('token', below('#'), below('+/state'));
     await mqtt.subscribeAsync(below('+/heartbeat'), { qos: 0 });
@@ -158,7 +158,7 @@ describe('a tenant user', () => {
     await mqtt.endAsync();
   });
 
-  it('may subscribe under its own tenant’s devices only', async () => {
+  it('may subscribe only to topics of devices in its tenant', async () => {
     user('token');
     const raw = await Raw.open(edge.port);
     raw.socket.write(packets.connect({ clientId: 'x', username: 'jwt', password: 'token' }));
@@ -187,7 +187,7 @@ describe('a tenant user', () => {
     raw.socket.destroy();
   });
 
-  it('never publishes', async () => {
+  it('cannot publish', async () => {
     user('token');
     for (const topic of [below(`${device.deviceId}/cmd`), below(`${device.deviceId}/state`), 'x']) {
       const { mqtt } = await listen();
@@ -198,7 +198,7 @@ describe('a tenant user', () => {
     expect(house.counted['closed forbidden']).toBe(3);
   });
 
-  it('may have several connections, whatever it calls itself', async () => {
+  it('can have several connections, with any client identifier', async () => {
     user('token');
     const one = await listen();
     const two = await listen();
@@ -207,7 +207,7 @@ describe('a tenant user', () => {
     await two.mqtt.endAsync();
   });
 
-  it('is out when its credential ends, by time, by revocation, by losing its role, by leaving its tenant', async () => {
+  it('is disconnected when its credential ends by time, revocation, loss of role, or leaving its tenant', async () => {
     const now = house.now;
     user('short', { expiresAt: now + 1_000 });
     for (const secret of ['revoked', 'demoted', 'moved', 'kept']) user(secret);
@@ -222,14 +222,14 @@ describe('a tenant user', () => {
     await users[4]?.mqtt.endAsync();
   });
 
-  it('is out at once when its tenant is suspended', async () => {
+  it('is disconnected at once when its tenant is suspended', async () => {
     user('token');
     const { mqtt } = await listen();
     house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
     await gone(mqtt);
   });
 
-  it('that stops reading is cut, while devices and other users go on', async () => {
+  it('that stops reading is disconnected, while devices and other users continue', async () => {
     await edge.close();
     edge = await house.open({ limits: { queuedBytes: 262_144, stallMs: 60_000 } });
     user('token');
@@ -253,11 +253,11 @@ describe('a tenant user', () => {
   });
 });
 
-describe('a filter', () => {
+describe('a topic filter', () => {
   const tenant = '0190b4f3-0000-7000-8000-000000000000';
   const levels = (rest: string) => parseTopicFilter(`proto/${tenant}/device/${rest}`, tenant);
 
-  it('takes what MQTT says it takes', () => {
+  it('matches as MQTT specifies', () => {
     const topic = ['d1', 'state'];
     const takesIt = (rest: string) => matchesTopic(levels(rest) ?? [], topic);
     expect(['#', '+/+', '+/state', 'd1/+', 'd1/#', 'd1/state', 'd1/state/#', '+/#'].map(takesIt)).toEqual(

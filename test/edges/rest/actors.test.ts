@@ -21,7 +21,7 @@ const device = async (type = 'smart_light') => (await mine.register({ device_typ
 const quarantine = (id: string) => house.store.actors.quarantine({ kind: 'device', id }, 'it failed');
 
 describe('the list of actors', () => {
-  it('has all kinds together, newest first, as the contract shapes them', async () => {
+  it('contains all kinds, newest first, in the shape of the contract', async () => {
     const id = await device();
     house.clock.advance(10);
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
@@ -41,7 +41,7 @@ describe('the list of actors', () => {
     expect(actors[0].state).toMatch(/^lifecycle\.queued,verification\.watching\.open$/);
   });
 
-  it('pages through every actor once, whatever comes in between', async () => {
+  it('has every actor once in its pages, during concurrent changes', async () => {
     const ids = new Set<string>([mine.tenantId]);
     for (let n = 0; n < 4; n++) {
       const id = await device();
@@ -61,7 +61,7 @@ describe('the list of actors', () => {
     expect(new Set(seen)).toEqual(ids);
   });
 
-  it('has a cursor for these filters and this tenant alone', async () => {
+  it('has cursors that are valid for their filters and tenant only', async () => {
     await device();
     const { next_cursor } = await list('?limit=1');
     for (const query of [`?kind=device&cursor=${next_cursor}`, `?state=active&cursor=${next_cursor}`, '?cursor=x']) {
@@ -71,7 +71,7 @@ describe('the list of actors', () => {
     expect((await other.call('GET', `/actors?cursor=${next_cursor}`)).status).toBe(400);
   });
 
-  it('filters by kind, and by states named by their path or the end of it', async () => {
+  it('is filtered by kind, and by states with their full or short name', async () => {
     const online = await device();
     await mine.report(online, { on: true });
     const rotated = await device();
@@ -94,13 +94,13 @@ describe('the list of actors', () => {
   });
 
   it.each(['state=', 'state=onlin', 'state=link.', 'state=active,,online', 'kind=tenant&state=online', 'kind=lamp'])(
-    'refuses %s, which no actor can be in',
+    'rejects %s, a state that no actor has',
     async (query) => {
       expect((await get(`/actors?${query}`)).body).toMatchObject({ code: 'VALIDATION_FAILED', status: 400 });
     },
   );
 
-  it('leaves out what is deleted, and what is another tenant’s', async () => {
+  it('omits deleted actors and those of another tenant', async () => {
     const id = await device();
     await mine.call('POST', `/device/${id}/revoke`, {});
     await mine.call('DELETE', `/devices/${id}`);
@@ -110,7 +110,7 @@ describe('the list of actors', () => {
     expect((await list()).actors.map(({ id }: { id: string }) => id)).toEqual([mine.tenantId]);
   });
 
-  it('tells who is live, and who is quarantined', async () => {
+  it('shows which actors are live and which are quarantined', async () => {
     const [held, free] = [await device(), await device()];
     await quarantine(held);
     const actors = (await list('?quarantined=true')).actors;
@@ -123,7 +123,7 @@ describe('the list of actors', () => {
 });
 
 describe('an actor', () => {
-  it('shows its context, what it takes next and its timers', async () => {
+  it('shows its context, its possible events and its timers', async () => {
     const id = await device();
     await mine.report(id, { on: true });
     const rotatedAt = house.clock.now();
@@ -139,7 +139,7 @@ describe('an actor', () => {
     expect(actor.next_events).not.toContain('register');
   });
 
-  it('has no secret in any context, whatever its kind', async () => {
+  it('shows no secret in any context, for each kind', async () => {
     const { device_id: id, device_secret: secret } = await mine.register({ device_type: 'lock' });
     await mine.connect(id);
     const rotated = (await mine.call('POST', `/device/${id}/rotate-secret`, {})).body.new_secret;
@@ -161,7 +161,7 @@ describe('an actor', () => {
     }
   });
 
-  it('is 404 with one body, missing or another tenant’s, of another kind, or with an id that is none', async () => {
+  it('is 404 with one body if it is missing, of another tenant or kind, or the id is invalid', async () => {
     const other = await makeTestTenant(house);
     const foreign = (await other.register()).device_id;
     const own = await device();
@@ -181,7 +181,7 @@ describe('an actor', () => {
     expect([...said]).toEqual(['Actor not found.']);
   });
 
-  it('whose stored context fits no machine is shown without it, and stays quarantined', async () => {
+  it('with a stored context that matches no machine is shown without it, and stays quarantined', async () => {
     const id = await device();
     const [stored] = await house.store.actors.load('device', [id]);
     house.clock.advance(601_000);
@@ -216,7 +216,7 @@ describe('an actor', () => {
 });
 
 describe('the journal of an actor', () => {
-  it('tells who made it go from where to where, newest first, page by page', async () => {
+  it('shows the cause and both states of each transition, newest first, in pages', async () => {
     const id = await device();
     for (const name of ['a', 'b', 'c']) await mine.call('PATCH', `/devices/${id}`, { name });
     await mine.call('POST', `/device/${id}/revoke`, { reason: 'lost' });
@@ -233,7 +233,7 @@ describe('the journal of an actor', () => {
     expect(rest.next_cursor).toBeNull();
   });
 
-  it('of a deleted device is still there', async () => {
+  it('of a deleted device is kept', async () => {
     const id = await device();
     await mine.call('POST', `/device/${id}/revoke`, {});
     await mine.call('DELETE', `/devices/${id}`);
@@ -244,7 +244,7 @@ describe('the journal of an actor', () => {
 });
 
 describe('a platform operator', () => {
-  it('looks into the tenant that they name, having none of their own', async () => {
+  it('without a tenant reads the tenant that they name', async () => {
     const token = await house.token(v7(), { scope: 'platform:admin' });
     const id = await device();
     await quarantine(id);
@@ -264,7 +264,7 @@ describe('a platform operator', () => {
     expect((await get('/audit')).body.entries[0]).toMatchObject({ action: 'releaseActor', subject: `device:${id}` });
   });
 
-  it('with too low a role in a tenant of their own has to name it', async () => {
+  it('with too low a role in their own tenant must name it', async () => {
     const sub = v7();
     const token = await house.token(sub, { scope: 'platform:admin' });
     const { body } = await house.call('GET', '/v1/auth/me', { token });
@@ -291,7 +291,7 @@ describe('machines', () => {
     ]);
   });
 
-  it('are for platform operators too, of whatever tenant; nobody else may name one', async () => {
+  it('are also for platform operators, for any tenant; other users may not name one', async () => {
     const token = await house.token(v7(), { scope: 'platform:admin' });
     const kinds = (await get('/machines')).body;
     for (const query of ['', `?tenant_id=${mine.tenantId}`]) {

@@ -26,16 +26,22 @@ describe('platform operators', () => {
     ['POST', '/admin/flags/maintenance_mode'],
   ] as const;
 
-  it.each(requests)('%s %s is theirs alone: not an owner’s, not a stranger’s', async (method, path) => {
-    const body = method === 'POST' ? { body: {} } : {};
-    const owner = await house.owner();
-    for (const token of [owner.token, await house.token('nobody')]) {
-      expect(await call(method, path, { token, ...body })).toMatchObject({ status: 403, body: { code: 'FORBIDDEN' } });
-    }
-    expect(await call(method, path, body)).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
-  });
+  it.each(requests)(
+    '%s %s is reserved for them: refused to owners and to users without a tenant',
+    async (method, path) => {
+      const body = method === 'POST' ? { body: {} } : {};
+      const owner = await house.owner();
+      for (const token of [owner.token, await house.token('nobody')]) {
+        expect(await call(method, path, { token, ...body })).toMatchObject({
+          status: 403,
+          body: { code: 'FORBIDDEN' },
+        });
+      }
+      expect(await call(method, path, body)).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+    },
+  );
 
-  it('act although they have no tenant, in maintenance and when their own tenant is suspended', async () => {
+  it('need no tenant, and work during maintenance and while their own tenant is suspended', async () => {
     const { tenantId } = await house.owner();
     const { body: me } = await call('GET', '/auth/me', { token: operator });
     expect(me.has_tenant).toBe(false);
@@ -49,7 +55,7 @@ describe('platform operators', () => {
   });
 });
 
-it('no API key makes a platform operator, not even an operator’s own', async () => {
+it('no API key is a platform operator, not even of an operator', async () => {
   const { tenantId } = await house.owner();
   const both = await house.token('both', { scope: PLATFORM_SCOPE });
   const { body: me } = await call('GET', '/auth/me', { token: both });
@@ -64,7 +70,7 @@ it('no API key makes a platform operator, not even an operator’s own', async (
 });
 
 describe('the tenants', () => {
-  it('are a bare array, newest first, with the next page in the Link header', async () => {
+  it('are a plain array, newest first, with the next page in the Link header', async () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) {
       house.clock.advance(1_234);
@@ -92,13 +98,13 @@ describe('the tenants', () => {
     expect((await admin('GET', '/tenants?limit=200')).headers.get('link')).toBeNull();
   });
 
-  it('take only a cursor of their own list', async () => {
+  it('accept only a cursor of the same list', async () => {
     expect((await admin('GET', '/tenants?cursor=abc')).status).toBe(400);
     expect((await admin('GET', '/tenants?limit=0')).status).toBe(400);
     expect((await admin('GET', '/tenants?limit=201')).status).toBe(400);
   });
 
-  it('are suspended and resumed, as often as one likes, with the reason in the journal', async () => {
+  it('are suspended and resumed, any number of times, with the reason in the journal', async () => {
     const { tenantId } = await house.owner();
     const suspended = { status: 200, body: { status: 'suspended', tenant_id: tenantId } };
     const active = { status: 200, body: { status: 'active', tenant_id: tenantId } };
@@ -113,7 +119,7 @@ describe('the tenants', () => {
     expect(events).toHaveLength(3);
   });
 
-  it('have a tier that RATE_LIMITS names', async () => {
+  it('have a tier of RATE_LIMITS', async () => {
     const { tenantId } = await house.owner();
     const tier = `/tenants/${tenantId}/tier`;
     expect((await admin('POST', tier, { tier: 'pro' })).body).toEqual({ tenant_id: tenantId, tier: 'pro' });
@@ -129,7 +135,7 @@ describe('the tenants', () => {
     }
   });
 
-  it('that nobody has are not found, nor is what is no id', async () => {
+  it('that do not exist are not found, nor are invalid ids', async () => {
     for (const id of [MISSING, 'x', '%00']) {
       for (const [verb, body] of [['suspend'], ['resume'], ['tier', { tier: 'pro' }]] as const) {
         const answer = await admin('POST', `/tenants/${id}/${verb}`, body);
@@ -158,7 +164,7 @@ describe('the flags', () => {
     cognition_disabled: false,
   };
 
-  it('are shown all, set and cleared', async () => {
+  it('are all listed, set and cleared', async () => {
     expect((await admin('GET', '/flags')).body).toEqual({ flags: none });
     const set = await admin('POST', '/flags/commands_disabled', { state: true });
     expect(set).toMatchObject({ status: 200, body: { flag: 'commands_disabled', state: true } });
@@ -169,7 +175,7 @@ describe('the flags', () => {
     expect(await house.store.administration.flags()).toMatchObject({ commands_disabled: false });
   });
 
-  it('that do not exist are not found, and a state is a boolean', async () => {
+  it('that do not exist are not found, and a value must be a boolean', async () => {
     for (const name of ['beta', 'MAINTENANCE_MODE', '__proto__', 'constructor']) {
       expect(await admin('POST', `/flags/${name}`, { state: true })).toMatchObject({
         status: 404,
@@ -181,7 +187,7 @@ describe('the flags', () => {
     }
   });
 
-  it('take effect with the answer: registration and changes are refused, reads go on', async () => {
+  it('take effect with the response: registration and changes are refused, reads continue', async () => {
     const { token } = await house.owner();
     await admin('POST', '/flags/registration_lock', { state: true });
     const register = await call('POST', '/tenant/register', {

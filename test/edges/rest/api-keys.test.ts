@@ -27,7 +27,7 @@ async function newKey(token = owner.token, more: object = {}): Promise<{ key: st
 }
 
 describe('a new key', () => {
-  it('is shown once, with its prefix, and kept as a hash', async () => {
+  it('is shown once, with its prefix, and stored as a hash', async () => {
     const { status, body } = await create(owner.token, {
       name: 'Night shift',
       scopes: ['read:devices', 'read:devices'],
@@ -57,7 +57,7 @@ describe('a new key', () => {
     ]);
   });
 
-  it('is presented as a bearer or as X-API-Key, and acts as its maker, at most as an admin', async () => {
+  it('is accepted as a bearer or as X-API-Key, and acts for its creator, at most as an admin', async () => {
     const { key } = await newKey();
     const byBearer = await me(key);
     const byHeader = await house.call('GET', '/v1/auth/me', { headers: { 'x-api-key': key } });
@@ -74,7 +74,7 @@ describe('a new key', () => {
     expect(answer(await post('/homes', viewers.key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
   });
 
-  it('may what its scopes say, and without any all that its role allows', async () => {
+  it('has the permissions of its scopes, or all of its role without scopes', async () => {
     const { key } = await newKey(owner.token, { scopes: ['read:*'] });
     expect((await house.call('GET', '/v1/homes', { token: key })).status).toBe(200);
     expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
@@ -90,15 +90,15 @@ describe('a new key', () => {
     ['with a scope that is none', { name: 'x', scopes: ['read'] }],
     ['with a platform scope', { name: 'x', scopes: ['platform:admin'] }],
     ['with a scope of three parts', { name: 'x', scopes: ['read:devices:*'] }],
-    ['with scopes that are no list', { name: 'x', scopes: 'read:devices' }],
-    ['with an end that is no time', { name: 'x', expires_at: 'tomorrow' }],
+    ['with scopes that are not a list', { name: 'x', scopes: 'read:devices' }],
+    ['with an invalid expiry', { name: 'x', expires_at: 'tomorrow' }],
     ['with an end in the past', { name: 'x', expires_at: '2020-01-01T00:00:00.000Z' }],
     ['with an unknown member', { name: 'x', role: 'owner' }],
   ])('%s is 400', async (_, body) => {
     expect(answer(await create(owner.token, body))).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('is refused where a person has a hundred, until one is revoked', async () => {
+  it('is refused to a user with a hundred keys, until one is revoked', async () => {
     const keys: { prefix: string }[] = [];
     for (let n = 0; n < 100; n++) keys.push(await newKey());
     expect(answer(await create(owner.token))).toEqual([409, 'CONFLICT']);
@@ -107,7 +107,7 @@ describe('a new key', () => {
     expect((await create(owner.token)).status).toBe(201);
   });
 
-  it('is refused to who has no tenant, and where it is suspended', async () => {
+  it('is refused to a user without a tenant, and in a suspended tenant', async () => {
     expect(answer(await create(await house.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
     const { key } = await newKey();
     await house.runtime.actors.send({ kind: 'tenant', id: owner.tenantId }, { type: 'suspend', at: house.clock.now() });
@@ -117,8 +117,8 @@ describe('a new key', () => {
   });
 });
 
-describe('a stored answer', () => {
-  it('shows the key again to the same request, and no more once the key is revoked or rotated', async () => {
+describe('a stored response', () => {
+  it('shows the key to the same request again, and not after the key is revoked or rotated', async () => {
     const first = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
     const again = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
     expect([again.status, again.body]).toEqual([201, first.body]);
@@ -141,7 +141,7 @@ describe('a stored answer', () => {
     expect(revoked.headers.get('idempotent-replayed')).toBe('true');
   });
 
-  it('goes with the member whose key it shows', async () => {
+  it('is deleted with the member whose key it shows', async () => {
     const token = await house.member(owner.tenantId, 'user');
     await create(token, { name: 'a' }, { 'idempotency-key': 'k' });
     const { id } = (await me(token)).body.user;
@@ -151,8 +151,8 @@ describe('a stored answer', () => {
   });
 });
 
-describe('the list', () => {
-  it('has one’s own keys for everybody, and everybody’s for an admin, newest first in pages', async () => {
+describe('the list of keys', () => {
+  it('has the keys of the caller, and all keys for an admin, newest first in pages', async () => {
     const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
     const made: string[] = [];
     for (const token of [owner.token, user, admin, user]) {
@@ -170,7 +170,7 @@ describe('the list', () => {
     expect(await prefixes((await newKey(admin)).key)).toHaveLength(5);
   });
 
-  it('tells the last use, which is written in batches', async () => {
+  it('shows the last use, which is written in batches', async () => {
     const { key, prefix } = await newKey();
     let writes = 0;
     const { flushUse } = house.store.keys;
@@ -192,7 +192,7 @@ describe('the list', () => {
 });
 
 describe('a request with a key', () => {
-  it('asks the store nothing to know who calls when nothing changed', async () => {
+  it('needs no read to authenticate if nothing changed', async () => {
     const { key } = await newKey();
     await me(key);
     let calls = 0;
@@ -226,7 +226,7 @@ describe('a request with a key', () => {
     expect((await me(key)).status).toBe(200);
   });
 
-  it('that guesses leaves nothing in memory, and asks once for a prefix that there is', async () => {
+  it('with a guess leaves nothing in memory, and reads the store once for an existing prefix', async () => {
     const { key } = await newKey();
     let finds = 0;
     const { find } = house.store.keys;
@@ -241,7 +241,7 @@ describe('a request with a key', () => {
     expect(finds).toBe(5);
   });
 
-  it('works until the moment the key expires, and not from then on', async () => {
+  it('is accepted until the moment the key expires', async () => {
     const expires_at = new Date(house.clock.now() + HOUR).toISOString();
     const { key } = await newKey(owner.token, { expires_at });
     expect((await me(key)).status).toBe(200);
@@ -253,7 +253,7 @@ describe('a request with a key', () => {
     expect(body.keys[0]).toMatchObject({ expires_at, revoked_at: null });
   });
 
-  it('has its maker’s role as it is now', async () => {
+  it('has the current role of its creator', async () => {
     const token = await house.member(owner.tenantId, 'admin');
     const { key } = await newKey(token);
     const { id } = (await me(key)).body.user;
@@ -266,7 +266,7 @@ describe('a request with a key', () => {
     expect((await me(key)).body.user.role).toBe('admin');
   });
 
-  it('is dead with its maker’s membership, also when they come back', async () => {
+  it('is refused after its creator left the tenant, also when they return', async () => {
     const token = await house.member(owner.tenantId, 'user');
     const { key, prefix } = await newKey(token);
     const { id } = (await me(key)).body.user;
@@ -280,10 +280,10 @@ describe('a request with a key', () => {
   });
 });
 
-describe('revoking', () => {
+describe('revoking a key', () => {
   const revoke = (token: string, prefix: unknown) => post('/auth/api-keys/revoke', token, { prefix });
 
-  it('ends the key at once, once and for all, and says so', async () => {
+  it('ends it at once and permanently, and confirms it', async () => {
     const [{ key, prefix }, other] = [await newKey(), await newKey()];
     await me(key);
     const { status, body } = await revoke(owner.token, prefix);
@@ -320,7 +320,7 @@ describe('revoking', () => {
     expect((await me(key)).status).toBe(401);
   });
 
-  it('is one’s own, or an admin’s', async () => {
+  it('is possible for one’s own key, and for an admin', async () => {
     const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
     const [owners, users] = [await newKey(), await newKey(user)];
     expect(answer(await revoke(user, owners.prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
@@ -330,7 +330,7 @@ describe('revoking', () => {
     expect((await me(owners.key)).status).toBe(401);
   });
 
-  it('of another tenant’s key is 404, as of one that is none', async () => {
+  it('of another tenant is 404, as for an unknown one', async () => {
     const { key, prefix } = await newKey();
     const stranger = await house.owner();
     const [theirs, none] = [await revoke(stranger.token, prefix), await revoke(stranger.token, 'zzzzzzzz')];
@@ -343,7 +343,7 @@ describe('revoking', () => {
     expect((await me(key)).status).toBe(200);
   });
 
-  it('goes on in maintenance, when nothing is created or rotated', async () => {
+  it('works during maintenance, unlike creating and rotating', async () => {
     const { prefix } = await newKey();
     await house.flags.set('maintenance_mode', true);
     expect(answer(await create(owner.token))).toEqual([503, 'MAINTENANCE']);
@@ -352,10 +352,10 @@ describe('revoking', () => {
   });
 });
 
-describe('rotating', () => {
+describe('rotating a key', () => {
   const rotate = (token: string, prefix: string) => post('/auth/api-keys/rotate', token, { prefix });
 
-  it('gives a key with a new prefix, the same name, scopes and end; the old one is dead at once', async () => {
+  it('returns a new prefix with the same name, scopes and expiry; the old key ends at once', async () => {
     const expires_at = new Date(house.clock.now() + HOUR).toISOString();
     const old = await newKey(owner.token, { scopes: ['read:homes'], expires_at });
     await me(old.key);
@@ -375,7 +375,7 @@ describe('rotating', () => {
     expect(older).toMatchObject({ prefix: old.prefix, revoked_at: newer.created_at });
   });
 
-  it('of a key that is revoked or has expired is 409', async () => {
+  it('that is revoked or has expired is 409', async () => {
     const revoked = await newKey();
     await post('/auth/api-keys/revoke', owner.token, { prefix: revoked.prefix });
     expect(answer(await rotate(owner.token, revoked.prefix))).toEqual([409, 'CONFLICT']);
@@ -384,7 +384,7 @@ describe('rotating', () => {
     expect(answer(await rotate(owner.token, ending.prefix))).toEqual([409, 'CONFLICT']);
   });
 
-  it('of another person’s key by an admin makes it the admin’s own, with no more role than before', async () => {
+  it('of another user by an admin makes it the admin’s own, with the former role at most', async () => {
     const [admin, viewer] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'viewer')];
     const old = await newKey(viewer);
     expect(answer(await rotate(viewer, (await newKey()).prefix))).toEqual([403, 'FORBIDDEN_ROLE']);

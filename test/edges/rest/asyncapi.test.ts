@@ -47,7 +47,7 @@ describe('the AsyncAPI document', () => {
     expect(asyncApiSpec.components.securitySchemes.userSession.description).toContain('`jwt`');
   });
 
-  it('has no reference that leads nowhere, and no component that nobody uses', () => {
+  it('has no broken reference, and no unused component', () => {
     const used = new Set(refs(asyncApiSpec));
     for (const ref of used) expect([ref, resolve(ref)]).not.toContain(undefined);
     for (const [kind, components] of Object.entries<object>(asyncApiSpec.components)) {
@@ -55,7 +55,7 @@ describe('the AsyncAPI document', () => {
     }
   });
 
-  it('gives every message to an operation', () => {
+  it('assigns every message to an operation', () => {
     const told = new Set(
       Object.values<{ messages: object[]; reply?: { messages: object[] } }>(asyncApiSpec.operations).flatMap(
         ({ messages: own, reply }) => [...refs(own), ...refs(reply?.messages)].map((ref) => ref.split('/').at(-1)),
@@ -64,13 +64,13 @@ describe('the AsyncAPI document', () => {
     expect([...told].sort()).toEqual([...messages].sort());
   });
 
-  it.each(messages)('has an example of %s that its own schema takes', (name) => {
+  it.each(messages)('has an example of %s that matches its schema', (name) => {
     const [{ payload }] = asyncApiSpec.components.messages[name].examples;
     const validate = messageValidator(name);
     expect([validate(payload), validate.errors]).toEqual([true, null]);
   });
 
-  it.each(deviceChannels)('has an example of %s that the service would take', (channel) => {
+  it.each(deviceChannels)('has an example of %s that the service would accept', (channel) => {
     const [{ payload, summary }] = asyncApiSpec.components.messages[channel].examples;
     const key = verifyingKey('hmac-sha256', summary.split(' ').at(-1));
     const session = { deviceId: payload.device_id, tenantId: payload.tenant_id, clientId: payload.client_id };
@@ -83,21 +83,21 @@ describe('the AsyncAPI document', () => {
     expect(checked).toMatchObject({ ok: true, message: { body: { ok: true } } });
   });
 
-  it('takes no message that lacks a member', () => {
+  it('accepts no message with a missing member', () => {
     expect(schemaViolation({ type: 'presence_update', device_id: 'x', online: true, timestamp: 1 })).toBeNull();
     expect(schemaViolation({ type: 'presence_update', device_id: 'x', online: true })).toContain('timestamp');
     expect(schemaViolation({ type: 'gossip_update' })).toBe('undocumented message gossip_update');
   });
 });
 
-describe('the page about events', () => {
+describe('the event reference page', () => {
   let house: HttpService;
   beforeAll(async () => {
     house = await startHttpService();
   });
   afterAll(() => house.close());
 
-  it('is served beside the document it shows, at the addresses of this service', async () => {
+  it('is served next to its document, with the addresses of this service', async () => {
     const { body, headers } = await house.call('GET', '/asyncapi.json');
     expect(headers.get('content-type')).toBe('application/json');
     expect(body.servers.websocket).toMatchObject({ host: '127.0.0.1', protocol: 'ws' });
@@ -105,7 +105,7 @@ describe('the page about events', () => {
     expect((await house.call('GET', '/v1/asyncapi.json')).status).toBe(404);
   });
 
-  it('needs no script, nothing inline and nothing from elsewhere', async () => {
+  it('contains no script, nothing inline and nothing external', async () => {
     const { status, headers, body } = await house.call('GET', '/docs/events');
     expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const policy = headers.get('content-security-policy') ?? '';
@@ -120,7 +120,7 @@ describe('the page about events', () => {
     }
   });
 
-  it('has every channel, message and schema, and no link inside it that leads nowhere', async () => {
+  it('has every channel, message and schema, and no broken link', async () => {
     const { body } = await house.call('GET', '/docs/events');
     for (const name of messages) expect(body).toContain(`id="message-${name}"`);
     for (const name of Object.keys(asyncApiSpec.components.schemas)) expect(body).toContain(`id="schema-${name}"`);
@@ -136,14 +136,14 @@ describe('the page about events', () => {
 });
 
 describe('markup', () => {
-  it('escapes what is filled in', () => {
+  it('escapes inserted text', () => {
     const hostile = '<img src=x onerror="alert(\'1\')">&';
     const harmless = '&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;';
     expect(html`<p>${hostile}</p>`.html).toBe(`<p>${harmless}</p>`);
     expect(prose(`\`${hostile}\``).html).toBe(`<p><code>${harmless}</code></p>`);
   });
 
-  it('knows paragraphs, lists, code and stress', () => {
+  it('supports paragraphs, lists, code and emphasis', () => {
     expect(prose('a *b* `*c*`\n\n- d\n- e').html).toBe(
       '<p>a <em>b</em> <code>*c*</code></p><ul><li>d</li><li>e</li></ul>',
     );

@@ -29,8 +29,8 @@ const refusals = (count: number, query = '') =>
     return found.length >= count ? found : null;
   });
 
-describe('what was done', () => {
-  it('to a record is there when the answer is, with who, through what and in which request', async () => {
+describe('an audit entry of an action', () => {
+  it('on a record exists with the response, and has user, credential and request', async () => {
     const made = await mine.call('POST', '/homes', { home_name: 'Cabin' }, { headers: { 'x-request-id': v4() } });
     expect((await entries('?limit=1'))[0]).toEqual({
       at: new Date(house.clock.now()).toISOString(),
@@ -39,7 +39,7 @@ describe('what was done', () => {
     });
   });
 
-  it('to an actor is told by its journal, in the same words', async () => {
+  it('on an actor comes from its journal, in the same form', async () => {
     const { device_id: id } = await mine.register();
     const command = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
     const [first, second] = await entries();
@@ -50,7 +50,7 @@ describe('what was done', () => {
     expect(second).toMatchObject({ action: 'registerDevice', subject: `device:${id}` });
   });
 
-  it('with a key names its prefix', async () => {
+  it('with a key has its prefix', async () => {
     const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'k' })).body;
     await mine.call('POST', '/homes', { home_name: 'Cabin' }, { token: key });
     expect(await entries('?limit=2')).toMatchObject([
@@ -60,7 +60,7 @@ describe('what was done', () => {
     expect(JSON.stringify((await audit()).body)).not.toContain(key);
   });
 
-  it('by devices and by clocks is not in it', async () => {
+  it('does not exist for actions of devices and timers', async () => {
     const { device_id: id } = await mine.register();
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 60 });
     await mine.connect(id);
@@ -70,13 +70,13 @@ describe('what was done', () => {
     );
   });
 
-  it('is told once where an idempotent request comes again', async () => {
+  it('exists once for repeated idempotent requests', async () => {
     const headers = { 'idempotency-key': v4() };
     for (let n = 0; n < 3; n++) await mine.call('POST', '/homes', { home_name: 'Cabin' }, { headers });
     expect((await entries()).filter(({ action }: { action: string }) => action === 'createHome')).toHaveLength(2);
   });
 
-  it('costs no row and no query of its own where a command is asked for', async () => {
+  it('needs no additional row and no additional query for a command', async () => {
     const { device_id: id } = await mine.register();
     const { append } = house.store.audit;
     let appended = 0;
@@ -91,7 +91,7 @@ describe('what was done', () => {
     expect(appended).toBe(0);
   });
 
-  it('is not answered before its row is kept', async () => {
+  it('is stored before the response', async () => {
     const { append } = house.store.audit;
     let away = true;
     house.store.audit.append = async (rows) => {
@@ -112,7 +112,7 @@ describe('what was done', () => {
     expect(await entries('?limit=1')).toMatchObject([{ subject: `home:${body.id}` }]);
   });
 
-  it('by a platform operator to a tenant is told to the tenant, to the service to operators alone', async () => {
+  it('by a platform operator is visible to the affected tenant, on the service to operators only', async () => {
     house.clock.advance(1);
     await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/tier`, { token: operator, body: { tier: 'pro' } });
     await house.call('POST', '/v1/admin/flags/cognition_disabled', { token: operator, body: { state: false } });
@@ -127,8 +127,8 @@ describe('what was done', () => {
   });
 });
 
-describe('what was refused', () => {
-  it('for role, scope or person is there with its code and what it was about', async () => {
+describe('an audit entry of a refusal', () => {
+  it('for role, scope or person has its code and its subject', async () => {
     const { device_id: id } = await mine.register();
     const { key } = (await mine.call('POST', '/auth/api-keys', { name: 'k', scopes: ['read:devices'] })).body;
     await mine.call('POST', `/device/${id}/rotate-secret`, {}, { token: mine.tokens.user });
@@ -144,7 +144,7 @@ describe('what was refused', () => {
     );
   });
 
-  it('because another site might have made it up is there, and so are the sign-in and the sign-out', async () => {
+  it('for a missing CSRF token exists, as do those of the sign-in and the sign-out', async () => {
     const browser = browserAt(house.url);
     await browser.request('POST', '/v1/auth/session', { body: { token: mine.tokens.admin } });
     await browser.request('DELETE', `/v1/homes/${mine.homeId}`);
@@ -164,7 +164,7 @@ describe('what was refused', () => {
     );
   });
 
-  it('of a confirmation is there, and a command that the gateway refused is told by its journal', async () => {
+  it('of a confirmation exists, and a command that the gateway refused is in its journal', async () => {
     const { device_id: id } = await mine.register({ device_type: 'lock' });
     await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token: v4() });
     await mine.call('POST', `/device/${id}/command`, { action: 'rotate_key' });
@@ -174,7 +174,7 @@ describe('what was refused', () => {
     );
   });
 
-  it('to who is no platform operator is told to their own tenant', async () => {
+  it('to a user who is not a platform operator is visible to their own tenant', async () => {
     await house.call('GET', '/v1/admin/tenants', { token: mine.tokens.owner });
     await audit(`?tenant_id=${v7()}`);
     expect((await refusals(2)).map(({ action }: { action: string }) => action).sort()).toEqual([
@@ -183,7 +183,7 @@ describe('what was refused', () => {
     ]);
   });
 
-  it('believes nothing of an input that was refused', async () => {
+  it('contains nothing of a refused input', async () => {
     for (const path of ['/homes/not-an-id', '/homes/%00%0a', `/homes/${'x'.repeat(300)}`]) {
       await mine.call('DELETE', path, undefined, { token: mine.tokens.user });
     }
@@ -191,7 +191,7 @@ describe('what was refused', () => {
     expect(new Set(subjects)).toEqual(new Set([`tenant:${mine.tenantId}`]));
   });
 
-  it('because nobody signed in, or because it is not there, is not in it', async () => {
+  it('does not exist for missing credentials and missing records', async () => {
     await house.call('GET', '/v1/audit');
     await mine.call('DELETE', `/homes/${v4()}`);
     await mine.call('GET', '/audit', undefined, { token: mine.tokens.viewer });
@@ -199,8 +199,8 @@ describe('what was refused', () => {
   });
 });
 
-describe('the list', () => {
-  it('pages through both sources once, whatever is written meanwhile', async () => {
+describe('the audit list', () => {
+  it('has the entries of both sources once in its pages, during concurrent writes', async () => {
     for (let n = 0; n < 5; n++) {
       await mine.register();
       await mine.call('POST', '/homes', { home_name: `Home ${n}` });
@@ -218,7 +218,7 @@ describe('the list', () => {
     expect(seen).toEqual(all);
   });
 
-  it('filters, and its cursor is for these filters alone', async () => {
+  it('has filters, and cursors that are valid for these filters only', async () => {
     const { device_id: id } = await mine.register();
     await mine.call('PATCH', `/devices/${id}`, { name: 'a' });
     const from = new Date(house.clock.now()).toISOString();
@@ -235,7 +235,7 @@ describe('the list', () => {
     expect((await audit('?by=me')).status).toBe(400);
   });
 
-  it('of a tenant has nothing of another', async () => {
+  it('of a tenant contains nothing of another', async () => {
     const other = await makeTestTenant(house);
     await other.call('POST', '/homes', { home_name: 'Theirs' });
     const ours = JSON.stringify(await entries('?limit=200'));
@@ -244,10 +244,10 @@ describe('the list', () => {
   });
 });
 
-describe('every operation that changes something', () => {
+describe('every operation that changes data', () => {
   const changing = routes.filter(({ operation }) => operation.changes).map(({ operation }) => operation);
 
-  it('is told by a journal or has a row of its own; only tickets have neither', () => {
+  it('has a journal entry or an audit row; only tickets have neither', () => {
     expect(changing.filter(({ audit }) => audit === 'none').map(({ name }) => name)).toEqual(['createWsTicket']);
   });
 });

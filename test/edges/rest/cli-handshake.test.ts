@@ -32,7 +32,7 @@ const approve = async (user_code = userCodeOf(code)) => {
 };
 
 describe('the CLI handshake', () => {
-  it('goes from 404 to pending to a token of the person, once, to 410', async () => {
+  it('goes from 404 to pending, to a token of the user once, to 410', async () => {
     const { token, userId } = await house.owner();
     expect((await poll()).status).toBe(404);
     expect((await page()).status).toBe(200);
@@ -46,7 +46,7 @@ describe('the CLI handshake', () => {
     expect((await poll()).body.code).toBe('GONE');
   });
 
-  it('gives a token that ends after an hour', async () => {
+  it('returns a token that expires after an hour', async () => {
     await page();
     await signIn(await house.token('ada', { ttlS: 86_400 }));
     await approve();
@@ -57,7 +57,7 @@ describe('the CLI handshake', () => {
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
   });
 
-  it('gives the user of another issuer, not one of the same name', async () => {
+  it('returns a token for the user of another issuer, not for one of the same name', async () => {
     const iss = 'https://id.example';
     const user = await house.services.users.findOrCreate({
       ...{ id: house.services.newId(), iss, sub: 'ada', email: null, emailVerified: false },
@@ -77,7 +77,7 @@ describe('the CLI handshake', () => {
     });
   });
 
-  it('gives no more than the approver’s scopes, and never a platform operator', async () => {
+  it('grants no more than the scopes of the approver, and never platform administration', async () => {
     const { token, tenantId, userId } = await house.owner();
     expect((await house.call('GET', '/v1/auth/me', { token })).body.user).toMatchObject({
       id: userId,
@@ -94,7 +94,7 @@ describe('the CLI handshake', () => {
     expect(caller).toMatchObject({ value: { platformAdmin: false, principal: { person: true } } });
   });
 
-  it('is not approved by who is not signed in, or without the CSRF token', async () => {
+  it('cannot be approved without a sign-in, or without the CSRF token', async () => {
     await page();
     const body = { code, user_code: userCodeOf(code) };
     expect((await approve()).status).toBe(401);
@@ -103,14 +103,14 @@ describe('the CLI handshake', () => {
     expect((await poll()).body).toEqual({ status: 'pending' });
   });
 
-  it('can be approved with a bearer token, which no other site can send', async () => {
+  it('can be approved with a bearer token, which other sites cannot send', async () => {
     await page();
     const token = await house.token('ada');
     const body = { code, user_code: userCodeOf(code) };
     expect((await house.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
   });
 
-  describe('with a token that came of another one', () => {
+  describe('with a token that another token created', () => {
     const refusal = (answer: { status: number; body: { code: string; detail: string } }) =>
       expect([answer.status, answer.body.code, answer.body.detail]).toEqual([
         403,
@@ -129,21 +129,21 @@ describe('the CLI handshake', () => {
       return access_token;
     }
 
-    it('is not approved by that token', async () => {
+    it('cannot be approved by that token', async () => {
       const token = await successor();
       const body = { code, user_code: userCodeOf(code) };
       refusal(await house.call('POST', '/v1/auth/cli/approve', { token, body }));
       expect((await poll()).body).toEqual({ status: 'pending' });
     });
 
-    it('is not approved by a cookie session that was opened with it', async () => {
+    it('cannot be approved by a cookie session that was opened with it', async () => {
       const token = await successor();
       expect((await signIn(token)).status).toBe(204);
       refusal(await approve());
       expect((await poll()).body).toEqual({ status: 'pending' });
     });
 
-    it('is not approved by a browser that a sign-in link of it signed in', async () => {
+    it('cannot be approved by a browser that a sign-in link of it signed in', async () => {
       const token = await successor();
       const { url } = (await house.call('POST', '/v1/auth/link', { token, body: {} })).body;
       expect((await signIn(url.split('#sign-in=')[1])).status).toBe(204);
@@ -151,7 +151,7 @@ describe('the CLI handshake', () => {
       expect((await poll()).body).toEqual({ status: 'pending' });
     });
 
-    it('is approved by a token of the same person that they signed in with themselves', async () => {
+    it('can be approved by a token of the same user’s own sign-in', async () => {
       await successor();
       await signIn(await house.token('ada'));
       expect((await approve()).status).toBe(200);
@@ -163,7 +163,7 @@ describe('the CLI handshake', () => {
     const approveWith = (token: string) =>
       house.call('POST', '/v1/auth/cli/approve', { token, body: { code, user_code: userCodeOf(code) } });
 
-    it('is approved no more, though the token is still good', async () => {
+    it('cannot be approved, although the token is still valid', async () => {
       const token = await house.token('ada', { ttlS: 86_400 });
       house.clock.advance(12 * HOURS);
       await page();
@@ -171,7 +171,7 @@ describe('the CLI handshake', () => {
       expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
     });
 
-    it('ends the token that it gave before', async () => {
+    it('ends the token that was created before', async () => {
       const token = await house.token('ada', { ttlS: 86_400 });
       house.clock.advance(11.5 * HOURS);
       await page();
@@ -184,7 +184,7 @@ describe('the CLI handshake', () => {
       expect((await house.call('GET', '/v1/auth/me', { token: access_token })).status).toBe(401);
     });
 
-    it('gives no token where it was approved before and fetched afterwards', async () => {
+    it('returns no token if it was approved before and fetched afterwards', async () => {
       const token = await house.token('ada', { ttlS: 86_400 });
       house.clock.advance(12 * HOURS - 5_000);
       await page();
@@ -211,7 +211,7 @@ describe('the CLI handshake', () => {
     expect((await poll()).body.code).toBe('GONE');
   });
 
-  it('is 403 with another verifier or none, and takes none from the query', async () => {
+  it('is 403 with a wrong or missing verifier, and ignores one in the query', async () => {
     await page();
     expect((await poll(random())).body.code).toBe('FORBIDDEN');
     expect((await house.call('GET', `/v1/auth/handshake/${code}`)).body.code).toBe('FORBIDDEN');
@@ -219,7 +219,7 @@ describe('the CLI handshake', () => {
     expect([inQuery.status, inQuery.body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('goes on under maintenance', async () => {
+  it('works during maintenance', async () => {
     const token = await house.token('ada');
     await house.flags.set('maintenance_mode', true);
     expect((await page()).status).toBe(200);
@@ -228,14 +228,14 @@ describe('the CLI handshake', () => {
     expect((await poll()).body.status).toBe('approved');
   });
 
-  it('is the same under the other root', async () => {
+  it('works under the other root', async () => {
     await browser.request('GET', `/api/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
     expect((await poll()).body).toEqual({ status: 'pending' });
   });
 });
 
 describe('its page', () => {
-  it('can be framed by nobody, runs nothing inline, and is kept by no cache', async () => {
+  it('cannot be framed, contains nothing inline, and is not cached', async () => {
     const { status, headers, body } = await page();
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
@@ -248,7 +248,7 @@ describe('its page', () => {
     expect(body).not.toContain(code);
   });
 
-  it('names the service, the time and the computer, as far as that is a name', async () => {
+  it('names the service, the time and the computer, if that is a valid name', async () => {
     const named = (await page('&host=ada-laptop.local')).body;
     expect(named).toContain('<strong>ada-laptop.local</strong>');
     expect(named).toContain(`datetime="${new Date(house.clock.now()).toISOString()}"`);
@@ -258,12 +258,12 @@ describe('its page', () => {
     }
   });
 
-  it('offers no identity provider where there is none', async () => {
+  it('offers no identity provider if there is none', async () => {
     expect((await page()).body).not.toContain('identity provider');
   });
 
   it.each([['code'], ['challenge']])(
-    'without a good %s is 400: a page for people, a problem for programs',
+    'without a valid %s is 400: a page for browsers, a problem document for programs',
     async (name) => {
       const query = new URLSearchParams({ code, challenge: random(), [name]: 'x' });
       const forPeople = await browser.request('GET', `/v1/auth/cli?${query}`, { headers: { accept: 'text/html,*/*' } });
@@ -274,13 +274,13 @@ describe('its page', () => {
     },
   );
 
-  it('is 410 when the sign-in is over', async () => {
+  it('is 410 when the sign-in has ended', async () => {
     await page();
     house.clock.advance(600_000);
     expect((await page()).status).toBe(410);
   });
 
-  it('has its style and its script', async () => {
+  it('loads its style and its script', async () => {
     for (const [file, type] of [
       ['sign-in.css', 'text/css; charset=utf-8'],
       ['sign-in.js', 'text/javascript; charset=utf-8'],

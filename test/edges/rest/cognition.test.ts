@@ -47,7 +47,7 @@ const underFlag = <T>(flag: 'cognition_disabled' | 'commands_disabled', work: ()
   );
 
 describe('a goal', () => {
-  it('is a plan from its first moment, which the sidecar is told of', async () => {
+  it('is a plan from its start, and is sent to the sidecar', async () => {
     const { status, body } = await intent({ text: 'Make the\nliving room warm.', home_id: world.tenant.homeId });
     expect([status, body]).toEqual([
       200,
@@ -70,7 +70,7 @@ describe('a goal', () => {
     ]);
   });
 
-  it('succeeds with its steps, when the sidecar has said that this was all', async () => {
+  it('succeeds with its steps, when the sidecar has completed it', async () => {
     const { cognition } = world.service;
     const device = await world.addLight();
     const id = await world.submitGoal('Light, please.');
@@ -89,7 +89,7 @@ describe('a goal', () => {
     });
   });
 
-  it('is carried out once with the same Idempotency-Key', async () => {
+  it('is created once with the same Idempotency-Key', async () => {
     const headers = { 'idempotency-key': v4() };
     const first = await intent({ text: 'Light, please.' }, { headers });
     const again = await intent({ text: 'Light, please.' }, { headers });
@@ -98,7 +98,7 @@ describe('a goal', () => {
     expect(world.sidecar.changesOf(first.body.plan_id)).toHaveLength(1);
   });
 
-  it('is not shown again to a token that could not have asked for it', async () => {
+  it('is not returned to a token that could not have created it', async () => {
     const headers = { 'idempotency-key': v4() };
     const { service, tenant } = world;
     const sub = v4();
@@ -111,7 +111,7 @@ describe('a goal', () => {
     expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
   });
 
-  it('is refused without a sidecar, under the flag, and to a key that may not command', async () => {
+  it('is refused without a sidecar, under the flag, and to a key without the command scope', async () => {
     const text = 'Light, please.';
     const alone = await withoutSidecar(() => intent({ text }));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
@@ -123,7 +123,7 @@ describe('a goal', () => {
     expect(strong.status).toBe(200);
   });
 
-  it('for a home of another tenant finds none, with a sidecar or without', async () => {
+  it('for a home of another tenant is not found, with a sidecar or without', async () => {
     const foreign = { text: 'Light, please.', home_id: world.otherTenant.homeId };
     const nowhere = { text: 'Light, please.', home_id: 'nowhere' };
     for (const { status, body } of [
@@ -137,10 +137,10 @@ describe('a goal', () => {
 
   it.each([
     ['blank', '  '],
-    ['with what nobody sees', 'Light\u{e0041}, please.'],
+    ['with invisible characters', 'Light\u{e0041}, please.'],
     ['with control characters', 'Light\u0007'],
     ['that is too long', 'x'.repeat(4_001)],
-  ])('%s is no goal', async (_, text) => {
+  ])('%s is refused', async (_, text) => {
     expect((await intent({ text })).body.code).toBe('VALIDATION_FAILED');
   });
 
@@ -156,14 +156,14 @@ describe('a goal', () => {
     await world.waitForStepCommand(id, 'light');
   });
 
-  it('is cancelled as any plan, and the sidecar is interrupted', async () => {
+  it('is cancelled as any plan, which interrupts the sidecar', async () => {
     const id = await world.submitGoal('Light, please.');
     expect((await ask(`/plans/${id}/cancel`)).body.plan.status).toBe('cancelled');
     expect(world.sidecar.changesOf(id).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
     expectRefusal(await world.service.cognition.complete(id, { summary: '' }), 'CONFLICT');
   });
 
-  it('stands in the journal with who asked, and what the sidecar said as the sidecar’s', async () => {
+  it('has its requester in the journal, and messages of the sidecar as the sidecar’s', async () => {
     const id = await world.submitGoal('Light, please.');
     unwrap(await world.service.cognition.complete(id, { summary: 'There is light.' }));
     const { entries } = (await world.tenant.call('GET', `/actors/plan/${id}/journal`)).body;
@@ -175,7 +175,7 @@ describe('a goal', () => {
 });
 
 describe('POST /devices/{id}/command', () => {
-  it('takes a goal, or an action with what it takes, and answers with the plan', async () => {
+  it('accepts a goal, or an action with its parameters, and returns the plan', async () => {
     const device = await world.addLight();
     for (const [body, told] of [
       [
@@ -198,7 +198,7 @@ describe('POST /devices/{id}/command', () => {
     }
   });
 
-  it('is refused without a sidecar, and to who is no admin', async () => {
+  it('is refused without a sidecar, and below the role admin', async () => {
     const path = `/devices/${await world.addLight()}/command`;
     const alone = await withoutSidecar(() => ask(path, { goal: 'Dim it.' }));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
@@ -214,12 +214,12 @@ describe('POST /devices/{id}/command', () => {
     [{ goal: 'Dim it.', params: {} }],
     [{ params: { level: 5 } }],
     [{ goal: '' }],
-  ])('does not take %j', async (body) => {
+  ])('refuses %j', async (body) => {
     const { status, body: answer } = await ask(`/devices/${await world.addLight()}/command`, body);
     expect([status, answer.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('finds no device of another tenant, with a sidecar or without', async () => {
+  it('does not find devices of another tenant, with a sidecar or without', async () => {
     const path = `/devices/${await world.addLight(world.otherTenant)}/command`;
     for (const { status } of [
       await ask(path, { goal: 'Dim it.' }),
@@ -241,7 +241,7 @@ describe('an observation', () => {
     return { id, device };
   }
 
-  it('leads to a proposal, whose steps are seen when the sidecar has spoken', async () => {
+  it('leads to a proposal, whose steps are visible when the sidecar has sent them', async () => {
     const device = await world.addLight();
     const id = await world.observe(device, { context: 'After a shower' });
     const before = { id, status: 'pending', reason: null, steps: [], device_id: device, data: { humidity: 81 } };
@@ -261,7 +261,7 @@ describe('an observation', () => {
     expect(proposals[0].id).toBe(id);
   });
 
-  it('is refused without a sidecar, under the flag, and with what is no measurement', async () => {
+  it('is refused without a sidecar, under the flag, and with invalid measurements', async () => {
     const body = { device_id: await world.addLight(), data: { humidity: 81 } };
     const alone = await withoutSidecar(() => ask('/cognition/observation', body));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
@@ -272,7 +272,7 @@ describe('an observation', () => {
     }
   });
 
-  it('of what is no device finds none, and one with nothing said beside it is taken', async () => {
+  it('of an unknown device is not found, and one without extra fields is accepted', async () => {
     const body = { device_id: await world.addLight(), data: { humidity: 81 }, context: '' };
     const none = await ask('/cognition/observation', { ...body, device_id: 'nowhere' });
     expect([none.status, none.body.code]).toEqual([404, 'NOT_FOUND']);
@@ -284,7 +284,7 @@ describe('an observation', () => {
     expect(dim.status).toBe(202);
   });
 
-  it('runs nothing before somebody accepts it, and then as theirs', async () => {
+  it('runs nothing before a user accepts it, and then with that user’s authority', async () => {
     const { id, device } = await spoken();
     const { commands } = (await world.tenant.call('GET', `/device/${device}/commands`)).body;
     expect(commands).toEqual([]);
@@ -304,7 +304,7 @@ describe('an observation', () => {
     expect(told).toEqual(['opened', 'pending', 'running', 'outcome', 'succeeded']);
   });
 
-  it('that two accept becomes one plan', async () => {
+  it('accepted by two users becomes one plan', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/accept`;
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask(path)));
@@ -324,7 +324,7 @@ describe('an observation', () => {
     expect([again.status, again.body]).toEqual([202, first.body]);
   });
 
-  it('cannot be accepted before the sidecar has spoken, nor where it found nothing to do', async () => {
+  it('cannot be accepted before the sidecar has finished, nor without steps', async () => {
     const id = await world.observe(await world.addLight());
     const early = await ask(`/cognition/proposals/${id}/accept`);
     expect([early.status, early.body.code]).toEqual([409, 'CONFLICT']);
@@ -334,7 +334,7 @@ describe('an observation', () => {
     expect([empty.status, empty.body.code]).toEqual([409, 'CONFLICT']);
   });
 
-  it('that the sidecar could not think about says why, and nothing of it is left to accept', async () => {
+  it('that failed in the sidecar shows the reason, and cannot be accepted', async () => {
     const device = await world.addLight();
     const id = await world.observe(device);
     unwrap(await world.service.cognition.propose(id, node(device)));
@@ -347,7 +347,7 @@ describe('an observation', () => {
     expect((await ask(`/cognition/proposals/${id}/accept`)).status).toBe(409);
   });
 
-  it('is accepted only by who may run plans and commands', async () => {
+  it('is accepted only by a user who may run plans and commands', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/accept`;
     for (const scopes of [['execute:plans'], ['execute:commands']]) {
@@ -358,7 +358,7 @@ describe('an observation', () => {
     expect((await ask(path, {}, { token: await key('execute:plans', 'execute:commands') })).status).toBe(202);
   });
 
-  it('that is refused stays so, and the sidecar hears of it', async () => {
+  it('that is refused stays so, and the sidecar is notified', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/refuse`;
     const { status, body } = await ask(path, { reason: 'The window is open.' });

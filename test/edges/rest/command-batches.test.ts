@@ -29,7 +29,7 @@ const dispatched = (device_id: string) => ({
 });
 
 describe('POST /devices/command', () => {
-  it('answers for each device on its own; one that fails fails alone', async () => {
+  it('returns a result for each device; failures are independent', async () => {
     const light = await register();
     const bare = await register({ device_type: 'esp32' });
     const revoked = await register();
@@ -55,14 +55,14 @@ describe('POST /devices/command', () => {
     expect((await other.call('GET', `/device/${theirs}/commands`)).body.commands).toEqual([]);
   });
 
-  it('commands a device named twice once', async () => {
+  it('commands a device once if it is named twice', async () => {
     const id = await register();
     const { body } = await batch({ device_ids: [id, id.toUpperCase(), id], action: 'turn_on' });
     expect(body.results).toEqual([dispatched(id)]);
     expect(await history(id)).toHaveLength(1);
   });
 
-  it('gives each critical command its own token', async () => {
+  it('returns a separate token for each critical command', async () => {
     const ids = [await register({ device_type: 'lock' }), await register({ device_type: 'lock' })];
     const { body } = await batch({ device_ids: ids, action: 'unlock' });
     const tokens = body.results.map((entry: { dry_run_token: string }) => entry.dry_run_token);
@@ -83,7 +83,7 @@ describe('POST /devices/command', () => {
     }
   });
 
-  it('takes dry_run, ttl_s and timeout_s as for one device', async () => {
+  it('accepts dry_run, ttl_s and timeout_s as for one device', async () => {
     const id = await register();
     const tried = await batch({ device_ids: [id], action: 'turn_on', dry_run: true });
     expect(tried.body.results).toMatchObject([{ success: true, status: 'dry_run_required', dry_run_token: anId }]);
@@ -95,7 +95,7 @@ describe('POST /devices/command', () => {
     expect(tooLong.body.results).toMatchObject([{ code: 'VALIDATION_FAILED' }, { code: 'VALIDATION_FAILED' }]);
   });
 
-  it('commands 500 devices and no more', async () => {
+  it('commands at most 500 devices', async () => {
     const ids = Array.from({ length: 499 }, () => v7());
     const id = await register();
     const full = await batch({ device_ids: [...ids, id, id], action: 'turn_on' });
@@ -106,7 +106,7 @@ describe('POST /devices/command', () => {
     expect([over.status, over.body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('commands 500 devices that exist in one request', async () => {
+  it('commands 500 existing devices in one request', async () => {
     const ids: string[] = [];
     while (ids.length < 500) ids.push(...(await Promise.all(Array.from({ length: 50 }, () => register()))));
     const { body } = await batch({ device_ids: ids, action: 'turn_on' });
@@ -116,8 +116,8 @@ describe('POST /devices/command', () => {
 
   it.each([
     ['no devices', { device_ids: [], action: 'turn_on' }],
-    ['devices that are no list', { device_ids: 'x', action: 'turn_on' }],
-    ['a device that is no text', { device_ids: [1], action: 'turn_on' }],
+    ['devices that are not a list', { device_ids: 'x', action: 'turn_on' }],
+    ['a device that is not a string', { device_ids: [1], action: 'turn_on' }],
     ['no action', { device_ids: ['x'] }],
     ['an unknown field', { device_ids: ['x'], action: 'turn_on', capability: 'light' }],
   ])('refuses %s', async (_, body) => {
@@ -125,13 +125,13 @@ describe('POST /devices/command', () => {
     expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('needs the role user', async () => {
+  it('requires the role user', async () => {
     const body = { device_ids: [await register()], action: 'turn_on' };
     expect((await batch(body, { token: mine.tokens.viewer })).status).toBe(403);
     expect((await batch(body, { token: mine.tokens.user })).status).toBe(200);
   });
 
-  it('answers a repeat under the same Idempotency-Key without a second command', async () => {
+  it('answers a repeat with the same Idempotency-Key without a second command', async () => {
     const ids = [await register(), await register({ device_type: 'lock' })];
     const sent = { headers: { 'idempotency-key': v7() } };
     const body = { device_ids: ids, action: 'reboot' };
@@ -164,7 +164,7 @@ describe('POST /rooms/{roomId}/command', () => {
     expect((await room(mine.roomId, { action: 'open', capability: 'valve' })).body).toEqual({ results: [] });
   });
 
-  it('goes by the category of a manifest of their own', async () => {
+  it('selects by the category of a tenant’s manifest', async () => {
     const id = await register({ device_type: 'esp32', room_id: mine.roomId });
     const body = { category: 'valve', capabilities: [{ action: 'drip' }] };
     await mine.call('POST', `/devices/${id}/manifest`, body);
@@ -172,7 +172,7 @@ describe('POST /rooms/{roomId}/command', () => {
     expect(answer.body.results).toEqual([dispatched(id)]);
   });
 
-  it('refuses an unknown category, a missing action, and rooms that are not there', async () => {
+  it('refuses an unknown category, a missing action, and unknown rooms', async () => {
     expect((await room(mine.roomId, { action: 'open', capability: 'boat' })).status).toBe(400);
     expect((await room(mine.roomId, { capability: 'light' })).status).toBe(400);
     for (const id of [v7(), other.roomId, 'kitchen']) {
@@ -187,7 +187,7 @@ describe('POST /groups/{groupSlug}/command', () => {
   const group = (slug: string, body: object, sent?: CallOptions) =>
     mine.call('POST', `/groups/${slug}/command`, body, sent);
 
-  it('commands the devices of the group, and answers for revoked ones', async () => {
+  it('commands the devices of the group, and returns a result for revoked ones', async () => {
     const [light, revoked] = [await register(), await register()];
     await mine.call('POST', '/groups', { name: 'Evening', description: '', device_ids: [light, revoked] });
     await mine.call('POST', `/device/${revoked}/revoke`);
@@ -200,7 +200,7 @@ describe('POST /groups/{groupSlug}/command', () => {
     );
   });
 
-  it('answers nothing for a device that was deleted', async () => {
+  it('returns no result for a deleted device', async () => {
     const id = await register();
     await mine.call('POST', '/groups', { name: 'Gone', description: '', device_ids: [id] });
     await mine.call('POST', `/device/${id}/revoke`);
@@ -208,7 +208,7 @@ describe('POST /groups/{groupSlug}/command', () => {
     expect((await group('gone', { action: 'turn_on' })).body).toEqual({ results: [] });
   });
 
-  it('refuses a missing action, unknown fields and groups that are not there', async () => {
+  it('refuses a missing action, unknown fields and unknown groups', async () => {
     await mine.call('POST', '/groups', { name: 'Empty', description: '', device_ids: [] });
     expect((await group('empty', { action: 'turn_on' })).body).toEqual({ results: [] });
     expect((await group('empty', {})).status).toBe(400);

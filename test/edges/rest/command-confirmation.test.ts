@@ -35,7 +35,7 @@ const contextOf = async (id: string) =>
   (await house.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
 
 describe('a dry run', () => {
-  it('is demanded for a critical action with 409, in the shape of the specification', async () => {
+  it('is required for a critical action with 409, in the shape of the specification', async () => {
     const id = await register('lock');
     await mine.connect(id);
     await mine.report(id, { locked: true, battery: 80 });
@@ -62,7 +62,7 @@ describe('a dry run', () => {
     mine.disconnect(id);
   });
 
-  it('is answered with 200 when it was asked for, whatever the class', async () => {
+  it('is answered with 200 when requested explicitly, for each class', async () => {
     const light = await register();
     const normal = await command(light, { action: 'set_brightness', params: { level: 30 }, dry_run: true });
     expect(normal.status).toBe(200);
@@ -79,7 +79,7 @@ describe('a dry run', () => {
     expect((await command(lock, { action: 'unlock', dry_run: false })).status).toBe(409);
   });
 
-  it('previews nothing where supportsDryRun is false', async () => {
+  it('has no preview if supportsDryRun is false', async () => {
     const id = await register();
     const capability = { action: 'glow', supportsDryRun: false, expectedState: { glowing: true } };
     await mine.call('POST', `/devices/${id}/manifest`, { capabilities: [capability] });
@@ -87,7 +87,7 @@ describe('a dry run', () => {
     expect(body.preview).toEqual({ current: {}, expected: null, changes: null });
   });
 
-  it('keeps its token nowhere but hashed', async () => {
+  it('stores its token as a hash only', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await dryRun(id);
     const { store } = house.services;
@@ -102,7 +102,7 @@ describe('a dry run', () => {
 });
 
 describe('POST /device/{deviceId}/command/confirm', () => {
-  it('dispatches what was confirmed, under the ids it was given', async () => {
+  it('dispatches the confirmed command, with its original ids', async () => {
     const id = await register('lock');
     await mine.connect(id);
     const { command_id, dry_run_token } = await dryRun(id);
@@ -119,7 +119,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     mine.disconnect(id);
   });
 
-  it('takes the token under either name, and under both when they agree', async () => {
+  it('accepts the token under either name, and under both when they agree', async () => {
     const id = await register('lock');
     const bodies = [(t: string) => ({ token: t }), (t: string) => ({ token: t, dry_run_token: t })];
     for (const body of [...bodies, (t: string) => ({ dry_run_token: t.toUpperCase() })]) {
@@ -139,12 +139,12 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
   };
 
-  it('fails as a confirmation, whatever text stands where the token belongs', async () => {
+  it('fails with a confirmation error for any text in place of the token', async () => {
     const id = await register('lock');
     for (const token of ['', 'no token', 'x'.repeat(10_000)]) await failing(id, token);
   });
 
-  it('works once, of many at the same time as well', async () => {
+  it('works once, also for concurrent requests', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
     const answers = await Promise.all([1, 2, 3].map(() => confirm(id, { dry_run_token })));
@@ -152,7 +152,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     await failing(id, dry_run_token);
   });
 
-  it('answers a repeat under the same Idempotency-Key with the same 202', async () => {
+  it('answers a repeat with the same Idempotency-Key with the same 202', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
     const sent = { headers: { 'idempotency-key': v7() } };
@@ -161,7 +161,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect([again.status, again.body]).toEqual([202, first.body]);
   });
 
-  it('fails with a token nobody was given, or that belongs to another device', async () => {
+  it('fails with an unknown token, or one of another device', async () => {
     const [id, second] = [await register('lock'), await register('lock')];
     const { dry_run_token } = await dryRun(id);
     await failing(id, v7());
@@ -170,7 +170,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect((await confirm(id, { dry_run_token })).status).toBe(202);
   });
 
-  it('fails when the token is over by the clock, and the command has expired', async () => {
+  it('fails when the token has expired, and with it the command', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await dryRun(id);
     house.clock.advance(300_000);
@@ -194,7 +194,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     await failing(id, dry_run_token);
   });
 
-  it('has the gateway look again: a revoked device is refused', async () => {
+  it('runs the gateway again: a revoked device is refused', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await dryRun(id);
     await mine.call('POST', `/device/${id}/revoke`);
@@ -203,7 +203,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect(await show(command_id)).toMatchObject({ status: 'cancelled' });
   });
 
-  it('does not use the token up while commands are disabled', async () => {
+  it('keeps the token while commands are disabled', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
     await house.flags.set('commands_disabled', true);
@@ -224,7 +224,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect((await confirm(id, { dry_run_token }, { token: mine.tokens.user })).status).toBe(202);
   });
 
-  it('needs the role user and a device of the tenant', async () => {
+  it('requires the role user and a device of the tenant', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
     expect((await confirm(id, { dry_run_token }, { token: mine.tokens.viewer })).status).toBe(403);

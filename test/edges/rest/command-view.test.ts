@@ -37,7 +37,7 @@ describe('GET /device/{deviceId}/commands', () => {
     });
   });
 
-  it('lists newest first, page by page, whatever comes meanwhile', async () => {
+  it('lists newest first, in pages that insertions do not shift', async () => {
     const id = await register();
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.unshift((await command(id, { action: 'turn_on' })).command_id);
@@ -52,7 +52,7 @@ describe('GET /device/{deviceId}/commands', () => {
     expect(seen).toEqual(ids);
   });
 
-  it('refuses a cursor of another device', async () => {
+  it('rejects a cursor of another device', async () => {
     const [first, second] = [await register(), await register()];
     for (const id of [first, first, second]) await command(id, { action: 'turn_on' });
     const { next_cursor } = (await history(first, '?limit=1')).body;
@@ -62,7 +62,7 @@ describe('GET /device/{deviceId}/commands', () => {
     expect((await history(first, '?status=dispatched')).status).toBe(400);
   });
 
-  it('needs the role user and a device of the tenant', async () => {
+  it('requires the role user and a device of the tenant', async () => {
     const id = await register();
     const { device_id: theirs } = await other.register();
     for (const one of [theirs, v7(), 'x']) expect((await history(one)).status).toBe(404);
@@ -72,7 +72,7 @@ describe('GET /device/{deviceId}/commands', () => {
 });
 
 describe('GET /commands/{id}', () => {
-  it('shows a command from its request to the state that proves it', async () => {
+  it('shows a command from its request to its verified state', async () => {
     const id = await register();
     const requested = now();
     const { command_id } = await command(id, { action: 'set_brightness', params: { level: 40 } });
@@ -118,7 +118,7 @@ describe('GET /commands/{id}', () => {
     mine.disconnect(id);
   });
 
-  it('shows why it was refused', async () => {
+  it('shows the reason of its refusal', async () => {
     const id = await register();
     await command(id, { action: 'sing' });
     const [{ id: refused }] = (await history(id)).body.commands;
@@ -135,7 +135,7 @@ describe('GET /commands/{id}', () => {
     ]);
   });
 
-  it('tells who confirmed, who cancelled and why', async () => {
+  it('shows the users who confirmed and cancelled it, and the reason', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await command(id, { action: 'unlock' });
     const asUser = { token: mine.tokens.user };
@@ -153,7 +153,7 @@ describe('GET /commands/{id}', () => {
     ]);
   });
 
-  it('shows failures, what came late, and that nobody answered', async () => {
+  it('shows failures, late acknowledgements, and timeouts', async () => {
     const id = await register();
     await mine.connect(id);
     const { command_id: failing } = await command(id, { action: 'turn_on' });
@@ -177,7 +177,7 @@ describe('GET /commands/{id}', () => {
     expect(await show(unwritten)).toMatchObject({ status: 'expired', verification: { status: 'unverifiable' } });
   });
 
-  it('closes the commands of a device that is revoked', async () => {
+  it('shows commands of a revoked device as ended', async () => {
     const id = await register();
     await mine.connect(id);
     const { command_id: written } = await command(id, { action: 'turn_on' });
@@ -188,7 +188,7 @@ describe('GET /commands/{id}', () => {
     expect(await show(pending)).toMatchObject({ status: 'cancelled' });
   });
 
-  it("answers alike for a missing command and another tenant's, and wants the role user", async () => {
+  it("returns the same for a missing command and another tenant's, and requires the role user", async () => {
     const id = await register();
     const { command_id } = await command(id, { action: 'turn_on' });
     const { device_id: theirs } = await other.register();

@@ -44,7 +44,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect(written).toEqual([]);
   });
 
-  it('writes it at once to a device that listens, and later to one that comes', async () => {
+  it('writes it at once to a connected device, and later to one that connects', async () => {
     const id = await register();
     const early = (await command(id, { action: 'turn_on' })).body.command_id;
     await mine.connect(id);
@@ -61,7 +61,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect(await contextOf(body.command_id)).toMatchObject({ messageId: body.message_id, origin: { requestId } });
   });
 
-  it('takes ttl_s and timeout_s within their bounds', async () => {
+  it('accepts ttl_s and timeout_s within their bounds', async () => {
     const id = await register();
     const { body } = await command(id, { action: 'turn_on', ttl_s: 86_400, timeout_s: 3_600 });
     expect(await show(body.command_id)).toMatchObject({ ttl_s: 86_400, timeout_s: 3_600 });
@@ -79,7 +79,7 @@ describe('POST /device/{deviceId}/command', () => {
 
   it.each([
     ['an action it does not offer', { action: 'open_valve' }, 403, 'ACTION_NOT_IN_MANIFEST'],
-    ['an action nobody knows', { action: '__proto__' }, 403, 'ACTION_NOT_IN_MANIFEST'],
+    ['an unknown action', { action: '__proto__' }, 403, 'ACTION_NOT_IN_MANIFEST'],
     ['an action of the protocol', { action: 'rotate_key' }, 403, 'RESTRICTED_ACTION'],
     ['params out of range', { action: 'set_brightness', params: { level: 101 } }, 400, 'PARAMS_INVALID'],
     ['missing params', { action: 'set_brightness' }, 400, 'PARAMS_INVALID'],
@@ -96,7 +96,7 @@ describe('POST /device/{deviceId}/command', () => {
       400,
       'PARAMS_INVALID',
     ],
-  ])('refuses %s, and keeps that in the history', async (_, body, status, code) => {
+  ])('refuses %s, and stores that in the history', async (_, body, status, code) => {
     const id = await register();
     const answer = await command(id, body);
     expect([answer.status, answer.body.code]).toEqual([status, code]);
@@ -107,7 +107,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect(await show(commands[0].id)).toMatchObject({ refusal: { code, detail: answer.body.detail } });
   });
 
-  it('refuses a device without a manifest, a revoked one, and all while commands are disabled', async () => {
+  it('refuses a device without a manifest, a revoked one, and all devices while commands are disabled', async () => {
     const bare = await register('esp32');
     expect((await command(bare, { action: 'turn_on' })).body).toMatchObject({
       status: 403,
@@ -133,7 +133,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect(commands.map((one: { status: string }) => one.status)).toEqual(['rejected', 'rejected']);
   });
 
-  it('commands a reinstated device again', async () => {
+  it('accepts a reinstated device again', async () => {
     const id = await register();
     await mine.call('POST', `/device/${id}/revoke`);
     await mine.call('POST', `/device/${id}/reinstate`, { reason: 'found' });
@@ -142,18 +142,18 @@ describe('POST /device/{deviceId}/command', () => {
 
   it.each([
     ['no action', {}],
-    ['an action that is no text', { action: 1 }],
-    ['params that are no object', { action: 'turn_on', params: [] }],
+    ['an action that is not a string', { action: 1 }],
+    ['params that are not an object', { action: 'turn_on', params: [] }],
     ['an unknown field', { action: 'turn_on', force: true }],
-    ['a dry_run that is no boolean', { action: 'turn_on', dry_run: 'yes' }],
-  ])('refuses %s without making a command', async (_, body) => {
+    ['a dry_run that is not a boolean', { action: 'turn_on', dry_run: 'yes' }],
+  ])('refuses %s without creating a command', async (_, body) => {
     const id = await register();
     const answer = await command(id, body);
     expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
     expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toEqual([]);
   });
 
-  it("finds neither a missing device nor another tenant's, and makes no command of it", async () => {
+  it("finds neither a missing device nor another tenant's, and creates no command", async () => {
     const { device_id: theirs } = await other.register();
     for (const id of [v7(), theirs, 'lamp']) {
       const answer = await command(id, { action: 'turn_on' });
@@ -162,14 +162,14 @@ describe('POST /device/{deviceId}/command', () => {
     expect((await other.call('GET', `/device/${theirs}/commands`)).body.commands).toEqual([]);
   });
 
-  it('needs the role user', async () => {
+  it('requires the role user', async () => {
     const id = await register();
     const asViewer = await command(id, { action: 'turn_on' }, { token: mine.tokens.viewer });
     expect([asViewer.status, asViewer.body.code]).toEqual([403, 'FORBIDDEN_ROLE']);
     expect((await command(id, { action: 'turn_on' }, { token: mine.tokens.user })).status).toBe(202);
   });
 
-  it('stops under maintenance without making a command', async () => {
+  it('is refused during maintenance without creating a command', async () => {
     const id = await register();
     await house.flags.set('maintenance_mode', true);
     const answer = await command(id, { action: 'turn_on' });
@@ -178,7 +178,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toEqual([]);
   });
 
-  it('makes one command of two requests with the same Idempotency-Key', async () => {
+  it('creates one command for two requests with the same Idempotency-Key', async () => {
     const id = await register();
     const headers = { 'idempotency-key': v7() };
     const body = { action: 'turn_on' };
@@ -189,7 +189,7 @@ describe('POST /device/{deviceId}/command', () => {
     expect((await command(id, { action: 'turn_off' }, { headers })).status).toBe(422);
   });
 
-  it('repeats a dry run with its token, and judges a refused request anew', async () => {
+  it('repeats a dry run with its token, and checks a refused request again', async () => {
     const id = await register('lock');
     const headers = { 'idempotency-key': v7() };
     const first = await command(id, { action: 'unlock' }, { headers });
@@ -205,7 +205,7 @@ describe('POST /device/{deviceId}/command', () => {
 });
 
 describe('POST /commands/{id}/cancel', () => {
-  it('cancels what waits for a confirmation or is not written yet', async () => {
+  it('cancels a command that waits for a confirmation or is not written yet', async () => {
     const lock = await register('lock');
     const { command_id: waiting } = await dryRun(lock);
     const { command_id: pending } = (await command(lock, { action: 'lock' })).body;
@@ -221,7 +221,7 @@ describe('POST /commands/{id}/cancel', () => {
     mine.disconnect(lock);
   });
 
-  it('comes too late for what was written, refused, acknowledged or is over', async () => {
+  it('is refused for a command that was written, refused, acknowledged or has ended', async () => {
     const id = await register();
     await command(id, { action: 'sing' });
     const [{ id: refused }] = (await mine.call('GET', `/device/${id}/commands`)).body.commands;
@@ -244,7 +244,7 @@ describe('POST /commands/{id}/cancel', () => {
     mine.disconnect(id);
   });
 
-  it('goes on under maintenance, and wants the role user and a command of the tenant', async () => {
+  it('works during maintenance, and requires the role user and a command of the tenant', async () => {
     const id = await register('lock');
     const { command_id } = await dryRun(id);
     expect((await cancel(command_id, { token: mine.tokens.viewer })).status).toBe(403);

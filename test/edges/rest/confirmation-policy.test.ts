@@ -134,7 +134,7 @@ const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
 
 describe.each(confirmers)('under %s', (policy) => {
   describe.each(Object.entries(roads))('%s', (_, { ask, confirm }) => {
-    it.each(people)('is for $who as the policy says', async ({ who, isAsker, isPerson }) => {
+    it.each(people)('is allowed or refused for $who as the policy requires', async ({ who, isAsker, isPerson }) => {
       await setPolicy(policy);
       const waiting = await ask();
       const answer = await confirm(waiting, credentials[who] as string);
@@ -154,7 +154,7 @@ describe.each(confirmers)('under %s', (policy) => {
       ['a key that only reads', 403, 'INSUFFICIENT_SCOPE'],
       ['a key for intents', 403, 'INSUFFICIENT_SCOPE'],
       ['nobody', 401, 'UNAUTHENTICATED'],
-    ] as const)('is closed to %s', async (who, status, code) => {
+    ] as const)('is refused to %s', async (who, status, code) => {
       await setPolicy(policy);
       const waiting = await ask();
       const answer = await confirm(waiting, credentials[who] as string);
@@ -162,7 +162,7 @@ describe.each(confirmers)('under %s', (policy) => {
       expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
     });
 
-    it('does not exist for somebody of another tenant', async () => {
+    it('is not found for users of another tenant', async () => {
       await setPolicy(policy);
       const waiting = await ask();
       const answer = await confirm(waiting, credentials['somebody of another tenant'] as string);
@@ -172,7 +172,7 @@ describe.each(confirmers)('under %s', (policy) => {
   });
 });
 
-describe('no other road leads to a dispatch', () => {
+describe('no other request leads to a dispatch', () => {
   const unlock = () => ask(`/device/${lock}/command`, { action: 'unlock' });
 
   it('a token in a request for a command is an unknown field', async () => {
@@ -192,7 +192,7 @@ describe('no other road leads to a dispatch', () => {
     expect((await byToken(waiting, ticket.body.ticket)).status).toBe(401);
   });
 
-  it('what comes through /mcp is no person, whatever its verifier said', async () => {
+  it('a token from /mcp is not a person’s, for any claim of its verifier', async () => {
     await setPolicy('person');
     const { command_id } = await unlock();
     const asking = { via: 'mcp', requestId: v7(), address: '127.0.0.1' };
@@ -206,7 +206,7 @@ describe('no other road leads to a dispatch', () => {
     expect(await statusOf(command_id)).toBe('awaiting_confirmation');
   });
 
-  it('a stored answer is kept from whom the policy refuses by now', async () => {
+  it('a stored response is withheld when the policy would refuse its request now', async () => {
     const headers = { 'idempotency-key': v7() };
     await setPolicy('requester');
     const waiting = await unlock();
@@ -225,7 +225,7 @@ describe('no other road leads to a dispatch', () => {
     expect((await approve('the asker by cookie')).body.code).toBe('CONFIRMATION_FAILED');
   });
 
-  it('a stored answer of a confirmation by token is kept from a key once the policy wants a person', async () => {
+  it('a stored response of a confirmation by token is withheld from a key when the policy requires a person', async () => {
     const headers = { 'idempotency-key': v7() };
     await setPolicy('requester');
     const { dry_run_token } = await unlock();
@@ -242,7 +242,7 @@ describe('no other road leads to a dispatch', () => {
     expect((await confirm('the asker by token')).headers.get('idempotent-replayed')).toBe('true');
   });
 
-  it('the policy at the moment of confirming decides, not the one it was asked under', async () => {
+  it('the policy at the time of the confirmation decides, not the one at the request', async () => {
     await setPolicy('requester');
     const waiting = await unlock();
     await setPolicy('person');
@@ -255,7 +255,7 @@ describe('no other road leads to a dispatch', () => {
   });
 });
 
-it('a policy that is changed while a token is looked up counts already', async () => {
+it('a policy that changes during the lookup of a token applies', async () => {
   await setPolicy('requester');
   const waiting = await ask(`/device/${lock}/command`, { action: 'unlock' });
   const { commands } = house.services.store;
@@ -269,7 +269,7 @@ it('a policy that is changed while a token is looked up counts already', async (
   expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
 });
 
-describe('credentials as people and programs earn them', () => {
+describe('credentials as users and programs obtain them', () => {
   /** All kinds of credentials of one user; each confirms a command by its inbox entry. */
   async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
     const made = await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
@@ -307,7 +307,7 @@ describe('credentials as people and programs earn them', () => {
     }
   });
 
-  it('a token that was seen at /mcp loosens no policy, and neither does a key', async () => {
+  it('a token that was presented at /mcp loosens no policy, and neither does a key', async () => {
     await setPolicy('person');
     const made = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
     const seen = await house.token(decodeJwt(mine.tokens.owner).sub as string);

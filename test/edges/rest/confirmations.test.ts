@@ -33,7 +33,7 @@ const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).b
 const coded = ({ status, body }: { status: number; body: { code?: string } }) => [status, body.code];
 
 describe('GET /confirmations', () => {
-  it('shows what waits, with what confirming would do', async () => {
+  it('shows pending commands, with the effect of a confirmation', async () => {
     await mine.connect(lock);
     await mine.report(lock, { locked: true });
     const { command_id, expires_at, preview, reason } = await unlock({ token: mine.tokens.user });
@@ -63,7 +63,7 @@ describe('GET /confirmations', () => {
     mine.disconnect(lock);
   });
 
-  it('holds dry runs of normal actions too, and nothing that is over', async () => {
+  it('includes dry runs of normal actions, and nothing that has ended', async () => {
     const dry = await mine.call('POST', `/device/${lock}/command`, { action: 'lock', dry_run: true });
     const [confirmed, cancelled, refused] = [await unlock(), await unlock(), await unlock()];
     await mine.call('POST', `/device/${lock}/command`, { action: 'lock' });
@@ -74,7 +74,7 @@ describe('GET /confirmations', () => {
     expect(await waitingIds()).toEqual([dry.body.command_id]);
   });
 
-  it('goes newest first in pages that survive inserts', async () => {
+  it('is ordered newest first, in pages that insertions do not shift', async () => {
     const asked: string[] = [];
     for (let n = 0; n < 5; n++) {
       asked.unshift((await unlock()).command_id);
@@ -95,7 +95,7 @@ describe('GET /confirmations', () => {
     }
   });
 
-  it('keeps an entry until the last millisecond of its deadline, timer or no timer', async () => {
+  it('keeps an entry until the last millisecond of its deadline, independent of the timer', async () => {
     const { command_id } = await unlock();
     house.clock.advance(299_999);
     expect(await waitingIds()).toEqual([command_id]);
@@ -103,7 +103,7 @@ describe('GET /confirmations', () => {
     expect(await waitingIds()).toEqual([]);
   });
 
-  it('is of one tenant, and for the role user', async () => {
+  it('contains one tenant only, and requires the role user', async () => {
     const { command_id } = await unlock();
     expect((await other.call('GET', '/confirmations')).body.confirmations).toEqual([]);
     expect(coded(await mine.call('GET', '/confirmations', undefined, { token: mine.tokens.viewer }))).toEqual([
@@ -114,13 +114,13 @@ describe('GET /confirmations', () => {
     expect((await house.call('GET', '/v1/confirmations')).status).toBe(401);
   });
 
-  it('loses what a revoked device can do no more', async () => {
+  it('omits commands of revoked devices', async () => {
     await unlock();
     await mine.call('POST', `/device/${lock}/revoke`);
     expect(await waitingIds()).toEqual([]);
   });
 
-  it('asks the store once a page and for nothing else', async () => {
+  it('needs one query for a page', async () => {
     for (let n = 0; n < 3; n++) await unlock();
     const { commands } = house.services.store;
     const { awaitingConfirmation } = commands;
@@ -136,7 +136,7 @@ describe('GET /confirmations', () => {
 });
 
 describe('POST /confirmations/{command_id}/approve', () => {
-  it('sends the command and says who confirmed it', async () => {
+  it('sends the command and records the user', async () => {
     await mine.connect(lock);
     const { command_id } = await unlock({ token: mine.tokens.user });
     const answer = await approve(command_id, { token: mine.tokens.admin });
@@ -150,7 +150,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     mine.disconnect(lock);
   });
 
-  it('of what is in memory reads nothing from the store', async () => {
+  it('of a command in memory reads nothing from the store', async () => {
     const { command_id } = await unlock();
     const { store } = house.services;
     const { load } = store.actors;
@@ -170,7 +170,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect([status, asked]).toEqual([202, []]);
   });
 
-  it('takes an empty object, no body at all, and nothing else', async () => {
+  it('accepts an empty object, no body, and nothing else', async () => {
     const { command_id } = await unlock();
     const path = `/confirmations/${command_id}/approve`;
     for (const body of [{ reason: 'yes' }, { dry_run_token: v7() }, []]) {
@@ -180,7 +180,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect((await approve((await unlock()).command_id)).status).toBe(202);
   });
 
-  it('works once: the second answer is an honest no, and so is the token’s', async () => {
+  it('works once: a second approval and the token are refused', async () => {
     const { command_id, dry_run_token } = await unlock();
     const answers = await Promise.all([approve(command_id), approve(command_id), approve(command_id)]);
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409]);
@@ -203,13 +203,13 @@ describe('POST /confirmations/{command_id}/approve', () => {
     }
   });
 
-  it('of what needed no confirmation is 409', async () => {
+  it('of a command without a required confirmation is 409', async () => {
     const normal = await mine.call('POST', `/device/${lock}/command`, { action: 'lock' });
     expect(coded(await approve(normal.body.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
     expect(coded(await refuse(normal.body.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
   });
 
-  it('holds until the deadline that was given out, whatever the policy says by then', async () => {
+  it('is possible until the announced deadline, for any later policy', async () => {
     await mine.call('PATCH', '/tenant/policy', { confirm_ttl_s: 60 });
     const [kept, late] = [await unlock(), await unlock()];
     expect(Date.parse(kept.expires_at)).toBe(house.clock.now() + 60_000);
@@ -223,7 +223,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect(coded(await approve(late.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
   });
 
-  it('has the gateway look again', async () => {
+  it('runs the gateway again', async () => {
     const { command_id } = await unlock();
     await house.flags.set('commands_disabled', true);
     const disabled = await approve(command_id);
@@ -238,7 +238,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect(written).toEqual([]);
   });
 
-  it('of an update is refused once its release was withdrawn', async () => {
+  it('of an update is refused after its release was withdrawn', async () => {
     const draft = {
       device_type: 'door_lock',
       version: '2.0.0',
@@ -263,7 +263,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect((await refuse(late)).status).toBe(200);
   });
 
-  it('does not go on in maintenance; refusing does', async () => {
+  it('is refused during maintenance; refusing works', async () => {
     const { command_id } = await unlock();
     await house.flags.set('maintenance_mode', true);
     const [approved, listed, refused] = [await approve(command_id), await inbox(), await refuse(command_id)];
@@ -273,14 +273,14 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect(refused.status).toBe(200);
   });
 
-  it('repeats its answer under the same Idempotency-Key', async () => {
+  it('repeats its response for the same Idempotency-Key', async () => {
     const { command_id } = await unlock();
     const sent = { headers: { 'idempotency-key': v7() } };
     const [first, again] = [await approve(command_id, sent), await approve(command_id, sent)];
     expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([202, first.body, 'true']);
   });
 
-  it('and refuse are 404 for what is missing, another tenant’s or no id, with the same words', async () => {
+  it('and refuse are 404 for missing commands, another tenant’s and invalid ids, with the same body', async () => {
     const { command_id } = await unlock();
     for (const verb of ['approve', 'refuse']) {
       const answers = [
@@ -296,7 +296,7 @@ describe('POST /confirmations/{command_id}/approve', () => {
 });
 
 describe('POST /confirmations/{command_id}/refuse', () => {
-  it('ends the command, with who and why in its timeline', async () => {
+  it('ends the command, with user and reason in its timeline', async () => {
     const { command_id } = await unlock();
     const answer = await refuse(command_id, { reason: 'Nobody is at home.' }, { token: mine.tokens.user });
     expect([answer.status, answer.body]).toEqual([200, { status: 'cancelled', command_id }]);
@@ -307,14 +307,14 @@ describe('POST /confirmations/{command_id}/refuse', () => {
     expect(command.confirmed_by).toBeUndefined();
   });
 
-  it('takes nothing back that was approved, not even while it waits for its device', async () => {
+  it('is refused for an approved command, even while it waits for its device', async () => {
     const { command_id } = await unlock();
     await approve(command_id);
     expect(coded(await refuse(command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
     expect(await show(command_id)).toMatchObject({ status: 'dispatched' });
   });
 
-  it('needs no reason, and takes no strange one', async () => {
+  it('requires no reason, and refuses an invalid one', async () => {
     const { command_id } = await unlock();
     for (const reason of [7, null, 'x'.repeat(5_000), '\u0000']) {
       expect(coded(await refuse(command_id, { reason }))).toEqual([400, 'VALIDATION_FAILED']);
@@ -322,7 +322,7 @@ describe('POST /confirmations/{command_id}/refuse', () => {
     expect((await mine.call('POST', `/confirmations/${command_id}/refuse`)).status).toBe(200);
   });
 
-  it('is open to whom the policy would not let approve, and not to a viewer', async () => {
+  it('is allowed to users that the policy does not let approve, and not to a viewer', async () => {
     await mine.call('PATCH', '/tenant/policy', { confirm_by: 'another_principal' });
     const { command_id } = await unlock();
     expect(coded(await refuse(command_id, {}, { token: mine.tokens.viewer }))).toEqual([403, 'FORBIDDEN_ROLE']);
@@ -330,7 +330,7 @@ describe('POST /confirmations/{command_id}/refuse', () => {
     expect((await refuse(command_id)).status).toBe(200);
   });
 
-  it('works once, and repeats its answer under the same Idempotency-Key', async () => {
+  it('works once, and repeats its response for the same Idempotency-Key', async () => {
     const { command_id } = await unlock();
     const sent = { headers: { 'idempotency-key': v7() } };
     const first = await refuse(command_id, { reason: 'no' }, sent);

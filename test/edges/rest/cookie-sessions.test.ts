@@ -22,7 +22,7 @@ const makeHome = (headers: Record<string, string> = {}) =>
   browser.request('POST', '/v1/homes', { body: { home_name: 'x' }, headers });
 
 describe('a cookie session', () => {
-  it('is opened by a person’s token, with a cookie that no script sees and no other site sends', async () => {
+  it('is opened with a person’s token, with an HttpOnly and SameSite cookie', async () => {
     const { status, body, headers } = await open();
     expect([status, body]).toEqual([204, '']);
     expect(headers.getSetCookie()).toHaveLength(1);
@@ -32,7 +32,7 @@ describe('a cookie session', () => {
     expect((await me()).status).toBe(200);
   });
 
-  it('keeps neither its token nor its cookie in the cache', async () => {
+  it('stores neither its token nor its cookie in the cache', async () => {
     const kept: string[] = [];
     const { set } = house.services.cache;
     house.services.cache.set = (key, value, ttl) => {
@@ -47,7 +47,7 @@ describe('a cookie session', () => {
     }
   });
 
-  it('is not made up by who can write to the cache', async () => {
+  it('cannot be forged by writing to the cache', async () => {
     const { body } = await house.call('GET', '/v1/auth/me', { token });
     const until = house.clock.now() + 60_000;
     const secret = 'A'.repeat(43);
@@ -59,14 +59,14 @@ describe('a cookie session', () => {
     expect((await me()).status).toBe(401);
   });
 
-  it('reads without a CSRF token and changes with it alone', async () => {
+  it('allows reads without a CSRF token, and changes only with it', async () => {
     await open();
     const refused = await makeHome();
     expect([refused.status, refused.body.code]).toEqual([403, 'CSRF_FAILED']);
     expect((await makeHome({ 'x-csrf-token': await csrf() })).status).toBe(201);
   });
 
-  it('takes each CSRF token it was given, not only the last one', async () => {
+  it('accepts each CSRF token of the session, not only the last one', async () => {
     await open();
     const [first, second] = [await csrf(), await csrf()];
     expect(first).not.toBe(second);
@@ -74,20 +74,20 @@ describe('a cookie session', () => {
     expect((await makeHome({ 'x-csrf-token': second })).status).toBe(201);
   });
 
-  it('goes on with the CSRF token its browser had before signing in', async () => {
+  it('keeps the CSRF token of the browser from before the sign-in', async () => {
     const before = await csrf();
     await open();
     expect((await makeHome({ 'x-csrf-token': before })).status).toBe(201);
   });
 
-  it('goes on with it also where the browser still had the cookie of a session that is over', async () => {
+  it('keeps it also if the browser still has the cookie of an ended session', async () => {
     browser.cookies.set('twinkeep_session', 'A'.repeat(43));
     const before = await csrf();
     await open();
     expect((await makeHome({ 'x-csrf-token': before })).status).toBe(201);
   });
 
-  it('takes no CSRF token of nobody’s, of another session, or of no shape', async () => {
+  it('rejects malformed CSRF tokens, and those of another session or of none', async () => {
     const stranger = browserAt(house.url);
     const nobodys = (await stranger.request('GET', '/v1/auth/csrf')).body.csrf_token;
     await stranger.request('POST', '/v1/auth/session', { body: { token: await house.token('mallory') } });
@@ -98,13 +98,13 @@ describe('a cookie session', () => {
     }
   });
 
-  it('does not adopt a CSRF cookie that the service did not make', async () => {
+  it('replaces a CSRF cookie that the service did not create', async () => {
     browser.cookies.set('twinkeep_csrf', 'planted');
     await open();
     expect((await makeHome({ 'x-csrf-token': 'planted' })).body.code).toBe('CSRF_FAILED');
   });
 
-  it('ends with its token, to the second, and no leeway is added', async () => {
+  it('ends with its token, to the second, without leeway', async () => {
     await open(await house.token('ada', { ttlS: 600 }));
     house.clock.advance(598_000);
     expect((await me()).status).toBe(200);
@@ -127,7 +127,7 @@ describe('a cookie session', () => {
     expect((await me()).status).toBe(401);
   });
 
-  it('has no more than its token: its scopes, and its platform operator or none', async () => {
+  it('has exactly the permissions of its token: scopes and platform administration', async () => {
     await open(await house.token('ada', { scope: 'read:devices' }));
     const outcome = await house.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
     expect(outcome).toMatchObject({ scopes: ['read:devices'], platformAdmin: false });
@@ -135,22 +135,22 @@ describe('a cookie session', () => {
 
   it.each([
     ['a text', 'nonsense'],
-    ['a token signed by somebody else', 'eyJhbGciOiJFZERTQSJ9.eyJpc3MiOiJ1cm46dHdpbmtlZXAifQ.AAAA'],
+    ['a token signed with another key', 'eyJhbGciOiJFZERTQSJ9.eyJpc3MiOiJ1cm46dHdpbmtlZXAifQ.AAAA'],
     ['an API key of no shape', 'tk_12345678_x'],
-  ])('is not opened by %s', async (_, presented) => {
+  ])('cannot be opened by %s', async (_, presented) => {
     const { status, body } = await open(presented);
     expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
     expect(browser.cookies.size).toBe(0);
   });
 
-  it('is not opened by an API key, whose holder is no person', async () => {
+  it('cannot be opened with an API key, which is not a person’s', async () => {
     const body = { name: 'Night shift' };
     const { key } = (await house.call('POST', '/v1/auth/api-keys', { token, body })).body;
     const { status, body: told } = await open(key);
     expect([status, told.code, browser.cookies.size]).toEqual([403, 'FORBIDDEN', 0]);
   });
 
-  it('is not opened by a token that an agent presented, and is no person’s when that comes later', async () => {
+  it('cannot be opened with an agent token, and is not a person’s if that is presented later', async () => {
     const asking = { via: 'mcp', requestId: house.services.newId(), address: null };
     await house.identity.authenticate(await house.token('ada', { jti: 'before' }), asking);
     expect((await open(await house.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
@@ -163,7 +163,7 @@ describe('a cookie session', () => {
     expect((await me()).status).toBe(200);
   });
 
-  it('has a rate of its own, of its user, and without a good CSRF token no less', async () => {
+  it('has a rate limit per user, also without a valid CSRF token', async () => {
     await house.close();
     house = await startHttpService({ fixedRates: { session: 4 } });
     browser = browserAt(house.url);
@@ -174,12 +174,12 @@ describe('a cookie session', () => {
     expect((await makeHome()).body.code).toBe('RATE_LIMIT_EXCEEDED');
   });
 
-  it('is opened by JSON alone, which no form of another site can send', async () => {
+  it('is opened with JSON only, which forms of other sites cannot send', async () => {
     const headers = { 'content-type': 'text/plain' };
     expect((await browser.request('POST', '/v1/auth/session', { body: { token }, headers })).status).toBe(415);
   });
 
-  it('can be opened and closed under maintenance, and changes nothing else', async () => {
+  it('can be opened and closed during maintenance, and changes nothing else', async () => {
     await house.flags.set('maintenance_mode', true);
     expect((await open()).status).toBe(204);
     const headers = { 'x-csrf-token': await csrf() };
@@ -187,7 +187,7 @@ describe('a cookie session', () => {
     expect((await browser.request('POST', '/v1/auth/logout', { headers })).status).toBe(200);
   });
 
-  it('costs no read of store or cache when nothing changed', async () => {
+  it('needs no read of store or cache if nothing changed', async () => {
     await open();
     await me();
     const { userReads } = house.store;
@@ -202,8 +202,8 @@ describe('a cookie session', () => {
   });
 });
 
-describe('beside a cookie', () => {
-  it('a credential in the headers wins, needs no CSRF token, and a bad one is not mended by the cookie', async () => {
+describe('next to a cookie', () => {
+  it('a credential in the headers has priority, needs no CSRF token, and falls back to nothing', async () => {
     await open();
     const ada = await house.token('ada');
     const asked = await browser.request('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
@@ -214,7 +214,7 @@ describe('beside a cookie', () => {
     }
   });
 
-  it('what needs nobody is answered, however bad the cookie is', async () => {
+  it('public requests are answered, for any invalid cookie', async () => {
     for (const bad of ['x', 'A'.repeat(43), '', '"quoted"', '%00']) {
       browser.cookies.set('twinkeep_session', bad);
       expect((await browser.request('GET', '/version')).status).toBe(200);
@@ -226,7 +226,7 @@ describe('beside a cookie', () => {
 });
 
 describe('logging out of a cookie session', () => {
-  it('needs the CSRF token, clears the cookies, and revokes the token behind it', async () => {
+  it('requires the CSRF token, clears the cookies, and revokes its token', async () => {
     await open();
     const headers = { 'x-csrf-token': await csrf() };
     expect((await browser.request('POST', '/v1/auth/logout')).body.code).toBe('CSRF_FAILED');
@@ -236,14 +236,14 @@ describe('logging out of a cookie session', () => {
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
   });
 
-  it('ends the token in the header too, when there are both', async () => {
+  it('revokes the token in the header too, if both are present', async () => {
     await open();
     const ada = await house.token('ada');
     await browser.request('POST', '/v1/auth/logout', { headers: { authorization: `Bearer ${ada}` } });
     for (const dead of [token, ada]) expect((await house.call('GET', '/v1/auth/me', { token: dead })).status).toBe(401);
   });
 
-  it('leaves a stolen cookie without a use', async () => {
+  it('makes a stolen cookie useless', async () => {
     await open();
     const stolen = new Map(browser.cookies);
     await browser.request('POST', '/v1/auth/logout', { headers: { 'x-csrf-token': await csrf() } });
@@ -255,19 +255,19 @@ describe('logging out of a cookie session', () => {
 describe('under HTTPS', () => {
   const cookies = makeCookies({ secure: true, clock: { now: () => 0 } });
 
-  it('a cookie is Secure, and its name says that nobody else can have set it', () => {
+  it('a cookie is Secure, with the __Host- prefix', () => {
     expect(cookies.set({ name: 'session', value: 'x', until: 60_000 })).toEqual([
       'Set-Cookie',
       '__Host-twinkeep_session=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=60',
     ]);
   });
 
-  it('a cookie lives by the reference, as its token does, while the service’s time is corrected', () => {
+  it('a cookie expires by the reference clock, as its token, while the service clock is corrected', () => {
     const corrected = makeCookies({ secure: true, clock: { now: () => 86_400_000, reference: () => 0 } });
     expect(corrected.set({ name: 'session', value: 'x', until: 60_000 })[1]).toContain('Max-Age=60');
   });
 
-  it('one without that name is not read', () => {
+  it('a cookie without that prefix is ignored', () => {
     expect(cookies.readBrowserCookies({ cookie: 'twinkeep_session=x' })).toEqual({ session: null, csrf: null });
     expect(cookies.readBrowserCookies({ cookie: 'a=b; __Host-twinkeep_session=y' })).toEqual({
       session: 'y',

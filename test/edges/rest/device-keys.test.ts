@@ -23,7 +23,7 @@ const publicKey = () =>
   publicKeyFromSeed(Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url'));
 
 describe('keys of a device', () => {
-  it('rotates to a new secret and lists the lives of all keys', async () => {
+  it('rotate to a new secret, and are listed with their history', async () => {
     const { device_id: id, device_secret: first } = await mine.register();
     const at = house.clock.now();
     const rotated = await mine.call('POST', `/device/${id}/rotate-secret`);
@@ -45,7 +45,7 @@ describe('keys of a device', () => {
     expect(keys.map((key: { status: string }) => key.status)).toEqual(['active', 'grace', 'retired']);
   });
 
-  it('takes a key that the device made, and answers no secret', async () => {
+  it('can be created by the device, without a secret in the response', async () => {
     const { device_id: id } = await mine.register({ signing_alg: 'ed25519' });
     const own = publicKey();
     const { status, body } = await mine.call('POST', `/device/${id}/rotate-secret`, { public_key: own });
@@ -57,7 +57,7 @@ describe('keys of a device', () => {
     expect(current).toMatchObject({ publicKey: publicKeyFromSeed(seeded.body.new_secret), sealedSecret: null });
   });
 
-  it('leaves HMAC behind when the device brings a public key', async () => {
+  it('change from HMAC to a public key of the device', async () => {
     const { device_id: id } = await mine.register();
     const rotated = await mine.call('POST', `/device/${id}/rotate-secret`, { public_key: publicKey() });
     expect(rotated.body).toEqual({ device_id: id, new_secret: null, key_version: 2 });
@@ -66,13 +66,13 @@ describe('keys of a device', () => {
     expect((await mine.call('GET', `/devices/${id}`)).body.device.signing_alg).toBe('ed25519');
   });
 
-  it('gives two rotations at the same time two key versions', async () => {
+  it('get two versions in two concurrent rotations', async () => {
     const { device_id: id } = await mine.register();
     const rotations = await Promise.all([1, 2].map(() => mine.call('POST', `/device/${id}/rotate-secret`)));
     expect(rotations.map(({ body }) => body.key_version).sort()).toEqual([2, 3]);
   });
 
-  it('drops stored answers that hold a secret when the keys change, and keeps the newest', async () => {
+  it('change and delete stored responses with an older secret, keeping the newest', async () => {
     const headers = { 'idempotency-key': v7() };
     const body = { device_type: 'switch', home_id: mine.homeId };
     const first = await mine.call('POST', '/device/register', body, { headers });
@@ -88,7 +88,7 @@ describe('keys of a device', () => {
     expect([refused.status, refused.body.code]).toEqual([403, 'DEVICE_REVOKED']);
   });
 
-  it('revokes again and again with the same answer', async () => {
+  it('are revoked repeatedly with the same response', async () => {
     const { device_id: id } = await mine.register();
     for (let n = 0; n < 2; n++) {
       const answer = await mine.call('POST', `/device/${id}/revoke`);
@@ -101,7 +101,7 @@ describe('keys of a device', () => {
     expect((await mine.call('GET', '/devices')).body.count).toBe(1);
   });
 
-  it('reinstates with a new key and the history kept', async () => {
+  it('are reinstated with a new key and the previous history', async () => {
     const { device_id: id } = await mine.register();
     const early = await mine.call('POST', `/device/${id}/reinstate`, { reason: 'why not' });
     expect([early.status, early.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
@@ -120,7 +120,7 @@ describe('keys of a device', () => {
     expect((await mine.call('GET', `/devices/${id}`)).body.device.revoked).toBe(false);
   });
 
-  it('goes on under maintenance for revocation alone', async () => {
+  it('can only be revoked during maintenance', async () => {
     const { device_id: id } = await mine.register();
     await house.flags.set('maintenance_mode', true);
     try {
@@ -134,7 +134,7 @@ describe('keys of a device', () => {
     }
   });
 
-  it('knows no device of another tenant, and touches none of its stored answers', async () => {
+  it('of another tenant are not found, and its stored responses are unchanged', async () => {
     const headers = { 'idempotency-key': v7() };
     const body = { device_type: 'switch', home_id: other.homeId };
     const theirs = await other.call('POST', '/device/register', body, { headers });
@@ -153,7 +153,7 @@ describe('keys of a device', () => {
     expect(again.body).toEqual(theirs.body);
   });
 
-  it('needs the role admin', async () => {
+  it('require the role admin', async () => {
     const { device_id: id } = await mine.register();
     const token = mine.tokens.user;
     expect((await mine.call('POST', `/device/${id}/rotate-secret`, {}, { token })).status).toBe(403);

@@ -22,7 +22,7 @@ const publicKey = () =>
   publicKeyFromSeed(Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url'));
 
 describe('POST /device/register', () => {
-  it('answers every field of the contract, and the secret once', async () => {
+  it('returns every field of the contract, and the secret once', async () => {
     const body = { device_type: 'smart_light', home_id: mine.homeId, room_id: mine.roomId };
     const answer = await mine.call('POST', '/device/register', body);
     expect(answer.status).toBe(201);
@@ -52,7 +52,7 @@ describe('POST /device/register', () => {
     expect(JSON.stringify([shown.map((one) => one.body), journal, stored, house.errors])).not.toContain(secret);
   });
 
-  it('keeps an HMAC secret sealed and bound to its place', async () => {
+  it('stores an HMAC secret sealed and bound to its context', async () => {
     const { device_id: id, device_secret: secret } = await mine.register();
     const [key] = await house.services.store.devices.keyHistory(id);
     expect(key?.sealedSecret).not.toContain(secret);
@@ -60,13 +60,13 @@ describe('POST /device/register', () => {
     expect(() => house.services.open(key?.sealedSecret ?? '', `device:${id}:2`)).toThrow();
   });
 
-  it('makes an Ed25519 key and keeps its public half alone', async () => {
+  it('creates an Ed25519 key and stores its public half only', async () => {
     const { device_id: id, device_secret: seed } = await mine.register({ signing_alg: 'ed25519' });
     const [key] = await house.services.store.devices.keyHistory(id);
     expect(key).toMatchObject({ sealedSecret: null, publicKey: publicKeyFromSeed(seed), signingAlg: 'ed25519' });
   });
 
-  it('answers no secret to a device that made its own key', async () => {
+  it('returns no secret to a device that created its own key', async () => {
     const own = publicKey();
     const answer = await mine.register({ signing_alg: 'ed25519', public_key: own });
     expect(answer.device_secret).toBeNull();
@@ -84,7 +84,7 @@ describe('POST /device/register', () => {
     ['a weak public key', { signing_alg: 'ed25519', public_key: 'A'.repeat(43) }, 400, 'VALIDATION_FAILED'],
     ['metadata over 4 KiB', { metadata: { note: 'x'.repeat(4096) } }, 400, 'VALIDATION_FAILED'],
     ['a home that does not exist', { home_id: v7() }, 404, 'NOT_FOUND'],
-    ['a home that is no UUID', { home_id: 'nowhere' }, 404, 'NOT_FOUND'],
+    ['a home that is not a UUID', { home_id: 'nowhere' }, 404, 'NOT_FOUND'],
     ['a room that does not exist', { room_id: v7() }, 404, 'NOT_FOUND'],
   ])('refuses %s', async (_, more, status, code) => {
     const body = { device_type: 'smart_light', home_id: mine.homeId, ...more };
@@ -108,7 +108,7 @@ describe('POST /device/register', () => {
     expect(answer.body.errors).toEqual([{ path: 'room_id', message: expect.any(String) }]);
   });
 
-  it('needs the role admin', async () => {
+  it('requires the role admin', async () => {
     const body = { device_type: 'switch', home_id: mine.homeId };
     for (const role of ['user', 'viewer'] as const) {
       const answer = await mine.call('POST', '/device/register', body, { token: mine.tokens[role] });
@@ -117,14 +117,14 @@ describe('POST /device/register', () => {
     expect((await mine.call('POST', '/device/register', body, { token: mine.tokens.admin })).status).toBe(201);
   });
 
-  it('is locked by registration_lock', async () => {
+  it('is refused under registration_lock', async () => {
     await house.flags.set('registration_lock', true);
     const answer = await mine.call('POST', '/device/register', { device_type: 'switch', home_id: mine.homeId });
     expect([answer.status, answer.body.code]).toEqual([503, 'REGISTRATION_LOCKED']);
     await house.flags.set('registration_lock', false);
   });
 
-  it('gives the same answer, secret and all, to a repeat under the same Idempotency-Key', async () => {
+  it('returns the same response, including the secret, to a repeat with the same Idempotency-Key', async () => {
     const body = { device_type: 'switch', home_id: mine.homeId };
     const headers = { 'idempotency-key': v7() };
     const first = await mine.call('POST', '/device/register', body, { headers });
@@ -144,20 +144,20 @@ describe('BETA_DEVICE_LIMIT', () => {
   };
   const register = () => mine.call('POST', '/device/register', { device_type: 'switch', home_id: mine.homeId });
 
-  it('lets the last device in and refuses the next', async () => {
+  it('accepts the last device and refuses the next', async () => {
     await limit(1);
     expect((await register()).status).toBe(201);
     const answer = await register();
     expect([answer.status, answer.body.code]).toEqual([503, 'BETA_LIMIT_REACHED']);
   });
 
-  it('is kept by ten that register at once', async () => {
+  it('holds for ten concurrent registrations', async () => {
     await limit(3);
     const answers = await Promise.all(Array.from({ length: 10 }, register));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, ...Array(7).fill(503)]);
   });
 
-  it('does not count revoked devices, and lets one back in only while there is room', async () => {
+  it('does not count revoked devices, and allows a reinstatement only below the limit', async () => {
     const { device_id: id } = await mine.register();
     await mine.call('POST', `/device/${id}/revoke`);
     await limit(1);

@@ -18,7 +18,7 @@ beforeEach(async () => {
 afterAll(() => house.close());
 
 describe('GET /devices', () => {
-  it('lists newest first, with the count of all devices, page by page', async () => {
+  it('lists newest first, with the count of all devices, in pages', async () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) ids.push((await mine.register()).device_id);
     const first = await mine.call('GET', '/devices?limit=2');
@@ -76,7 +76,7 @@ describe('GET /devices', () => {
     mine.disconnect(lock);
   });
 
-  it('refuses filters that are malformed and cursors that belong elsewhere', async () => {
+  it('refuses malformed filters and cursors of other lists', async () => {
     for (let n = 0; n < 2; n++) await mine.register();
     const { next_cursor: cursor } = (await mine.call('GET', '/devices?limit=1')).body;
     const queries = ['online=maybe', 'home_id=x', 'limit=0', 'limit=201', 'colour=red', 'cursor=abc'];
@@ -86,7 +86,7 @@ describe('GET /devices', () => {
     }
   });
 
-  it("shows nothing of another tenant's, and nothing to a viewer", async () => {
+  it('shows nothing of another tenant, and nothing to a viewer', async () => {
     await other.register();
     expect((await mine.call('GET', '/devices')).body).toEqual({ devices: [], count: 0, next_cursor: null });
     expect((await mine.call('GET', '/devices', undefined, { token: mine.tokens.viewer })).status).toBe(403);
@@ -95,7 +95,7 @@ describe('GET /devices', () => {
 });
 
 describe('GET /devices/{id}', () => {
-  it('shows the whole record, with what was reported and heard', async () => {
+  it('shows the whole record, with reported state and activity', async () => {
     const { device_id: id } = await mine.register({ name: 'Lamp', metadata: { floor: 2 } });
     await mine.connect(id);
     await mine.report(id, { on: true, brightness: 40 });
@@ -130,12 +130,12 @@ describe('GET /devices/{id}', () => {
     expect(device).toMatchObject({ last_seen: now, battery: 87 });
   });
 
-  it('has no manifest_version where the type has no category', async () => {
+  it('has no manifest_version if the type has no category', async () => {
     const { device_id: id } = await mine.register({ device_type: 'esp32' });
     expect((await mine.call('GET', `/devices/${id}`)).body.device.manifest_version).toBeNull();
   });
 
-  it("answers alike for a missing device, another tenant's and no UUID at all", async () => {
+  it("returns the same for a missing device, another tenant's and an invalid id", async () => {
     const { device_id: theirs } = await other.register();
     const answers = await Promise.all(
       [v7(), theirs, theirs.toUpperCase(), 'lamp', '%00'].map((id) => mine.call('GET', `/devices/${id}`)),
@@ -160,7 +160,7 @@ describe('PATCH /devices/{id}', () => {
     expect((await mine.call('PATCH', `/devices/${id}`, {})).body.device).toEqual(cleared.body.device);
   });
 
-  it('leaves the room behind when it moves to another home', async () => {
+  it('clears the room when it moves to another home', async () => {
     const { body: second } = await mine.call('POST', '/homes', { home_name: 'Hill' });
     const { device_id: id } = await mine.register({ room_id: mine.roomId });
     const moved = await mine.call('PATCH', `/devices/${id}`, { home_id: second.id });
@@ -181,7 +181,7 @@ describe('PATCH /devices/{id}', () => {
     expect((await mine.call('PATCH', `/devices/${id}`, body())).status).toBe(status);
   });
 
-  it('needs the role admin and a device of the tenant', async () => {
+  it('requires the role admin and a device of the tenant', async () => {
     const { device_id: id } = await mine.register();
     const { device_id: theirs } = await other.register();
     const asUser = await mine.call('PATCH', `/devices/${id}`, { name: 'x' }, { token: mine.tokens.user });
@@ -190,7 +190,7 @@ describe('PATCH /devices/{id}', () => {
     expect((await mine.call('PATCH', `/devices/${v7()}`, { name: 'x' })).status).toBe(404);
   });
 
-  it('places no revoked device', async () => {
+  it('refuses to place a revoked device', async () => {
     const { device_id: id } = await mine.register();
     await mine.call('POST', `/device/${id}/revoke`);
     const answer = await mine.call('PATCH', `/devices/${id}`, { home_id: mine.homeId });
@@ -198,7 +198,7 @@ describe('PATCH /devices/{id}', () => {
     expect((await mine.call('PATCH', `/devices/${id}`, { name: 'Old lamp' })).status).toBe(200);
   });
 
-  it('keeps the room inside the home when two move one device at once', async () => {
+  it('keeps room and home consistent under concurrent moves', async () => {
     const { body: second } = await mine.call('POST', '/homes', { home_name: 'Hill' });
     const { device_id: id } = await mine.register();
     const [away, inside] = await Promise.all([
@@ -211,7 +211,7 @@ describe('PATCH /devices/{id}', () => {
     expect(device).toMatchObject({ home_id: second.id, room_id: null });
   });
 
-  it('does not place a device in a home that goes away at the same time', async () => {
+  it('does not place a device in a home that is deleted concurrently', async () => {
     const { body: second } = await mine.call('POST', '/homes', { home_name: 'Hill' });
     const { device_id: id } = await mine.register();
     const [deleted, moved] = await Promise.all([
@@ -241,7 +241,7 @@ describe('DELETE /devices/{id}', () => {
     expect(journal.map(({ event }) => event)).toEqual(expect.arrayContaining(['register', 'revoke', 'delete']));
   });
 
-  it('needs the role admin and a device of the tenant', async () => {
+  it('requires the role admin and a device of the tenant', async () => {
     const { device_id: id } = await mine.register();
     const { device_id: theirs } = await other.register();
     const asUser = await mine.call('DELETE', `/devices/${id}`, undefined, { token: mine.tokens.user });

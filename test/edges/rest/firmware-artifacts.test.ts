@@ -48,7 +48,7 @@ const fetchBytes = async (url: string, headers: Record<string, string> = {}, met
 };
 
 describe('an upload', () => {
-  it('is kept whole with its checksum, and served at a signed URL without a bearer', async () => {
+  it('is stored completely with its checksum, and served at a signed URL without a bearer', async () => {
     const bytes = randomBytes(1_000_000);
     const { status, body } = await upload(bytes);
     expect(status).toBe(200);
@@ -67,7 +67,7 @@ describe('an upload', () => {
     });
   });
 
-  it('takes the place of an earlier one and of a URL given by hand, and leaves no file behind', async () => {
+  it('replaces an earlier one or an external URL, and leaves no other file', async () => {
     const of = await draft({ url: 'https://example.com/a', checksum: 'a'.repeat(64) });
     const before = files();
     await upload(Buffer.from('first'), of);
@@ -80,7 +80,7 @@ describe('an upload', () => {
     expect(files()).toHaveLength(before.length + 1);
   });
 
-  it('is for a draft only', async () => {
+  it('is accepted for a draft only', async () => {
     await upload(Buffer.from('one'));
     await mine.call('POST', `/firmware/${id}/release`);
     const refused = { status: 409, body: { code: 'ILLEGAL_TRANSITION' } };
@@ -89,7 +89,7 @@ describe('an upload', () => {
     expect(await upload(Buffer.from('two'))).toMatchObject(refused);
   });
 
-  it('is application/octet-stream without a coding, and not empty', async () => {
+  it('must be application/octet-stream without a coding, and not empty', async () => {
     const bad = (headers: Record<string, string>) => upload(Buffer.from('x'), id, { headers });
     const refused = { status: 415, body: { code: 'UNSUPPORTED_MEDIA_TYPE' } };
     expect(await bad({ 'content-type': 'application/json' })).toMatchObject(refused);
@@ -100,7 +100,7 @@ describe('an upload', () => {
     expect((await mine.call('GET', `/firmware/${id}`)).body.release.checksum).toBeNull();
   });
 
-  it('holds 64 MiB and not a byte more, said beforehand or not', async () => {
+  it('can be up to 64 MiB, with or without a Content-Length', async () => {
     const before = files();
     const chunk = Buffer.alloc(1024 * 1024, 7);
     let atLast = () => {};
@@ -139,7 +139,7 @@ describe('an upload', () => {
     expect(said.status).toBe(413);
   });
 
-  it('that breaks off leaves nothing', async () => {
+  it('that is interrupted leaves nothing', async () => {
     const before = files();
     const { port } = new URL(house.url);
     const socket = connect(Number(port), '127.0.0.1');
@@ -156,7 +156,7 @@ describe('an upload', () => {
     await eventually(async () => (await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).length === 0);
   });
 
-  it('whose draft was withdrawn meanwhile is refused and leaves nothing', async () => {
+  it('whose draft was withdrawn in the meantime is refused and leaves nothing', async () => {
     const before = files();
     let finish = () => {};
     async function* body() {
@@ -179,7 +179,7 @@ describe('an upload', () => {
     expect(files()).toEqual(before);
   });
 
-  it('runs beside one other of its tenant, and no more', async () => {
+  it('can run concurrently with one other of its tenant', async () => {
     const finishes: (() => void)[] = [];
     async function* body() {
       yield Buffer.from('begun');
@@ -201,7 +201,7 @@ describe('an upload', () => {
     expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200]);
   });
 
-  it('that a crash left behind is swept when no upload can still be running', async () => {
+  it('that a crash left is deleted when no upload can still be running', async () => {
     const name = '0195d9a2-7f00-7000-8000-0000000000aa';
     const before = files();
     await house.store.firmware.beginArtifact(name, house.clock.now());
@@ -221,7 +221,7 @@ describe('a signed URL', () => {
     await upload(bytes);
   });
 
-  it('is good for an hour', async () => {
+  it('is valid for an hour', async () => {
     const url = await urlOf();
     expect(Number(new URL(url).searchParams.get('expires'))).toBe(house.clock.now() + HOUR_MS);
     house.clock.advance(HOUR_MS - 1);
@@ -233,7 +233,7 @@ describe('a signed URL', () => {
     house.clock.advance(-HOUR_MS);
   });
 
-  it('is good under both roots, for its own release and time only', async () => {
+  it('is valid under both roots, for its own release and time only', async () => {
     const url = await urlOf();
     const other = await draft();
     await upload(Buffer.from('secret'), other);
@@ -250,7 +250,7 @@ describe('a signed URL', () => {
     }
   });
 
-  it('answers ranges, so that a device goes on where it stopped', async () => {
+  it('supports ranges, so that a device can resume', async () => {
     const url = await urlOf();
     const etag = `"${sumOf(bytes)}"`;
     const range = async (text: string, more = {}) => {
@@ -270,7 +270,7 @@ describe('a signed URL', () => {
     expect([head.response.status, head.response.headers.get('content-length')]).toEqual([200, '10']);
   });
 
-  it('of a withdrawn release serves nothing any more, and its file is gone', async () => {
+  it('of a withdrawn release is refused, and its file is deleted', async () => {
     await mine.call('POST', `/firmware/${id}/release`);
     const url = await urlOf();
     const before = files();
@@ -280,7 +280,7 @@ describe('a signed URL', () => {
     expect(files()).toHaveLength(before.length - 1);
   });
 
-  it('of a suspended tenant serves nothing until it is resumed', async () => {
+  it('of a suspended tenant is refused until it is resumed', async () => {
     const url = await urlOf();
     const turn = (type: string) =>
       house.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, { type, at: house.clock.now() });
@@ -290,7 +290,7 @@ describe('a signed URL', () => {
     expect((await fetchBytes(url)).response.status).toBe(200);
   });
 
-  it('whose file is lost says that it is gone, and no path', async () => {
+  it('whose file is lost is answered as gone, without a path', async () => {
     const url = await urlOf();
     const { artifact } = (await house.store.firmware.findInAnyTenant(id)) ?? {};
     await house.services.artifacts.discard(artifact?.name ?? '');

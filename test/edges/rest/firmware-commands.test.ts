@@ -42,7 +42,7 @@ const invalid = {
 };
 
 describe('update_firmware', () => {
-  it('is critical; the device receives version, url and checksum of the release, and nobody else the url', async () => {
+  it('is critical; only the device receives version, url and checksum of the release', async () => {
     await mine.connect(device);
     const asked = await update(release);
     expect(asked).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED', preview: { expected: null } } });
@@ -55,7 +55,7 @@ describe('update_firmware', () => {
     expect(JSON.stringify(shown.body)).not.toContain(HAND.url);
   });
 
-  it('of an uploaded artifact carries a URL that is signed at the confirmation', async () => {
+  it('of an uploaded artifact has a URL that is signed at the confirmation', async () => {
     const { body } = await mine.call('POST', '/firmware/release', { device_type: 'smart_light', version: '99.0.0' });
     const octets = { headers: { 'content-type': 'application/octet-stream' } };
     await mine.call('PUT', `/firmware/${body.id}/artifact`, Buffer.from('firmware'), octets);
@@ -72,14 +72,14 @@ describe('update_firmware', () => {
     expect(JSON.stringify(journal)).not.toContain('signature=');
   });
 
-  it('waits for its device, and still carries what was signed', async () => {
+  it('waits for its device, with the URL signed at the confirmation', async () => {
     const asked = await update(release);
     await confirm(asked.body.dry_run_token);
     await mine.connect(device);
     expect(written.map(({ message }) => message.params)).toMatchObject([{ firmware_id: release, ...HAND }]);
   });
 
-  it('names a released firmware of this type of device, and of this tenant', async () => {
+  it('requires a released firmware of this device type and of this tenant', async () => {
     const draft = await mine.call('POST', '/firmware/release', {
       ...{ device_type: 'smart_light', version: '98.0.0', ...HAND },
     });
@@ -96,13 +96,13 @@ describe('update_firmware', () => {
     expect((await update(release.toUpperCase())).status).toBe(409);
   });
 
-  it('takes neither a url nor a checksum from the caller', async () => {
+  it('accepts neither a url nor a checksum from the caller', async () => {
     const params = { firmware_id: release, url: 'https://evil.example.com/' };
     const answer = await mine.call('POST', `/device/${device}/command`, { action: 'update_firmware', params });
     expect(answer).toMatchObject({ status: 400, body: { code: 'PARAMS_INVALID' } });
   });
 
-  it('is looked at again at its confirmation: withdrawn meanwhile it is refused, from the inbox too', async () => {
+  it('is checked again at its confirmation: with a withdrawn release it is refused, also from the inbox', async () => {
     const asked = await update(release);
     await mine.call('POST', `/firmware/${release}/withdraw`);
     expect(await confirm(asked.body.dry_run_token)).toMatchObject(invalid);
@@ -111,7 +111,7 @@ describe('update_firmware', () => {
     expect(written).toEqual([]);
   });
 
-  it('goes to many devices with one look at the release', async () => {
+  it('loads the release once for many devices', async () => {
     const lock = (await mine.register({ device_type: 'smart_lock' })).device_id;
     const more = (await mine.register({ room_id: mine.roomId })).device_id;
     await mine.call('POST', '/groups', { name: `G${version}`, device_ids: [device, lock, more] });
@@ -129,7 +129,7 @@ describe('update_firmware', () => {
     find.mockRestore();
   });
 
-  it('costs other commands nothing', async () => {
+  it('needs no lookup for other commands', async () => {
     const find = vi.spyOn(house.store.firmware, 'find');
     expect((await mine.call('POST', `/device/${device}/command`, { action: 'turn_on' })).status).toBe(202);
     expect(find).not.toHaveBeenCalled();

@@ -59,11 +59,11 @@ describe('a draft', () => {
     expect((await mine.call('GET', `/firmware/${body.id}`)).body).toEqual({ release: body.release });
   });
 
-  it('may come without anything to fetch', async () => {
+  it('can be created without an artifact', async () => {
     expect((await create()).body.release).toMatchObject({ url: null, checksum: null, notes: null, status: 'draft' });
   });
 
-  it('is one of its version in its tenant and type, whatever the build', async () => {
+  it('is unique for its version in its tenant and type, regardless of build metadata', async () => {
     await create();
     for (const version of ['1.5.0', '1.5.0+7']) {
       expect(await create({ version })).toMatchObject({ status: 409, body: { code: 'CONFLICT' } });
@@ -107,7 +107,7 @@ describe('a draft', () => {
 });
 
 describe('a release', () => {
-  it('is rolled out to everybody unless it is said how far', async () => {
+  it('is rolled out to all devices by default', async () => {
     const id = await drafted();
     house.clock.advance(1_000);
     const { status, body } = await mine.call('POST', `/firmware/${id}/release`);
@@ -116,7 +116,7 @@ describe('a release', () => {
     expect(body.release.released_at).toBe(new Date(house.clock.now()).toISOString());
   });
 
-  it('keeps how far its draft was to go, and when it was first released', async () => {
+  it('keeps the rollout of its draft, and its first release time', async () => {
     const id = await drafted({ rollout_percent: 5 });
     const first = await mine.call('POST', `/firmware/${id}/release`, {});
     expect(first.body.release.rollout_percent).toBe(5);
@@ -126,7 +126,7 @@ describe('a release', () => {
     expect((await mine.call('POST', `/firmware/${id}/release`)).body.release.rollout_percent).toBe(50);
   });
 
-  it('needs something to fetch', async () => {
+  it('requires an artifact', async () => {
     const { body } = await create();
     expect(await mine.call('POST', `/firmware/${body.id}/release`)).toMatchObject({
       status: 409,
@@ -134,7 +134,7 @@ describe('a release', () => {
     });
   });
 
-  it('is withdrawn for good, as often as one likes; a draft too', async () => {
+  it('is withdrawn permanently, repeatably; a draft too', async () => {
     const id = await released('2.0.0');
     for (const _ of [1, 2]) {
       const { status, body } = await mine.call('POST', `/firmware/${id}/withdraw`);
@@ -147,7 +147,7 @@ describe('a release', () => {
     expect((await create({ version: '3.0.0' })).status).toBe(409);
   });
 
-  it('two changes at a time come one after the other', async () => {
+  it('two concurrent changes are applied one after the other', async () => {
     const id = await drafted();
     const answers = await Promise.all([
       mine.call('POST', `/firmware/${id}/withdraw`),
@@ -156,7 +156,7 @@ describe('a release', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 409]);
   });
 
-  it('of another tenant does not exist', async () => {
+  it('of another tenant is not found', async () => {
     const other = await makeTestTenant(house);
     const id = await released('2.0.0');
     for (const [method, path] of [
@@ -176,8 +176,8 @@ describe('a release', () => {
   });
 });
 
-describe('the list', () => {
-  it('goes newest first, page by page, by type and status', async () => {
+describe('the list of releases', () => {
+  it('is ordered newest first, in pages, by type and status', async () => {
     for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
       house.clock.advance(10);
       await drafted({ version });
@@ -196,7 +196,7 @@ describe('the list', () => {
 });
 
 describe('roles', () => {
-  it('a viewer reads, a user checks too, an admin does the rest', async () => {
+  it('a viewer reads, a user checks too, an admin changes', async () => {
     const id = await drafted();
     const asked = async (role: 'viewer' | 'user', method: string, path: string, body?: object) =>
       (await mine.call(method, path, body, { token: mine.tokens[role] })).status;
@@ -212,10 +212,10 @@ describe('roles', () => {
   });
 });
 
-describe('a check', () => {
+describe('a check for updates', () => {
   const nothing = { update_available: false, target_version: null, url: null, checksum: null };
 
-  it('names the highest released version above the current one', async () => {
+  it('returns the highest released version above the current one', async () => {
     expect((await check()).body).toEqual(nothing);
     await released('1.9.0');
     await released('1.10.0');
@@ -227,14 +227,14 @@ describe('a check', () => {
     expect((await check({ device_type: `${type}x` })).body).toEqual(nothing);
   });
 
-  it('does not offer what was withdrawn', async () => {
+  it('does not return withdrawn releases', async () => {
     await released('1.9.0');
     const bad = await released('1.10.0');
     await mine.call('POST', `/firmware/${bad}/withdraw`);
     expect((await check()).body.target_version).toBe('1.9.0');
   });
 
-  it('offers a rollout to the devices that it holds, and to nobody without a name', async () => {
+  it('returns a rollout to its devices, and never without a device', async () => {
     const devices = await Promise.all(Array.from({ length: 12 }, () => mine.register({ device_type: type })));
     const id = await released('1.5.0', 30);
     for (const { device_id } of devices) {
@@ -247,7 +247,7 @@ describe('a check', () => {
     expect((await check()).body.update_available).toBe(true);
   });
 
-  it('is about a device of the tenant and of the type that is asked for', async () => {
+  it('requires a device of the tenant and of the requested type', async () => {
     const { device_id } = await mine.register({ device_type: type });
     const other = await makeTestTenant(house);
     const question = { device_type: type, current_version: '1.0.0', device_id };
@@ -256,7 +256,7 @@ describe('a check', () => {
     expect((await check({ device_id, device_type: 'lock' })).status).toBe(400);
   });
 
-  it('takes semantic versions, and goes on in maintenance', async () => {
+  it('accepts semantic versions, and works during maintenance', async () => {
     expect((await check({ current_version: 'v1' })).status).toBe(400);
     expect((await mine.call('POST', '/firmware/check', { device_type: type })).status).toBe(400);
     await house.flags.set('maintenance_mode', true);

@@ -52,14 +52,14 @@ describe('device.control', () => {
     expect(command).toMatchObject({ status: 'dispatched', params: { level: 40 }, requested_by: mine.userId });
   });
 
-  it('stands under both roots', async () => {
+  it('is served under both roots', async () => {
     const id = await register();
     const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
     const answer = await house.call('POST', '/api/v1/intent', { token: mine.tokens.user, body });
     expect([answer.status, answer.body.status]).toEqual([200, 'SUCCESS']);
   });
 
-  it('says CLOUD_ENHANCED where a sidecar is connected', async () => {
+  it('has mode CLOUD_ENHANCED if a sidecar is connected', async () => {
     const id = await register();
     const { connected } = house.services.sidecar;
     house.services.sidecar.connected = () => true;
@@ -68,7 +68,7 @@ describe('device.control', () => {
     expect(answer.body.mode).toBe('CLOUD_ENHANCED');
   });
 
-  it('that the gateway refuses is REJECTED, with the code, and kept in the history', async () => {
+  it('refused by the gateway is REJECTED, with the code, and stored in the history', async () => {
     const id = await register();
     const cases = [
       ['fly', {}, 'ACTION_NOT_IN_MANIFEST'],
@@ -94,7 +94,7 @@ describe('device.control', () => {
     expect(commands.map(({ status }: { status: string }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
   });
 
-  it('of a critical action is PENDING with a token, and dispatched once that is confirmed', async () => {
+  it('of a critical action is PENDING with a token, and dispatched after the confirmation', async () => {
     const id = await register({ device_type: 'lock' });
     const { status, body } = await device(id, 'unlock');
     expect(status).toBe(200);
@@ -114,7 +114,7 @@ describe('device.control', () => {
     expect([confirmed.status, confirmed.body.command_id]).toEqual([202, command_id]);
   });
 
-  it('is 404 for a device that is missing, another tenant’s or no device at all, with the same words', async () => {
+  it('is 404 for a missing device, another tenant’s or an invalid id, with the same body', async () => {
     const theirs = (await other.register()).device_id;
     const answers = await Promise.all([theirs, v7(), 'lamp'].map((id) => device(id, 'turn_on')));
     expect(answers.map(refusal)).toEqual([1, 2, 3].map(() => [404, 'NOT_FOUND']));
@@ -123,7 +123,7 @@ describe('device.control', () => {
 });
 
 describe('room.control and group.control', () => {
-  it('command every device, or those of a category, each on its own', async () => {
+  it('commands every device, or those of a category, independently', async () => {
     const lights = [await inKitchen('smart_light'), await inKitchen('smart_light')];
     const blind = await inKitchen('cover');
     const all = await intent('room.control', { room_id: mine.roomId, action: 'turn_on' });
@@ -139,7 +139,7 @@ describe('room.control and group.control', () => {
     expect(wrong.body).toMatchObject({ status: 'REJECTED', commands_rejected: 3 });
   });
 
-  it('are PENDING as soon as one waits for a confirmation', async () => {
+  it('is PENDING if one command waits for a confirmation', async () => {
     const [light, lock] = [await register(), await register({ device_type: 'lock' })];
     await mine.call('POST', '/groups', { name: 'Front', device_ids: [light, lock] });
     const reboot = await intent('group.control', { slug: 'front', action: 'reboot' });
@@ -154,7 +154,7 @@ describe('room.control and group.control', () => {
     ]);
   });
 
-  it('are 404 for what is missing, another tenant’s or nonsense', async () => {
+  it('is 404 for missing targets, another tenant’s or invalid ids', async () => {
     await other.call('POST', '/groups', { name: 'Theirs' });
     for (const room_id of [other.roomId, v7(), 'kitchen']) {
       expect(refusal(await intent('room.control', { room_id, action: 'turn_on' }))).toEqual([404, 'NOT_FOUND']);
@@ -166,7 +166,7 @@ describe('room.control and group.control', () => {
 });
 
 describe('an intent', () => {
-  it('of an unknown type, or with fields that are not its own, is 400', async () => {
+  it('of an unknown type, or with unknown fields, is 400', async () => {
     const id = await register();
     const payload = { device_id: id, action: 'turn_on' };
     const bodies = [
@@ -190,7 +190,7 @@ describe('an intent', () => {
     expect(unknown.body.errors).toEqual([{ path: 'type', message: 'is not a known intent type' }]);
   });
 
-  it('with a goal is for a sidecar', async () => {
+  it('with a goal requires a sidecar', async () => {
     expect(refusal(await intent('goal', { text: 'make it cosy' }))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
     await house.flags.set('cognition_disabled', true);
     const stopped = await intent('goal', { text: 'make it cosy', home_id: mine.homeId });
@@ -200,7 +200,7 @@ describe('an intent', () => {
     expect(direct.body.status).toBe('SUCCESS');
   });
 
-  it('is refused command by command while commands are disabled, and as a whole under maintenance', async () => {
+  it('is refused command by command while commands are disabled, and as a whole during maintenance', async () => {
     const id = await register();
     await house.flags.set('commands_disabled', true);
     const disabled = await device(id, 'turn_on');
@@ -214,7 +214,7 @@ describe('an intent', () => {
     expect(refusal(maintained)).toEqual([503, 'MAINTENANCE']);
   });
 
-  it('needs somebody with the role user', async () => {
+  it('requires the role user', async () => {
     const id = await register();
     expect(refusal(await device(id, 'turn_on', undefined, { token: mine.tokens.viewer }))).toEqual([
       403,
@@ -225,7 +225,7 @@ describe('an intent', () => {
     expect(refusal(await house.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
   });
 
-  it('wants execute:intents of a key, which is enough to ask and not to confirm', async () => {
+  it('requires execute:intents of a key, which is enough to request and not to confirm', async () => {
     const lamp = await register();
     const lock = await register({ device_type: 'lock' });
     const key = (...scopes: Scope[]) => ({ token: fakeCredential(mine.userId, { key: 'aaaaaaaa', scopes }) });
@@ -245,7 +245,7 @@ describe('an intent', () => {
     expect(refusal(await goal(key('execute:intents', 'execute:commands')))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
   });
 
-  it('that was cut off is finished by its repeat, under the ids it was to have', async () => {
+  it('that was interrupted is completed by its repeat, with its reserved ids', async () => {
     const ids = [await inKitchen('smart_light'), await inKitchen('smart_light')];
     const sent = { headers: { 'idempotency-key': v7() } };
     const payload = { room_id: mine.roomId, action: 'turn_on' };
@@ -266,7 +266,7 @@ describe('an intent', () => {
     );
   });
 
-  it('with an Idempotency-Key is carried out once', async () => {
+  it('with an Idempotency-Key is executed once', async () => {
     const ids = [await inKitchen('smart_light'), await inKitchen('smart_light')];
     const sent = { headers: { 'idempotency-key': v7() } };
     const payload = { room_id: mine.roomId, action: 'turn_on' };

@@ -18,7 +18,7 @@ afterAll(() => house.close());
 const post = (body: unknown, headers: Record<string, string> = {}) =>
   house.call('POST', '/v1/homes', { token, body, headers });
 
-describe('every answer', () => {
+describe('every response', () => {
   it.each([
     ['a good one', 'GET', '/v1/homes'],
     ['a missing route', 'GET', '/v1/nothing'],
@@ -26,7 +26,7 @@ describe('every answer', () => {
     ['a wrong method', 'PUT', '/v1/homes'],
     ['OPTIONS', 'OPTIONS', '/v1/homes'],
     ['health', 'GET', '/health'],
-  ])('%s carries the versions and a request id', async (_, method, path) => {
+  ])('%s has the versions and a request id', async (_, method, path) => {
     const { headers } = await house.call(method, path, { token });
     expect(headers.get('x-api-version')).toBe('1');
     expect(headers.get('x-protocol-version')).toBe('PROTO/3.0');
@@ -36,7 +36,7 @@ describe('every answer', () => {
     expect(headers.get('etag')).toBeNull();
   });
 
-  it('echoes a request id that is a UUID, and replaces anything else', async () => {
+  it('echoes a request id that is a UUID, and replaces other values', async () => {
     const mine = 'C7B4D6A2-5F0B-4F0C-9E5A-0B1A2C3D4E5F';
     const echoed = await house.call('GET', '/version', { headers: { 'x-request-id': mine } });
     expect(echoed.headers.get('x-request-id')).toBe(mine);
@@ -46,7 +46,7 @@ describe('every answer', () => {
     }
   });
 
-  it('is a whole problem document when it is a refusal', async () => {
+  it('is a complete problem document when it is a refusal', async () => {
     const { status, headers, body } = await house.call('GET', '/api/v1/nothing?token=secret', {
       headers: { 'x-request-id': 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f' },
     });
@@ -65,7 +65,7 @@ describe('every answer', () => {
 });
 
 describe('paths and methods', () => {
-  it('serves both roots the same', async () => {
+  it('are the same under both roots', async () => {
     const made = await house.call('POST', '/api/v1/homes', { token, body: { home_name: 'Both' } });
     expect(made.status).toBe(201);
     const { body } = await house.call('GET', '/v1/homes', { token });
@@ -73,7 +73,7 @@ describe('paths and methods', () => {
     expect(body.homes.map(({ id }: { id: string }) => id)).toContain(made.body.id);
   });
 
-  it('serves health, status, version and changelog at the root too, and nothing else', async () => {
+  it('of health, status, version and changelog are also served without a prefix, and no others', async () => {
     for (const path of ['/health', '/health/live', '/health/ready', '/status', '/version', '/changelog']) {
       for (const root of ['', '/v1', '/api/v1']) expect((await house.call('GET', root + path)).status).toBe(200);
     }
@@ -81,7 +81,7 @@ describe('paths and methods', () => {
     expect((await house.call('GET', '/v2/version')).status).toBe(404);
   });
 
-  it('answers 405 with the methods a path has', async () => {
+  it('return 405 with the methods of the path', async () => {
     const { status, headers, body } = await house.call('PUT', '/v1/homes', { token, body: {} });
     expect(status).toBe(405);
     expect(body.code).toBe('METHOD_NOT_ALLOWED');
@@ -90,19 +90,19 @@ describe('paths and methods', () => {
     expect([options.status, options.headers.get('allow')]).toEqual([204, 'POST, GET, HEAD, OPTIONS']);
   });
 
-  it('answers HEAD as GET, without the body', async () => {
+  it('answer HEAD as GET, without the body', async () => {
     const { status, headers, body } = await house.call('HEAD', '/version');
     expect([status, body]).toEqual([200, '']);
     expect(Number(headers.get('content-length'))).toBeGreaterThan(10);
   });
 
-  it('does not mind one slash at the end, and does mind two', async () => {
+  it('allow one trailing slash, and not two', async () => {
     expect((await house.call('GET', '/v1/homes/', { token })).status).toBe(200);
     expect((await house.call('GET', '/v1/homes//', { token })).status).toBe(404);
     expect((await house.call('GET', '/v1//homes', { token })).status).toBe(404);
   });
 
-  it('finds nothing under an id that is none, in the words of a missing one', async () => {
+  it('return the same for an invalid id as for a missing one', async () => {
     const missing = await house.call('PATCH', '/v1/homes/0190a000-0000-7000-8000-000000000000', { token, body: {} });
     expect(missing.status).toBe(404);
     const { instance: _, request_id: __, ...words } = missing.body;
@@ -123,13 +123,13 @@ describe('paths and methods', () => {
     }
   });
 
-  it('takes ids in either case', async () => {
+  it('accept ids in upper and lower case', async () => {
     const { body } = await post({ home_name: 'Case' });
     const { status } = await house.call('GET', `/v1/homes/${body.id.toUpperCase()}/rooms`, { token });
     expect(status).toBe(200);
   });
 
-  it('survives request targets that are no paths', async () => {
+  it('include invalid request targets, which are refused', async () => {
     for (const target of ['*', 'http://elsewhere', 'ftp://elsewhere/v1/homes', '/%', '/?', '/v1', '/\\']) {
       const status = await new Promise((resolve) => {
         const { port } = new URL(house.url);
@@ -143,7 +143,7 @@ describe('paths and methods', () => {
   });
 });
 
-it('takes a whole URL as its target, as a proxy sends it', async () => {
+it('accepts an absolute URL as target, as a proxy sends it', async () => {
   const body = await new Promise<string>((resolve) => {
     const asked = request({ port: new URL(house.url).port, path: 'http://elsewhere/v1/version' }, (response) => {
       response.on('data', (data) => resolve(String(data)));
@@ -153,7 +153,7 @@ it('takes a whole URL as its target, as a proxy sends it', async () => {
   expect(JSON.parse(body)).toEqual({ version: '1.0.0', protocol: 'PROTO/3.0' });
 });
 
-it('tells who may not call it so, before it looks at what they sent', async () => {
+it('checks the permission before the input', async () => {
   const nobody = await house.token('nobody');
   const { status, body } = await house.call('POST', '/v1/homes', { token: nobody, body: '{"home_name":' });
   expect([status, body.code]).toEqual([403, 'TENANT_REQUIRED']);
@@ -202,7 +202,7 @@ describe('bodies', () => {
     if (status === 400) expect(answer.body.errors).toEqual([{ path: expect.any(String), message: expect.any(String) }]);
   });
 
-  it('names each field that is wrong', async () => {
+  it('are refused with the name of each invalid field', async () => {
     const { body } = await post({ home_name: 5, timezone: 'nowhere', extra: 1, more: 2 });
     expect(body.errors.map(({ path }: { path: string }) => path).sort()).toEqual([
       'extra',
@@ -212,7 +212,7 @@ describe('bodies', () => {
     ]);
   });
 
-  it('takes UTF-8 named or not, and names in any script', async () => {
+  it('are UTF-8, declared or not, with names in any script', async () => {
     const name = 'Дом 家 🏠';
     const made = await post({ home_name: name }, { 'content-type': 'application/json; charset=UTF-8' });
     expect(made.status).toBe(201);
@@ -220,7 +220,7 @@ describe('bodies', () => {
     expect(body.homes[0].home_name).toBe(name);
   });
 
-  it('refuses a chunked body when it passes 256 KiB, and still serves the connection', async () => {
+  it('are refused when a chunked body exceeds 256 KiB, and the connection stays usable', async () => {
     const chunk = Buffer.alloc(64 * 1024, 0x20);
     let sent = 0;
     const endless = new ReadableStream({
@@ -239,7 +239,7 @@ describe('bodies', () => {
     expect((await house.call('GET', '/version')).status).toBe(200);
   });
 
-  it('forgets a client that goes away in the middle of its body', async () => {
+  it('of a disconnected client are dropped', async () => {
     const { port } = new URL(house.url);
     const before = house.errors.length;
     const requested = once(house.server, 'request') as Promise<[IncomingMessage]>;
@@ -258,7 +258,7 @@ describe('bodies', () => {
     expect(house.errors.length).toBe(before);
   });
 
-  it('come with their headers or behind them, one after another on a connection', async () => {
+  it('can arrive with their headers or after them, in sequence on a connection', async () => {
     const { port } = new URL(house.url);
     const asked = (home_name: string) => {
       const body = JSON.stringify({ home_name });
@@ -291,7 +291,7 @@ describe('queries', () => {
     ['a repeated one', 'limit=1&limit=2'],
     ['a limit of 0', 'limit=0'],
     ['a limit of 201', 'limit=201'],
-    ['a limit in words', 'limit=ten'],
+    ['a limit that is text', 'limit=ten'],
     ['a limit with a fraction', 'limit=1.5'],
     ['a limit in hexadecimal', 'limit=0x10'],
     ['an empty limit', 'limit='],
@@ -305,13 +305,13 @@ describe('queries', () => {
     expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
-  it('takes none on a POST', async () => {
+  it('are refused on a POST', async () => {
     const { status } = await house.call('POST', '/v1/homes?a=1', { token, body: { home_name: 'x' } });
     expect(status).toBe(400);
   });
 });
 
-it('refuses new work while it drains, and still tells its health', async () => {
+it('refuses new work while it drains, and still reports its health', async () => {
   house.state.draining = true;
   const refused = await house.call('GET', '/v1/homes', { token });
   const live = await house.call('GET', '/health/live');
@@ -320,7 +320,7 @@ it('refuses new work while it drains, and still tells its health', async () => {
   expect(live.status).toBe(200);
 });
 
-it('tells who observes the pattern of the route, never its path', async () => {
+it('passes the pattern of the route to observers, never its path', async () => {
   house.observed.length = 0;
   await house.call('GET', '/v1/homes/abc/rooms', { token });
   await house.call('GET', '/nowhere');

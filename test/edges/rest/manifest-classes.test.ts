@@ -41,7 +41,7 @@ const opened = async (token: string) =>
   (await mine.call('POST', `/device/${garage}/command`, { action: 'open' }, { token })).body.code;
 
 describe('a manifest', () => {
-  it('that raised a class is not replaced by a program over REST or GraphQL, and the action goes on to wait', async () => {
+  it('with a raised class cannot be replaced by a program over REST or GraphQL, and the action still requires a confirmation', async () => {
     expect((await mine.call('POST', `/devices/${garage}/manifest`, raised)).status).toBe(201);
     const before = await manifestOf();
     for (const [name, token] of Object.entries(programs)) {
@@ -59,7 +59,7 @@ describe('a manifest', () => {
     expect(await manifestOf()).toEqual(before);
   });
 
-  it('is not registered by a program', async () => {
+  it('cannot be registered by a program', async () => {
     const before = await manifestOf();
     for (const [name, token] of Object.entries(programs)) {
       const post = await mine.call('POST', `/devices/${garage}/manifest`, lowered, { token });
@@ -68,7 +68,7 @@ describe('a manifest', () => {
     expect(await manifestOf()).toEqual(before);
   });
 
-  it('is replaced by a person, whose class holds from then on', async () => {
+  it('can be replaced by a person, whose class applies from then on', async () => {
     await mine.call('POST', `/devices/${garage}/manifest`, raised);
     const { version } = await manifestOf();
     const put = await mine.call('PUT', `/devices/${garage}/manifest`, { ...lowered, version });
@@ -77,11 +77,11 @@ describe('a manifest', () => {
   });
 });
 
-describe('an action spelled like one of the registry', () => {
+describe('an action spelled like one in the registry', () => {
   const register = (...capabilities: object[]) => mine.call('POST', `/devices/${garage}/manifest`, { capabilities });
 
   it.each(['Unlock', 'UN_LOCK', 'un-lock', 'openValve', 'Open.Valve', 'factory:reset'])(
-    '%s has the class of that one, and no lower',
+    '%s has the class of that one at least',
     async (action) => {
       const refused = await register({ action, safetyClass: 'NORMAL' });
       expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'capabilities.0.safetyClass']);

@@ -20,7 +20,7 @@ afterAll(() => house.close());
 const own = (more: object = {}) => ({ capabilities: [{ action: 'sing', ...more }] });
 
 describe('the registry', () => {
-  it('is shown to a viewer: every capability, and the actions of every category', async () => {
+  it('shows a viewer every capability, and the actions of every category', async () => {
     const viewer = { token: mine.tokens.viewer };
     const all = await mine.call('GET', '/manifest/capabilities', undefined, viewer);
     expect(all.status).toBe(200);
@@ -45,7 +45,7 @@ describe('GET /devices/{deviceId}/manifest', () => {
     });
   });
 
-  it("is not found where the device has none, is missing or is another tenant's", async () => {
+  it("is not found if the device has none, is missing or is another tenant's", async () => {
     const { device_id: bare } = await mine.register({ device_type: 'esp32' });
     const { device_id: theirs } = await other.register();
     for (const id of [bare, theirs, v7(), 'x']) {
@@ -84,13 +84,13 @@ describe('POST /devices/{deviceId}/manifest', () => {
     expect([again.status, again.body.code]).toEqual([409, 'CONFLICT']);
   });
 
-  it('gives a device without a category its first one', async () => {
+  it('gives a device without a category its first manifest', async () => {
     const { device_id: id } = await mine.register({ device_type: 'esp32' });
     const made = await mine.call('POST', `/devices/${id}/manifest`, { category: 'valve', ...own() });
     expect(made.body).toMatchObject({ version: 1, category: 'valve' });
   });
 
-  it('gives the same answer to a repeat under the same Idempotency-Key', async () => {
+  it('returns the same to a repeat with the same Idempotency-Key', async () => {
     const { device_id: id } = await mine.register();
     const headers = { 'idempotency-key': v7() };
     const first = await mine.call('POST', `/devices/${id}/manifest`, own(), { headers });
@@ -116,7 +116,7 @@ describe('POST /devices/{deviceId}/manifest', () => {
     expect(answer.body.errors.length).toBeGreaterThan(0);
   });
 
-  it('needs the role admin and an active device of the tenant', async () => {
+  it('requires the role admin and an active device of the tenant', async () => {
     const { device_id: id } = await mine.register();
     const { device_id: theirs } = await other.register();
     const asUser = await mine.call('POST', `/devices/${id}/manifest`, own(), { token: mine.tokens.user });
@@ -138,7 +138,7 @@ describe('PUT /devices/{deviceId}/manifest', () => {
     await mine.call('POST', `/devices/${id}/manifest`, own());
   });
 
-  it('replaces the version that it names, in the body or in If-Match', async () => {
+  it('replaces the named version, in the body or in If-Match', async () => {
     const second = await put({ ...own({ description: 'b' }), version: 2 });
     expect([second.status, second.body.version]).toEqual([200, 3]);
     const third = await put(own({ description: 'c' }), { 'if-match': '"3"' });
@@ -146,7 +146,7 @@ describe('PUT /devices/{deviceId}/manifest', () => {
     expect((await mine.call('GET', `/devices/${id}/manifest`)).body).toEqual(third.body);
   });
 
-  it('refuses an older version, a later one and none', async () => {
+  it('refuses an older, a newer and a missing version', async () => {
     const answers = [
       await put({ ...own(), version: 1 }),
       await put({ ...own(), version: 3 }),
@@ -160,25 +160,25 @@ describe('PUT /devices/{deviceId}/manifest', () => {
     expect((await put({ ...own(), version: 0 })).status).toBe(400);
   });
 
-  it('lets one of two updates at the same time through', async () => {
+  it('accepts one of two concurrent updates', async () => {
     const answers = await Promise.all(['a', 'b'].map((description) => put({ ...own({ description }), version: 2 })));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409]);
     const winner = answers.find(({ status }) => status === 200);
     expect((await mine.call('GET', `/devices/${id}/manifest`)).body).toEqual(winner?.body);
   });
 
-  it('replaces an automatic manifest too, which is one of their own from then on', async () => {
+  it('replaces an automatic manifest too, which then belongs to the tenant', async () => {
     id = (await mine.register()).device_id;
     expect((await put({ ...own(), version: 1 })).body.version).toBe(2);
     expect((await mine.call('POST', `/devices/${id}/manifest`, own())).status).toBe(409);
   });
 
-  it('replaces nothing where there is no manifest', async () => {
+  it('refuses to replace a missing manifest', async () => {
     id = (await mine.register({ device_type: 'esp32' })).device_id;
     expect((await put({ ...own(), version: 1 })).status).toBe(404);
   });
 
-  it('needs the role admin and a device of the tenant', async () => {
+  it('requires the role admin and a device of the tenant', async () => {
     const body = { ...own(), version: 2 };
     const asUser = await mine.call('PUT', `/devices/${id}/manifest`, body, { token: mine.tokens.user });
     expect(asUser.status).toBe(403);

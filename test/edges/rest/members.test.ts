@@ -43,7 +43,7 @@ async function invited(role: string = 'user', email = 'bea@example.com'): Promis
 }
 
 describe('the list of members', () => {
-  it('has everybody of the tenant and who is invited, newest first in pages', async () => {
+  it('has all members and invitations of the tenant, newest first in pages', async () => {
     const id = await invited('viewer');
     await house.owner();
     const { members: all, next_cursor } = await members(tokens.admin);
@@ -62,7 +62,7 @@ describe('the list of members', () => {
     expect([...first.members, ...second.members]).toEqual(all);
   });
 
-  it('is an admin’s', async () => {
+  it('requires the role admin', async () => {
     for (const role of ['viewer', 'user'] as const) {
       expect(answer(await ask('GET', '/tenant/members', tokens[role]))).toEqual([403, 'FORBIDDEN_ROLE']);
     }
@@ -70,7 +70,7 @@ describe('the list of members', () => {
 });
 
 describe('an invitation', () => {
-  it('binds nobody until it is accepted', async () => {
+  it('gives no access until it is accepted', async () => {
     const token = await bea();
     await me(token);
     const { status, body } = await invite(tokens.admin);
@@ -93,7 +93,7 @@ describe('an invitation', () => {
     expect(all).toHaveLength(5);
   });
 
-  it('is the same for an address in another case, and for no other', async () => {
+  it('matches its address in any case, and no other address', async () => {
     const id = await invited('user', 'Bea@Example.com');
     const [same, other] = [await bea('BEA@example.COM'), await bea('bea@example.org', 'other')];
     expect((await me(other)).invitations).toEqual([]);
@@ -102,7 +102,7 @@ describe('an invitation', () => {
     expect((await accept(same, id)).status).toBe(200);
   });
 
-  it('is nobody’s whose address is not verified', async () => {
+  it('cannot be accepted by a user with an unverified address', async () => {
     const id = await invited();
     const token = await bea();
     const userId = await idOf(token);
@@ -113,7 +113,7 @@ describe('an invitation', () => {
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('is accepted once, and the same request again gets the same answer', async () => {
+  it('is accepted once, and a repeated request gets the same response', async () => {
     const id = await invited();
     const token = await bea();
     const headers = { 'idempotency-key': 'k' };
@@ -124,7 +124,7 @@ describe('an invitation', () => {
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('waits while its person belongs to another tenant', async () => {
+  it('is kept while its user belongs to another tenant', async () => {
     const id = await invited();
     const token = await bea();
     await ask('POST', '/tenant/register', token, { tenant_name: 'Mine' });
@@ -135,7 +135,7 @@ describe('an invitation', () => {
     expect((await accept(token, id)).status).toBe(200);
   });
 
-  it('of a suspended tenant is shown and not to be had until it is resumed; in maintenance neither', async () => {
+  it('of a suspended tenant is shown, and cannot be accepted until it is resumed; nor during maintenance', async () => {
     const id = await invited();
     const token = await bea();
     const ref = { kind: 'tenant', id: owner.tenantId } as const;
@@ -149,7 +149,7 @@ describe('an invitation', () => {
     expect((await accept(token, id)).status).toBe(200);
   });
 
-  it('lives for 14 days', async () => {
+  it('expires after 14 days', async () => {
     const id = await invited();
     house.clock.advance(14 * DAY - 1);
     expect((await me(await bea())).invitations).toHaveLength(1);
@@ -162,7 +162,7 @@ describe('an invitation', () => {
     expect((await invite(later)).status).toBe(201);
   });
 
-  it('that its inviter could not make any more binds nobody', async () => {
+  it('cannot be accepted if its creator lost the permission', async () => {
     const admin = await idOf(tokens.admin);
     const { body } = await invite(tokens.admin, 'bea@example.com', 'admin');
     const token = await bea();
@@ -175,13 +175,13 @@ describe('an invitation', () => {
     expect((await invite(tokens.owner)).status).toBe(201);
   });
 
-  it('that its inviter left behind binds nobody', async () => {
+  it('cannot be accepted if its creator left', async () => {
     const { body } = await invite(tokens.admin);
     await remove(tokens.admin, await idOf(tokens.admin));
     expect(answer(await accept(await bea(), body.member.id))).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('can be changed and taken back like a member', async () => {
+  it('can be changed and revoked like a member', async () => {
     const id = await invited('user');
     const changed = await change(tokens.admin, id, 'viewer');
     expect([changed.status, changed.body.member]).toEqual([
@@ -194,7 +194,7 @@ describe('an invitation', () => {
     expect(answer(await remove(tokens.admin, id))).toEqual([404, 'NOT_FOUND']);
   });
 
-  it('is one for an address; a member needs none', async () => {
+  it('is unique for an address; a member needs none', async () => {
     const id = await invited();
     expect(answer(await invite(tokens.admin, 'BEA@example.com'))).toEqual([409, 'CONFLICT']);
     const again = await invite(tokens.owner, 'cara@example.com', 'user', { 'idempotency-key': 'k' });
@@ -204,7 +204,7 @@ describe('an invitation', () => {
     expect(answer(await invite(tokens.admin, 'bea@Example.com'))).toEqual([409, 'CONFLICT']);
   });
 
-  it('is one of a hundred at most', async () => {
+  it('is refused above a hundred', async () => {
     for (let n = 0; n < 100; n++) await invited('viewer', `p${n}@example.com`);
     expect(answer(await invite(tokens.owner))).toEqual([409, 'CONFLICT']);
     expect((await invite((await house.owner()).token)).status).toBe(201);
@@ -225,7 +225,7 @@ describe('roles', () => {
   const all: Role[] = ['viewer', 'user', 'admin', 'owner'];
   const rank = (role: Role) => all.indexOf(role);
 
-  it('are granted by an admin up to their own, by invitation and by change, and by nobody below', async () => {
+  it('can be granted by an admin up to admin, by invitation and by change, and not below', async () => {
     const target = await idOf(tokens.viewer);
     for (const actor of all) {
       for (const role of all) {
@@ -247,7 +247,7 @@ describe('roles', () => {
     }
   });
 
-  it('above one’s own are not changed or removed', async () => {
+  it('above one’s own cannot be changed or removed', async () => {
     const second = await house.member(owner.tenantId, 'admin');
     await house.updateUser(await idOf(second), { role: 'owner' });
     expect(answer(await change(tokens.admin, owner.userId, 'viewer'))).toEqual([403, 'FORBIDDEN_ROLE']);
@@ -268,7 +268,7 @@ describe('roles', () => {
     expect(answer(await home())).toEqual([403, 'FORBIDDEN_ROLE']);
   });
 
-  it('leave at least one owner', async () => {
+  it('must include at least one owner', async () => {
     for (const role of ['viewer', 'admin'] as const) {
       expect(answer(await change(tokens.owner, owner.userId, role))).toEqual([409, 'CONFLICT']);
     }
@@ -287,8 +287,8 @@ describe('roles', () => {
   });
 });
 
-describe('leaving', () => {
-  it('is anybody’s own to do, and at once', async () => {
+describe('leaving a tenant', () => {
+  it('is possible for every member, at once', async () => {
     for (const role of ['viewer', 'user', 'admin'] as const) {
       const id = await idOf(tokens[role]);
       expect((await remove(tokens[role], id)).status).toBe(204);
@@ -298,7 +298,7 @@ describe('leaving', () => {
     expect((await members(tokens.owner)).members).toHaveLength(1);
   });
 
-  it('is not for others to do below admin', async () => {
+  it('of other members requires the role admin', async () => {
     for (const role of ['viewer', 'user'] as const) {
       expect(answer(await remove(tokens[role], await idOf(tokens.admin)))).toEqual([403, 'FORBIDDEN_ROLE']);
       expect(answer(await remove(tokens[role], NOBODY))).toEqual([403, 'FORBIDDEN_ROLE']);
@@ -306,14 +306,14 @@ describe('leaving', () => {
     expect((await remove(tokens.admin, await idOf(tokens.viewer))).status).toBe(204);
   });
 
-  it('frees one to register or join another tenant', async () => {
+  it('allows the user to register or join another tenant', async () => {
     await remove(tokens.user, await idOf(tokens.user));
     expect((await ask('POST', '/tenant/register', tokens.user, { tenant_name: 'Mine' })).status).toBe(201);
   });
 });
 
-describe('another tenant’s', () => {
-  it('members and invitations do not exist, with the same body as missing ones', async () => {
+describe('of another tenant', () => {
+  it('members and invitations are not found, with the same body as missing ones', async () => {
     const stranger = await house.owner();
     const said = async (work: Promise<CallResult>) => {
       const { instance: _, request_id: __, ...rest } = (await work).body;
@@ -332,7 +332,7 @@ describe('another tenant’s', () => {
 });
 
 describe('a key', () => {
-  it('never changes members or accepts for its maker, whatever its role and scopes', async () => {
+  it('cannot change members or accept for its creator, with any role and scopes', async () => {
     const { body } = await ask('POST', '/auth/api-keys', tokens.owner, { name: 'all', scopes: ['*:*'] });
     const id = await invited();
     const target = await idOf(tokens.viewer);
@@ -349,7 +349,7 @@ describe('a key', () => {
   });
 });
 
-it('many who accept and leave at once leave each with one tenant or none', async () => {
+it('concurrent acceptance and leaving gives each user one tenant or none', async () => {
   const other = await house.owner('Hillside');
   const token = await bea();
   const ids = [await invited(), (await invite(other.token)).body.member.id];

@@ -24,7 +24,7 @@ const isoAt = (at: number): string => new Date(at).toISOString();
 const code = ({ status, body }: CallResult) => [status, body?.code];
 
 describe('a memory', () => {
-  it('is answered as it is listed, without what it does not have', async () => {
+  it('is returned as it is listed, without absent fields', async () => {
     const { status, body } = await write();
     expect(status).toBe(201);
     expect(body.memory).toEqual({
@@ -37,7 +37,7 @@ describe('a memory', () => {
     expect((await list()).body).toEqual({ memories: [bare, body.memory], next_cursor: null });
   });
 
-  it('is written by whoever wrote it, which they cannot choose', async () => {
+  it('has its author as source, who cannot choose it', async () => {
     const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['write:memory'] }))
       .body;
     expect((await write({}, { token: key })).body.memory.source).toBe(`key:${prefix}`);
@@ -45,7 +45,7 @@ describe('a memory', () => {
     expect(code(await list({}, { token: key }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
   });
 
-  it('is read by viewers, and written and deleted by users', async () => {
+  it('can be read by viewers, and written and deleted by users', async () => {
     const { id } = (await write({}, { token: mine.tokens.user })).body.memory;
     const viewer = { token: mine.tokens.viewer };
     expect((await list({}, viewer)).body.memories).toHaveLength(1);
@@ -56,7 +56,7 @@ describe('a memory', () => {
     expect(await contents()).toEqual([]);
   });
 
-  it('of another tenant is as one that is not there', async () => {
+  it('of another tenant is answered like a missing one', async () => {
     const other = await makeTestTenant(house);
     const { id } = (await other.call('POST', '/memories', given)).body.memory;
     const [theirs, nobodys, noId] = await Promise.all(
@@ -71,7 +71,7 @@ describe('a memory', () => {
     expect((await other.call('GET', '/memories')).body.memories).toHaveLength(1);
   });
 
-  it('is in the audit, written and deleted, with what it is and not what it says', async () => {
+  it('is audited when written and deleted, without its text', async () => {
     const { id } = (await write()).body.memory;
     house.clock.advance(1);
     await mine.call('DELETE', `/memories/${id}`);
@@ -80,7 +80,7 @@ describe('a memory', () => {
     expect(JSON.stringify(body)).not.toContain('Warm');
   });
 
-  it('is written once by an idempotent request, in one write of the store', async () => {
+  it('is stored once for an idempotent request, with one write', async () => {
     const { insert } = house.store.memories;
     const { put } = house.store.idempotency;
     let [inserts, puts] = [0, 0];
@@ -103,7 +103,7 @@ describe('a memory', () => {
     expect(code(await write({ content: 'other' }, { headers }))).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
   });
 
-  it('beyond what a tenant may have is refused, and can be written with the same key when there is room', async () => {
+  it('above the limit of the tenant is refused, and accepted with the same key when there is space', async () => {
     const { insert } = house.store.memories;
     const headers = { 'idempotency-key': v4() };
     house.store.memories.insert = (memory, most, also) => insert(memory, most - 10_000, also);
@@ -113,7 +113,7 @@ describe('a memory', () => {
     expect((await write({}, { headers })).status).toBe(201);
   });
 
-  it('fits into the bound exactly, however many come at once', async () => {
+  it('can fill the limit exactly, under concurrent requests', async () => {
     const { insert } = house.store.memories;
     house.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
     const answers = await Promise.all(Array.from({ length: 10 }, () => write()));
@@ -125,7 +125,7 @@ describe('a memory', () => {
   });
 });
 
-describe('its text', () => {
+describe('the text of a memory', () => {
   it.each([
     ['at 4096 bytes', 'é'.repeat(2_048), 201],
     ['over 4096 bytes', `${'é'.repeat(2_048)}x`, 400],
@@ -136,11 +136,11 @@ describe('its text', () => {
     ['with hidden letters', 'a\u{e0061}', 400],
     ['no text', { on: true }, 400],
     ['in several lines and scripts', 'Gute Nacht:\n\t1. Licht aus 💡\n夜は暖房を切る', 201],
-  ])('%s is taken or not', async (_, content, status) => {
+  ])('%s is accepted or not', async (_, content, status) => {
     expect((await write({ content })).status).toBe(status);
   });
 
-  it('has its line ends alike, and is else as it was sent', async () => {
+  it('has normalized line ends, and is otherwise unchanged', async () => {
     const { body } = await write({ content: ' a\r\nb\rc "; drop table memories; --\n' });
     expect(body.memory.content).toBe(' a\nb\nc "; drop table memories; --\n');
   });
@@ -160,17 +160,17 @@ describe('its text', () => {
     [{ id: v7() }, 400],
     [{ expires_at: null }, 201],
     [{ expires_at: 'tomorrow' }, 400],
-  ])('and the rest are bounded: %#', async (more, status) => {
+  ])('and the other fields are bounded: %#', async (more, status) => {
     expect((await write(more)).status).toBe(status);
   });
 
-  it('has each tag once, in the order they came', async () => {
+  it('has each tag once, in order of arrival', async () => {
     expect((await write({ tags: ['b', ' a', 'b', 'A', 'a'] })).body.memory.tags).toEqual(['b', 'a', 'A']);
   });
 });
 
-describe('a memory with an end', () => {
-  it('lies in the future, if only by a millisecond', async () => {
+describe('a memory with an expiry', () => {
+  it('must expire in the future, by at least a millisecond', async () => {
     const now = house.clock.now();
     const past = await write({ expires_at: isoAt(now) });
     expect([...code(past), past.body.errors]).toEqual([
@@ -180,7 +180,7 @@ describe('a memory with an end', () => {
     expect((await write({ expires_at: isoAt(now + 1) })).body.memory.expires_at).toBe(isoAt(now + 1));
   });
 
-  it('is there until then, and from then on neither listed, found, nor deleted', async () => {
+  it('exists until then, and is afterwards neither listed, found, nor deleted', async () => {
     const { id } = (await write({ expires_at: isoAt(house.clock.now() + 60_000) })).body.memory;
     house.clock.advance(59_999);
     expect(await contents({ q: 'warm' })).toHaveLength(1);
@@ -190,8 +190,8 @@ describe('a memory with an end', () => {
   });
 });
 
-describe('the list', () => {
-  it('takes kind, subject, tag and full text together', async () => {
+describe('the list of memories', () => {
+  it('combines kind, subject, tag and full text', async () => {
     await write();
     await write({ kind: 'routine', content: 'Cold light at noon', tags: ['light', 'noon'] });
     await write({ subject: 'bath', content: 'Warm water', tags: [] });
@@ -205,7 +205,7 @@ describe('the list', () => {
   });
 
   it.each(['& | !', '"', '-', "'; select pg_sleep(9); --", ':*', '\\', '()', '%', 'light & !light'])(
-    'takes %j for a text like any other',
+    'accepts %j as plain text',
     async (q) => {
       await write();
       expect((await list({ q })).status).toBe(200);
@@ -219,7 +219,7 @@ describe('the list', () => {
     },
   );
 
-  it('goes page by page under inserts, and its cursor is for these filters alone', async () => {
+  it('has pages that insertions do not shift, with cursors for these filters only', async () => {
     for (let n = 0; n < 5; n++) {
       await write({ content: `light ${n}` });
       if (n % 2) house.clock.advance(1);

@@ -25,14 +25,14 @@ function* walk(value: unknown): Generator<Record<string, unknown>> {
 }
 
 describe('the document', () => {
-  it('is OpenAPI 3.1 and has every route, each once', () => {
+  it('is OpenAPI 3.1 and contains every route once', () => {
     expect(document.openapi).toBe('3.1.0');
     const pages = ['/metrics', '/auth/cli', '/auth/login', '/auth/callback'];
     expect(operations).toHaveLength(routes.length + pages.length);
     expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
   });
 
-  it('has no reference that leads nowhere, and none into zod', () => {
+  it('has no broken reference, and none into zod', () => {
     for (const { $ref } of walk(document)) {
       if (typeof $ref !== 'string') continue;
       expect($ref).toMatch(/^#\/components\//);
@@ -41,7 +41,7 @@ describe('the document', () => {
     expect(JSON.stringify(document)).not.toMatch(/\$defs|__schema|"noun"/);
   });
 
-  it('has no component that nobody uses', () => {
+  it('has no unused component', () => {
     const used = new Set([...walk(document)].map(({ $ref }) => $ref));
     for (const [kind, components] of Object.entries<object>(document.components)) {
       if (kind === 'securitySchemes') continue;
@@ -49,7 +49,7 @@ describe('the document', () => {
     }
   });
 
-  it('tells the two kinds of 409 apart where a conflict may be an answer', () => {
+  it('distinguishes the two kinds of 409 where both are possible', () => {
     const { content, headers } = document.paths['/device/{deviceId}/command'].post.responses[409];
     expect(content['application/json'].schema.$ref).toBe('#/components/schemas/DryRunRequired');
     expect(content['application/problem+json'].examples).toHaveProperty('CONFLICT');
@@ -57,7 +57,7 @@ describe('the document', () => {
     expect(headers).toHaveProperty('Idempotent-Replayed');
   });
 
-  it('tells of the rate wherever there is one, and nowhere else', () => {
+  it('describes the rate limit of limited routes only', () => {
     for (const { path, operation } of operations) {
       const outside = /^\/(health|metrics)/.test(path);
       expect([path, Object.hasOwn(operation.responses, '429')]).toEqual([path, !outside]);
@@ -92,13 +92,13 @@ describe.each(operations.map((entry) => [entry.operation.operationId, entry] as 
       description?: string;
     }[];
 
-    it('declares the members of its path, and takes a body only where one belongs', () => {
+    it('declares the parameters of its path, and a body only where one is accepted', () => {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
       expect(parameters.filter((one) => one.in === 'path' && one.required).map(({ name }) => name)).toEqual(inPath);
       if (method === 'get' || method === 'delete') expect(operation.requestBody).toBeUndefined();
     });
 
-    it('says who may call it', () => {
+    it('documents who may call it', () => {
       expect(operation).toHaveProperty('x-role');
       expect(operation).toHaveProperty('x-scope');
       expect(operation.security.length === 0 || operation['x-role'] !== null || path === '/auth/logout').toBe(true);
@@ -116,7 +116,7 @@ describe.each(operations.map((entry) => [entry.operation.operationId, entry] as 
       }
     });
 
-    it('can be tried: each body has an example, and each parameter says what it is for', () => {
+    it('can be tried: each body has an example, and each parameter a description', () => {
       const body = operation.requestBody?.content['application/json'];
       if (body !== undefined) expect(body).toHaveProperty('example');
       for (const { name, in: place, description } of parameters) {
@@ -124,7 +124,7 @@ describe.each(operations.map((entry) => [entry.operation.operationId, entry] as 
       }
     });
 
-    it('has examples that its own schemas take', () => {
+    it('has examples that match its schemas', () => {
       const ajv = new Ajv2020({ strict: false, formats: { uuid: true, 'date-time': true, email: true } });
       for (const { schema, example } of walk({ ...operation, responses: { ...operation.responses } })) {
         if (example === undefined || typeof schema !== 'object') continue;

@@ -23,7 +23,7 @@ import {
 withPlanService();
 
 describe('a critical step', () => {
-  it('waits in the inbox with its plan, and what does not depend on it goes on', async () => {
+  it('waits in the inbox with its plan, while independent steps continue', async () => {
     const [a, door] = [await light(), await lock()];
     const id = await run([{ id: 'door', device_id: door, action: 'unlock' }, on('a', a)]);
     await does(a, await running(id, 'a'), true);
@@ -41,7 +41,7 @@ describe('a critical step', () => {
     await until(id, ({ status }) => status === 'succeeded');
   });
 
-  it('that somebody refuses fails', async () => {
+  it('fails when it is refused', async () => {
     const door = await lock();
     const id = await run([{ id: 'door', device_id: door, action: 'unlock' }]);
     const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
@@ -49,7 +49,7 @@ describe('a critical step', () => {
     expect(step(await until(id, ({ status }) => status === 'rolled_back'), 'door').error.code).toBe('CANCELLED');
   });
 
-  it('is approved together with its critical compensation, which is not asked for again', async () => {
+  it('is approved together with its critical compensation, which needs no second confirmation', async () => {
     const [a, door] = [await light(), await lock()];
     const id = await run([
       { id: 'door', device_id: door, action: 'lock', compensation: { action: 'unlock' } },
@@ -78,7 +78,7 @@ describe('a critical step', () => {
     await until(id, ({ status }) => status === 'rolled_back');
   });
 
-  it('of a plan cannot be forged by a request', async () => {
+  it('cannot be forged by a request', async () => {
     const door = await lock();
     for (const forged of [{ origin: { plan: {} } }, { approval: {} }, { plan_id: v7() }]) {
       const { status } = await mine.call('POST', `/device/${door}/command`, { action: 'unlock', ...forged });
@@ -88,7 +88,7 @@ describe('a critical step', () => {
 });
 
 describe('the authority of a plan', () => {
-  it('is its creator’s at each step: who lost the role fails it with that code', async () => {
+  it('is its creator’s at each step: after the loss of a role it fails with that code', async () => {
     const [a, b] = [await light(), await light()];
     const token = await house.member(mine.tenantId, 'user');
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token });
@@ -104,7 +104,7 @@ describe('the authority of a plan', () => {
   it.each([
     ['was revoked', ['execute:plans', 'execute:commands'], true, 'UNAUTHENTICATED'],
     ['has not the scope of commands', ['execute:plans', 'read:plans'], false, 'INSUFFICIENT_SCOPE'],
-  ])('of a key that %s ends there', async (_, scopes, revoke, code) => {
+  ])('of a key that %s ends', async (_, scopes, revoke, code) => {
     const [a, b] = [await light(), await light()];
     const key = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes })).body;
     house.services.flags = () => ({ ...none, commands_disabled: true });
@@ -120,7 +120,7 @@ describe('the authority of a plan', () => {
     expect(step(plan, 'a').error.code).toBe(code);
   });
 
-  it('of a token with scopes is that token’s: what asks for plans alone commands nothing', async () => {
+  it('of a token with scopes has these scopes: without the command scope it commands nothing', async () => {
     const device = await light();
     const sub = v7();
     const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });

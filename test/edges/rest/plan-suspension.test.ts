@@ -21,7 +21,7 @@ withPlanService();
 
 describe('a flag', () => {
   it.each(['commands_disabled', 'maintenance_mode'] as const)(
-    '%s lets the next step wait, and not fail',
+    '%s delays the next step without failing it',
     async (flag) => {
       const [a, b] = [await light(), await light()];
       const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })]);
@@ -55,7 +55,7 @@ describe('a suspension', () => {
   const stored = async (id: string) =>
     (await house.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
 
-  it('lets a plan wait that has nothing under way, and ends one that lost a step to it as with stop', async () => {
+  it('pauses a plan without running steps, and ends one that lost a step with the policy stop', async () => {
     const [a, b, c] = [await light(), await light(), await light()];
     house.services.flags = () => ({ ...none, commands_disabled: true });
     const waiting = await run([on('c', c)]);

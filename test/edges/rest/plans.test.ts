@@ -26,7 +26,7 @@ import {
 withPlanService();
 
 describe('POST /plans', () => {
-  it('runs the steps in their order, as the one who asked, and answers the plan', async () => {
+  it('runs the steps in order, for the requester, and returns the plan', async () => {
     const [a, b] = [await light(), await light()];
     const { status, body } = await post([on('a', a), on('b', b, { depends_on: ['a'], timeout_s: 9 })], {
       name: 'Evening',
@@ -72,7 +72,7 @@ describe('POST /plans', () => {
     expect((await lastCommand(a)).id).toBe(first);
   });
 
-  it('undoes what was done where a step fails', async () => {
+  it('undoes completed steps when a step fails', async () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] }), on('c', a, { depends_on: ['b'] })]);
     await does(a, await running(id, 'a'), true);
@@ -84,7 +84,7 @@ describe('POST /plans', () => {
     expect((await mine.call('GET', `/plans/${id}`)).body.plan).toEqual(plan);
   });
 
-  it('undoes a step that may have been done, and still says why it failed', async () => {
+  it('undoes a step with an unknown outcome, and still reports why it failed', async () => {
     const a = await light();
     const id = await run([on('a', a, { timeout_s: 5 })]);
     await running(id, 'a');
@@ -94,7 +94,7 @@ describe('POST /plans', () => {
     expect(step(plan, 'a')).toMatchObject({ status: 'compensated', error: { code: 'TIMED_OUT' } });
   });
 
-  it('leaves what was done with `stop`', async () => {
+  it('keeps completed steps with `stop`', async () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'], action: 'fly' })], { on_failure: 'stop' });
     await does(a, await running(id, 'a'), true);
@@ -105,7 +105,7 @@ describe('POST /plans', () => {
     ]);
   });
 
-  it('tries a compensation again, and then says what is left undone', async () => {
+  it('retries a compensation, and then reports what was not undone', async () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a, { compensation: { action: 'fly' } }), on('b', b, { depends_on: ['a'] })]);
     await does(a, await running(id, 'a'), true);
@@ -129,7 +129,7 @@ describe('POST /plans', () => {
     ]);
   });
 
-  it('makes nothing twice for one Idempotency-Key', async () => {
+  it('creates one plan for one Idempotency-Key', async () => {
     const device = await light();
     const headers = { 'idempotency-key': v4() };
     const [one, two] = [await post([on('a', device)], {}, { headers }), await post([on('a', device)], {}, { headers })];
@@ -138,7 +138,7 @@ describe('POST /plans', () => {
     await running(one.body.plan.id, 'a');
   });
 
-  it('says with `dry_run` what each step would come to, and does nothing', async () => {
+  it('returns the verdict of each step with `dry_run`, and does nothing', async () => {
     const [a, door] = [await light(), await lock()];
     const { device_id: thing } = await mine.register({ device_type: 'thing' });
     const { status, body } = await post(
@@ -168,9 +168,9 @@ describe('POST /plans', () => {
   it.each([
     ['no steps', [], 'steps'],
     ['the same id twice', [{ id: 'a' }, { id: 'a' }], 'steps.1.id'],
-    ['a dependency that is no step', [{ id: 'a', depends_on: ['b'] }], 'steps.0.depends_on'],
+    ['a dependency that is not a step', [{ id: 'a', depends_on: ['b'] }], 'steps.0.depends_on'],
     ['a step on itself', [{ id: 'a', depends_on: ['a'] }], 'steps.0.depends_on'],
-    ['a device that is no id', [{ id: 'a', device_id: 'lamp' }], 'steps.0.device_id'],
+    ['a device that is not an id', [{ id: 'a', device_id: 'lamp' }], 'steps.0.device_id'],
     ['an unknown field', [{ id: 'a', colour: 'red' }], 'steps.0.colour'],
     ['parameters that are too large', [{ id: 'a', params: { text: 'x'.repeat(40_000) } }], 'steps.0.params'],
     ['a timeout that is too long', [{ id: 'a', timeout_s: 3_601 }], 'steps.0.timeout_s'],
@@ -181,7 +181,7 @@ describe('POST /plans', () => {
     expect([status, body.code, body.errors[0].path]).toEqual([400, 'VALIDATION_FAILED', path]);
   });
 
-  it('names the cycle', async () => {
+  it('reports the cycle', async () => {
     const steps = [
       { id: 'a', depends_on: ['c'] },
       { id: 'b', depends_on: ['a'] },
@@ -193,7 +193,7 @@ describe('POST /plans', () => {
     ]);
   });
 
-  it('does not know the devices of others', async () => {
+  it('does not find devices of another tenant', async () => {
     const foreign = await light(other);
     const refused = await post([on('a', await light()), on('b', foreign)]);
     const missing = await post([on('a', v7())]);
@@ -203,7 +203,7 @@ describe('POST /plans', () => {
 });
 
 describe('GET /plans', () => {
-  it('lists them, newest first, in pages; those of others do not exist', async () => {
+  it('lists them, newest first, in pages, without those of other tenants', async () => {
     const device = await light(other);
     const made: string[] = [];
     for (let n = 0; n < 3; n++) {
@@ -227,7 +227,7 @@ describe('GET /plans', () => {
 });
 
 describe('POST /plans/{id}/cancel', () => {
-  it('takes back what was not written and undoes what was done', async () => {
+  it('cancels unwritten commands and undoes completed steps', async () => {
     const a = await light();
     const { device_id: away } = await mine.register();
     const id = await run([on('a', a), on('b', away), on('c', a, { depends_on: ['b'] })]);
@@ -251,7 +251,7 @@ describe('POST /plans/{id}/cancel', () => {
 });
 
 describe('plan.execute', () => {
-  it('makes a plan and names it', async () => {
+  it('creates a plan and returns its id', async () => {
     const device = await light();
     const { status, body } = await mine.call('POST', '/intent', {
       type: 'plan.execute',
@@ -278,7 +278,7 @@ describe('plan.execute', () => {
 });
 
 describe('a plan as an actor', () => {
-  it('is listed, shown with what it takes and its timers, and journaled', async () => {
+  it('is listed, shown with its possible events and timers, and journaled', async () => {
     const device = await light();
     const id = await run([on('a', device)]);
     const commandId = await running(id, 'a');

@@ -28,13 +28,13 @@ describe('GET /tenant/policy', () => {
     }
   });
 
-  it('wants read:tenant of a key', async () => {
+  it('requires read:tenant of a key', async () => {
     const key = (scope: string) => fakeCredential(mine.userId, { key: 'aaaaaaaa', scopes: [scope] as never });
     expect((await get({ token: key('read:tenant') })).status).toBe(200);
     expect((await get({ token: key('read:commands') })).body.code).toBe('INSUFFICIENT_SCOPE');
   });
 
-  it('is nothing for nobody and for somebody without a tenant', async () => {
+  it('requires a sign-in and a tenant', async () => {
     expect((await house.call('GET', '/v1/tenant/policy')).status).toBe(401);
     const stranger = await house.call('GET', '/v1/tenant/policy', { token: await house.token('stranger') });
     expect([stranger.status, stranger.body.code]).toEqual([403, 'TENANT_REQUIRED']);
@@ -42,7 +42,7 @@ describe('GET /tenant/policy', () => {
 });
 
 describe('PATCH /tenant/policy', () => {
-  it('changes what it names and leaves the rest', async () => {
+  it('changes the named members and keeps the others', async () => {
     const first = await patch({ confirm_by: 'person' });
     expect([first.status, first.body]).toEqual([200, { policy: { ...DEFAULT, confirm_by: 'person' } }]);
     const second = await patch({ confirm_ttl_s: 60 }, { token: mine.tokens.admin });
@@ -50,12 +50,12 @@ describe('PATCH /tenant/policy', () => {
     expect((await get()).body).toEqual(second.body);
   });
 
-  it('of two parts at the same time loses neither', async () => {
+  it('keeps both parts of two concurrent changes', async () => {
     await Promise.all([patch({ confirm_by: 'another_principal' }), patch({ confirm_ttl_s: 86_400 })]);
     expect((await get()).body.policy).toEqual({ confirm_by: 'another_principal', confirm_ttl_s: 86_400 });
   });
 
-  it('is journaled with who did it, and not at all where nothing changes', async () => {
+  it('is journaled with its user, and not if nothing changes', async () => {
     await patch({ confirm_by: 'person' }, { token: mine.tokens.admin });
     for (const body of [{}, { confirm_by: 'person' }, { confirm_ttl_s: 300 }]) {
       expect((await patch(body)).status).toBe(200);
@@ -69,7 +69,7 @@ describe('PATCH /tenant/policy', () => {
     });
   });
 
-  it('takes 60 to 86,400 whole seconds and the three words, and nothing else', async () => {
+  it('accepts 60 to 86,400 whole seconds and the three names only', async () => {
     for (const confirm_ttl_s of [60, 86_400]) expect((await patch({ confirm_ttl_s })).status).toBe(200);
     const wrong = [
       ...[59, 86_401, 0, -60, 60.5, '60', null].map((confirm_ttl_s) => ({ confirm_ttl_s })),
@@ -84,7 +84,7 @@ describe('PATCH /tenant/policy', () => {
     expect((await get()).body.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 86_400 });
   });
 
-  it('is for admins in person: no lesser role, no key, no token that was seen at /mcp', async () => {
+  it('is reserved for admins in person: no lower role, no key, no agent token', async () => {
     const refused = async (token: string) => {
       const answer = await patch({ confirm_by: 'person' }, { token });
       return [answer.status, answer.body.code];
@@ -104,7 +104,7 @@ describe('PATCH /tenant/policy', () => {
     ).toBe(200);
   });
 
-  it('waits for the end of maintenance', async () => {
+  it('is refused during maintenance', async () => {
     await house.flags.set('maintenance_mode', true);
     const [read, change] = [await get(), await patch({ confirm_ttl_s: 60 })];
     await house.flags.set('maintenance_mode', false);

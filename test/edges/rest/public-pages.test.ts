@@ -20,7 +20,7 @@ afterAll(() => house.close());
 const get = (path: string) => house.call('GET', path);
 
 describe('metrics', () => {
-  it('stand under every root, in Prometheus’ form, and count answers by the route’s pattern', async () => {
+  it('are served under every root, in Prometheus’ format, and count responses by the pattern of their route', async () => {
     const { token } = await house.owner();
     await house.call('GET', '/v1/homes/abc/rooms', { token });
     for (const path of ['/metrics', '/v1/metrics', '/api/v1/metrics']) {
@@ -37,21 +37,21 @@ describe('metrics', () => {
 });
 
 describe('the public keys', () => {
-  it('verify an internal token, and hold nothing private', async () => {
+  it('verify an internal token, and contain nothing private', async () => {
     const { body } = await get('/.well-known/jwks.json');
     expect(Object.keys(body.keys[0])).not.toContain('d');
     const verified = await jwtVerify(await house.token('ada'), createLocalJWKSet(body), { issuer: 'urn:twinkeep' });
     expect(verified.payload.sub).toBe('ada');
   });
 
-  it('stand at the root alone', async () => {
+  it('are served at the root only', async () => {
     expect((await get('/v1/.well-known/jwks.json')).status).toBe(404);
     expect((await get('/v1/openapi.json')).status).toBe(404);
   });
 });
 
 describe('the API reference', () => {
-  it('is a page of our own files: nothing inline, nothing from elsewhere', async () => {
+  it('is a page of own files: nothing inline, nothing external', async () => {
     const { status, headers, body } = await get('/docs');
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
@@ -77,12 +77,12 @@ describe('the API reference', () => {
   });
 });
 
-it('hands what belongs to another edge over', async () => {
+it('forwards requests of other edges', async () => {
   expect((await get('/graphql?x=1')).body).toBe('elsewhere');
   expect((await get('/graphqlx')).status).toBe(404);
 });
 
-it('answers for a bug of theirs without a word about it', async () => {
+it('answers for a bug of another edge without describing it', async () => {
   // Not validated against the API description, which does not contain this path.
   const answer = await fetch(new URL('/mcp', house.url));
   const body = (await answer.json()) as Record<string, unknown>;
@@ -92,7 +92,7 @@ it('answers for a bug of theirs without a word about it', async () => {
   expect(house.errors).toMatchObject([{ err: { message: 'a bug' }, request_id: body.request_id }]);
 });
 
-describe('what is no HTTP', () => {
+describe('invalid HTTP', () => {
   const talk = (text: string) =>
     new Promise<string>((resolve) => {
       let answer = '';
@@ -112,7 +112,7 @@ describe('what is no HTTP', () => {
       400,
     ],
     ['headers without end', `GET /version HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
-  ])('%s gets a problem document and the connection is closed', async (_, text, status) => {
+  ])('%s is answered with a problem document and the connection is closed', async (_, text, status) => {
     const answer = await talk(text);
     expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
     expect(answer).toContain('X-Request-ID: ');
@@ -120,15 +120,15 @@ describe('what is no HTTP', () => {
     expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))).toMatchObject({ status, code: 'VALIDATION_FAILED' });
   });
 
-  it('does not mind an expectation nobody knows', async () => {
+  it('with an unknown expectation is accepted', async () => {
     expect(await talk('GET /version HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nConnection: close\r\n\r\n')).toMatch(
       /^HTTP\/1\.1 200 /,
     );
   });
 });
 
-describe('a process that stands by', () => {
-  it('lives, is not ready, and sends everything else away', async () => {
+describe('a standby process', () => {
+  it('is live, not ready, and refuses everything else', async () => {
     const server = createServer(
       makeStandbyListener({ newId: house.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
     );

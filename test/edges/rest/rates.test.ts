@@ -35,7 +35,7 @@ const times = <T>(count: number, value: T): T[] => Array.from({ length: count },
 describe('a tenant', () => {
   const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
 
-  it('has the requests of its tier in a minute, each answer saying what is left', async () => {
+  it('has the requests of its tier per minute, with the remaining number in each response', async () => {
     await open();
     const { token } = await house.owner(); // charged as a user without a tenant
     const first = await me(token);
@@ -52,7 +52,7 @@ describe('a tenant', () => {
     expect(ratesOf(refused)).toEqual(['"tenant";q=5;w=60', '"tenant";r=0;t=50']);
   });
 
-  it('waits to the end of its minute, not a millisecond less or more', async () => {
+  it('waits until the end of its minute, to the millisecond', async () => {
     await open();
     const { token } = await house.owner();
     await statuses(5, () => me(token));
@@ -62,7 +62,7 @@ describe('a tenant', () => {
     expect((await me(token)).status).toBe(200);
   });
 
-  it('shares them among its people, and with nobody else', async () => {
+  it('shares its limit among its users, and with no other tenant', async () => {
     await open();
     const { token, tenantId } = await house.owner();
     const viewer = await house.member(tenantId, 'viewer');
@@ -72,7 +72,7 @@ describe('a tenant', () => {
     expect((await me(other.token)).status).toBe(200);
   });
 
-  it('spends them under both roots, on refusals too', async () => {
+  it('is charged under both roots, also for refusals', async () => {
     await open();
     const { token } = await house.owner();
     const asked = [
@@ -89,7 +89,7 @@ describe('a tenant', () => {
     );
   });
 
-  it('pays for an answer that is replayed', async () => {
+  it('is charged for a replayed response', async () => {
     await open();
     const { token } = await house.owner();
     const make = () =>
@@ -102,7 +102,7 @@ describe('a tenant', () => {
     ]);
   });
 
-  it('that is refused costs no read, no write and no look at its body', async () => {
+  it('above its limit causes no read, no write and no parsing of its body', async () => {
     await open();
     const { token, tenantId } = await house.owner();
     const homes = async () => (await house.store.records.homes(tenantId, 50)).items.length;
@@ -115,7 +115,7 @@ describe('a tenant', () => {
     expect(await homes()).toBe(5);
   });
 
-  it('has another tier’s limit from the next request on', async () => {
+  it('gets a new tier with the next request', async () => {
     await open();
     const { token, tenantId } = await house.owner();
     expect(await statuses(6, () => me(token))).toEqual([...times(5, 200), 429]);
@@ -126,7 +126,7 @@ describe('a tenant', () => {
     expect((await me(token)).status).toBe(429);
   });
 
-  it('of a tier without limit is never refused and told of none', async () => {
+  it('of a tier without limit is never refused and gets no rate headers', async () => {
     await open();
     const { token, tenantId } = await house.owner();
     await setTier(tenantId, 'flat');
@@ -135,7 +135,7 @@ describe('a tenant', () => {
     expect(ratesOf(answers[0] as CallResult)).toEqual([null, null]);
   });
 
-  it('of a tier that is configured no more has the default one’s limit', async () => {
+  it('of a tier that is not configured has the default limit', async () => {
     await open();
     const { token, tenantId } = await house.owner();
     await setTier(tenantId, 'legacy');
@@ -155,7 +155,7 @@ describe('a tenant', () => {
 });
 
 describe('a caller without a tenant', () => {
-  it('has the default tier’s requests, per user', async () => {
+  it('has the requests of the default tier, per user', async () => {
     await open();
     const [one, other] = [await house.token(v7()), await house.token(v7())];
     const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
@@ -166,7 +166,7 @@ describe('a caller without a tenant', () => {
 });
 
 describe('a cookie session', () => {
-  it('has a rate of its own, per user, and takes nothing of its tenant’s', async () => {
+  it('has its own limit per user, separate from its tenant', async () => {
     await open({ fixedRates: { session: 7 } });
     const { token, userId, tenantId } = await house.owner();
     const { authenticate } = house.identity;
@@ -185,8 +185,8 @@ describe('a cookie session', () => {
   });
 });
 
-describe('whoever names nobody', () => {
-  it('has requests per client address, whatever they ask for', async () => {
+describe('an anonymous request', () => {
+  it('is limited per client address, for every path', async () => {
     await open({ fixedRates: { anonymous: 6 } });
     const asked = [
       await house.call('GET', '/version'),
@@ -210,7 +210,7 @@ describe('whoever names nobody', () => {
     expect((await house.call('GET', '/version')).status).toBe(200);
   });
 
-  it('looks at health, metrics and keys without being counted', async () => {
+  it('of health, metrics and keys is not counted', async () => {
     await open({ fixedRates: { anonymous: 1 } });
     for (const path of [
       '/health',
@@ -229,7 +229,7 @@ describe('whoever names nobody', () => {
     expect((await house.call('GET', '/version')).status).toBe(200);
   });
 
-  it('is told apart behind a trusted proxy only, and by the /64 of an IPv6 address', async () => {
+  it('is attributed by a trusted proxy only, and by the /64 of an IPv6 address', async () => {
     await open({ fixedRates: { anonymous: 1 }, trustedProxies: ['127.0.0.1'] });
     const from = async (forwarded: string) =>
       (await house.call('GET', '/version', { headers: { 'x-forwarded-for': forwarded } })).status;
@@ -248,7 +248,7 @@ describe('whoever names nobody', () => {
 describe('a failed sign-in', () => {
   const bad = (more: object = {}) => house.call('GET', '/v1/auth/me', { token: `no token ${v7()}`, ...more });
 
-  it('is answered 401 so many times a minute, and then 429', async () => {
+  it('is answered with 401 a limited number of times per minute, and then with 429', async () => {
     await open({ fixedRates: { signIns: 3 } });
     const first = await bad();
     expect([first.status, ...ratesOf(first)]).toEqual([401, '"sign-in";q=3;w=60', '"sign-in";r=2;t=60']);
@@ -262,7 +262,7 @@ describe('a failed sign-in', () => {
     expect((await bad()).status).toBe(401);
   });
 
-  it('by a token in a body says what it is refused by', async () => {
+  it('with a token in a body is limited by the same rate', async () => {
     await open({ fixedRates: { signIns: 1 } });
     const session = () => house.call('POST', '/v1/auth/session', { body: { token: 'none' } });
     expect((await session()).status).toBe(401);
@@ -270,7 +270,7 @@ describe('a failed sign-in', () => {
     expect([refused.status, ...ratesOf(refused)]).toEqual([429, '"sign-in";q=1;w=60', '"sign-in";r=0;t=60']);
   });
 
-  it('keeps nobody with a good credential out, seen before or not', async () => {
+  it('does not affect valid credentials, cached or not', async () => {
     await open({ fixedRates: { signIns: 3 } });
     const { token } = await house.owner();
     expect(await statuses(4, bad)).toEqual([401, 401, 401, 429]);
@@ -278,7 +278,7 @@ describe('a failed sign-in', () => {
     expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(200);
   });
 
-  it('is not even looked at after ten times as many, while who was seen goes on', async () => {
+  it('is not verified after ten times the limit, while cached credentials work', async () => {
     await open({ fixedRates: { signIns: 3 } });
     const { token } = await house.owner();
     await house.call('GET', '/v1/auth/me', { token });
@@ -287,7 +287,7 @@ describe('a failed sign-in', () => {
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
   });
 
-  it('by a cookie is not looked at either by then, while a session that is known goes on', async () => {
+  it('with a cookie is not verified then either, while cached sessions work', async () => {
     await open({ fixedRates: { signIns: 3 } });
     const { token } = await house.owner();
     const presented = await house.identity.authenticate(token, { via: 'rest', requestId: v7(), address: null });
@@ -306,13 +306,13 @@ describe('a failed sign-in', () => {
     expect(await by(secret)).toBe(200);
   });
 
-  it('counts for its own address alone', async () => {
+  it('counts for its own address only', async () => {
     await open({ fixedRates: { signIns: 1 }, trustedProxies: ['127.0.0.1'] });
     const from = async (address: string) => (await bad({ headers: { 'x-forwarded-for': address } })).status;
     expect([await from('192.0.2.1'), await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([401, 429, 401]);
   });
 
-  it('is one of a token that was logged out, too', async () => {
+  it('with a logged-out token counts too', async () => {
     await open({ fixedRates: { signIns: 2 } });
     const { token } = await house.owner();
     await house.call('POST', '/v1/auth/logout', { token });

@@ -16,13 +16,13 @@ const goesOn: readonly RegExp[] = [
 ];
 
 it.each(routes.filter(({ operation }) => operation.changes).map((route) => [`${route.method} ${route.path}`, route]))(
-  'maintenance stops %s, or it is in the contract’s list',
+  'maintenance refuses %s, unless the contract excepts it',
   (name, { operation }) => {
     expect(operation.inMaintenance === true).toBe(goesOn.some((pattern) => pattern.test(name)));
   },
 );
 
-it('nothing but a question is a GET', () => {
+it('GET is used for reads only', () => {
   const changing = routes.filter(({ method, operation }) => method === 'GET' && operation.changes);
   const names = changing.map(({ method, path }) => `${method} ${path}`);
   expect(names.filter((name) => !goesOn.some((pattern) => pattern.test(name)))).toEqual([]);

@@ -17,7 +17,7 @@ const keyed = (key: string) => ({ headers: { 'idempotency-key': key } });
 const namesOf = (list: { name?: string; home_name?: string }[]) => list.map(({ name, home_name }) => name ?? home_name);
 
 describe('tenants', () => {
-  it('of one name have different slugs, made at once too', async () => {
+  it('with the same name have different slugs, also when created concurrently', async () => {
     const tokens = await Promise.all([1, 2, 3].map((n) => house.token(`same-${n}`)));
     const made = await Promise.all(
       tokens.map((token) => house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Same' } })),
@@ -28,7 +28,7 @@ describe('tenants', () => {
     expect(slugs).toEqual(['same', 'same-2', 'same-3']);
   });
 
-  it('are registered once by one person, and again only as a replay', async () => {
+  it('are registered once by one user, and again only as a replay', async () => {
     const token = await house.token('once');
     const register = (key?: string) =>
       house.call('POST', '/v1/tenant/register', {
@@ -48,7 +48,7 @@ describe('tenants', () => {
 });
 
 describe('homes and rooms', () => {
-  it('go page by page, newest first, under inserts', async () => {
+  it('are listed newest first, in pages that insertions do not shift', async () => {
     const homeId = (await mine.call('POST', '/homes', { home_name: 'Paged' })).body.id;
     const add = (n: number) => mine.call('POST', `/homes/${homeId}/rooms`, { name: `r${n}` });
     for (let n = 0; n < 5; n++) await add(n);
@@ -63,7 +63,7 @@ describe('homes and rooms', () => {
     expect(seen).toEqual(['r4', 'r3', 'r2', 'r1', 'r0']);
   });
 
-  it('let go of devices when they are deleted', async () => {
+  it('release their devices when they are deleted', async () => {
     const homeId = (await mine.call('POST', '/homes', { home_name: 'Going' })).body.id;
     const roomId = (await mine.call('POST', `/homes/${homeId}/rooms`, { name: 'Going' })).body.id;
     const { device_id } = await mine.register({ home_id: homeId, room_id: roomId });
@@ -79,7 +79,7 @@ describe('homes and rooms', () => {
     expect(namesOf((await mine.call('GET', '/homes?limit=200')).body.homes)).not.toContain('Going');
   });
 
-  it('never lose a device that is placed while a home goes', async () => {
+  it('never lose a device that is placed while a home is deleted', async () => {
     for (let n = 0; n < 5; n++) {
       const homeId = (await mine.call('POST', '/homes', { home_name: `Race ${n}` })).body.id;
       const [registered, deleted] = await Promise.all([
@@ -119,7 +119,7 @@ describe('idempotency', () => {
   it.each([
     ['a home', '/homes', { home_name: 'Keyed' }],
     ['a group', '/groups', { name: 'Keyed' }],
-  ])('%s is made once, with its answer in the same commit', async (_, path, body) => {
+  ])('%s is created once, with its response in the same commit', async (_, path, body) => {
     const first = await mine.call('POST', path, body, keyed('one'));
     const again = await mine.call('POST', path, body, keyed('one'));
     expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([201, 'true', first.body]);
@@ -127,7 +127,7 @@ describe('idempotency', () => {
     expect(other.status).toBe(422);
   });
 
-  it('many at once make one', async () => {
+  it('concurrent requests create one record', async () => {
     await Promise.all(
       Array.from({ length: 10 }, () => mine.call('POST', '/homes', { home_name: 'Rush' }, keyed('rush'))),
     );
@@ -135,7 +135,7 @@ describe('idempotency', () => {
     expect(namesOf(body.homes).filter((name) => name === 'Rush')).toHaveLength(1);
   });
 
-  it('takes bodies and keys that look like SQL', async () => {
+  it('bodies and keys that contain SQL are treated as text', async () => {
     const name = `'); drop table homes; --`;
     const { status } = await mine.call('POST', '/homes', { home_name: name }, keyed(`';--`));
     expect(status).toBe(201);
@@ -143,7 +143,7 @@ describe('idempotency', () => {
   });
 });
 
-it('a token that was logged out stays so after a restart', async () => {
+it('a logged-out token stays revoked after a restart', async () => {
   const token = await house.token('leaver');
   await house.call('POST', '/v1/auth/logout', { token });
   expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);

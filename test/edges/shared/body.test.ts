@@ -12,7 +12,7 @@ const slow = () => {
   return { stream, request: Object.assign(stream, { headers }) as unknown as IncomingMessage };
 };
 
-it('a body that is not whole in time is given up', async () => {
+it('a body that is not complete in time is refused', async () => {
   const { stream, request } = slow();
   const read = expect(readBody(request)).rejects.toMatchObject({ name: 'TooSlow' });
   stream.write('{"a"');
@@ -20,7 +20,7 @@ it('a body that is not whole in time is given up', async () => {
   await read;
 });
 
-it('one that is whole just before is read', async () => {
+it('one that is complete just before is read', async () => {
   const { stream, request } = slow();
   const read = readBody(request);
   stream.write('{"a"');

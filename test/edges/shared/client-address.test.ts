@@ -11,25 +11,25 @@ const from = (remoteAddress: string, forwarded?: string) =>
     headers: forwarded === undefined ? {} : { 'x-forwarded-for': forwarded },
   }) as unknown as IncomingMessage;
 
-describe('the client’s address', () => {
+describe('the client address', () => {
   it.each([
-    ['nobody is trusted', [], '10.0.0.1', '1.2.3.4', '10.0.0.1'],
-    ['the peer is no trusted proxy', ['10.0.0.2'], '10.0.0.1', '1.2.3.4', '10.0.0.1'],
+    ['no proxy is trusted', [], '10.0.0.1', '1.2.3.4', '10.0.0.1'],
+    ['the peer is not a trusted proxy', ['10.0.0.2'], '10.0.0.1', '1.2.3.4', '10.0.0.1'],
     ['the peer is trusted', ['10.0.0.1'], '10.0.0.1', '1.2.3.4', '1.2.3.4'],
     ['the client wrote addresses itself', ['10.0.0.1'], '10.0.0.1', '6.6.6.6, 10.0.0.1, 1.2.3.4', '1.2.3.4'],
     ['two proxies are trusted', ['10.0.0.0/8'], '10.0.0.1', '6.6.6.6, 1.2.3.4, 10.9.9.9', '1.2.3.4'],
     ['all are trusted', ['10.0.0.0/8'], '10.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
     ['nothing was forwarded', ['10.0.0.1'], '10.0.0.1', undefined, '10.0.0.1'],
-    ['what was forwarded is no address', ['10.0.0.1'], '10.0.0.1', '1.2.3.4, unknown', '10.0.0.1'],
+    ['the forwarded value is not an address', ['10.0.0.1'], '10.0.0.1', '1.2.3.4, unknown', '10.0.0.1'],
     ['the proxy is on loopback', ['loopback'], '::1', '1.2.3.4', '1.2.3.4'],
     ['a socket of both families wraps the proxy', ['127.0.0.1'], '::ffff:127.0.0.1', '::ffff:1.2.3.4', '1.2.3.4'],
     ['the proxies speak IPv6', ['2001:db8::/32'], '2001:db8::1', '2a00::5', '2a00::5'],
     ['the address has a zone', [], 'fe80::1%eth0', undefined, 'fe80::1'],
-  ] as const)('is found when %s', (_, proxies, peer, forwarded, found) => {
+  ] as const)('is determined when %s', (_, proxies, peer, forwarded, found) => {
     expect(clientAddress(proxies)(from(peer, forwarded))).toBe(found);
   });
 
-  it('is the one that express finds', () => {
+  it('equals that of express', () => {
     const proxies = ['loopback', '10.0.0.0/8', '2001:db8::/32'];
     const app = express();
     app.set('trust proxy', proxies);
@@ -49,7 +49,7 @@ describe('the client’s address', () => {
   });
 });
 
-describe('who is limited under an address', () => {
+describe('the rate limit key of an address', () => {
   it.each([
     ['192.0.2.1', '192.0.2.1'],
     ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
@@ -65,7 +65,7 @@ describe('who is limited under an address', () => {
     expect(networkOf(address)).toBe(network);
   });
 
-  it('is the same for every address of a /64, however it is written', () => {
+  it('is the same for every address of a /64, in any notation', () => {
     const group = fc.integer({ min: 0, max: 0xffff }).map((n) => n.toString(16));
     const half = fc.tuple(group, group, group, group);
     fc.assert(

@@ -20,8 +20,8 @@ afterEach(() => house.close());
 
 const me = (token?: string) => house.call('GET', '/v1/auth/me', { token });
 
-describe('who presents a token', () => {
-  it('becomes a user with role none and no tenant when first seen', async () => {
+describe('the user of a token', () => {
+  it('is created with role none and without a tenant on first use', async () => {
     const token = await house.token('ada', { email: 'ada@example.com' });
     const { status, body } = await me(token);
     expect(status).toBe(200);
@@ -40,14 +40,14 @@ describe('who presents a token', () => {
     });
   });
 
-  it('is the same user with every token, made once however many requests come at once', async () => {
+  it('is the same for every token, created once by concurrent requests', async () => {
     const tokens = await Promise.all([1, 2, 3, 4].map(() => house.token('ada')));
     const answers = await Promise.all(tokens.map(me));
     expect(new Set(answers.map(({ body }) => body.user.id)).size).toBe(1);
     expect(house.store.users.size).toBe(1);
   });
 
-  it('costs no read of the store when nothing changed', async () => {
+  it('is found without a read of the store if nothing changed', async () => {
     const token = await house.token('ada');
     await me(token);
     const before = house.store.userReads;
@@ -65,7 +65,7 @@ describe('who presents a token', () => {
     expect((await rename()).status).toBe(201);
   });
 
-  it('has the verified email of the newest token', async () => {
+  it('has the verified email address of the newest token', async () => {
     await me(await house.token('ada', { email: 'old@example.com' }));
     expect((await me(await house.token('ada', { email: 'new@example.com' }))).body.user.email).toBe('new@example.com');
   });
@@ -90,14 +90,14 @@ describe('a request', () => {
     expect(headers.get('www-authenticate')).toBe('Bearer realm="twinkeep", error="invalid_token"');
   });
 
-  it('with a good token under no scheme, or another one, is 401', async () => {
+  it('with a valid token under no scheme, or another one, is 401', async () => {
     const token = await house.token('ada');
     for (const authorization of [token, `Token ${token}`, `Basic ${token}`]) {
       expect((await house.call('GET', '/v1/auth/me', { headers: { authorization } })).status).toBe(401);
     }
   });
 
-  it('is answered while its token lives, and 401 after, though the token was seen before', async () => {
+  it('is accepted while its token is valid, and 401 afterwards, although the token was cached', async () => {
     const token = await house.token('ada', { ttlS: 60 });
     expect((await me(token)).status).toBe(200);
     house.clock.advance(89_000);
@@ -106,12 +106,12 @@ describe('a request', () => {
     expect((await me(token)).status).toBe(401);
   });
 
-  it('where no caller is needed is answered whatever it presents', async () => {
+  it('without a required caller is answered with any credential', async () => {
     const { status } = await house.call('GET', '/version', { headers: { authorization: 'Bearer nonsense' } });
     expect(status).toBe(200);
   });
 
-  it('is 503 when the store is away at first sight, and good afterwards', async () => {
+  it('is 503 during a store outage at first use, and accepted afterwards', async () => {
     const token = await house.token('ada');
     house.store.failCalls = () => {
       throw new StoreUnavailable('away');
@@ -133,18 +133,18 @@ describe('logging out', () => {
     expect((await me(other)).status).toBe(200);
   });
 
-  it('ends a token that was never seen before', async () => {
+  it('ends a token that was not used before', async () => {
     const token = await house.token('ada');
     await logout(token);
     expect((await me(token)).status).toBe(401);
   });
 
-  it('is good without a token, or with a bad one', async () => {
+  it('succeeds without a token, or with an invalid one', async () => {
     expect((await logout()).status).toBe(200);
     expect((await logout('nonsense')).status).toBe(200);
   });
 
-  it('is done each time, whatever Idempotency-Key comes along', async () => {
+  it('is executed each time, with any Idempotency-Key', async () => {
     const headers = { 'idempotency-key': 'k' };
     for (const token of [await house.token('ada'), await house.token('ada')]) {
       const { body, headers: told } = await house.call('POST', '/v1/auth/logout', { token, headers });
@@ -153,7 +153,7 @@ describe('logging out', () => {
     }
   });
 
-  it('works in maintenance and in a suspended tenant', async () => {
+  it('works during maintenance and in a suspended tenant', async () => {
     const { token, tenantId } = await house.owner();
     await house.flags.set('maintenance_mode', true);
     await house.runtime.actors.send({ kind: 'tenant', id: tenantId }, { type: 'suspend', at: house.clock.now() });
@@ -191,7 +191,7 @@ describe('another kind of credential', () => {
     return { identity, ask, userId, tenantId, verified: () => verified };
   }
 
-  it('is a row in the list of verifiers, and is verified once', async () => {
+  it('is an entry in the list of verifiers, and is verified once', async () => {
     const { ask, userId, tenantId, verified } = await withKeys();
     await ask();
     expect(await ask()).toMatchObject({
@@ -204,7 +204,7 @@ describe('another kind of credential', () => {
     expect(verified()).toBe(1);
   });
 
-  it('is dead when its user has left the tenant, and has its user’s lesser role', async () => {
+  it('ends when its user leaves the tenant, and has the lower role of its user', async () => {
     const { ask, userId } = await withKeys();
     await house.updateUser(userId, { role: 'viewer' });
     expect(await ask()).toMatchObject({ value: { role: 'viewer' } });
@@ -225,14 +225,14 @@ describe('another kind of credential', () => {
   });
 });
 
-describe('a token that comes by /mcp', () => {
+describe('a token that is presented at /mcp', () => {
   const requestId = '0195d9a2-7f00-7000-8000-000000000000';
   const ask = async (token: string, via = 'mcp') => {
     const answer = await house.identity.authenticate(token, { via, requestId, address: null });
     return answer.ok ? answer.value.principal.person : answer.refusal.code;
   };
 
-  it('is no person’s, there and from then on on every edge', async () => {
+  it('is not a person’s from then on, on every edge', async () => {
     const token = await house.token('ada');
     expect(await ask(token, 'rest')).toBe(true);
     expect(await ask(token)).toBe(false);
@@ -241,7 +241,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(await house.token('ada'), 'rest')).toBe(true);
   });
 
-  it('is so at first sight, and written before it is answered', async () => {
+  it('is marked at first use, before the response', async () => {
     const token = await house.token('ada');
     const { markAgentToken } = house.store.identity;
     let written = false;
@@ -254,7 +254,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(token, 'rest')).toBe(false);
   });
 
-  it('is not answered while the store is away', async () => {
+  it('is not accepted during a store outage', async () => {
     const token = await house.token('ada');
     await ask(token, 'rest');
     house.store.failCalls = () => {
@@ -265,7 +265,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(token, 'rest')).toBe(false);
   });
 
-  it('costs one write and no read, however often it comes', async () => {
+  it('costs one write and no read for any number of requests', async () => {
     const token = await house.token('ada');
     await ask(token);
     let calls = 0;
@@ -277,7 +277,7 @@ describe('a token that comes by /mcp', () => {
     expect(calls).toBe(0);
   });
 
-  it('is so in another process, which reads it at its start', async () => {
+  it('is marked in another process, which reads it at its start', async () => {
     const token = await house.token('ada');
     await ask(token);
     const { users, revocations, invalidations, clock, newId, store } = house.services;
@@ -290,7 +290,7 @@ describe('a token that comes by /mcp', () => {
     expect(answer).toMatchObject({ ok: true, value: { principal: { person: false } } });
   });
 
-  it('is so though its signature is written in another way', async () => {
+  it('is marked in every encoding of its signature', async () => {
     const token = await house.token('ada');
     // The last character of 64 bytes in base64url has four unused bits.
     const last = token.at(-1) as string;
@@ -302,7 +302,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(token, 'rest')).toBe(false);
   });
 
-  it('makes its cookie session no person’s either, opened before or after', async () => {
+  it('also makes its cookie session not a person’s, opened before or after', async () => {
     const token = await house.token('ada');
     const proofOf = (): ProofOfUser => ({
       subject: { userId: [...house.store.users.values()][0]?.id ?? '' },
@@ -321,7 +321,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(other, 'rest')).toBe(true);
   });
 
-  it('is marked by its cookie session at /mcp, too', async () => {
+  it('is also marked by its cookie session at /mcp', async () => {
     const token = await house.token('ada');
     await ask(token, 'rest');
     const proof: ProofOfUser = {
@@ -333,7 +333,7 @@ describe('a token that comes by /mcp', () => {
     expect(await ask(token, 'rest')).toBe(false);
   });
 
-  it('may do by REST what needs no person, and nothing that does', async () => {
+  it('may use REST operations except those that require a person', async () => {
     const { token } = await house.owner();
     await ask(token);
     const call = (method: string, path: string, body?: unknown) => house.call(method, `/v1${path}`, { token, body });

@@ -29,24 +29,27 @@ afterEach(() => {
 const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13';
 
 it.each([
-  ['an upgrade at no path', `GET /nothing HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 404],
-  ['an upgrade that is no handshake', `GET /ws HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 400],
-  ['a body that does not come', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{', 408],
-  ['what is no request', 'GET nonsense\r\n\r\n', 400],
-])('who is refused %s is answered, and stays no longer, though they do not hang up', async (_, text, status) => {
-  // The client keeps its side half open, like an attacker that wants to exhaust connections.
-  const client = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
-  clients.push(client);
-  client.on('error', () => {});
-  let said = '';
-  client.on('data', (chunk) => {
-    said += chunk;
-  });
-  client.write(text);
-  await eventually(() => said.endsWith('}'));
-  expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-  await eventually(async () => (await connections()) === 0);
-});
+  ['an upgrade of an unknown path', `GET /nothing HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 404],
+  ['an incomplete handshake', `GET /ws HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 400],
+  ['a missing body', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{', 408],
+  ['an invalid request', 'GET nonsense\r\n\r\n', 400],
+])(
+  'a refused client with %s is answered and disconnected, although it keeps its side open',
+  async (_, text, status) => {
+    // The client keeps its side half open, like an attacker that wants to exhaust connections.
+    const client = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
+    clients.push(client);
+    client.on('error', () => {});
+    let said = '';
+    client.on('data', (chunk) => {
+      said += chunk;
+    });
+    client.write(text);
+    await eventually(() => said.endsWith('}'));
+    expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    await eventually(async () => (await connections()) === 0);
+  },
+);
 
 const connections = (): Promise<number> =>
   new Promise((resolve, reject) => server.getConnections((fault, many) => (fault ? reject(fault) : resolve(many))));

@@ -36,7 +36,7 @@ async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
 }
 
 describe('an administrator', () => {
-  it('hears how actors go from state to state, and what people do to them', async () => {
+  it('receives transitions of actors, and actions of users on them', async () => {
     const client = await listening(mine.tokens.admin);
     const id = await device();
     await mine.report(id, { on: true });
@@ -55,7 +55,7 @@ describe('an administrator', () => {
     ]);
   });
 
-  it('hears nothing of telemetry, of another tenant, nor of what was refused', async () => {
+  it('receives nothing of telemetry, of another tenant, or of refused events', async () => {
     const id = await device();
     await mine.report(id, { n: 0 });
     const other = await makeTestTenant(house);
@@ -67,7 +67,7 @@ describe('an administrator', () => {
     expect(await heardUntilMark(client)).toEqual([]);
   });
 
-  it('may ask for some kinds alone', async () => {
+  it('can select kinds', async () => {
     const commands = await listening(mine.tokens.admin, 'kind=command,tenant');
     const all = await listening(mine.tokens.admin);
     const id = await device();
@@ -76,7 +76,7 @@ describe('an administrator', () => {
     expect((await commands.waitForMessages(1)).map(({ kind }) => kind)).toEqual(['command']);
   });
 
-  it('hears a timer by what is over', async () => {
+  it('receives a timer with the delay that elapsed', async () => {
     const id = await device();
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 5 });
     const client = await listening(mine.tokens.owner);
@@ -85,7 +85,7 @@ describe('an administrator', () => {
     expect(await client.waitForMessages(1)).toMatchObject([{ id: body.command_id, event: 'after ttl over' }]);
   });
 
-  it('comes in with a ticket, which keeps scopes and role', async () => {
+  it('can connect with a ticket, which keeps scopes and role', async () => {
     const ticket = (await house.call('POST', '/ws/ticket', { token: mine.tokens.admin, body: {} })).body.ticket;
     const client = await listening(ticket);
     await device();
@@ -94,22 +94,22 @@ describe('an administrator', () => {
   });
 });
 
-describe('who may not hear it', () => {
+describe('a client without permission', () => {
   it.each([
-    ['nobody', async () => null, '', 4401],
+    ['a client without a credential', async () => null, '', 4401],
     ['a bad token', async () => 'junk', '', 4401],
     ['a user', async () => mine.tokens.user, '', 4403],
     ['a person without a tenant', () => house.token(v7()), '', 4403],
-    ['an owner who names a tenant', async () => mine.tokens.owner, `tenant_id=${v7()}`, 4403],
-    ['an operator who names none', async () => operator, '', 4403],
-    ['an operator who names one that is not there', async () => operator, `tenant_id=${v7()}`, 4400],
-    ['an owner who asks for a kind that there is not', async () => mine.tokens.owner, 'kind=lamp', 4400],
-    ['a tenant that is no id', async () => mine.tokens.owner, 'tenant_id=x', 4400],
-  ])('%s is closed', async (_, token, query, code) => {
+    ['an owner with a tenant parameter', async () => mine.tokens.owner, `tenant_id=${v7()}`, 4403],
+    ['an operator without a tenant parameter', async () => operator, '', 4403],
+    ['an operator with an unknown tenant', async () => operator, `tenant_id=${v7()}`, 4400],
+    ['an owner with an unknown kind', async () => mine.tokens.owner, 'kind=lamp', 4400],
+    ['an owner with an invalid tenant id', async () => mine.tokens.owner, 'tenant_id=x', 4400],
+  ])('%s is disconnected', async (_, token, query, code) => {
     expect((await (await connect(await token(), query)).closed).code).toBe(code);
   });
 
-  it('a key without the scope is closed, one with it hears', async () => {
+  it('a key without the scope is disconnected, one with it receives transitions', async () => {
     const key = async (scopes: string[]) =>
       (await mine.call('POST', '/auth/api-keys', { name: 'k', scopes })).body.key as string;
     expect((await (await connect(await key(['read:devices']))).closed).code).toBe(4403);
@@ -119,21 +119,21 @@ describe('who may not hear it', () => {
   });
 });
 
-describe('a client that was let in', () => {
-  it('is closed within a second when its role is taken away', async () => {
+describe('a connected client', () => {
+  it('is disconnected within a second when its role is removed', async () => {
     const client = await listening(mine.tokens.admin);
     const me = (await mine.call('GET', '/auth/me', undefined, { token: mine.tokens.admin })).body.user;
     await house.updateUser(me.id, { role: 'user' });
     expect((await client.closed).code).toBe(4403);
   });
 
-  it('is closed within a second when its token is revoked', async () => {
+  it('is disconnected within a second when its token is revoked', async () => {
     const client = await listening(mine.tokens.admin);
     await mine.call('POST', '/auth/logout', {}, { token: mine.tokens.admin });
     expect((await client.closed).code).toBe(4401);
   });
 
-  it('is closed by a suspension, an operator who looks on from outside is not', async () => {
+  it('is disconnected by a suspension, except an operator of the platform', async () => {
     const inside = await listening(mine.tokens.owner);
     const outside = await listening(operator, `tenant_id=${mine.tenantId}`);
     await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/suspend`, { token: operator, body: {} });
@@ -147,7 +147,7 @@ describe('a client that was let in', () => {
 });
 
 describe('an operator', () => {
-  it('comes in with a ticket of theirs, and into the tenant that they name', async () => {
+  it('connects with a ticket, to the tenant that they name', async () => {
     const { ticket } = (await house.call('POST', '/ws/ticket', { token: operator, body: {} })).body;
     const client = await listening(ticket, `tenant_id=${mine.tenantId}`);
     const id = await device();
@@ -155,14 +155,14 @@ describe('an operator', () => {
   });
 });
 
-it('who asks for what is not there is told so, an operator without a tenant too', async () => {
+it('an unknown filter is answered with an error, also for an operator without a tenant', async () => {
   for (const query of [`kind=lamp&tenant_id=${mine.tenantId}`, 'tenant_id=mine', 'kind=']) {
     expect((await (await connect(operator, query)).closed).code).toBe(4400);
   }
   expect((await (await connect('wrong', 'kind=lamp')).closed).code).toBe(4401);
 });
 
-it('nothing is listened for while nobody is there', async () => {
+it('the event bus has no subscriber without clients', async () => {
   expect(edge.edge.watching).toBe(0);
   const client = await listening(mine.tokens.admin);
   expect(edge.edge.watching).toBe(1);

@@ -15,7 +15,7 @@ afterEach(async () => {
   await house.close();
 });
 
-it('a client that leaves while it is signed in is not kept, and nothing is listened for on its account', async () => {
+it('a client that disconnects during its sign-in is dropped, without subscriptions', async () => {
   const { token } = await house.owner();
   const { authenticate } = house.identity;
   const arrived = Promise.withResolvers<void>();

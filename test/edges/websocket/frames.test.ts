@@ -40,7 +40,7 @@ describe('a text frame', () => {
   ];
   const letters = { ascii: 'x', 'of two bytes': 'é', 'of three bytes': '電', 'of four bytes': '🔌' };
 
-  it.each(Object.entries(letters))('has the header of its bytes, whatever its length, letters %s', (_, letter) => {
+  it.each(Object.entries(letters))('has the header for its bytes, for any length, letters %s', (_, letter) => {
     for (const length of lengths) {
       for (const text of [letter.repeat(length), `${'x'.repeat(length)}${letter}`]) {
         expect(frameOf(text).equals(plainFrame(text)), `${length}`).toBe(true);
@@ -52,7 +52,7 @@ describe('a text frame', () => {
     }
   });
 
-  it('stays what it is while others are made', () => {
+  it('is not changed while others are created', () => {
     const texts = Array.from({ length: 2_000 }, (_, n) => `${n} `.repeat(1 + ((n * 7) % 160)) + 'é'.repeat(n % 130));
     const frames = texts.map((text, n) => encodeTextFrame([n % 2 === 0 ? text : spanOf(text)]));
     expect(frames.every((frame, n) => frameBytes(frame).equals(plainFrame(texts[n] as string)))).toBe(true);
@@ -60,7 +60,7 @@ describe('a text frame', () => {
 });
 
 describe('frames in one write', () => {
-  it('are the same frames in the same order, however they were made', () => {
+  it('are the same frames in the same order, for any way of creation', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'grapheme', maxLength: 400 }),
       fc.string({ unit: 'grapheme', maxLength: 400 }).map(spanOf),
@@ -91,7 +91,7 @@ describe('frames in one write', () => {
     );
   });
 
-  it('are not copied where they were made one after another', () => {
+  it('are not copied if they were created in sequence', () => {
     const three = ['x', 'y', 'z'].map((letter) => encodeUpdateFrame(letter, 1, [letter.repeat(200)])) as [
       UpdateFrame,
       UpdateFrame,
@@ -143,7 +143,7 @@ describe('the text of an update', () => {
     expect(update).toMatchObject({ kind: 'state', subject: `state ${update.deviceId}`, version: 7 });
   });
 
-  it('has the state in the words of the device, where they are known', () => {
+  it('has the state in the text of the device, if it is known', () => {
     const words = '{"10":1,"9":"Küche"}';
     const bytes = Buffer.from(`before${words}behind`);
     const state = JSON.parse(words) as JsonObject;

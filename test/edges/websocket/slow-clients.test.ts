@@ -34,7 +34,7 @@ async function flood(ids: readonly string[], rounds: number) {
 }
 
 describe('a client that does not read', () => {
-  it('costs no growing queue, hears the latest state of each device, and goes on from there', async () => {
+  it('has a bounded queue, receives the latest state of each device, and continues from there', async () => {
     edge = await startTestSockets(house, { highWater: 256 * 1024 });
     const ids = Array.from({ length: 5 }, () => v7());
     const slow = await edge.connect(owner.token);
@@ -60,7 +60,7 @@ describe('a client that does not read', () => {
     await eventually(() => isTold(quick));
   });
 
-  it('hears the latest presence of each device and the latest status of each command', async () => {
+  it('receives the latest presence of each device and the latest status of each command', async () => {
     edge = await startTestSockets(house, { highWater: 64 * 1024 });
     const client = await edge.connect(owner.token, 'events=state,presence,command');
     await eventually(() => edge.sockets.counts().conflating === 0);
@@ -96,7 +96,7 @@ describe('a client that does not read', () => {
     ]);
   });
 
-  it('is sent away when too much of different things waits for it', async () => {
+  it('is disconnected when too many different subjects are queued for it', async () => {
     edge = await startTestSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
     const client = await edge.connect(owner.token);
     await eventually(() => edge.sockets.counts().conflating === 0);
@@ -110,7 +110,7 @@ describe('a client that does not read', () => {
     expect(edge.sockets.counts().pendingUpdates).toBe(0);
   });
 
-  it('is taken for dead when it neither answers nor takes a byte', async () => {
+  it('is treated as dead when it neither answers nor reads', async () => {
     edge = await startTestSockets(house, { pingIntervalMs: 500 });
     const living = await edge.connect(owner.token);
     const { hostname, port } = new URL(house.url);
@@ -129,7 +129,7 @@ describe('a client that does not read', () => {
   });
 });
 
-it('everybody is told goodbye when the service stops, and nobody is let in any more', async () => {
+it('all clients get a close code when the service stops, and new ones are refused', async () => {
   edge = await startTestSockets(house);
   const clients = [await edge.connect(owner.token), await edge.connect(owner.token)];
   const stopped = edge.sockets.close();

@@ -63,7 +63,7 @@ async function heardBy(client: SocketClient): Promise<[unknown, unknown][]> {
 const snapshot = (query = '') => edge.connect(owner.token, `snapshot=1&${query}`);
 
 describe('a snapshot', () => {
-  it('starts with the current state of every device that ever reported one', async () => {
+  it('starts with the current state of every device that has reported one', async () => {
     const [one, two, silent] = [v7(), v7(), v7()];
     stored = new Map([
       [one, 3],
@@ -80,7 +80,7 @@ describe('a snapshot', () => {
     ]);
   });
 
-  it('holds the filtered devices alone', async () => {
+  it('contains only the filtered devices', async () => {
     const [one, two] = [v7(), v7()];
     stored = new Map([
       [one, 1],
@@ -90,14 +90,14 @@ describe('a snapshot', () => {
     expect(await heardBy(client)).toEqual([[two, 2]]);
   });
 
-  it('is not read for a client that did not ask for states', async () => {
+  it('is not read for a client that did not request states', async () => {
     stored.set(v7(), 1);
     expect(await heardBy(await snapshot('events=presence'))).toEqual([]);
     expect(await heardBy(await edge.connect(owner.token))).toEqual([]);
     expect(edge.store.reads).toBe(0);
   });
 
-  it('gives way to a newer update that came while it was read, told once', async () => {
+  it('is superseded by a newer update that arrived during the read, sent once', async () => {
     const device = v7();
     stored.set(device, 5);
     const { release, begun } = holdReading();
@@ -109,7 +109,7 @@ describe('a snapshot', () => {
     expect(await heardBy(client)).toEqual([[device, 7]]);
   });
 
-  it('hides an update that it had already, however late that comes out', async () => {
+  it('suppresses an update that it already contains, for any delay of that update', async () => {
     const device = v7();
     stored.set(device, 5);
     const { release, begun } = holdReading();
@@ -127,7 +127,7 @@ describe('a snapshot', () => {
     ]);
   });
 
-  it('comes before what else happened while it was read', async () => {
+  it('precedes other events that happened during the read', async () => {
     const device = v7();
     stored.set(device, 5);
     const { release, begun } = holdReading();
@@ -139,7 +139,7 @@ describe('a snapshot', () => {
     expect((await client.waitForMessages(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
   });
 
-  it('is read once for all who ask while another one is being read', async () => {
+  it('is read once for all clients that connect during another read', async () => {
     const device = v7();
     stored.set(device, 1);
     const { release, begun } = holdReading();
@@ -155,7 +155,7 @@ describe('a snapshot', () => {
     expect(edge.store.reads).toBe(2);
   });
 
-  it('that cannot be read closes 1013', async () => {
+  it('that cannot be read closes with 1013', async () => {
     edge.store.states = async () => {
       throw new StoreUnavailable('away');
     };
@@ -164,7 +164,7 @@ describe('a snapshot', () => {
     expect(reason).toMatch(/^STORE_UNAVAILABLE: /);
   });
 
-  it('leaves no gap and tells nothing twice, whenever a client comes', async () => {
+  it('leaves no gap and repeats nothing, for any moment of connecting', async () => {
     const ids = Array.from({ length: 5 }, () => v7());
     for (const id of ids) stored.set(id, 1);
     const random = new Random(`${seed}`);

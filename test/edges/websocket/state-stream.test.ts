@@ -41,8 +41,8 @@ async function listening(token: string | null, query = '') {
   return client;
 }
 
-describe('a client with a good token', () => {
-  it('hears the whole reported state of its devices', async () => {
+describe('a client with a valid token', () => {
+  it('receives the whole reported state of its devices', async () => {
     const client = await listening(owner.token);
     const deviceId = v7();
     edge.emit(state(deviceId, 40));
@@ -53,7 +53,7 @@ describe('a client with a good token', () => {
     expect((await client.closed).code).toBe(1005);
   });
 
-  it('hears updates in order, every one, however many come at once', async () => {
+  it('receives every update in order, for any number at once', async () => {
     const client = await listening(owner.token);
     const ids = [v7(), v7(), v7()];
     for (let n = 1; n <= 900; n++) edge.emit(state(ids[n % 3] as string, n));
@@ -63,7 +63,7 @@ describe('a client with a good token', () => {
     );
   });
 
-  it('hears texts of every length whole', async () => {
+  it('receives texts of every length completely', async () => {
     const client = await listening(owner.token);
     const texts = [0, 1, 40, 125, 126, 60_000, 65_400, 65_536, 70_000, 200_000].map((length) => 'ä'.repeat(length));
     texts.forEach((text, n) => {
@@ -74,7 +74,7 @@ describe('a client with a good token', () => {
     expect(heard.at(-1)?.state).toEqual({ text: texts.at(-1) });
   });
 
-  it('hears nothing of another tenant, whatever it asks for', async () => {
+  it('receives nothing of another tenant, for any filter', async () => {
     const other = await house.owner();
     const secret = v7();
     const mine = v7();
@@ -86,7 +86,7 @@ describe('a client with a good token', () => {
     expect((await all.waitForMessages(1)).map(({ device_id }) => device_id)).toEqual([mine]);
   });
 
-  it('gets pong for the text ping, and silence for anything else', async () => {
+  it('gets pong for the text ping, and no answer to other texts', async () => {
     const client = await listening(owner.token);
     client.socket.send('hello');
     client.socket.send(Buffer.from('ping'));
@@ -99,7 +99,7 @@ describe('a client with a good token', () => {
     expect(await ponged).toBe('x');
   });
 
-  it('is sent away for a message that is too large or too many', async () => {
+  it('is disconnected for a message that is too large or too frequent', async () => {
     const large = await listening(owner.token);
     large.socket.send('x'.repeat(2_000));
     expect((await large.closed).code).toBe(1009);
@@ -110,7 +110,7 @@ describe('a client with a good token', () => {
 });
 
 describe('events', () => {
-  it('are the exact list of kinds', async () => {
+  it('are an exact list of kinds', async () => {
     const deviceId = v7();
     const commandId = v7();
     const both = await listening(owner.token, 'events=presence,command');
@@ -132,7 +132,7 @@ describe('events', () => {
     expect((await one.waitForMessages(1)).map(({ type }) => type)).toEqual(['presence_update']);
   });
 
-  it('may be repeated and given as several parameters', async () => {
+  it('can be repeated and given as several parameters', async () => {
     const client = await listening(owner.token, 'events=state,state&events=presence');
     const deviceId = v7();
     edge.emit(state(deviceId, 1));
@@ -148,14 +148,14 @@ describe('events', () => {
     'device_id=lamp',
     'device_id=',
     'snapshot=yes',
-  ])('that cannot be understood close 4400: %s', async (query) => {
+  ])('with an invalid filter close with 4400: %s', async (query) => {
     const client = await edge.connect(owner.token, query);
     const { code, reason } = await client.closed;
     expect(code).toBe(4400);
     expect(reason).toMatch(/^VALIDATION_FAILED: /);
   });
 
-  it('of one device are all that a filter lets through', async () => {
+  it('of one device are those that match the filter', async () => {
     const [one, two, three] = [v7(), v7(), v7()];
     const client = await listening(owner.token, `events=state,command&device_id=${one.toUpperCase()}&device_id=${two}`);
     for (const id of [three, two, one]) edge.emit(state(id, 5));
@@ -183,13 +183,13 @@ describe('a credential', () => {
     ],
     ['an unknown ticket', async () => `ws_${'A'.repeat(43)}`],
     ['a malformed ticket', async () => 'ws_'],
-  ])('that is no good closes 4401: %s', async (_, make) => {
+  ])('that is invalid closes with 4401: %s', async (_, make) => {
     const client = await edge.connect(await make(), 'events=weather');
     expect((await client.closed).code).toBe(4401);
     expect(client.texts).toEqual([]);
   });
 
-  it('that expires closes 4401 within a second', async () => {
+  it('that expires closes with 4401 within a second', async () => {
     const token = await house.token('someone-else');
     await house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Short' } });
     const short = await house.token('someone-else', { ttlS: 120 });
@@ -203,7 +203,7 @@ describe('a credential', () => {
     expect((await client.closed).code).toBe(4401);
   });
 
-  it('that is logged out closes 4401', async () => {
+  it('that is logged out closes with 4401', async () => {
     const token = await house.member(owner.tenantId, 'user');
     const client = await listening(token);
     expect((await house.call('POST', '/v1/auth/logout', { token })).status).toBe(200);
@@ -212,7 +212,7 @@ describe('a credential', () => {
     expect((await (await edge.connect(token)).closed).code).toBe(4401);
   });
 
-  it('of a viewer, or of somebody without a tenant, closes 4403', async () => {
+  it('of a viewer, or of a user without a tenant, closes with 4403', async () => {
     const viewer = await edge.connect(await house.member(owner.tenantId, 'viewer'));
     expect(await viewer.closed).toEqual({ code: 4403, reason: 'FORBIDDEN_ROLE: state needs the role user' });
     const nobody = await edge.connect(await house.token('nobody'));
@@ -222,7 +222,7 @@ describe('a credential', () => {
     });
   });
 
-  it('whose scopes do not cover a kind closes 4403', async () => {
+  it('without the scopes of a kind closes with 4403', async () => {
     const scoped = await signToken(house.key, { sub: 'scoped', jti: v7(), scope: 'read:devices' }, house.clock.now());
     await house.call('GET', '/v1/auth/me', { token: scoped });
     const user = [...house.store.users.values()].find(({ sub }) => sub === 'scoped');
@@ -236,7 +236,7 @@ describe('a credential', () => {
     expect(client.socket.readyState).toBe(client.socket.OPEN);
   });
 
-  it('whose user lost the role or the tenant closes 4403, and a user who is gone 4401', async () => {
+  it('whose user lost the role or the tenant closes with 4403, and a deleted user with 4401', async () => {
     const change = async (changed: object | null) => {
       const token = await house.member(owner.tenantId, 'user');
       const me = await house.call('GET', '/v1/auth/me', { token });
@@ -254,7 +254,7 @@ describe('a credential', () => {
     expect(await change(null)).toBe(4401);
   });
 
-  it('stays good when its user gains a role', async () => {
+  it('stays valid when its user gains a role', async () => {
     const token = await house.member(owner.tenantId, 'user');
     const { body } = await house.call('GET', '/v1/auth/me', { token });
     const client = await listening(token);
@@ -267,7 +267,7 @@ describe('a credential', () => {
     expect(client.socket.readyState).toBe(client.socket.OPEN);
   });
 
-  it('never reaches a log or a later reader of the request', async () => {
+  it('is never in a log or visible to later handlers of the request', async () => {
     const seen: string[] = [];
     const look = (incoming: { url?: string }) => seen.push(incoming.url ?? '');
     house.server.on('upgrade', look);
@@ -279,7 +279,7 @@ describe('a credential', () => {
 });
 
 describe('a suspended tenant', () => {
-  it('loses its connections with 4403 and gets no new ones until it is resumed', async () => {
+  it('loses its connections with 4403 and gets new ones when it is resumed', async () => {
     const other = await house.owner();
     const client = await listening(other.token);
     const ref = { kind: 'tenant', id: other.tenantId } as const;
@@ -295,7 +295,7 @@ describe('a suspended tenant', () => {
 describe('a ticket', () => {
   const ticketOf = async (token: string) => house.call('POST', '/ws/ticket', { token });
 
-  it('opens one connection, once', async () => {
+  it('opens one connection', async () => {
     const { status, body } = await ticketOf(owner.token);
     expect(status).toBe(201);
     expect(body).toEqual({ ticket: expect.stringMatching(/^ws_[A-Za-z0-9_-]{43}$/), expires_in: 30 });
@@ -306,13 +306,13 @@ describe('a ticket', () => {
     expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
   });
 
-  it('is too old after 30 s', async () => {
+  it('expires after 30 s', async () => {
     const { body } = await ticketOf(owner.token);
     house.clock.advance(30_000);
     expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
   });
 
-  it('dies with the token it was made with, and so does its connection', async () => {
+  it('ends with the token that created it, and so does its connection', async () => {
     const token = await house.member(owner.tenantId, 'user');
     const [used, unused] = [await ticketOf(token), await ticketOf(token)];
     const client = await listening(used.body.ticket);
@@ -321,14 +321,14 @@ describe('a ticket', () => {
     expect((await (await edge.connect(unused.body.ticket)).closed).code).toBe(4401);
   });
 
-  it('needs the role user, and stands at the root only', async () => {
+  it('requires the role user, and is issued at the root only', async () => {
     const viewer = await house.member(owner.tenantId, 'viewer');
     expect((await ticketOf(viewer)).body.code).toBe('FORBIDDEN_ROLE');
     expect((await house.call('POST', '/v1/ws/ticket', { token: owner.token })).status).toBe(404);
     expect((await house.call('POST', '/ws/ticket')).status).toBe(401);
   });
 
-  it('is no bearer token', async () => {
+  it('is not a bearer token', async () => {
     const { body } = await ticketOf(owner.token);
     expect((await house.call('GET', '/v1/homes', { token: body.ticket })).status).toBe(401);
   });
@@ -353,11 +353,11 @@ describe('an upgrade', () => {
 
   it.each([
     ['that is good', '/ws/state', 101, handshake],
-    ['that is no WebSocket handshake', '/ws/state', 400, {}],
+    ['that is not a WebSocket handshake', '/ws/state', 400, {}],
     ['of another path', '/ws/nothing?token=x', 404, handshake],
     ['of a path with a slash too many', '/ws/state/', 404, handshake],
     ['to another protocol', '/version', 200, { upgrade: 'h2c' }],
-  ])('%s is answered on HTTP with the headers of every answer', async (_, path, status, sent) => {
+  ])('%s is answered over HTTP with the standard headers', async (_, path, status, sent) => {
     const { statusCode, headers } = await answerTo(path, { ...sent, 'x-request-id': requestId });
     expect(statusCode).toBe(status);
     expect(headers).toMatchObject({

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { tools } from '../../../../src/edges/mcp/tools/tool-list.ts';
 
 describe('every tool', () => {
-  it('has a description, an input and an output schema, and says truly what it does', () => {
+  it('has a description, an input and an output schema, and correct annotations', () => {
     for (const { name, title, description, inputSchema, outputSchema, annotations, operation } of tools) {
       expect(description.length).toBeGreaterThan(20);
       expect(title).not.toBe('');
@@ -17,7 +17,7 @@ describe('every tool', () => {
     ]);
   });
 
-  it('takes the arguments of the contract', () => {
+  it('has the arguments of the contract', () => {
     const argumentsOf = (name: string) =>
       Object.keys(tools.find((tool) => tool.name === name)?.inputSchema.properties as object);
     expect(argumentsOf('execute_proto_command')).toEqual(['target_type', 'target_id', 'action', 'params', 'dry_run']);

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { parseReturnPath } from '../../../../src/edges/rest/sign-in/return-to.ts';
 import { fc } from '../../../support/properties.ts';
 
-describe('where a person goes back to', () => {
-  it.each(['/', '/docs', '/v1/auth/cli?code=a&challenge=b', '/console/#/devices', '/a//b'])('may be %s', (path) => {
+describe('the return address of a sign-in', () => {
+  it.each(['/', '/docs', '/v1/auth/cli?code=a&challenge=b', '/console/#/devices', '/a//b'])('can be %s', (path) => {
     expect(parseReturnPath(path)).toBe(path);
   });
 
@@ -11,11 +11,11 @@ describe('where a person goes back to', () => {
     ...['', 'docs', 'https://evil.example', '//evil.example', '///evil.example', '/\\evil.example', '\\/evil.example'],
     ...['/..//evil.example', '/.//evil.example', '/%2e%2e//evil.example', '/\t/evil.example', '/\n/evil.example'],
     ...['javascript:alert(1)', '/x\r\nSet-Cookie: a=b', '/ä', '/ x', ' /x', `/${'x'.repeat(3_000)}`],
-  ])('may not be %j', (path) => {
+  ])('cannot be %j', (path) => {
     expect(parseReturnPath(path)).toBeNull();
   });
 
-  it('is never another host, whatever is asked', () => {
+  it('is never another host, for any input', () => {
     const piece = fc.constantFrom(
       '/',
       '\\',

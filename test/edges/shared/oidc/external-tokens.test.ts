@@ -33,35 +33,35 @@ const verified = async (claims: Record<string, unknown> = {}, more: More = {}): 
   verifier(more).verify(await issuer.token(claims));
 const keysAsked = () => issuer.requestedPaths.filter((path) => path === '/keys').length;
 
-describe('a token of the provider', () => {
-  it('says who its bearer is: issuer and subject, as a person', async () => {
+describe('an access token of the provider', () => {
+  it('identifies its user by issuer and subject, as a person', async () => {
     expect(await verified({ jti: 'j1' })).toMatchObject({
       subject: { iss: issuer.url, sub: 'ada', email: null, emailVerified: false },
       ...{ scopes: null, platformAdmin: false, person: true },
     });
   });
 
-  it('says when its provider vouched for its bearer, however old the session there is', async () => {
+  it('contains the time of authentication at its provider, for a session of any age', async () => {
     const issued = now() - 100;
     const proof = await verified({ iat: issued, auth_time: issued - 1_000_000, parent: 'x' });
     expect(proof?.token).toMatchObject({ signedInAt: issued * 1000 });
     expect(proof?.token).not.toHaveProperty('parent');
   });
 
-  it('is recognised by its issuer alone', async () => {
+  it('is recognized by its issuer only', async () => {
     const other = await issuer.token({ iss: `${issuer.url}/` });
     const found = verifier();
     expect(found.recognises(await issuer.token())).toBe(true);
     for (const text of [other, 'nonsense', 'a.b.c', '']) expect(found.recognises(text)).toBe(false);
   });
 
-  it.each(['RS256', 'PS256', 'ES256', 'EdDSA'])('may be signed with %s', async (alg) => {
+  it.each(['RS256', 'PS256', 'ES256', 'EdDSA'])('can be signed with %s', async (alg) => {
     const key = await newKey(alg);
     issuer.published = [key.public];
     expect(await verifier().verify(await issuer.token({}, {}, key))).not.toBeNull();
   });
 
-  it.each(['RS512', 'PS384', 'ES384', 'ES512'])('may not be signed with %s', async (alg) => {
+  it.each(['RS512', 'PS384', 'ES384', 'ES512'])('cannot be signed with %s', async (alg) => {
     const key = await newKey(alg);
     issuer.published = [key.public];
     expect(await verifier().verify(await issuer.token({}, {}, key))).toBeNull();
@@ -79,11 +79,11 @@ describe('a token of the provider', () => {
     for (const token of [none, hmac]) expect(await verifier().verify(token)).toBeNull();
   });
 
-  it.each(['JWT', 'at+jwt', 'application/at+jwt', 'jwt'])('may be of type %s', async (typ) => {
+  it.each(['JWT', 'at+jwt', 'application/at+jwt', 'jwt'])('can be of type %s', async (typ) => {
     expect(await verifier().verify(await issuer.token({}, { typ }))).not.toBeNull();
   });
 
-  it.each(['logout+jwt', 'dpop+jwt', 'secevent+jwt'])('may not be of type %s', async (typ) => {
+  it.each(['logout+jwt', 'dpop+jwt', 'secevent+jwt'])('cannot be of type %s', async (typ) => {
     expect(await verifier().verify(await issuer.token({}, { typ }))).toBeNull();
   });
 
@@ -95,15 +95,15 @@ describe('a token of the provider', () => {
     ['with an empty subject', { sub: '' }],
     ['with a subject that no store takes', { sub: 'a\u0000b' }],
     ['with a subject of 256 characters', { sub: 'x'.repeat(256) }],
-    ['with a scope that is no text', { scope: ['read:devices'] }],
-    ['with an identifier that is no text', { jti: 7 }],
+    ['with a scope that is not a string', { scope: ['read:devices'] }],
+    ['with an identifier that is not a string', { jti: 7 }],
     ['bound to a key of its holder, which a bearer does not show', { cnf: { jkt: 'x' } }],
     ['of another issuer', { iss: 'https://elsewhere.example' }],
   ])('%s is refused', async (_, claims) => {
     expect(await verified(claims)).toBeNull();
   });
 
-  it('may name our audience among others', async () => {
+  it('can name the audience of this service among others', async () => {
     expect(await verified({ aud: ['https://elsewhere.example', AUDIENCE] })).not.toBeNull();
   });
 
@@ -112,17 +112,17 @@ describe('a token of the provider', () => {
     ['30 s after its end', { exp: -30 }, false],
     ['30 s before its beginning', { nbf: 30 }, true],
     ['31 s before its beginning', { nbf: 31 }, false],
-  ])('%s: %o is good: %s', async (_, offsets, good) => {
+  ])('%s: %o is accepted: %s', async (_, offsets, good) => {
     const claims = Object.fromEntries(Object.entries(offsets).map(([name, seconds]) => [name, now() + seconds]));
     expect((await verified(claims)) !== null).toBe(good);
   });
 
-  it('that somebody else signed with the same key identifier is refused', async () => {
+  it('signed with another key of the same identifier is refused', async () => {
     const forged = await newKey('RS256', issuer.keys[0]?.kid);
     expect(await verifier().verify(await issuer.token({}, {}, forged))).toBeNull();
   });
 
-  it('has an email when the provider verified it, and none when it did not', async () => {
+  it('has an email address if the provider verified it, and none otherwise', async () => {
     const email = 'ada@example.com';
     expect((await verified({ email, email_verified: true }))?.subject).toMatchObject({ email, emailVerified: true });
     for (const email_verified of [false, 'true', 1, undefined]) {
@@ -130,21 +130,21 @@ describe('a token of the provider', () => {
     }
   });
 
-  it('is narrowed by the scopes that we know, and by no others', async () => {
+  it('is limited to the known scopes', async () => {
     expect((await verified({ scope: 'openid read:devices profile execute:commands' }))?.scopes).toEqual([
       'read:devices',
       'execute:commands',
     ]);
   });
 
-  it('may do nothing where it has a scope and none that we know', async () => {
+  it('has no permissions if it has only unknown scopes', async () => {
     for (const scope of ['openid profile', 'READ:DEVICES', 'platform:admin', '']) {
       expect((await verified({ scope }))?.scopes, scope).toEqual([]);
     }
     expect((await verified({ scope: undefined }))?.scopes).toBeNull();
   });
 
-  it('is narrowed by `scp` too, a text or a list, where the provider writes that in place of `scope`', async () => {
+  it('is limited by `scp` too, a string or a list, for providers that use it instead of `scope`', async () => {
     for (const scp of ['read:devices access_as_user', ['read:devices', 'access_as_user']]) {
       expect((await verified({ scp }))?.scopes, JSON.stringify(scp)).toEqual(['read:devices']);
     }
@@ -157,7 +157,7 @@ describe('a token of the provider', () => {
     }
   });
 
-  it('never makes a platform operator by a scope', async () => {
+  it('is never a platform operator by a scope', async () => {
     expect((await verified({ scope: 'platform:admin' }))?.platformAdmin).toBe(false);
   });
 
@@ -169,13 +169,13 @@ describe('a token of the provider', () => {
     ['an object', { operators: true }, false],
     ['a list in a list', [['operators']], false],
     ['nothing', undefined, false],
-  ])('makes one by the claim that is configured: %s', async (_, groups, makes) => {
+  ])('becomes a platform operator only by the configured claim: %s', async (_, groups, makes) => {
     const platformClaim = { name: 'https://example.com/groups', value: 'operators' };
     expect((await verified({ [platformClaim.name]: groups }, { platformClaim }))?.platformAdmin).toBe(makes);
     expect((await verified({ [platformClaim.name]: groups }))?.platformAdmin).toBe(false);
   });
 
-  it('is known by issuer and identifier together, or by what was signed', async () => {
+  it('is identified by issuer and token id together, or by its signed part', async () => {
     const ids = await Promise.all(
       [{ jti: 'a' }, { jti: 'a', sub: 'bob' }, { jti: 'b' }, {}, { sub: 'bob' }].map((c) => verified(c)),
     );
@@ -185,15 +185,15 @@ describe('a token of the provider', () => {
     expect(same).not.toBe('a');
   });
 
-  it('is not remembered for long, however late it ends', async () => {
+  it('is cached for a limited time, for any expiry', async () => {
     const proof = await verified({ exp: now() + 1e9 });
     expect(proof?.until).toBe(clock.now() + 900_000);
     expect((await verified({ exp: 1e300 }))?.token?.expiresAt).toBe(8_640_000_000_000_000);
   });
 });
 
-describe('the provider’s keys', () => {
-  it('are read once for many tokens, and nothing is read before the first', async () => {
+describe('the keys of the provider', () => {
+  it('are read once for many tokens, and not before the first', async () => {
     const found = verifier();
     expect(issuer.requestedPaths).toEqual([]);
     const tokens = await Promise.all([1, 2, 3, 4].map((n) => issuer.token({ sub: `${n}` })));
@@ -207,7 +207,7 @@ describe('the provider’s keys', () => {
     expect(issuer.requestedPaths).toEqual(['/keys']);
   });
 
-  it('are read by http where OIDC_JWKS_URI says so, and never where the discovery of an https issuer does', async () => {
+  it('are read over http if OIDC_JWKS_URI names it, and never if the discovery of an https issuer does', async () => {
     const https = 'https://127.0.0.1:1';
     const token = await issuer.token({ iss: https });
     expect(await verifier({ issuer: https, jwksUri: `${issuer.url}/keys` }).verify(token)).not.toBeNull();
@@ -216,7 +216,7 @@ describe('the provider’s keys', () => {
     expect(() => requireSecureUri('file:///etc/passwd', issuer.url)).toThrow();
   });
 
-  it('are read again for a key that is new, at most every 10 s', async () => {
+  it('are read again for an unknown key, at most every 10 s', async () => {
     const found = verifier();
     await found.verify(await issuer.token());
     const next = await newKey();
@@ -231,7 +231,7 @@ describe('the provider’s keys', () => {
     expect(keysAsked()).toBe(2);
   });
 
-  it('that were withdrawn are good no longer than until the next reading', async () => {
+  it('that were withdrawn are accepted only until the next read', async () => {
     const found = verifier();
     const token = await issuer.token({ exp: now() + 9_000 });
     await found.verify(token);
@@ -253,8 +253,8 @@ describe('the provider’s keys', () => {
   });
 });
 
-describe('a provider that is away', () => {
-  it('is no reason to refuse: nobody can tell yet whether the credential is good', async () => {
+describe('an unavailable provider', () => {
+  it('causes no 401: the credential cannot be verified yet', async () => {
     await issuer.close();
     const found = verifier();
     await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
@@ -264,14 +264,14 @@ describe('a provider that is away', () => {
     expect(await found.verify(await issuer.token())).not.toBeNull();
   });
 
-  it('is not asked by everybody who waits: once, and not again for 2 s', async () => {
+  it('is requested once for all waiting requests, and not again for 2 s', async () => {
     issuer.override = (_, response) => response.writeHead(503).end();
     const found = verifier();
     for (let n = 0; n < 5; n++) await found.verify(await issuer.token()).catch(() => {});
     expect(issuer.requestedPaths).toHaveLength(1);
   });
 
-  it('is not missed for a day while its keys are kept', async () => {
+  it('does no harm for a day while its keys are cached', async () => {
     const found = verifier();
     await found.verify(await issuer.token());
     await issuer.close();
@@ -291,7 +291,7 @@ describe('a provider that is away', () => {
     await issuer.reopen();
   });
 
-  it('leaves open whether a key that nobody knows is a new one', async () => {
+  it('causes 503 for tokens with an unknown key', async () => {
     const found = verifier();
     await found.verify(await issuer.token());
     await issuer.close();
@@ -303,10 +303,10 @@ describe('a provider that is away', () => {
   });
 });
 
-describe('a provider that does not answer as it should', () => {
+describe('an invalid response of the provider', () => {
   const refusing = async () => expect(verifier().verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
 
-  it('by a redirect is not followed', async () => {
+  it('with a redirect is not followed', async () => {
     const elsewhere = await startTestIssuer(clock, AUDIENCE);
     issuer.override = (request, response) =>
       response.writeHead(302, { location: `${elsewhere.url}${request.url}` }).end();
@@ -320,12 +320,12 @@ describe('a provider that does not answer as it should', () => {
     ['an answer of a megabyte', `{"keys": "${'x'.repeat(1_000_000)}"}`],
     ['no discovery document', '{}'],
     ['the discovery document of another', '{"issuer": "https://elsewhere.example", "jwks_uri": "http://127.0.0.1:1"}'],
-  ])('by %s is as good as away', async (_, text) => {
+  ])('with %s counts as unavailable', async (_, text) => {
     issuer.override = (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text);
     await refusing();
   });
 
-  it('by an endless answer is cut off', async () => {
+  it('that does not end is cut off', async () => {
     issuer.override = (_, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       const more = () => response.write('x'.repeat(65_536));
@@ -335,7 +335,7 @@ describe('a provider that does not answer as it should', () => {
     await refusing();
   });
 
-  it('by keys that are none is as good as away', async () => {
+  it('with invalid keys counts as unavailable', async () => {
     issuer.published = [null as never];
     await refusing();
   });
