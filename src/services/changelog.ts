@@ -32,3 +32,10 @@ export function parseChangelog(text: string): ChangelogEntry[] {
   }
   return entries;
 }
+
+/** The running version, then the others in the order of the file; an unreleased section without changes is left out. */
+export function runningVersionFirst(entries: readonly ChangelogEntry[], version: string): ChangelogEntry[] {
+  const shown = entries.filter(({ date, changes }) => date !== null || changes.length > 0);
+  const isRunning = (entry: ChangelogEntry): boolean => entry.version === version;
+  return [...shown.filter(isRunning), ...shown.filter((entry) => !isRunning(entry))];
+}

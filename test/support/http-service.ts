@@ -183,7 +183,11 @@ export async function startHttpServiceOn<Kept extends Store>(
       sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
       cloudPublicKeys: [],
-      changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] }],
+      changelog: [
+        { version: 'Unreleased', date: null, changes: ['Added: something'] },
+        { version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] },
+        { version: '0.9.0', date: '2025-12-01', changes: ['Added: a start'] },
+      ],
     },
   };
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));

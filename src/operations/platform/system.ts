@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { referenceOf } from '../../domain/clock.ts';
 import { done } from '../../domain/refusals.ts';
+import { runningVersionFirst } from '../../services/changelog.ts';
 import { type ClockOffsets, type HealthReport, type PartName, partStates } from '../../services/health.ts';
 import { iso, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
@@ -52,13 +53,13 @@ export const getVersion = operation({
 export const getChangelog = operation({
   ...publicRead,
   name: 'getChangelog',
-  summary: 'Show the changes of each release',
+  summary: 'Show the changes of each release, the running version first',
   input: nothing,
   output: z.object({
     entries: z.array(z.object({ version: z.string(), date: z.string().nullable(), changes: z.array(z.string()) })),
   }),
   needs: ['settings'],
-  run: async ({ settings }) => done({ body: { entries: [...settings.changelog] } }),
+  run: async ({ settings }) => done({ body: { entries: runningVersionFirst(settings.changelog, SERVICE_VERSION) } }),
 });
 
 const part = z.object({ status: z.enum(partStates) });

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseChangelog } from '../../../src/services/changelog.ts';
+import { SERVICE_VERSION } from '../../../src/operations/platform/system.ts';
+import { parseChangelog, runningVersionFirst } from '../../../src/services/changelog.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -109,10 +110,21 @@ it('reports status and version without a credential', async () => {
 });
 
 describe('the changelog', () => {
-  it('is served release by release', async () => {
+  it('starts with the running version, followed by unreleased changes and earlier versions', async () => {
     expect((await get('/changelog')).body).toEqual({
-      entries: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] }],
+      entries: [
+        { version: '1.0.0', date: '2026-01-01', changes: ['Added: everything'] },
+        { version: 'Unreleased', date: null, changes: ['Added: something'] },
+        { version: '0.9.0', date: '2025-12-01', changes: ['Added: a start'] },
+      ],
     });
+  });
+
+  it('omits an unreleased section without changes', () => {
+    const released = { version: '1.0.0', date: '2026-01-01', changes: [] };
+    expect(runningVersionFirst([{ version: 'Unreleased', date: null, changes: [] }, released], '1.0.0')).toEqual([
+      released,
+    ]);
   });
 
   it('is parsed from the format of Keep a Changelog', () => {
@@ -148,9 +160,16 @@ All notable changes.
     ]);
   });
 
-  it('of this project can be parsed', async () => {
-    const entries = parseChangelog(await readFile('CHANGELOG.md', 'utf8'));
-    expect(entries.length).toBeGreaterThan(0);
-    for (const { version, changes } of entries) expect([version, changes.length]).not.toContain(0);
+  it('of this project has a dated entry for the version that the service reports, and only sections of the format', async () => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8'));
+    expect(SERVICE_VERSION).toBe(version);
+    const entries = runningVersionFirst(parseChangelog(await readFile('CHANGELOG.md', 'utf8')), SERVICE_VERSION);
+    expect(entries[0]).toEqual({
+      version,
+      date: expect.stringMatching(/^\d{4}-\d{2}-\d{2}$/),
+      changes: expect.arrayContaining([expect.stringMatching(/^Added: /)]),
+    });
+    const section = /^(?:Added|Changed|Deprecated|Removed|Fixed|Performance|Security): \S/;
+    for (const { changes } of entries) for (const change of changes) expect(change).toMatch(section);
   });
 });
