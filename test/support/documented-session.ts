@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { refusals } from '../../src/domain/refusals.ts';
@@ -102,7 +102,8 @@ export class DocumentedSession {
   #ended = false;
   #onOutput = (): void => {};
 
-  constructor(env: Record<string, string>) {
+  /** `files` are those that a reader copies from the document, by name. */
+  constructor(env: Record<string, string>, files: Record<string, string> = {}) {
     for (const entry of readdirSync(ROOT)) {
       if (!['.git', 'package.json'].includes(entry)) symlinkSync(join(ROOT, entry), join(this.folder, entry));
     }
@@ -110,10 +111,18 @@ export class DocumentedSession {
     // As built: the package's entry points are in dist/, which a checkout does not have.
     manifest.exports = { './device': './src/device/device.ts' };
     writeFileSync(join(this.folder, 'package.json'), JSON.stringify(manifest));
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(this.folder, name), content);
     mkdirSync(this.#responses);
     this.#shell = spawn('bash', ['--norc', '--noprofile'], {
       cwd: this.folder,
-      env: { ...nodeEnv, HOME: this.folder, HTTP_RESPONSES: this.#responses, ...env },
+      // `node` is the one that runs the tests.
+      env: {
+        ...nodeEnv,
+        PATH: `${dirname(process.execPath)}${delimiter}${nodeEnv.PATH}`,
+        HOME: this.folder,
+        HTTP_RESPONSES: this.#responses,
+        ...env,
+      },
       stdio: ['pipe', 'pipe', 'inherit'],
       // A process group, so that what a document starts in the background ends with the session.
       detached: true,
@@ -166,8 +175,11 @@ export class DocumentedSession {
 /** Address of the service in documents. */
 const DOCUMENTED_URL = 'http://127.0.0.1:8080';
 
-/** Tests every command of a document, in order, against a new service with this environment. */
-export function testDocument(path: string, env: Record<string, string> = {}): void {
+/** Tests every command of a document, in order, against a new service. `files` as for a session. */
+export function testDocument(
+  path: string,
+  { env = {}, files = {} }: { env?: Record<string, string>; files?: Record<string, string> } = {},
+): void {
   const { curl, jq } = inject('programs');
   const commands = documentedCommands(readDocument(path));
 
@@ -176,7 +188,7 @@ export function testDocument(path: string, env: Record<string, string> = {}): vo
     let session: DocumentedSession;
     beforeAll(async () => {
       at = await startService(env);
-      session = new DocumentedSession({ DATA_DIR: at.dataDir, TWINKEEP_URL: at.url });
+      session = new DocumentedSession({ DATA_DIR: at.dataDir, TWINKEEP_URL: at.url }, files);
     });
     afterAll(async () => {
       session.close();
