@@ -1,5 +1,6 @@
 import { Socket } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
+import { backoffDelay } from '../domain/backoff.ts';
 import type { Milliseconds } from '../domain/values.ts';
 import type { SessionCredentials } from '../protocol/session-token.ts';
 
@@ -134,8 +135,8 @@ export class Link {
     this.#client = null;
     const { minMs, maxMs, random } = this.#options.backoff;
     if (this.#upAt !== null && Date.now() - this.#upAt >= STABLE_MS) this.#failures = 0;
-    const retryInMs = Math.round(random() * Math.min(maxMs, minMs * 2 ** this.#failures));
     this.#failures++;
+    const retryInMs = Math.round(backoffDelay(this.#failures, { firstMs: minMs, maxMs }, 'full', random));
     this.#retryTimer = setTimeout(() => this.open(), retryInMs);
     this.#listener.down(reason, retryInMs);
   }

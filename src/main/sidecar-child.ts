@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
+import { backoffDelay } from '../domain/backoff.ts';
 import type { Log } from '../domain/log.ts';
 
 /** The reference sidecar as a child process of the service. */
@@ -88,7 +89,7 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
       address = null;
       if (stopped) return;
       failures = performance.now() - startedAt >= delays.steadyMs ? 1 : failures + 1;
-      const delayMs = Math.min(delays.maxMs, delays.firstMs * 2 ** Math.min(failures - 1, 20));
+      const delayMs = backoffDelay(failures, delays);
       log.warn({ ...reason, pause_ms: delayMs }, 'sidecar ended; restarting');
       restartTimer = setTimeout(start, delayMs);
       restartTimer.unref();

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { type BackoffLimits, backoffDelay } from '../domain/backoff.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
@@ -29,8 +30,7 @@ const MAX_REFUSALS_PER_MINUTE = 60;
 const MAX_PENDING_REFUSALS = 1_000;
 const MAX_BATCH = 500;
 const MINUTE_MS = 60_000;
-const MIN_RETRY_MS = 50;
-const MAX_RETRY_MS = 1_000;
+const RETRY: BackoffLimits = { firstMs: 50, maxMs: 1_000 };
 const CLOSE_MS = 2_000;
 
 interface PendingRow {
@@ -72,14 +72,14 @@ export function makeAuditWriter(parts: {
    * store rejects.
    */
   async function append(batch: readonly PendingRow[]): Promise<unknown> {
-    for (let wait = MIN_RETRY_MS; ; wait = Math.min(2 * wait, MAX_RETRY_MS)) {
+    for (let failures = 1; ; failures++) {
       try {
         await store.audit.append(batch.map(({ row }) => row));
         for (const { waiter } of batch) waiter?.resolve();
         return null;
       } catch (error) {
         if (closed || !(error instanceof StoreUnavailable || error instanceof CommitUnknown)) return error;
-        await pause(wait, undefined, { ref: false });
+        await pause(backoffDelay(failures, RETRY), undefined, { ref: false });
       }
     }
   }

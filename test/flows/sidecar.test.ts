@@ -8,7 +8,7 @@ import { freePort } from '../support/programs.ts';
 import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 import { type SidecarStream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
-const limits = { sidecar: { backoff: { initialMs: 20, maxMs: 100 }, coalesceMs: 100, idleHomeIntervalMs: 50 } };
+const limits = { sidecar: { backoff: { firstMs: 20, maxMs: 100 }, coalesceMs: 100, idleHomeIntervalMs: 50 } };
 
 const rejected = (stream: SidecarStream) =>
   stream.eventsOf('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);

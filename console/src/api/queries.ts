@@ -7,6 +7,7 @@ import {
   useQueryClient,
 } from '@tanstack/react-query';
 import { useState } from 'react';
+import { type BackoffLimits, backoffDelay } from '../../../src/domain/backoff.ts';
 import { type Method, requestJson } from './client.ts';
 import { IdempotentSender } from './idempotent-sender.ts';
 import { Problem } from './problem.ts';
@@ -15,10 +16,10 @@ import { Problem } from './problem.ts';
 const mayRetry = (failures: number, error: unknown): boolean =>
   failures < 3 && error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
+const RETRY: BackoffLimits = { firstMs: 1_000, maxMs: 15_000 };
+
 const retryDelayMs = (failures: number, error: unknown): number =>
-  error instanceof Problem && error.retryAfterS !== null
-    ? error.retryAfterS * 1000
-    : Math.min(1_000 * 2 ** failures, 15_000);
+  error instanceof Problem && error.retryAfterS !== null ? error.retryAfterS * 1000 : backoffDelay(failures + 1, RETRY);
 
 export const makeQueryClient = (): QueryClient =>
   new QueryClient({

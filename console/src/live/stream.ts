@@ -1,3 +1,4 @@
+import { type BackoffLimits, backoffDelay } from '../../../src/domain/backoff.ts';
 import { markSessionUncertain, requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { SERVICE_PATH } from '../base.ts';
@@ -20,8 +21,7 @@ export interface Stream {
 
 const PING_MS = 15_000;
 const PONG_TIMEOUT_MS = 10_000;
-const MIN_RETRY_MS = 500;
-const MAX_RETRY_MS = 15_000;
+const RECONNECT: BackoffLimits = { firstMs: 500, maxMs: 15_000 };
 /** Errors that a retry cannot resolve: an invalid query, an insufficient role (contract §6). */
 const PERMANENT_CLOSE_CODES = new Set([4400, 4403]);
 /** The credential or the ticket has expired. */
@@ -106,8 +106,8 @@ export function openStream({ path, query = {}, onMessage, onOpen, onStateChange 
       return;
     }
     if (failures === 0) since = Date.now();
-    const pause = Math.min(MIN_RETRY_MS * 2 ** failures, MAX_RETRY_MS) * (0.75 + Math.random() / 2);
     failures += 1;
+    const pause = backoffDelay(failures, RECONNECT, 'half');
     onStateChange({ status: 'lost', since, retryAt: Date.now() + pause, reason });
     retryTimer = setTimeout(() => void connect(), pause);
   }

@@ -1,3 +1,4 @@
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
@@ -43,7 +44,7 @@ interface Batch {
   atomic: boolean;
 }
 
-const MAX_BACKOFF_MS = 1_000;
+const RETRY: BackoffLimits = { firstMs: 25, maxMs: 1_000 };
 const MAX_ATTEMPTS = 5;
 
 /**
@@ -58,7 +59,8 @@ export class GroupCommit {
   private lingering: LingeringBatch | null = null;
   private stopped = false;
   private pausedUntil = 0;
-  private backoffMs = 0;
+  /** Attempts without an answer from the store, since the last batch that committed. */
+  private failures = 0;
   private lastRelease: Promise<void> = Promise.resolve();
   private readonly idleWaiters = new Set<() => void>();
 
@@ -114,7 +116,7 @@ export class GroupCommit {
 
   /** True while the store is unavailable and batches wait. */
   get paused(): boolean {
-    return this.backoffMs > 0 && (this.queue.length > 0 || this.inFlight > 0);
+    return this.failures > 0 && (this.queue.length > 0 || this.inFlight > 0);
   }
 
   sizes(): CollectionSizes {
@@ -255,7 +257,7 @@ export class GroupCommit {
       await this.commit(this.redecideIsolated(units), previousRelease);
       return;
     }
-    this.backoffMs = 0;
+    this.failures = 0;
     this.meter.batchCommitted(
       actors.length,
       units.reduce((sum, unit) => sum + unit.decisions.length, 0),
@@ -316,8 +318,8 @@ export class GroupCommit {
 
   /** Pauses batches, exponentially longer each time, with jitter. */
   private backOff(): void {
-    this.backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(25, this.backoffMs * 2));
-    this.pausedUntil = performance.now() + this.backoffMs * (0.5 + Math.random() / 2);
+    this.failures += 1;
+    this.pausedUntil = performance.now() + backoffDelay(this.failures, RETRY, 'half');
     this.meter.storeUnavailable();
   }
 

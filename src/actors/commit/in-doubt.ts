@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Json, Uuid } from '../../domain/values.ts';
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
@@ -14,8 +15,7 @@ import {
 import { LeaseExpired } from '../lease-expired.ts';
 import { addressOf } from '../live-actor.ts';
 
-const FIRST_RETRY_MS = 25;
-const LAST_RETRY_MS = 500;
+const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
 
 /**
  * In-doubt commits: commits batches, and resolves commits whose outcome is unknown because the connection was lost
@@ -62,8 +62,9 @@ export class InDoubtCommits {
     unknown: CommitUnknown,
     { until, onNoAnswer }: { until: number; onNoAnswer: () => void },
   ): Promise<ActorRef[]> {
-    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
+    for (let failures = 1; ; failures++) {
       onNoAnswer();
+      const wait = backoffDelay(failures, RETRY);
       if (this.stopped || performance.now() + wait > until) throw unknown;
       await pause(wait);
       if (this.stopped) throw unknown;

@@ -1,5 +1,6 @@
 import { createHash, type Hash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { backoffDelay } from '../../domain/backoff.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import { AddressRefused } from './address-policy.ts';
 import {
@@ -110,7 +111,7 @@ class Download {
         if (isFinal(error) || signal.aborted || failures >= tries) throw error;
         // Capped: a timer of more than 2^31 ms would fire at once.
         const retryAfterMs = error instanceof RetryLater ? Math.min(error.afterMs, timeoutMs) : 0;
-        const wait = Math.max(retryAfterMs, Math.min(pauseMs * 2 ** (failures - 1), MAX_PAUSE_MS));
+        const wait = Math.max(retryAfterMs, backoffDelay(failures, { firstMs: pauseMs, maxMs: MAX_PAUSE_MS }));
         await pause(wait, undefined, { signal });
       }
     }

@@ -1,7 +1,7 @@
 import type { CognitionProposal } from '#proto/cognition/v1/runtime_pb.js';
+import { backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import type { Milliseconds } from '../../domain/values.ts';
 import { type Call, openCall } from './call.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
@@ -35,22 +35,9 @@ export interface Dialler {
 
 const WARN_AFTER_FAILURES = 4;
 
-/**
- * The pause before attempt `failed` + 1: exponential, with 50 % jitter so that several processes do not reconnect at
- * once.
- */
-export function backoffDelay(
-  failed: number,
-  { initialMs, maxMs }: SidecarLimits['backoff'],
-  random: number,
-): Milliseconds {
-  const longest = Math.min(maxMs, initialMs * 2 ** Math.min(failed - 1, 30));
-  return longest / 2 + (longest / 2) * random;
-}
-
 /** Keeps one stream to the sidecar open and reconnects with back-off until `close()`. */
 export function dial(parts: DiallerParts): Dialler {
-  const { address, limits, lease, log, random = Math.random, handleStream, onConnectionChange } = parts;
+  const { address, limits, lease, log, random, handleStream, onConnectionChange } = parts;
   let current: Pick<Call, 'cancel'> | null = null;
   let connected = false;
   let closed = false;
@@ -97,7 +84,7 @@ export function dial(parts: DiallerParts): Dialler {
   function scheduleRetry(why: string): void {
     if (closed || !lease.valid()) return;
     failed += 1;
-    const ms = backoffDelay(failed, limits.backoff, random());
+    const ms = backoffDelay(failed, limits.backoff, 'half', random);
     // The first failures are expected while the sidecar starts.
     if (failed === WARN_AFTER_FAILURES) log.warn({ why }, 'sidecar unreachable; retrying with back-off');
     else log.debug({ why, pause_ms: Math.round(ms) }, 'sidecar connection failed; retrying');

@@ -1,9 +1,10 @@
+import type { BackoffLimits } from '../../domain/backoff.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 
 /** Resource limits of the stream to a sidecar. They hold whatever the sidecar does. */
 export interface SidecarLimits {
   /** Exponential back-off between connection attempts. */
-  backoff: { initialMs: Milliseconds; maxMs: Milliseconds };
+  backoff: BackoffLimits;
   /** A stream that lasted this long resets the back-off. */
   stableAfterMs: Milliseconds;
   /** Time limit for the TCP and HTTP/2 connection. */
@@ -41,7 +42,7 @@ export interface SidecarLimits {
 }
 
 export const defaultSidecarLimits: SidecarLimits = {
-  backoff: { initialMs: 500, maxMs: 30_000 },
+  backoff: { firstMs: 500, maxMs: 30_000 },
   stableAfterMs: 10_000,
   connectTimeoutMs: 10_000,
   acceptanceGraceMs: 250,

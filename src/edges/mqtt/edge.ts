@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promises';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
@@ -65,8 +66,7 @@ export interface MqttEdge extends SizeReporter {
 
 const CHECK_INTERVAL_MS = 1_000;
 const DRAIN_POLL_MS = 20;
-const FIRST_RETRY_MS = 500;
-const LAST_RETRY_MS = 10_000;
+const SUBSCRIPTION_RETRY: BackoffLimits = { firstMs: 500, maxMs: 10_000 };
 
 /** Opens the MQTT edge. Sessions of an earlier process are not restored: devices connect again. */
 export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
@@ -297,7 +297,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     session.unreportedSubscriptions += 1;
     if (session.unreportedSubscriptions > 1) return;
     const { services, log } = this.#parts;
-    let wait = FIRST_RETRY_MS;
+    let failures = 0;
     while (!session.ended && session.commandQos !== null) {
       const reported = session.unreportedSubscriptions;
       try {
@@ -308,8 +308,8 @@ export class MqttSessionLayer implements BrokerCallbacks {
           { err: error, deviceId: session.deviceId },
           'subscription report failed; pending commands wait for the store',
         );
-        await after(wait, undefined, { ref: false });
-        wait = Math.min(wait * 2, LAST_RETRY_MS);
+        failures += 1;
+        await after(backoffDelay(failures, SUBSCRIPTION_RETRY), undefined, { ref: false });
       }
     }
     session.unreportedSubscriptions = 0;

@@ -1,4 +1,5 @@
 import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract.ts';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { PendingPuback } from './puback-queue.ts';
 
@@ -22,8 +23,7 @@ export interface InboxCallbacks {
   resumeReading(): void;
 }
 
-const FIRST_RETRY_MS = 25;
-const LAST_RETRY_MS = 1_000;
+const RETRY: BackoffLimits = { firstMs: 25, maxMs: 1_000 };
 
 /**
  * Ordered queue between one session and its device actor. Messages are sent in order of arrival without waiting for
@@ -37,7 +37,7 @@ export class Inbox {
   #closed = false;
   #lookupPending = false;
   #peerClosed = false;
-  #retryMs = FIRST_RETRY_MS;
+  #rejections = 0;
   #retryTimer: NodeJS.Timeout | null = null;
 
   constructor(callbacks: InboxCallbacks) {
@@ -92,7 +92,7 @@ export class Inbox {
   }
 
   onCommitted(message: PendingMessage, reply: Reply): void {
-    if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
+    if (this.#retryTimer === null) this.#rejections = 0;
     this.#callbacks.onCommitted(message, reply);
   }
 
@@ -112,12 +112,14 @@ export class Inbox {
     this.#blocked = true;
     this.#callbacks.pauseReading();
     if (this.#retryTimer !== null) return;
-    const wait = this.#retryMs * (0.5 + Math.random() / 2);
-    this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
-    this.#retryTimer = setTimeout(() => {
-      this.#retryTimer = null;
-      this.#unblock();
-    }, wait);
+    this.#rejections += 1;
+    this.#retryTimer = setTimeout(
+      () => {
+        this.#retryTimer = null;
+        this.#unblock();
+      },
+      backoffDelay(this.#rejections, RETRY, 'half'),
+    );
   }
 
   #putBack(message: PendingMessage): void {

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
@@ -45,8 +46,7 @@ export interface Database extends SizeReporter {
 
 const INT8 = 20;
 const RETRY_WINDOW_MS = 2_000;
-const FIRST_RETRY_MS = 20;
-const LAST_RETRY_MS = 250;
+const RETRY: BackoffLimits = { firstMs: 20, maxMs: 250 };
 /** Longest timer of Node.js. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -145,14 +145,15 @@ export class PooledDatabase implements Database {
 
   private async withRetry<T>({ noRetry }: Statement, attempt: () => Promise<T>): Promise<T> {
     const until = performance.now() + RETRY_WINDOW_MS;
-    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
+    for (let failures = 1; ; failures++) {
       try {
         return await attempt();
       } catch (error) {
+        const wait = backoffDelay(failures, RETRY);
         const late = noRetry || this.closed || performance.now() + wait > until;
         if (late || !(error instanceof StoreUnavailable)) throw error;
+        await pause(wait);
       }
-      await pause(wait);
     }
   }
 

@@ -3,34 +3,14 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
-import { backoffDelay, dial } from '../../../src/edges/grpc/dialler.ts';
+import { dial } from '../../../src/edges/grpc/dialler.ts';
 import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
-import { fc } from '../../support/properties.ts';
 import { startSidecar } from '../../support/sidecar.ts';
 import { house } from './edge-harness.ts';
 
 describe('the dialler', () => {
-  it('waits longer after each failed attempt, up to a limit, with jitter', () => {
-    const backoff = { initialMs: 500, maxMs: 30_000 };
-    expect([1, 2, 3, 6, 7, 1000].map((failed) => backoffDelay(failed, backoff, 0))).toEqual([
-      250, 500, 1_000, 8_000, 15_000, 15_000,
-    ]);
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 5_000 }),
-        fc.double({ min: 0, max: 0.999, noNaN: true }),
-        (failed, random) => {
-          const pause = backoffDelay(failed, backoff, random);
-          expect(pause).toBeGreaterThanOrEqual(250);
-          expect(pause).toBeLessThanOrEqual(30_000);
-          expect(pause).toBeGreaterThanOrEqual(backoffDelay(failed, backoff, 0));
-        },
-      ),
-    );
-  });
-
   it('retries until the sidecar listens, and is connected then', async () => {
     const { edge, sidecar, lines } = await house();
     await eventually(() => lines.some(({ message }) => message.includes('sidecar unreachable')));
@@ -49,7 +29,7 @@ describe('the dialler', () => {
         asked += 1;
         return address;
       },
-      limits: { ...defaultSidecarLimits, backoff: { initialMs: 1, maxMs: 2 } },
+      limits: { ...defaultSidecarLimits, backoff: { firstMs: 1, maxMs: 2 } },
       lease: unlimitedLease,
       log: { debug: say, info: say, warn: say, error: say },
       handleStream: () => ({ onProposal() {}, onClose() {} }),

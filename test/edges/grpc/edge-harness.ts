@@ -69,7 +69,7 @@ export async function house(
       proposalRefused: (code) => count(`refused ${code}`),
       streamChanged: (what) => count(what),
     },
-    limits: { backoff: { initialMs: 20, maxMs: 60 }, coalesceMs: 100, idleHomeIntervalMs: 20, ...limits },
+    limits: { backoff: { firstMs: 20, maxMs: 60 }, coalesceMs: 100, idleHomeIntervalMs: 20, ...limits },
   });
   onTestFinished(() => edge.close());
   const tenantId = newId();

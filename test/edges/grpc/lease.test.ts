@@ -99,7 +99,7 @@ describe('the stream to the sidecar, after the lease of this process ended,', ()
           count.attempts += 1;
           return `127.0.0.1:${port}`;
         },
-        limits: { ...defaultSidecarLimits, backoff: { initialMs: 1, maxMs: 2 } },
+        limits: { ...defaultSidecarLimits, backoff: { firstMs: 1, maxMs: 2 } },
         lease: limit,
         log: silentLog,
         handleStream: () => ({ onProposal() {}, onClose() {} }),
