@@ -8,6 +8,7 @@ import type { Snapshot } from '../../src/machines/definition.ts';
 import type { DeviceContext } from '../../src/machines/device-types.ts';
 import { currentDefinition } from '../../src/machines/versions.ts';
 import type { DeviceStore, Store, StoredActor } from '../../src/store/contract.ts';
+import { flatContext } from '../../test/support/stored-context.ts';
 import { deviceState } from '../support/device-state.ts';
 
 /*
@@ -63,7 +64,7 @@ function storedText(index: number): string {
     version: WINDOW_SIZE + 1,
     machineVersion: definition.version,
     value: reached.value,
-    context: definition.toStored(reached.context),
+    context: flatContext(definition.toStored(reached.context)),
     since: NOW,
     quarantine: null,
   });

@@ -23,8 +23,8 @@ export class LiveActor {
   isolating = false;
   /** Its stored row is deleted or unknown: the next event must reload it. */
   evicted = false;
-  /** This process has written the row, so its base (all fields but the live fields) equals the one in memory. */
-  baseStored = false;
+  /** This process has written the row, so the fixed part of its context equals the one in memory. */
+  fixedStored = false;
   /** Times at which its machine threw, within the last minute. */
   recentFailures: EpochMs[] | null = null;
   lastUsedAt: EpochMs;

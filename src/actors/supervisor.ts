@@ -10,7 +10,7 @@ import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/cont
 import { ActivationQueue } from './activation-queue.ts';
 import type { ActorDirectory } from './commit/enlist.ts';
 import { type BatchOutcomeHandler, GroupCommit } from './commit/group-commit.ts';
-import { isBaseUnchanged, type UnitOfWork } from './commit/unit-of-work.ts';
+import { isFixedUnchanged, type UnitOfWork } from './commit/unit-of-work.ts';
 import {
   ActorExists,
   type Actors,
@@ -230,7 +230,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   release(unit: UnitOfWork): void {
     const { actor } = unit;
-    actor.baseStored = unit.commit !== null || isBaseUnchanged(actor, unit.snapshot);
+    actor.fixedStored = unit.commit !== null || isFixedUnchanged(actor, unit.snapshot);
     actor.snapshot = unit.snapshot;
     actor.version = unit.version;
     actor.since = unit.since;

@@ -12,7 +12,7 @@ import type { Json, JsonObject } from '../domain/values.ts';
 import { commandMachine } from './command.ts';
 import { toAdminView } from './command-admin-view.ts';
 import type { CommandContext, CommandEvent } from './command-types.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
 import { count, epochMs, json, jsonObject, principal, uuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a command.
@@ -109,6 +109,11 @@ const stored = z.strictObject({
 });
 const stored1 = z.strictObject({ ...common, requestId: z.string() });
 
+function toStored({ status, delivery, answer, verification, ...fixed }: CommandContext): StoredContext {
+  const live = { status, delivery, answer, verification };
+  return { fixed: fixed as unknown as JsonObject, live: live as unknown as JsonObject };
+}
+
 type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
 
 const reasons: Record<Timed, string> = {
@@ -167,7 +172,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   version: 2,
   machine: commandMachine,
   tenantOf: (context) => context.tenantId,
-  toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  toStored,
   liveFields: new Set(['status', 'delivery', 'answer', 'verification']),
   fromStored: (json) => stored.parse(json) as CommandContext,
   columns(snapshot) {
@@ -193,8 +198,10 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
 export const commandDefinitionV1: MachineDefinition<CommandContext> = {
   ...commandDefinition,
   version: 1,
-  toStored({ origin, ...rest }) {
-    return { ...rest, requestId: origin.requestId } as unknown as JsonObject;
+  toStored(context) {
+    const { fixed, live } = toStored(context);
+    const { origin: _, ...rest } = fixed;
+    return { fixed: { ...rest, requestId: context.origin.requestId }, live };
   },
   fromStored(json) {
     const { requestId, ...rest } = stored1.parse(json);

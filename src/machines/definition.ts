@@ -16,6 +16,12 @@ export interface Snapshot<Context = object> {
   status: 'active' | 'done' | 'error' | 'stopped';
 }
 
+/** A context as JSON. Its parts have different members. */
+export interface StoredContext {
+  fixed: JsonObject;
+  live: JsonObject;
+}
+
 /** The journal entry of a transition; never contains a secret. */
 export interface JournalNote {
   data: JsonObject | null;
@@ -31,13 +37,13 @@ export interface MachineDefinition<Context = object> {
   machine: AnyStateMachine;
   tenantOf(context: Context): Uuid;
   /** The context as stored: JSON, no secrets. */
-  toStored(context: Context): JsonObject;
+  toStored(context: Context): StoredContext;
   /**
    * Members of the context that most transitions change, by their names in memory and in the store. The rest is rarely
    * written.
    */
   liveFields: ReadonlySet<string>;
-  /** Reads a stored context; throws if it does not match the schema. */
+  /** Reads a stored context, both parts in one object; throws if it does not match the schema. */
   fromStored(stored: JsonObject): Context;
   /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */
   columns(snapshot: Snapshot<Context>): JsonObject;

@@ -3,7 +3,7 @@ import { contextKinds, plannerPhases } from '../domain/cognition.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
 import type { ActorRef } from './outputs.ts';
 import { planMachine, planMachineV1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
@@ -73,6 +73,20 @@ const stored1 = z.strictObject({
   wakeAt: epochMs.nullable(),
 });
 const stored = stored1.extend({ cognition: cognition.nullable() });
+
+function toStored({
+  finishedAt,
+  status,
+  steps,
+  ending,
+  finished,
+  wakeAt,
+  cognition,
+  ...fixed
+}: PlanContext): StoredContext {
+  const live = { finishedAt, status, steps, ending, finished, wakeAt, cognition };
+  return { fixed: fixed as unknown as JsonObject, live: live as unknown as JsonObject };
+}
 
 function stepNote({ steps }: PlanContext, { commandId, stepId }: { commandId: Uuid; stepId?: string }): JsonObject {
   const found = steps.find(
@@ -170,7 +184,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   version: 2,
   machine: planMachine,
   tenantOf: (context) => context.tenantId,
-  toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  toStored,
   liveFields: new Set(['finishedAt', 'status', 'steps', 'ending', 'finished', 'wakeAt', 'cognition']),
   fromStored: (json) => stored.parse(json) as PlanContext,
   columns: ({ context }) => ({
@@ -191,6 +205,10 @@ export const planDefinitionV1: MachineDefinition<PlanContext> = {
   ...planDefinition,
   version: 1,
   machine: planMachineV1,
-  toStored: ({ cognition: _, ...rest }) => rest as unknown as JsonObject,
+  toStored(context) {
+    const { fixed, live } = toStored(context);
+    const { cognition: _, ...rest } = live;
+    return { fixed, live: rest };
+  },
   fromStored: (json) => ({ ...stored1.parse(json), cognition: null }) as PlanContext,
 };

@@ -53,7 +53,7 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   version: 1,
   machine: tenantMachine,
   tenantOf: (context) => context.id,
-  toStored: toJson,
+  toStored: (context) => ({ fixed: toJson(context), live: {} }),
   liveFields: new Set(),
   fromStored: (json) => stored.parse(json),
   columns: (snapshot) => ({

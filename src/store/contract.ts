@@ -81,14 +81,14 @@ export interface ActorCommit {
   version: number;
   machineVersion: number;
   value: Json;
-  context: JsonObject;
   /**
-   * Members of `context` that most transitions change. They are stored separately, so that the others are not rewritten
-   * each time.
+   * The context in two parts with different members. Most transitions change `live` alone, so the two are stored
+   * separately, and `fixed` is not rewritten each time.
    */
-  liveFields: ReadonlySet<string>;
-  /** All other members, and the columns derived from them, already have these values in the row. */
-  unchangedBase: boolean;
+  fixed: JsonObject;
+  live: JsonObject;
+  /** The row already has this `fixed`, and the columns derived from it. */
+  fixedUnchanged: boolean;
   /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
   columns: JsonObject;
   since: EpochMs;

@@ -137,7 +137,7 @@ describe('group commit', () => {
 
   it('writes the complete context until the row is known to have it, and then only the live fields', async () => {
     await make('a');
-    const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.unchangedBase);
+    const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.fixedUnchanged);
     const inStep = async () => {
       const { snapshot } = (await runtime.actors.read(ref('a'))) ?? {};
       expect(store.rows.get('device:a')?.context).toEqual(snapshot?.context);
@@ -177,7 +177,7 @@ describe('group commit', () => {
       });
     const reply = await runtime.actors.send(ref('a'), event('press'));
     expect(reply.snapshot.context).toMatchObject({ note: 'theirs', pressed: 41 });
-    expect(store.commits.at(-1)?.actors.map(({ unchangedBase }) => unchangedBase)).toEqual([false]);
+    expect(store.commits.at(-1)?.actors.map(({ fixedUnchanged }) => fixedUnchanged)).toEqual([false]);
     expect(store.rows.get('device:a')?.context).toEqual(reply.snapshot.context);
   });
 
@@ -361,7 +361,7 @@ describe('a failing event does not affect others', () => {
     const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
     await Promise.all(ids.map(make));
     store.beforeCommit = (turn) => {
-      if (JSON.stringify(turn.actors.map((actor) => actor.context)).includes('poison')) {
+      if (JSON.stringify(turn.actors.map((actor) => actor.fixed)).includes('poison')) {
         throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
       }
     };
@@ -449,7 +449,7 @@ describe('a store that blinks', () => {
       throw new CommitUnknown('connection lost');
     };
     const own = await runtime.actors.send(ref('a'), event('press'));
-    expect(store.commits.at(-1)?.actors.map(({ unchangedBase }) => unchangedBase)).toEqual([true]);
+    expect(store.commits.at(-1)?.actors.map(({ fixedUnchanged }) => fixedUnchanged)).toEqual([true]);
     expect(own).toMatchObject({ version: 3, snapshot: { context: { pressed: 1 } } });
     expect(store.rows.get('device:a')).toMatchObject({ version: 3, context: { pressed: 1 } });
     await runtime.actors.send(ref('a'), event('press'));

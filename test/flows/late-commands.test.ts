@@ -60,7 +60,7 @@ class HeldTurns {
   private changed({ actors, ...turn }: BatchCommit): BatchCommit {
     const spoil = { poison: '\u0000' };
     const spoiled = actors.map((one) =>
-      one.ref.id === this.refused ? { ...one, unchangedBase: false, context: { ...one.context, ...spoil } } : one,
+      one.ref.id === this.refused ? { ...one, fixedUnchanged: false, fixed: { ...one.fixed, ...spoil } } : one,
     );
     if (!this.isEarlierBuild) return { ...turn, actors: spoiled };
     return { ...turn, actors: spoiled.map((one) => ({ ...one, outbox: one.outbox.map(asEarlierBuild) })) };

@@ -15,7 +15,7 @@ const spoiling = (store: Store, victim: () => string): Store => ({
     commit: ({ actors, delivered }) =>
       store.actors.commit({
         actors: actors.map((commit) =>
-          commit.ref.id === victim() ? { ...commit, context: { ...commit.context, poison: '\u0000' } } : commit,
+          commit.ref.id === victim() ? { ...commit, fixed: { ...commit.fixed, poison: '\u0000' } } : commit,
         ),
         delivered,
       }),

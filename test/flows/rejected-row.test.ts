@@ -17,8 +17,7 @@ function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Sto
     isMeant(commit)
       ? {
           ...commit,
-          context: { ...commit.context, poison: POISON },
-          liveFields: new Set([...commit.liveFields, 'poison']),
+          live: { ...commit.live, poison: POISON },
         }
       : commit;
   return {
@@ -36,8 +35,8 @@ eachDeployment('a row that the database refuses', (deployment) => {
     const poisoned: string[] = [];
     const at = await startService(deployment().env, {
       wrapStore: (store) =>
-        poisoning(store, ({ ref, context, readVersion }) => {
-          const meant = victim !== '' && (ref.id === victim || (readVersion === 0 && context.deviceId === victim));
+        poisoning(store, ({ ref, fixed, readVersion }) => {
+          const meant = victim !== '' && (ref.id === victim || (readVersion === 0 && fixed.deviceId === victim));
           if (meant) poisoned.push(ref.kind);
           return meant;
         }),

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CommandStatus } from '../../src/domain/command.ts';
 import { commandDefinition, statusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import { flatContext } from '../support/stored-context.ts';
 import type { Driven, Step } from './machine-driver.ts';
 import {
   asked,
@@ -191,7 +192,7 @@ describe('a confirmation', () => {
     const command = dryRun();
     const step = command.send(confirm({ session: null, facts: facts({ supplement }) }));
     expect(ofType(step.outputs, 'command.write')).toEqual([]);
-    const restored = commandDefinition.fromStored(commandDefinition.toStored(command.context));
+    const restored = commandDefinition.fromStored(flatContext(commandDefinition.toStored(command.context)));
     expect(restored.delivery?.supplement).toEqual(supplement);
     const [write] = ofType(command.send(ready('s2', T0 + 11_000)).outputs, 'command.write');
     expect(write?.message.params).toEqual(supplement);

@@ -3,6 +3,7 @@ import { MAX_STATE_BYTES, twinOf } from '../../src/domain/twin.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import type { DeviceEvent, VerificationWatch } from '../../src/machines/device-types.ts';
+import { flatContext } from '../support/stored-context.ts';
 import { ack, COMMAND, DEVICE, mark, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
 
 const accepted = { type: 'message.accepted', repeat: false };
@@ -229,7 +230,7 @@ describe('a reported state', () => {
     const driven = online();
     driven.send(heartbeat(3));
     driven.send(report(4, { level: 4 }));
-    const stored = JSON.parse(JSON.stringify(deviceDefinition.toStored(driven.context)));
+    const stored = JSON.parse(JSON.stringify(flatContext(deviceDefinition.toStored(driven.context))));
     expect(deviceDefinition.fromStored(stored)).toEqual(driven.context);
     driven.send(report(2, { level: 2 }));
     expect(driven.context.state).toMatchObject({ level: 4 });

@@ -3,6 +3,7 @@ import { judgeSequence } from '../../src/domain/replay-window.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
 import type { DeviceColumns } from '../../src/store/contract.ts';
+import { flatContext } from '../support/stored-context.ts';
 import type { Driven } from './machine-driver.ts';
 import {
   ack,
@@ -81,7 +82,7 @@ describe('the record of a device', () => {
   });
 
   it('refuses a stored context that does not fit', () => {
-    const stored = toStored(registered().context);
+    const stored = flatContext(toStored(registered().context));
     expect(() => fromStored(stored)).not.toThrow();
     for (const wrong of [
       { state: [] },

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
 import { fc } from '../support/properties.ts';
+import { flatContext } from '../support/stored-context.ts';
 import { Driven } from './machine-driver.ts';
 import { untaken } from './random-walk.ts';
 import { asker, other, T0, TENANT, uuid } from './samples.ts';
@@ -143,7 +144,7 @@ describe('the record of a tenant', () => {
   });
 
   it('refuses a stored context that does not fit', () => {
-    const stored = tenantDefinition.toStored(active().context);
+    const stored = flatContext(tenantDefinition.toStored(active().context));
     expect(tenantDefinition.fromStored(stored)).toEqual(active().context);
     expect(() => tenantDefinition.fromStored({ ...stored, tier: 7 })).toThrow();
     expect(() => tenantDefinition.fromStored({ ...stored, more: 1 })).toThrow();

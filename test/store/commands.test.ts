@@ -20,7 +20,7 @@ eachStore('commands', (backend) => {
     const tenantId = newId();
     const deviceId = newId();
     const commits = Array.from({ length: 7 }, (_, n) =>
-      commandCommit({ tenantId, context: { n }, columns: { device_id: deviceId, created_at: n >> 1 } }),
+      commandCommit({ tenantId, fixed: { n }, columns: { device_id: deviceId, created_at: n >> 1 } }),
     );
     await turn(...commits, commandCommit({ tenantId }));
     const seen: string[] = [];
@@ -150,7 +150,7 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toEqual([commit.ref.id]);
     const set = [{ ref: commit.ref, id: 'late', event: 'over', dueAt: 2 }];
     const columns = { ...commit.columns, status: 'timed_out' };
-    const over = nextCommit(commit, { unchangedBase: true, columns, timers: { set, clear: ['over'] } });
+    const over = nextCommit(commit, { fixedUnchanged: true, columns, timers: { set, clear: ['over'] } });
     await turn(over);
     expect(await commands().open(deviceId)).toEqual([]);
     expect(await commands().deliverable(deviceId)).toEqual([]);
@@ -176,7 +176,7 @@ eachStore('commands', (backend) => {
     const of = (created_at: number, expiresAt: number, columns: object = {}) =>
       commandCommit({
         tenantId,
-        context: { confirmation: { expiresAt } },
+        fixed: { confirmation: { expiresAt } },
         columns: { status: 'awaiting_confirmation', token_hash: newId(), created_at, ...columns },
       });
     const waiting = [of(1, 1_001), of(2, 2_000), of(2, 2_000), of(3, 1_700_000_000_000), of(4, 1_001)];
@@ -203,7 +203,7 @@ eachStore('commands', (backend) => {
   it('with a pending verification are watched again', async () => {
     const deviceId = newId();
     const of = (verification: string, context: object) =>
-      timed(commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } }));
+      timed(commandCommit({ live: { ...context }, columns: { device_id: deviceId, verification } }));
     const unseen = of('pending', { verification: { expected: { on: true }, observed: null } });
     const seen = of('pending', { verification: { expected: { level: 3 }, observed: { level: 2 } } });
     await turn(
@@ -217,15 +217,15 @@ eachStore('commands', (backend) => {
     );
     if (moved === undefined || done === undefined) throw new Error('not there');
     await turn(moved, done);
-    const settled = { unchangedBase: true, liveFields: new Set(['verification']) };
+    const settled = { fixedUnchanged: true };
     const pending = { ...moved.columns, verification: 'pending' };
     await turn(
       nextCommit(moved, {
         ...settled,
         columns: pending,
-        context: { verification: { expected: { on: false }, observed: null } },
+        live: { verification: { expected: { on: false }, observed: null } },
       }),
-      nextCommit(done, { ...settled, columns: pending, context: { verification: { expected: null, observed: null } } }),
+      nextCommit(done, { ...settled, columns: pending, live: { verification: { expected: null, observed: null } } }),
     );
     const watches = (await commands().awaitingVerification()).filter((watch) => watch.deviceId === deviceId);
     expect(watches).toEqual([

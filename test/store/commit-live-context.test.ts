@@ -1,22 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/domain/values.ts';
+import type { ActorCommit } from '../../src/store/contract.ts';
 import { commandCommit, deviceCommit, journalEntry, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
+import { flatContext } from '../support/stored-context.ts';
 import { commitCalls } from './commit-calls.ts';
 
 eachStore('a commit', (backend, has) => {
   const { actors, devices, turn, load } = commitCalls(backend);
 
-  describe('of live fields', () => {
-    const moving = new Set(['state', 'count']);
-    const context = { id: 'd', name: 'Lamp', state: { on: true }, count: 1 };
-    const settledTo = (before: ReturnType<typeof deviceCommit>, moved: JsonObject, given: JsonObject = {}) =>
-      nextCommit(before, {
-        ...given,
-        unchangedBase: true,
-        liveFields: moving,
-        context: { ...before.context, ...moved },
-      });
+  describe('of a live part', () => {
+    const context = { fixed: { id: 'd', name: 'Lamp' }, live: { state: { on: true }, count: 1 } };
+    const changeLive = (before: ActorCommit, changes: JsonObject, given: JsonObject = {}) =>
+      nextCommit(before, { ...given, fixedUnchanged: true, live: { ...before.live, ...changes } });
     const rowOf = async (id: string) =>
       (
         await backend().database.read<{ context: JsonObject; moving: JsonObject | null; online: boolean }>({
@@ -25,8 +21,8 @@ eachStore('a commit', (backend, has) => {
         })
       )[0];
 
-    it('writes only the live fields, and returns the whole context', async () => {
-      const made = deviceCommit({ context, liveFields: moving });
+    it('writes only that part, and returns the whole context', async () => {
+      const made = deviceCommit(context);
       await turn(made);
       if (has.sql) {
         expect(await rowOf(made.ref.id)).toMatchObject({
@@ -35,31 +31,30 @@ eachStore('a commit', (backend, has) => {
         });
       }
       const columns = { ...made.columns, online: true, device_type: 'not written' };
-      const moved = settledTo(made, { state: { quotes: '"\\u0000" \\ \n 𝄞 ü', none: null }, count: 2 }, { columns });
-      const unwritten = { ...moved, context: { ...moved.context, name: 'not written' } };
+      const moved = changeLive(made, { state: { quotes: '"\\u0000" \\ \n 𝄞 ü', none: null }, count: 2 }, { columns });
+      const unwritten = { ...moved, fixed: { ...moved.fixed, name: 'not written' } };
       expect(await turn(unwritten)).toEqual({ lost: [] });
-      expect(await load(made.ref.id)).toMatchObject({ version: 2, context: moved.context });
+      expect(await load(made.ref.id)).toMatchObject({ version: 2, context: flatContext(moved) });
       if (has.sql) expect(await rowOf(made.ref.id)).toMatchObject({ context: { id: 'd', name: 'Lamp' } });
       const [listed] = await devices().find(made.tenantId, [made.ref.id]);
       expect(listed).toMatchObject({ deviceType: 'smart_light', online: true, name: 'Lamp' });
 
-      const whole = nextCommit(moved, { context: { ...moved.context, name: 'Renamed', count: 3 } });
+      const whole = nextCommit(moved, {
+        fixed: { ...moved.fixed, name: 'Renamed' },
+        live: { ...moved.live, count: 3 },
+      });
       expect(await turn(whole)).toEqual({ lost: [] });
-      expect((await load(made.ref.id))?.context).toEqual(whole.context);
+      expect((await load(made.ref.id))?.context).toEqual(flatContext(whole));
     });
 
-    it('writes nothing of a conflicted actor, and keeps the live fields of the others', async () => {
-      const [mine, other, plain] = [
-        deviceCommit({ context, liveFields: moving }),
-        deviceCommit({ context, liveFields: moving }),
-        deviceCommit(),
-      ];
+    it('writes nothing of a conflicted actor, and keeps the live parts of the others', async () => {
+      const [mine, other, plain] = [deviceCommit(context), deviceCommit(context), deviceCommit()];
       await turn(mine, other, plain);
-      const rival = settledTo(mine, { count: 7 });
+      const rival = changeLive(mine, { count: 7 });
       await turn(rival);
-      const late = settledTo(mine, { count: 8 }, { journal: [journalEntry(2)] as never });
-      const made = commandCommit({ context: { status: 'x', id: 'c' }, liveFields: new Set(['status']) });
-      const answer = await turn(late, settledTo(other, { count: 2 }), nextCommit(plain, { context: { all: 1 } }), made);
+      const late = changeLive(mine, { count: 8 }, { journal: [journalEntry(2)] as never });
+      const made = commandCommit({ fixed: { id: 'c' }, live: { status: 'x' } });
+      const answer = await turn(late, changeLive(other, { count: 2 }), nextCommit(plain, { fixed: { all: 1 } }), made);
       expect(answer).toEqual({ lost: [mine.ref] });
       expect(await load(mine.ref.id)).toMatchObject({ version: 2, context: { count: 7, name: 'Lamp' } });
       expect(await actors().journal(mine.ref, 10)).toEqual([]);
@@ -67,7 +62,7 @@ eachStore('a commit', (backend, has) => {
       expect((await load(plain.ref.id))?.context).toEqual({ all: 1 });
       expect((await actors().load('command', [made.ref.id]))[0]?.context).toMatchObject({ status: 'x', id: 'c' });
       const torn = {
-        actors: [settledTo(other, { count: 9 }), settledTo(rival, { count: 9 })],
+        actors: [changeLive(other, { count: 9 }), changeLive(rival, { count: 9 })],
         delivered: [],
         atomic: true,
       };
@@ -79,27 +74,23 @@ eachStore('a commit', (backend, has) => {
       const tenantId = newId();
       const old = deviceCommit({
         tenantId,
-        context: { name: 'Old', state: { on: true }, stateVersion: 4, reportedAt: 12 },
+        fixed: { name: 'Old', state: { on: true }, stateVersion: 4, reportedAt: 12 },
       });
       await turn(old);
       await backend().database.write({ text: 'update devices set moving = null where id = $1', values: [old.ref.id] });
-      expect((await load(old.ref.id))?.context).toEqual(old.context);
+      expect((await load(old.ref.id))?.context).toEqual(old.fixed);
       const states = async () => (await devices().states(tenantId)).map(({ deviceId: _, ...rest }) => rest);
       expect(await states()).toEqual([{ state: { on: true }, stateVersion: 4, reportedAt: 12 }]);
 
       const moved = { state: { on: false }, stateVersion: 5, reportedAt: null };
-      const after = nextCommit(old, {
-        unchangedBase: true,
-        liveFields: new Set(Object.keys(moved)),
-        context: { ...old.context, ...moved },
-      });
+      const after = nextCommit(old, { fixedUnchanged: true, live: moved });
       expect(await turn(after)).toEqual({ lost: [] });
       expect((await load(old.ref.id))?.context).toEqual({ name: 'Old', ...moved });
       expect(await states()).toEqual([moved]);
     });
 
     it('is refused as data with NUL or a lone surrogate, and accepted with their escaped spelling', async () => {
-      const made = deviceCommit({ context, liveFields: moving });
+      const made = deviceCommit(context);
       await turn(made);
       for (const [text, sqlState] of [
         ['a\u0000b', '22P05'],
@@ -108,15 +99,15 @@ eachStore('a commit', (backend, has) => {
         ['\udc00\ud800', '22P02'],
       ] as const) {
         for (const state of [{ text }, { [text]: 1 }]) {
-          const refusal = turn(deviceCommit(), settledTo(made, { state }));
+          const refusal = turn(deviceCommit(), changeLive(made, { state }));
           await expect(refusal).rejects.toMatchObject({ name: 'DataRefused', sqlState });
-          await expect(turn(deviceCommit({ context: { state }, liveFields: moving }))).rejects.toMatchObject({
+          await expect(turn(deviceCommit({ live: { state } }))).rejects.toMatchObject({
             sqlState,
           });
         }
       }
       const spelt = { text: '\\u0000 \\\\ud800 \u0001 \\' };
-      expect(await turn(settledTo(made, { state: spelt }))).toEqual({ lost: [] });
+      expect(await turn(changeLive(made, { state: spelt }))).toEqual({ lost: [] });
       expect((await load(made.ref.id))?.context.state).toEqual(spelt);
     });
   });

@@ -90,7 +90,6 @@ const aTurn: fc.Arbitrary<Turn> = fc.record({
 });
 
 const makers = { device: deviceCommit, command: commandCommit, plan: planCommit, tenant: tenantCommit };
-const moving = new Set(['state']);
 
 /** Batches as a runtime would commit them one after another; it assumes that a stale one was committed. */
 function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
@@ -103,11 +102,10 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
     for (const step of steps) {
       const known = actors.filter(({ ref }) => ref.kind === step.kind && !inTurn.has(ref.id));
       const before = step.form === 'new' ? undefined : known[step.pick % Math.max(1, known.length)];
-      const base = before ?? makers[step.kind]({ liveFields: moving, context: { name: 'made', state: {} } });
+      const base = before ?? makers[step.kind]({ fixed: { name: 'made' }, live: { state: {} } });
       const { ref, tenantId } = base;
       const version = before ? before.version + (step.stale ? 7 : 1) : 1;
-      const context: JsonObject = { ...base.context, state: { n: version } };
-      if (step.form === 'whole') context.name = `named ${version}`;
+      const fixed = step.form === 'whole' ? { name: `named ${version}` } : base.fixed;
       const rows: RowOutput[] = [];
       if (step.rows === 'key') {
         keys += 1;
@@ -131,9 +129,9 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
         rows.push({ type: 'proposal.accept', proposalId, planId: newId() });
       }
       const given: Partial<ActorCommit> = {
-        context,
-        liveFields: moving,
-        unchangedBase: step.form === 'settled',
+        fixed,
+        live: { state: { n: version } },
+        fixedUnchanged: step.form === 'settled',
         journal: step.journal ? [journalEntry(version)] : [],
         outbox: step.outbox ? [{ n: 0, output: { type: 'actor.tell', to: ref, event: { type: 'x' } as never } }] : [],
         timers: {
@@ -147,7 +145,7 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
       const readVersion = version - 1;
       const commit = before
         ? nextCommit(before, { ...given, readVersion, version })
-        : { ...base, ...given, unchangedBase: false };
+        : { ...base, ...given, fixedUnchanged: false };
       if (step.outbox) sent.push({ from: ref, version, n: 0 });
       commits.push(commit);
       inTurn.add(ref.id);

@@ -48,7 +48,11 @@ eachStore('a commit', (backend, has) => {
       hostile: JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1, "": null}'),
       nested: { list: [1, null, true, {}], empty: '' },
     };
-    const commit = deviceCommit({ version: 3, value: { link: 'online', administration: { active: 'one' } }, context });
+    const commit = deviceCommit({
+      version: 3,
+      value: { link: 'online', administration: { active: 'one' } },
+      fixed: context,
+    });
     expect(await turn(commit)).toEqual({ lost: [] });
     expect(await load(commit.ref.id)).toEqual({
       ref: commit.ref,
@@ -193,7 +197,7 @@ eachStore('a commit', (backend, has) => {
   });
 
   it('with a NUL in one row is refused completely, as data', async () => {
-    const commits = [deviceCommit(), deviceCommit({ context: { text: 'a\u0000b' } }), deviceCommit()];
+    const commits = [deviceCommit(), deviceCommit({ fixed: { text: 'a\u0000b' } }), deviceCommit()];
     await expect(turn(...commits)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '22P05' });
     expect(
       await actors().load(
@@ -204,7 +208,7 @@ eachStore('a commit', (backend, has) => {
   });
 
   it('with a lone surrogate is refused as data', async () => {
-    await expect(turn(deviceCommit({ context: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
+    await expect(turn(deviceCommit({ fixed: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
   });
 
   it('with a value out of range, an invalid id or a slug in use is refused as data', async () => {
@@ -222,17 +226,9 @@ eachStore('a commit', (backend, has) => {
 
   it('stores column values of a command once, and returns the whole context', async () => {
     const [id, tenantId, deviceId] = [newId(), newId(), newId()];
-    const context = {
-      id,
-      tenantId,
-      deviceId,
-      action: 'turn_on',
-      requestedAt: 1_000,
-      params: { on: true },
-      status: 'x',
-    };
-    const moving = new Set(['status']);
-    const given = { id, tenantId, context, liveFields: moving, columns: { device_id: deviceId } };
+    const fixed = { id, tenantId, deviceId, action: 'turn_on', requestedAt: 1_000, params: { on: true } };
+    const context = { ...fixed, status: 'x' };
+    const given = { id, tenantId, fixed, live: { status: 'x' }, columns: { device_id: deviceId } };
     const contextOf = async () => {
       const text = 'select context from commands where id = $1';
       return (await backend().database.read<{ context: JsonObject }>({ text, values: [id] }))[0]?.context;
@@ -246,10 +242,10 @@ eachStore('a commit', (backend, has) => {
     expect((await backend().store.inspection.actor(tenantId, made.ref))?.context).toEqual(context);
 
     // A different commit is not a repetition, and takes effect.
-    const other = nextCommit(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
+    const other = nextCommit(made, { fixed: { ...fixed, action: 'turn_off', params: {} }, live: { status: 'y' } });
     await turn(other);
     if (has.sql) expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
-    expect(await loaded()).toEqual(other.context);
+    expect(await loaded()).toEqual({ ...other.fixed, ...other.live });
   });
 
   it('replaces a manifest by the last one of the commit', async () => {

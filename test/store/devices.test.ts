@@ -17,7 +17,7 @@ eachStore('devices', (backend) => {
     const tenantId = newId();
     const [homeId, roomId] = [newId(), newId()];
     const [id = ''] = await made(tenantId, {
-      context: { name: 'Lamp' },
+      fixed: { name: 'Lamp' },
       columns: { home_id: homeId, room_id: roomId, firmware: '1.2.0', online: true, created_at: 7 },
     });
     await devices().flushPresence([{ deviceId: id, lastSeen: 99, battery: 55.5 }]);
@@ -153,8 +153,8 @@ eachStore('devices', (backend) => {
     const tenantId = newId();
     const [a = '', b = ''] = await made(
       tenantId,
-      { context: { state: { on: true, deep: { a: [1] } }, stateVersion: 4, reportedAt: 12 } },
-      { context: { state: {}, stateVersion: 0, reportedAt: null } },
+      { live: { state: { on: true, deep: { a: [1] } }, stateVersion: 4, reportedAt: 12 } },
+      { live: { state: {}, stateVersion: 0, reportedAt: null } },
     );
     const states = await devices().states(tenantId);
     expect(states).toHaveLength(2);

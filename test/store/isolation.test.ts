@@ -30,11 +30,11 @@ eachStore('stored data', (backend) => {
 
   describe('and the objects of the caller', () => {
     it('are separate: changing one later does not change the other', async () => {
-      const commit = deviceCommit({ context: { state: { on: true } }, journal: [journalEntry(1, { data: { a: 1 } })] });
+      const commit = deviceCommit({ live: { state: { on: true } }, journal: [journalEntry(1, { data: { a: 1 } })] });
       const one = home();
       await turn(commit);
       await store().records.insertHome(one);
-      (commit.context.state as JsonObject).on = false;
+      (commit.live.state as JsonObject).on = false;
       (commit.journal[0]?.data as JsonObject).a = 2;
       one.name = 'Changed';
       const loaded = await contextOf(commit.ref.id);
@@ -48,7 +48,7 @@ eachStore('stored data', (backend) => {
 
     it('differ in values that JSON cannot represent: undefined members and non-finite numbers', async () => {
       const context = { gone: undefined, list: [undefined, Number.NaN, -0], kept: { a: undefined, b: 1 } };
-      const commit = deviceCommit({ context: context as unknown as JsonObject });
+      const commit = deviceCommit({ fixed: context as unknown as JsonObject });
       await turn(commit);
       const loaded = await contextOf(commit.ref.id);
       expect(Object.keys(loaded ?? {}).sort()).toEqual(['kept', 'list']);

@@ -130,10 +130,10 @@ describe('the connection of a store in memory', () => {
     const database = new MemoryDatabase();
     const { held, wire } = heldWire();
     const store = openMemoryStore(database, { transport: wire });
-    const commit = deviceCommit({ context: { state: { on: true } } });
+    const commit = deviceCommit({ live: { state: { on: true } } });
     const one = home();
     const answers = [store.actors.commit(turn(commit)), store.records.insertHome(one)];
-    (commit.context.state as { on: boolean }).on = false;
+    (commit.live.state as { on: boolean }).on = false;
     one.name = 'Changed';
     for (const { execute, answer } of held) {
       execute();

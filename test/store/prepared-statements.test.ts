@@ -88,7 +88,7 @@ eachDatabase('prepared statements', (backend) => {
       const delivered =
         chosen.length % 2 === 0 ? [{ from: { kind: 'device' as const, id: newId() }, version: 1, n: 0 }] : [];
       await commit({ actors: made, delivered });
-      const changed = made.map((one, n) => nextCommit(one, { unchangedBase: n % 2 === 0 }));
+      const changed = made.map((one, n) => nextCommit(one, { fixedUnchanged: n % 2 === 0 }));
       await commit({ actors: changed, delivered: [], atomic: chosen.length % 3 === 0 });
     }
     expect(needed.size).toBeGreaterThan(60);
@@ -151,7 +151,7 @@ eachDatabase('the plan of a prepared statement', (backend) => {
     };
     const device = deviceCommit();
     await store.actors.commit({ actors: [device], delivered: [] });
-    await store.actors.commit({ actors: [nextCommit(device, { unchangedBase: true })], delivered: [] });
+    await store.actors.commit({ actors: [nextCommit(device, { fixedUnchanged: true })], delivered: [] });
     expect(await plan()).not.toMatch(byKey);
     for (let made = 0; made < 2_000; made += 1_000) {
       await store.actors.commit({ actors: Array.from({ length: 1_000 }, () => deviceCommit()), delivered: [] });

@@ -28,9 +28,9 @@ function commit(kind: ActorKind, columns: object, overrides: CommitOverrides): A
     version: readVersion + 1,
     machineVersion: 1,
     value: 'made',
-    context: {},
-    liveFields: new Set(),
-    unchangedBase: false,
+    fixed: {},
+    live: {},
+    fixedUnchanged: false,
     columns: columns as JsonObject,
     since: 1_000,
     journal: [],
@@ -98,7 +98,7 @@ export const planCommit = (overrides: CommitOverrides & { columns?: Partial<Plan
 /** The next commit of the same actor. */
 export const nextCommit = (before: ActorCommit, overrides: Partial<ActorCommit> = {}): ActorCommit => ({
   ...before,
-  unchangedBase: false,
+  fixedUnchanged: false,
   readVersion: before.version,
   version: before.version + 1,
   journal: [],

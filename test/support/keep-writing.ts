@@ -10,7 +10,7 @@ const timer = (id: string, version: number) => ({
 });
 let commits = Array.from({ length: 20 }, () => {
   const id = newId();
-  return deviceCommit({ id, journal: [journalEntry(1)], timers: timer(id, 1), context: { text: 'x'.repeat(1_000) } });
+  return deviceCommit({ id, journal: [journalEntry(1)], timers: timer(id, 1), fixed: { text: 'x'.repeat(1_000) } });
 });
 for (;;) {
   const { lost } = await store.actors.commit({ actors: commits, delivered: [] });

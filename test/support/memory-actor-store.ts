@@ -191,7 +191,7 @@ export const lamp: MachineDefinition<LampContext> = {
     },
   }),
   tenantOf: () => 't',
-  toStored: (context) => ({ ...context }) as JsonObject,
+  toStored: ({ id, pressed, heartbeats, note }) => ({ fixed: { id, heartbeats, note }, live: { pressed } }),
   liveFields: new Set(['pressed']),
   fromStored: (stored) => {
     if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');

@@ -85,7 +85,7 @@ export const relayMachine: MachineDefinition<RelayContext> = {
     },
   }),
   tenantOf: () => 't',
-  toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  toStored: (context) => ({ fixed: { ...context } as unknown as JsonObject, live: {} }),
   liveFields: new Set(),
   fromStored: (stored) => stored as unknown as RelayContext,
   columns: () => ({}),

@@ -101,7 +101,7 @@ function matchesStored(commit: ActorCommit | undefined, stored: StoredActor | un
     version === commit.version &&
     since === commit.since &&
     isDeepStrictEqual(value, asStored(commit.value)) &&
-    isDeepStrictEqual(context, asStored(commit.context))
+    isDeepStrictEqual(context, asStored({ ...commit.fixed, ...commit.live }))
   );
 }
 

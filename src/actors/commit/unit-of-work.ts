@@ -205,6 +205,7 @@ class Effects {
     const { actor } = unit;
     const { definition } = actor;
     const snapshot = unit.snapshot;
+    const stored = definition.toStored(snapshot.context);
     const set: TimerRow[] = [];
     const clear: string[] = [];
     for (const [id, row] of this.timers ?? []) {
@@ -218,9 +219,9 @@ class Effects {
       version: unit.version,
       machineVersion: definition.version,
       value: snapshot.value,
-      context: definition.toStored(snapshot.context),
-      liveFields: definition.liveFields,
-      unchangedBase: isBaseUnchanged(actor, unit.snapshot),
+      fixed: stored.fixed,
+      live: stored.live,
+      fixedUnchanged: isFixedUnchanged(actor, unit.snapshot),
       columns: definition.columns(snapshot),
       since: unit.since,
       journal: this.journal,
@@ -237,10 +238,10 @@ class Effects {
  * Whether `next` differs from the actor's stored row in live fields only. False if this process has only read the row:
  * its stored form may differ from what this version would write.
  */
-export const isBaseUnchanged = (
-  { baseStored, snapshot, definition: { liveFields } }: LiveActor,
+export const isFixedUnchanged = (
+  { fixedStored, snapshot, definition: { liveFields } }: LiveActor,
   next: MachineSnapshot,
-): boolean => baseStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
+): boolean => fixedStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
 
 /** Whether two contexts differ in live fields only. Transitions never remove a member. */
 export function differsOnlyIn(liveFields: ReadonlySet<string>, before: object, after: object): boolean {

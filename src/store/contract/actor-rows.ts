@@ -11,6 +11,7 @@ export interface StoredActor {
   version: number;
   machineVersion: number;
   value: Json;
+  /** Both parts of the context in one object: rows of earlier builds do not separate them. */
   context: JsonObject;
   /** Time of the last change of `value`. */
   since: EpochMs;

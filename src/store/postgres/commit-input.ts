@@ -33,7 +33,7 @@ export const commitForms = ['settled', 'whole', 'new'] as const;
 export type CommitForm = (typeof commitForms)[number];
 
 export interface BatchInput {
-  /** Rows of `kind` as JSON text, and, as an array of `json`, the live fields of their contexts. */
+  /** Rows of `kind` as JSON text, and, as an array of `json`, the live parts of their contexts. */
   actors: { kind: ActorKind; form: CommitForm; json: string; live: Buffer }[];
   effectKinds: ReadonlySet<EffectKind>;
   /** JSON text of deliveries without an actor's commit, or null. */
@@ -53,7 +53,7 @@ export function batchInput(batch: BatchCommit): BatchInput {
   const present = new Set<EffectKind>();
   for (const commit of batch.actors) {
     const { kind } = commit.ref;
-    const form = commit.readVersion === 0 ? 'new' : commit.unchangedBase ? 'settled' : 'whole';
+    const form = commit.readVersion === 0 ? 'new' : commit.fixedUnchanged ? 'settled' : 'whole';
     const name = kind + form;
     let group = groups.get(name);
     if (!group) {
@@ -61,7 +61,7 @@ export function batchInput(batch: BatchCommit): BatchInput {
       groups.set(name, group);
     }
     group.rows.push(form === 'settled' ? deltaRow(commit, present) : fullRow(commit, present));
-    group.live.push(assertStorable(JSON.stringify(liveFieldsOf(commit))));
+    group.live.push(assertStorable(JSON.stringify(commit.live)));
   }
   return {
     actors: [...groups.values()]
@@ -82,7 +82,7 @@ function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const row: JsonObject = { id: ref.id, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
   if (readVersion !== 0) row.read_version = readVersion;
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
-  row.context = fixedFieldsOf(commit, row);
+  row.context = withoutColumns(commit, row);
   const effects = effectsOf(commit, present);
   if (effects !== null) row.also = effects;
   return row;
@@ -97,20 +97,13 @@ function deltaRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   return row;
 }
 
-function liveFieldsOf({ context, liveFields }: ActorCommit): JsonObject {
-  const members: JsonObject = {};
-  for (const name in context) if (liveFields.has(name)) members[name] = context[name] as Json;
-  return members;
-}
-
-/** The other members of the context, without those that equal a column of the row. */
-function fixedFieldsOf({ ref, context, liveFields }: ActorCommit, row: JsonObject): JsonObject {
+/** The fixed part of the context, without the members that equal a column of the row. */
+function withoutColumns({ ref, fixed }: ActorCommit, row: JsonObject): JsonObject {
   const { columnOf } = tableOf(ref.kind);
   const members: JsonObject = {};
-  for (const name in context) {
-    if (liveFields.has(name)) continue;
+  for (const name in fixed) {
     const column = columnOf[name];
-    if (column === undefined || row[column] !== context[name]) members[name] = context[name] as Json;
+    if (column === undefined || row[column] !== fixed[name]) members[name] = fixed[name] as Json;
   }
   return members;
 }

@@ -195,9 +195,9 @@ describe('an actor', () => {
           ...{ ref: stored.ref, tenantId: stored.tenantId, readVersion: 1, version: 2, machineVersion: 1 },
           ...{
             value: stored.value,
-            context: broken,
-            liveFields: new Set<string>(),
-            unchangedBase: false,
+            fixed: broken,
+            live: {},
+            fixedUnchanged: false,
             since: stored.since,
           },
           ...{ journal: [], outbox: [], rows: [] },

@@ -8,24 +8,19 @@ import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables 
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
 
 /**
- * A commit as it is sent: as JSON, which makes it a copy without values that JSON cannot represent. With an unchanged
- * base, only the live fields are sent: the others are neither checked nor stored.
+ * As JSON, which makes it a copy without values that JSON cannot represent. An unchanged fixed part is not sent, so it
+ * is neither checked nor stored.
  */
-type SentCommit = Omit<ActorCommit, 'liveFields'> & { liveFields: string[] };
-
 export const serializeBatch = (batch: BatchCommit): string =>
   JSON.stringify({ ...batch, actors: batch.actors.map(sentCommit) });
 
-function sentCommit(actor: ActorCommit): SentCommit {
-  const { context, columns, liveFields, unchangedBase, readVersion, ref } = actor;
-  if (!unchangedBase || readVersion === 0) return { ...actor, liveFields: [...liveFields] };
-  return {
-    ...actor,
-    context: pickMembers(context, (name) => liveFields.has(name)),
-    columns: pickMembers(columns, (name) => tableOf(ref.kind).liveColumns.includes(name)),
-    liveFields: [...liveFields],
-  };
+function sentCommit(actor: ActorCommit): ActorCommit {
+  if (!isLiveOnly(actor)) return actor;
+  const { liveColumns } = tableOf(actor.ref.kind);
+  return { ...actor, fixed: {}, columns: pickMembers(actor.columns, (name) => liveColumns.includes(name)) };
 }
+
+const isLiveOnly = ({ fixedUnchanged, readVersion }: ActorCommit): boolean => fixedUnchanged && readVersion > 0;
 
 const pickMembers = (members: JsonObject, fits: (name: string) => boolean): JsonObject =>
   Object.fromEntries(Object.entries(members).filter(([name]) => fits(name)));
@@ -41,7 +36,7 @@ export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}
 
 /** One statement: writes everything of the batch, or throws and writes nothing. */
 export function commitBatch(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
-  const batch = JSON.parse(assertStorable(sent)) as { actors: SentCommit[]; delivered: OutboxKey[]; atomic?: boolean };
+  const batch = JSON.parse(assertStorable(sent)) as { actors: ActorCommit[]; delivered: OutboxKey[]; atomic?: boolean };
   if (database.checked) for (const actor of batch.actors) checkTypes(actor);
   const stored = batch.actors.filter((actor) => isNext(tables, actor));
   const written = stored.map((actor) => {
@@ -74,74 +69,48 @@ export class AtomicConflict extends Error {
   }
 }
 
-function checkTypes({
-  ref,
-  tenantId,
-  version,
-  machineVersion,
-  since,
-  columns,
-  readVersion,
-  unchangedBase,
-}: SentCommit): void {
+function checkTypes(commit: ActorCommit): void {
+  const { ref, tenantId, version, machineVersion, since, columns } = commit;
   uuid(ref.id, 'id');
   bigint(version, 'version');
   bigint(since, 'since');
   const table = tableOf(ref.kind);
-  const isSettled = unchangedBase && readVersion > 0;
-  if (!isSettled) {
+  const liveOnly = isLiveOnly(commit);
+  if (!liveOnly) {
     uuid(tenantId, 'tenant_id');
     integer(machineVersion, 'machine_version');
   }
   for (const [name, type] of Object.entries(table.columns)) {
     const value = columns[name] ?? null;
-    if (value === null || (isSettled && !table.liveColumns.includes(name))) continue;
+    if (value === null || (liveOnly && !table.liveColumns.includes(name))) continue;
     (types[type] as Column)(value, name);
   }
 }
 
-const isNext = (tables: Tables, { ref, readVersion }: SentCommit): boolean =>
+const isNext = (tables: Tables, { ref, readVersion }: ActorCommit): boolean =>
   (tables.actors.get(actorKey(ref))?.version ?? 0) === readVersion;
 
-/** The row after the commit: with an unchanged base, only the version, the value and the live fields change. */
-function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
-  const { ref, tenantId, version, machineVersion, value, context, liveFields, unchangedBase, columns, since } = actor;
+/** The row after the commit: with an unchanged fixed part, only the version, the value and the live part change. */
+function rowAfter(tables: Tables, actor: ActorCommit): ActorRow {
+  const { ref, tenantId, version, machineVersion, value, fixed, live, columns, since } = actor;
   const before = tables.actors.get(actorKey(ref));
-  const names = liveFields.filter((name) => name in context);
+  const context = { ...fixed, ...live };
   if (before === undefined || actor.readVersion === 0) {
-    return {
-      ref,
-      tenantId,
-      version,
-      machineVersion,
-      value,
-      context,
-      since,
-      quarantine: null,
-      columns,
-      liveFields: names,
-    };
+    return { ref, tenantId, version, machineVersion, value, fixed, context, since, quarantine: null, columns };
   }
-  if (!unchangedBase) {
+  if (!isLiveOnly(actor)) {
     const unchanged = 'created_at' in before.columns ? { created_at: before.columns.created_at as Json } : {};
     return {
       ...before,
-      version,
-      machineVersion,
-      value,
-      context,
-      since,
-      liveFields: names,
+      ...{ version, machineVersion, value, fixed, context, since },
       columns: { ...columns, ...unchanged },
     };
   }
-  const rest = Object.entries(before.context).filter(([name]) => !before.liveFields?.includes(name));
-  const moved = names.map((name) => [name, context[name] as Json]);
   const changed = tableOf(ref.kind).liveColumns.map((name) => [name, columns[name] ?? null] as const);
   return {
     ...before,
-    ...{ version, value, since, liveFields: names },
-    context: Object.fromEntries([...rest, ...moved]) as JsonObject,
+    ...{ version, value, since },
+    context: { ...(before.fixed ?? before.context), ...live },
     columns: { ...before.columns, ...Object.fromEntries(changed) },
   };
 }
@@ -182,7 +151,7 @@ function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
 }
 
 /** All effects of an actor's commit except its outputs and its stored response. */
-function applyEffects(tables: Tables, { ref, journal, timers, rows }: SentCommit, row: ActorRow): void {
+function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommit, row: ActorRow): void {
   const key = actorKey(ref);
   if (journal.length > 0) {
     const before = tables.journal.get(key) ?? [];
@@ -247,7 +216,7 @@ function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number
 }
 
 /** In the order of their numbers, and of the actors in the batch. */
-function addOutputs(database: MemoryDatabase, tables: Tables, stored: readonly SentCommit[]): void {
+function addOutputs(database: MemoryDatabase, tables: Tables, stored: readonly ActorCommit[]): void {
   const outputs = stored.flatMap(({ ref: from, version, outbox }) => outbox.map((one) => ({ from, version, ...one })));
   for (const { from, version, n, output } of outputs.sort((a, b) => a.n - b.n)) {
     const key = outboxKey({ from, version, n });
@@ -257,7 +226,7 @@ function addOutputs(database: MemoryDatabase, tables: Tables, stored: readonly S
   }
 }
 
-function putResponses(tables: Tables, stored: readonly SentCommit[]): void {
+function putResponses(tables: Tables, stored: readonly ActorCommit[]): void {
   const seen = new Set<string>();
   for (const { idempotency } of stored) {
     if (idempotency === null) continue;

@@ -23,8 +23,8 @@ import { Table, UndoLog } from './table.ts';
 /** An actor's row: its complete context, and the columns that queries need. */
 export interface ActorRow extends StoredActor {
   columns: JsonObject;
-  /** Members of the context that a commit with an unchanged base replaces. */
-  liveFields?: readonly string[];
+  /** The part of the context that a commit with an unchanged fixed part keeps. */
+  fixed?: JsonObject;
 }
 
 export interface JournalRow extends JournalEntry {

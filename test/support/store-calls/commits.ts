@@ -1,5 +1,6 @@
 import { commandStatuses } from '../../../src/domain/command.ts';
 import type { JsonObject, Uuid } from '../../../src/domain/values.ts';
+import type { StoredContext } from '../../../src/machines/definition.ts';
 import type { ActorKind, ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, BatchCommit, IdempotencyRow, OutboxKey } from '../../../src/store/contract.ts';
 import { fc } from '../properties.ts';
@@ -35,7 +36,7 @@ const parts = fc.record({
   /** Offset of `readVersion` from the row's version. */
   behind: fc.oneof({ arbitrary: fc.constant(0), weight: 8 }, { arbitrary: fc.constantFrom(-1, 1), weight: 1 }),
   steps: fc.integer({ min: 1, max: 2 }),
-  unchangedBase: flag,
+  fixedUnchanged: flag,
   tenant,
   text,
   flags: fc.tuple(flag, flag, flag),
@@ -57,26 +58,21 @@ const parts = fc.record({
 });
 type Parts = typeof parts extends fc.Arbitrary<infer T> ? T : never;
 
-const liveFields: Readonly<Record<ActorKind, ReadonlySet<string>>> = {
-  device: new Set(['state', 'stateVersion', 'reportedAt']),
-  command: new Set(['verification']),
-  plan: new Set(['steps']),
-  tenant: new Set(),
-};
-
-function contextOf(kind: ActorKind, { text, flags, numbers, expiresAt }: Parts): JsonObject {
+function contextOf(kind: ActorKind, { text, flags, numbers, expiresAt }: Parts): StoredContext {
   const [n, m, o] = numbers;
   switch (kind) {
-    case 'device':
-      return { name: text, state: { on: flags[0], deep: [n, { m }] }, stateVersion: n, reportedAt: m === 0 ? null : m };
+    case 'device': {
+      const state = { on: flags[0], deep: [n, { m }] };
+      return { fixed: { name: text }, live: { state, stateVersion: n, reportedAt: m === 0 ? null : m } };
+    }
     case 'command': {
       const verification = { expected: flags[1] ? { level: n } : null, observed: flags[2] ? {} : null };
-      return { verification, confirmation: flags[0] ? { expiresAt } : null, note: text };
+      return { fixed: { confirmation: flags[0] ? { expiresAt } : null, note: text }, live: { verification } };
     }
     case 'plan':
-      return { name: flags[0] ? text : null, steps: [n, m, o] };
+      return { fixed: { name: flags[0] ? text : null }, live: { steps: [n, m, o] } };
     case 'tenant':
-      return { tier: text, members: n };
+      return { fixed: { tier: text, members: n }, live: {} };
   }
 }
 
@@ -148,9 +144,8 @@ function commitOf(model: StoreModel, kind: ActorKind, generated: Parts): ActorCo
   return {
     ...{ ref, tenantId, readVersion, version, machineVersion: 1, value: { in: input.status } },
     ...{
-      context: contextOf(kind, input),
-      liveFields: liveFields[kind],
-      unchangedBase: input.unchangedBase && readVersion > 0,
+      ...contextOf(kind, input),
+      fixedUnchanged: input.fixedUnchanged && readVersion > 0,
     },
     columns: columnsOf(model, ref, input),
     since: input.bad === 'since' ? 2 ** 70 : input.expiresAt,
