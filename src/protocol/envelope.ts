@@ -12,7 +12,6 @@ import {
   sha256Hex,
 } from './canonical.ts';
 import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './constants.ts';
-import { type FastPathSession, readFastPathMessage } from './fast-path.ts';
 import {
   type CloudPayload,
   type DevicePayload,
@@ -32,8 +31,6 @@ export interface MessageSession {
   /** The key that opened the session; signatures by other keys are refused. */
   key: VerifyingKey;
   keyVersion: number;
-  /** Result of `fastPathSession`: enables the fast path for canonical envelopes. */
-  fastPath?: FastPathSession | null;
 }
 
 /** A message with a valid envelope. The caller checks its sequence number next, then its `body`. */
@@ -68,10 +65,6 @@ export function checkMessage(
   channel: DeviceChannel,
   now: EpochMs,
 ): MessageCheck<DevicePayload, MessageIdentity> {
-  if (session.fastPath && bytes instanceof Buffer) {
-    const message = readFastPathMessage(bytes, session.fastPath, channel, now);
-    if (message !== null) return { ok: true, message };
-  }
   const rules: Rules = { session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now };
   const checked = check(bytes, rules, (payload) => readDevicePayload(channel, payload));
   if (!checked.ok) return checked;

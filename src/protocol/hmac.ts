@@ -24,42 +24,51 @@ export class HmacPads {
     this.#outer.set(block.map((byte) => byte ^ 0x5c));
   }
 
-  /** The tag of the text in `signingBuffer`, which ends at `end`. */
-  tagOfBuffer(end: number): string {
-    innerText.set(this.#inner);
-    return this.#tagOf(innerText.subarray(0, end));
-  }
-
-  /** The tag of any text, including one that is longer than `signingBuffer`. */
-  tagOf(text: string): string {
-    if (text.length > MAX_BUFFERED_LENGTH) return this.#tagOf(Buffer.concat([this.#inner, Buffer.from(text)]));
-    return this.tagOfBuffer(BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
-  }
-
-  #tagOf(inner: Uint8Array): string {
+  /** The tag of the text behind the first block of `bytes`; that block receives the inner pad. */
+  tagOf(bytes: Uint8Array): string {
+    bytes.set(this.#inner);
     // A binary string has one character per byte. Allocating a buffer would cost twice as much as the hashing.
-    this.#outer.write(hash('sha256', inner, 'binary'), BLOCK_BYTES, 'latin1');
+    this.#outer.write(hash('sha256', bytes, 'binary'), BLOCK_BYTES, 'latin1');
     return hash('sha256', this.#outer, 'base64url');
+  }
+}
+
+/** Space in which a text is assembled to be signed or verified. One owner each: no method awaits, so calls never overlap. */
+export class HmacBuffer {
+  /** Space for the inner pad, then for the text. */
+  readonly #bytes = Buffer.alloc(BLOCK_BYTES + MAX_BUFFERED_LENGTH * MAX_UTF8_BYTES_PER_UNIT);
+  readonly #expected = Buffer.alloc(TAG_LENGTH);
+  readonly #given = Buffer.alloc(TAG_LENGTH);
+
+  /** The space for the text. */
+  readonly text: Buffer = this.#bytes.subarray(BLOCK_BYTES);
+
+  /** The tag of the first `length` bytes of `text`. */
+  tagOf(pads: HmacPads, length: number): string {
+    return pads.tagOf(this.#bytes.subarray(0, BLOCK_BYTES + length));
+  }
+
+  /** Verifies the first `length` bytes of `text` against the tag of `TAG_LENGTH` bytes at `at` in `bytes`. */
+  verify(pads: HmacPads, length: number, bytes: Uint8Array, at: number): boolean {
+    this.#expected.write(this.tagOf(pads, length), 'latin1');
+    for (let i = 0; i < TAG_LENGTH; i++) this.#given[i] = bytes[at + i] as number;
+    return timingSafeEqual(this.#expected, this.#given);
   }
 }
 
 // Kept outside the key object: the key prints nothing and can still be transferred to another thread.
 const padsByKey = new WeakMap<KeyObject, HmacPads>();
 
-// Shared scratch buffers: nothing in this module awaits, so calls never overlap.
-const innerText = Buffer.alloc(BLOCK_BYTES + MAX_BUFFERED_LENGTH * MAX_UTF8_BYTES_PER_UNIT);
+// Shared by all keys: nothing in this module awaits, so calls never overlap.
+const buffer = new HmacBuffer();
 const expectedTag = Buffer.alloc(TAG_LENGTH * 2);
 const givenTag = Buffer.alloc(TAG_LENGTH * 2);
-const expectedBytes = Buffer.alloc(TAG_LENGTH);
-const givenBytes = Buffer.alloc(TAG_LENGTH);
-
-/** Scratch buffer in which a caller assembles a text for `verifyBufferHmac`, from `SIGNING_BUFFER_START` on. */
-export const signingBuffer: Uint8Array = innerText;
-export const SIGNING_BUFFER_START = BLOCK_BYTES;
 
 /** HMAC of the UTF-8 bytes of `text`, base64url without padding. */
 export function computeHmac(key: KeyObject, text: string): string {
-  return padsOf(key).tagOf(text);
+  const pads = padsOf(key);
+  if (text.length <= MAX_BUFFERED_LENGTH) return buffer.tagOf(pads, buffer.text.write(text));
+  return pads.tagOf(Buffer.concat([Buffer.alloc(BLOCK_BYTES), Buffer.from(text)]));
 }
 
 /** Verifies `tag` over `text` in constant time. A malformed tag returns false. */
@@ -70,13 +79,6 @@ export function verifyHmac(key: KeyObject, text: string, tag: string): boolean {
   expectedTag.write(computeHmac(key, text), 'utf16le');
   givenTag.write(tag, 'utf16le');
   return timingSafeEqual(expectedTag, givenTag);
-}
-
-/** Verifies the text in `signingBuffer` up to `end` against the tag of `TAG_LENGTH` bytes at `at` in `bytes`. */
-export function verifyBufferHmac(pads: HmacPads, end: number, bytes: Uint8Array, at: number): boolean {
-  expectedBytes.write(pads.tagOfBuffer(end), 'latin1');
-  for (let i = 0; i < TAG_LENGTH; i++) givenBytes[i] = bytes[at + i] as number;
-  return timingSafeEqual(expectedBytes, givenBytes);
 }
 
 export function padsOf(key: KeyObject): HmacPads {

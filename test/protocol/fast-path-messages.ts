@@ -1,8 +1,14 @@
 import { expect } from 'vitest';
 import { canonicalFieldNames } from '../../src/protocol/canonical.ts';
-import { checkMessage, composeMessage, type OutgoingMessage } from '../../src/protocol/envelope.ts';
-import { fastPathSession, readFastPathMessage } from '../../src/protocol/fast-path.ts';
+import {
+  checkMessage,
+  composeMessage,
+  type MessageSession,
+  type OutgoingMessage,
+} from '../../src/protocol/envelope.ts';
+import { FastPathVerifier, fastPathSession } from '../../src/protocol/fast-path.ts';
 import { newDeviceSecret, signingKey, signText, verifyingKey } from '../../src/protocol/signature.ts';
+import type { DeviceChannel } from '../../src/protocol/topics.ts';
 
 export const secret = newDeviceSecret();
 export const now = 1_763_635_705_272;
@@ -29,10 +35,23 @@ export const message: OutgoingMessage = {
   key,
 };
 
+export const verifier = new FastPathVerifier();
+/** The check of the service: the fast path, or full verification where it returns null. */
+export function checkWithFallback(
+  bytes: Buffer,
+  known: MessageSession,
+  channel: DeviceChannel,
+  at: number,
+): ReturnType<typeof checkMessage> {
+  const fast = fastPathSession(known);
+  const verified = fast === null ? null : verifier.verify(bytes, fast, channel, at);
+  return verified === null ? checkMessage(bytes, known, channel, at) : { ok: true, message: verified };
+}
+
 export const longWay = (bytes: Buffer) => checkMessage(bytes, session, 'state', now);
 /** The result of the fast path, compared with that of the full verification. */
 export function plainly(bytes: Buffer) {
-  const taken = readFastPathMessage(bytes, plain, 'state', now);
+  const taken = verifier.verify(bytes, plain, 'state', now);
   if (taken !== null) expect({ ok: true, message: taken }).toEqual(longWay(bytes));
   return taken;
 }

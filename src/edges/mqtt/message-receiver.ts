@@ -8,7 +8,8 @@ import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machin
 import type { Services } from '../../operations/operation.ts';
 import type { MessageIdentity } from '../../protocol/canonical.ts';
 import { HEARTBEAT_S } from '../../protocol/constants.ts';
-import { type CheckedMessage, checkMessage } from '../../protocol/envelope.ts';
+import { type CheckedMessage, checkMessage, type MessageCheck } from '../../protocol/envelope.ts';
+import { FastPathVerifier } from '../../protocol/fast-path.ts';
 import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
 import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { StateReport } from '../../services/property-times.ts';
@@ -49,6 +50,7 @@ export interface MessageReceiverParts {
  */
 export class MessageReceiver {
   readonly #parts: MessageReceiverParts;
+  readonly #fastPath = new FastPathVerifier();
   #count = 0;
 
   constructor(parts: MessageReceiverParts) {
@@ -105,7 +107,10 @@ export class MessageReceiver {
     session: DeviceSession,
     channel: DeviceChannel,
     now: EpochMs,
-  ): ReturnType<typeof checkMessage> {
+  ): MessageCheck<DevicePayload, MessageIdentity> {
+    const { fastPath } = session;
+    const message = fastPath === null ? null : this.#fastPath.verify(payload, fastPath, channel, now);
+    if (message !== null) return { ok: true, message };
     const checked = checkMessage(payload, session, channel, now);
     if (checked.ok || checked.refusal.code !== 'TIMESTAMP_SKEWED') return checked;
     return checkMessage(payload, session, channel, referenceOf(this.#parts.services.clock));
