@@ -238,7 +238,7 @@ class Compiler {
       guards: Object.fromEntries(
         Object.entries(guards)
           .filter(([, guard]) => predicateOf(guard as object) !== undefined)
-          .map(([name]) => [name, (_: unknown, params: unknown) => this.#ask(name, params)]),
+          .map(([name]) => [name, (_: unknown, params: unknown) => this.#resultOf(name, params)]),
       ),
       // A delay's position in the list stands for the delay: the real one may need the context.
       delays: Object.fromEntries(Object.keys(delays).map((name, index) => [name, -1 - index])),
@@ -312,9 +312,11 @@ class Compiler {
   }
 
   /** The scripted result of a guard; one that is not in the script is added to it as the next to branch on. */
-  #ask(guard: string, params: unknown): boolean {
+  #resultOf(guard: string, params: unknown): boolean {
     const paramsKey = JSON.stringify(params);
-    const found = this.#path.find((asked) => asked.guard === guard && JSON.stringify(asked.params) === paramsKey);
+    const found = this.#path.find(
+      (scripted) => scripted.guard === guard && JSON.stringify(scripted.params) === paramsKey,
+    );
     if (found !== undefined) return found.result;
     this.#path.push({ guard, params, result: true });
     return true;

@@ -198,7 +198,7 @@ export async function composeService(
   const identity = makeIdentity({
     ...callers,
     verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
-    gate: rateLimiter,
+    rateLimiter,
     clock,
     newId,
   });
@@ -212,13 +212,13 @@ export async function composeService(
   const perform = makePerform(services, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcpEdge({
-    ...{ services, perform, identity, gate: rateLimiter, addressOf: clientAddressOf, publicUrl, log },
+    ...{ services, perform, identity, rateLimiter, addressOf: clientAddressOf, publicUrl, log },
     host: config.host,
     observe: metrics.recordRequest,
     ...(limits?.mcp && { limits: limits.mcp }),
   });
   const graphql = makeGraphql({
-    ...{ services, identity, door: authenticator, gate: rateLimiter, addressOf: clientAddressOf, perform, draining },
+    ...{ services, identity, authenticator, rateLimiter, addressOf: clientAddressOf, perform, draining },
     production: config.production,
     observe: metrics.recordRequest,
   });
@@ -248,9 +248,9 @@ export async function composeService(
           log,
         },
       }),
-      door: authenticator,
+      authenticator,
       perform,
-      gate: rateLimiter,
+      rateLimiter,
       publicUrl,
       newId,
       log,
@@ -260,7 +260,7 @@ export async function composeService(
       draining,
       mounts: {
         ...consoleMount({
-          ...{ gate: rateLimiter, addressOf: clientAddressOf, newId, log, provider: identityProvider.signIn !== null },
+          ...{ rateLimiter, addressOf: clientAddressOf, newId, log, provider: identityProvider.signIn !== null },
           prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
         }),
         mcp: mcp.listener,

@@ -18,7 +18,7 @@ export async function loadCallerServices(
     invalidations,
     users: makeUserCache(store, invalidations),
     revocations: await loadRevocations(store.identity, clock, invalidations),
-    apiKeys: makeApiKeyCache(store, { clock, log, news: invalidations }),
+    apiKeys: makeApiKeyCache(store, { clock, log, invalidations }),
     agentTokens: await loadAgentTokens(store.identity, clock, invalidations),
   };
 }

@@ -33,9 +33,9 @@ export function makeSignInServices(
     authenticate: async (credential, context) => identity().authenticate(credential, context),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
     sealedCache,
-    cookieSessions: makeCookieSessions({ vault: sealedCache, clock }),
+    cookieSessions: makeCookieSessions({ sealedCache, clock }),
     csrf: makeCsrfTokens(sealer),
-    handshakes: makeHandshakes({ vault: sealedCache, clock }),
+    handshakes: makeHandshakes({ sealedCache, clock }),
   };
 }
 

@@ -17,7 +17,7 @@ export interface OperationRequest {
   /** Null if the protocol has no `Idempotency-Key` or none was sent. */
   keyed: KeyedRequest | null;
   /** A refusal by the edge: the operation does not run, but the attempt is audited. */
-  barred?: Refusal;
+  edgeRefusal?: Refusal;
   upload?: AsyncIterable<Uint8Array> | null;
 }
 
@@ -61,7 +61,7 @@ const withOperationName = ({ name, changes }: Operation, caller: Caller): Caller
 async function run(
   parts: PerformParts,
   operation: Operation,
-  { input: given, caller, keyed, barred: edgeRefusal, upload = null }: OperationRequest,
+  { input: given, caller, keyed, edgeRefusal, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
   const { services, granted, keys } = parts;

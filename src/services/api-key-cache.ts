@@ -40,7 +40,11 @@ const DUMMY_HASH = 'A'.repeat(43);
 
 export function makeApiKeyCache(
   store: Pick<Store, 'keys' | 'ping'>,
-  { clock, log, news: invalidations = makeLocalInvalidationBus() }: { clock: Clock; log: Log; news?: InvalidationBus },
+  {
+    clock,
+    log,
+    invalidations = makeLocalInvalidationBus(),
+  }: { clock: Clock; log: Log; invalidations?: InvalidationBus },
 ): ApiKeyCache {
   const guarded = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
   /** Only existing keys: unknown prefixes are not cached. */

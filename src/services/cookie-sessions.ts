@@ -47,13 +47,7 @@ export const fingerprint = (secret: string): string => hash('sha256', secret, 'b
 
 const keyOf = (name: string): string => `session:${name}`;
 
-export function makeCookieSessions({
-  vault: sealedCache,
-  clock,
-}: {
-  vault: SealedCache;
-  clock: Clock;
-}): CookieSessions {
+export function makeCookieSessions({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }): CookieSessions {
   const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS });
   // Uses the same clock as token verification.
   const unexpired = (session: CookieSession): CookieSession | null =>

@@ -55,7 +55,7 @@ interface HandshakeUpdate<T> {
 
 const handshakeExpired = () => refuse('GONE', 'This sign-in has ended. Start it again from the command line.');
 
-export function makeHandshakes({ vault: sealedCache, clock }: { vault: SealedCache; clock: Clock }): Handshakes {
+export function makeHandshakes({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }): Handshakes {
   const locks = new Locks();
   const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base64url')}`;
 

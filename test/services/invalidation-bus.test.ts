@@ -24,7 +24,7 @@ async function twoProcesses() {
       heard,
       users: makeUserCache(store, news),
       revocations: await loadRevocations(store.identity, clock, news),
-      keys: makeApiKeyCache(store, { clock, log: quiet, news }),
+      keys: makeApiKeyCache(store, { clock, log: quiet, invalidations: news }),
       presented: await loadAgentTokens(store.identity, clock, news),
     };
   };

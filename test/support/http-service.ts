@@ -196,13 +196,13 @@ export async function startHttpServiceOn<Kept extends Store>(
   const perform = makePerform(services);
   const gate = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
-    ...{ ...callers, gate, clock, newId },
+    ...{ ...callers, rateLimiter: gate, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
   const authenticator = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcpEdge({
-    ...{ services, perform, identity, gate, publicUrl, log },
+    ...{ services, perform, identity, rateLimiter: gate, publicUrl, log },
     ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(mcpLimits && { limits: mcpLimits }),
@@ -210,13 +210,13 @@ export async function startHttpServiceOn<Kept extends Store>(
   const observed: HttpService['observed'] = [];
   const metrics = makeMetrics();
   const graphql = makeGraphql({
-    ...{ services, identity, door: authenticator, gate, perform, production, draining: () => state.draining },
+    ...{ services, identity, authenticator, rateLimiter: gate, perform, production, draining: () => state.draining },
     addressOf: clientAddress([]),
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
   });
   const listener = makeRestListener({
-    ...{ routes, door: authenticator, perform, gate, newId, log },
+    ...{ routes, authenticator, perform, rateLimiter: gate, newId, log },
     resources: publicResources({
       metrics,
       publicKeys: [key.publicJwk],

@@ -11,7 +11,7 @@ import type { ConsoleFiles } from './console-files.ts';
 
 export interface ConsoleParts {
   files: ConsoleFiles;
-  gate: Pick<RateLimiter, 'chargeAnonymous'>;
+  rateLimiter: Pick<RateLimiter, 'chargeAnonymous'>;
   addressOf: AddressOf;
   /** Path of the service's URL, without a trailing slash. */
   prefix(): string;
@@ -46,7 +46,7 @@ const NOT_BUILT = `<!doctype html>
 
 /** HTTP listener for `/console`: serves the build output of `console/`, and the page for every path that it routes itself. */
 export function makeConsoleListener(parts: ConsoleParts): RequestListener {
-  const { gate, addressOf, log, newId } = parts;
+  const { rateLimiter, addressOf, log, newId } = parts;
   return (request, response) => {
     const exchange: ConsoleExchange = {
       request,
@@ -54,7 +54,7 @@ export function makeConsoleListener(parts: ConsoleParts): RequestListener {
       requestId: requestIdOf(request.headers, newId),
       rateLimitHeaders: [],
     };
-    const { refusal, headers } = gate.chargeAnonymous(addressOf(request));
+    const { refusal, headers } = rateLimiter.chargeAnonymous(addressOf(request));
     exchange.rateLimitHeaders = headers;
     if (refusal !== null) return refuse(exchange, refusal);
     if (request.method !== 'GET' && request.method !== 'HEAD') {

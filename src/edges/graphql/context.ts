@@ -50,10 +50,13 @@ export function performChange(context: Context, operation: Operation, input: Jso
     idempotencyKey === null
       ? null
       : { key: idempotencyKey, method: 'POST', path: `/graphql/${operation.name}/${place}`, body: input as Json };
-  return perform(operation, { input, caller, keyed, ...(changeRefusal !== null && { barred: changeRefusal }) }).then(
-    (outcome) => {
-      if (outcome.ok && outcome.value.replayed) changeCounts.replayed += 1;
-      return outcome;
-    },
-  );
+  return perform(operation, {
+    input,
+    caller,
+    keyed,
+    ...(changeRefusal !== null && { edgeRefusal: changeRefusal }),
+  }).then((outcome) => {
+    if (outcome.ok && outcome.value.replayed) changeCounts.replayed += 1;
+    return outcome;
+  });
 }

@@ -26,8 +26,8 @@ import { type RequestParams, readRequestParams } from './request-params.ts';
 export interface HttpParts {
   schema: GraphQLSchema;
   prepareDocument: PrepareDocument;
-  door: HttpAuthenticator;
-  gate: RateLimiter;
+  authenticator: HttpAuthenticator;
+  rateLimiter: RateLimiter;
   addressOf: AddressOf;
   perform: Perform;
   newId(): Uuid;
@@ -79,12 +79,12 @@ async function route(parts: HttpParts, exchange: Exchange, handleExchange: Excha
   const isEndpoint = path === PATH || path === `${PATH}/`;
   const file = isEndpoint ? null : explorerFile(path.slice(PATH.length));
   if (!isEndpoint && file === null) {
-    if (applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request))))
+    if (applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request))))
       sendRefusal(exchange, NOT_FOUND);
     return;
   }
   if (method === 'OPTIONS' || (!reads && (method !== 'POST' || file !== null))) {
-    if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
+    if (!applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request)))) return;
     const allow = file === null ? ALLOW : 'GET, HEAD, OPTIONS';
     if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', allow]);
     const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${allow}.` };
@@ -111,7 +111,14 @@ interface HandlerInput {
   exchange: Exchange;
 }
 
-function makeExchangeHandler({ schema, prepareDocument, door, perform, production, log }: HttpParts): ExchangeHandler {
+function makeExchangeHandler({
+  schema,
+  prepareDocument,
+  authenticator,
+  perform,
+  production,
+  log,
+}: HttpParts): ExchangeHandler {
   // One handler per request, because its errors carry the request's ID.
   const handle = ({ params, prepared, context, exchange }: HandlerInput): Promise<Response> => {
     const { requestId, method, request } = exchange;
@@ -157,7 +164,7 @@ function makeExchangeHandler({ schema, prepareDocument, door, perform, productio
     }
     const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
     if (!key.ok) return sendRefusal(exchange, key.refusal);
-    const csrf = isChange ? await door.csrfRefusal(exchange.request.headers, caller) : null;
+    const csrf = isChange ? await authenticator.csrfRefusal(exchange.request.headers, caller) : null;
     const context = makeContext({ caller, perform, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value });
     const [body, { status, headers }] = await handle({ params, prepared, context, exchange });
     if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);

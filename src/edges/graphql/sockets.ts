@@ -40,7 +40,7 @@ export interface SocketParts {
   prepareDocument: PrepareDocument;
   eventSource: LiveEventSource;
   identity: Pick<Identity, 'authenticate'>;
-  gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
+  rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
   addressOf: AddressOf;
   perform: Perform;
   production: boolean;
@@ -105,10 +105,10 @@ interface Client {
 
 /** WebSocket server for subscriptions, queries and mutations (graphql-transport-ws). */
 export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
-  const { services, prepareDocument, eventSource, gate, perform, production } = parts;
+  const { services, prepareDocument, eventSource, rateLimiter, perform, production } = parts;
   const { clock, log, newId } = services;
   const limits = { ...defaultLimits, ...parts.limits };
-  const signIn = makeWebSocketAuthenticator(services, parts.identity, gate);
+  const signIn = makeWebSocketAuthenticator(services, parts.identity, rateLimiter);
   const handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
   const clients = new Set<Client>();
   const guard = guardConnections(services, () => clients, end);
@@ -172,7 +172,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     const refusal = prepared.introspects ? introspectionRefusal(caller, production) : null;
     if (refusal !== null) return refusal;
     if (prepared.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
-      return (await gate.chargeCaller(caller, client.address)).refusal;
+      return (await rateLimiter.chargeCaller(caller, client.address)).refusal;
     }
     const kind = subscribedKind(prepared);
     if (kind === null) return null;
@@ -200,7 +200,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       if ('errors' in prepared) {
         // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
         // because an error response alone would not slow the client down.
-        const { refusal } = await gate.chargeCaller(caller, client.address);
+        const { refusal } = await rateLimiter.chargeCaller(caller, client.address);
         if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
         return [...prepared.errors];
       }

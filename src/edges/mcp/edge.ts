@@ -37,7 +37,7 @@ export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
   perform: Perform;
   identity: Pick<Identity, 'authenticate'>;
-  gate: RateLimiter;
+  rateLimiter: RateLimiter;
   addressOf: AddressOf;
   /** How clients reach the service, without a slash at the end. */
   publicUrl(): string;
@@ -76,7 +76,7 @@ interface AuthenticatedExchange extends Exchange {
 }
 
 export function makeMcpEdge(parts: McpParts): McpEdge {
-  const { services, perform, identity, gate, addressOf, publicUrl, log } = parts;
+  const { services, perform, identity, rateLimiter, addressOf, publicUrl, log } = parts;
   const { newId, clock } = services;
   const limits = { ...defaultSessionLimits, ...parts.limits };
   const hosts = makeHostCheck(parts);
@@ -110,10 +110,10 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     if (refusal !== null) return sendRefusal(exchange, refusal);
     const address = addressOf(request);
     const credential = credentialIn(request.headers);
-    if (credential === null && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
+    if (credential === null && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return;
     const found = await authenticate(exchange, address);
     if (!found.ok) {
-      if (credential !== null) exchange.rateLimitHeaders = gate.signInRateHeaders(address);
+      if (credential !== null) exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
       return sendRefusal(exchange, found.refusal, [], `, resource_metadata="${publicUrl()}${METADATA_PATH}"`);
     }
     const authenticated: AuthenticatedExchange = {
@@ -222,7 +222,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     const structured = supportsStructuredContent(authenticated.request.headers);
     for (const message of messages) {
       const charge = isRateLimited(message)
-        ? await gate.chargeCaller(authenticated.caller, authenticated.address)
+        ? await rateLimiter.chargeCaller(authenticated.caller, authenticated.address)
         : null;
       if (charge !== null) authenticated.rateLimitHeaders = charge.headers;
       contexts.push({

@@ -17,7 +17,7 @@ import type { MqttMeter } from './mqtt-meter.ts';
 import { encodePublish } from './packets.ts';
 import type { UserSessions } from './user-session.ts';
 
-const UNDO_RETRY_DELAYS_MS = [200, 1_000, 5_000, 0];
+const REVERT_RETRY_DELAYS_MS = [200, 1_000, 5_000, 0];
 
 type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
@@ -74,7 +74,7 @@ export class CommandWriter {
           { err: error, commandId: output.commandId },
           'device read failed; reverting command write marker',
         );
-        void this.#undo(output);
+        void this.#revertMarker(output);
       },
     );
   };
@@ -94,7 +94,7 @@ export class CommandWriter {
         'command write failed; reverting write marker',
       );
     }
-    void this.#undo(output);
+    void this.#revertMarker(output);
   }
 
   #writeCommand(output: CommandWrite): boolean {
@@ -154,12 +154,12 @@ export class CommandWriter {
   }
 
   /** Reverts the write marker; retries while the runtime or the store is unavailable, then leaves it to the timeout. */
-  async #undo(output: CommandWrite): Promise<void> {
+  async #revertMarker(output: CommandWrite): Promise<void> {
     const { services, meter, log } = this.#parts;
     const { commandId, sessionId } = output;
     meter.undone();
     const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
-    for (const wait of UNDO_RETRY_DELAYS_MS) {
+    for (const wait of REVERT_RETRY_DELAYS_MS) {
       try {
         await services.actors.send({ kind: 'command', id: commandId }, event);
         await this.#offerToCurrentSession(output);

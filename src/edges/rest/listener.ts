@@ -30,9 +30,9 @@ export type TraceRequest = (
 export interface RestParts {
   routes: readonly Route[];
   resources: readonly PublicResource[];
-  door: HttpAuthenticator;
+  authenticator: HttpAuthenticator;
   perform: Perform;
-  gate: RateLimiter;
+  rateLimiter: RateLimiter;
   /** Base URL for clients, without a trailing slash; if empty, links are relative. */
   publicUrl?(): string;
   newId(): Uuid;
@@ -112,7 +112,7 @@ function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>):
     );
   });
   if (found === null || !('entry' in found)) {
-    if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
+    if (!applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request)))) return;
     if (found === null) sendRefusal(exchange, NOT_FOUND);
     else refuseMethod(exchange, found.allow);
   } else if (parts.draining() && !found.entry.label.startsWith('/health')) {
@@ -149,9 +149,10 @@ function routeEntries(parts: Parts, route: Route): RouteEntry[] {
 const basePathsOf = ({ atRoot }: Route): readonly string[] =>
   atRoot === 'only' ? [''] : atRoot ? [...BASE_PATHS, ''] : BASE_PATHS;
 
-function resourceEntries({ gate, addressOf }: Parts, resource: PublicResource): RouteEntry[] {
+function resourceEntries({ rateLimiter, addressOf }: Parts, resource: PublicResource): RouteEntry[] {
   const answer: ExchangeHandler = async (exchange, values) => {
-    if (!resource.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(addressOf(exchange.request)))) return;
+    if (!resource.rateLimitExempt && !applyCharge(exchange, rateLimiter.chargeAnonymous(addressOf(exchange.request))))
+      return;
     const { path, query, requestId } = exchange;
     const content = await resource.respond(values, { headers: exchange.request.headers, path, query, requestId });
     if (content === null) sendRefusal(exchange, NOT_FOUND);

@@ -17,10 +17,16 @@ export type ExchangeHandler = (exchange: Exchange, values: readonly string[], ro
 
 /** Handler of a route: authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
 export function makeOperationHandler(
-  parts: { door: HttpAuthenticator; perform: Perform; gate: RateLimiter; addressOf: AddressOf; publicUrl?(): string },
+  parts: {
+    authenticator: HttpAuthenticator;
+    perform: Perform;
+    rateLimiter: RateLimiter;
+    addressOf: AddressOf;
+    publicUrl?(): string;
+  },
   route: Route,
 ): ExchangeHandler {
-  const { door, perform, gate, addressOf } = parts;
+  const { authenticator, perform, rateLimiter, addressOf } = parts;
   const { operation, method, success } = route;
   const read = makeInputReader(route);
   const names = pathParameters(route.path);
@@ -31,30 +37,32 @@ export function makeOperationHandler(
     const { request, requestId } = exchange;
     const address = addressOf(request);
     const origin = { via: 'rest', requestId, address };
-    const isAnonymous = operation.role === null || !door.hasCredential(request.headers);
-    if (isAnonymous && !route.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
+    const isAnonymous = operation.role === null || !authenticator.hasCredential(request.headers);
+    if (isAnonymous && !route.rateLimitExempt && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return;
 
-    let auth = authenticates ? door.authenticate(request.headers, origin) : door.anonymous(request.headers, origin);
+    let auth = authenticates
+      ? authenticator.authenticate(request.headers, origin)
+      : authenticator.anonymous(request.headers, origin);
     if (auth instanceof Promise) auth = await auth;
     // An invalid credential is ignored if the operation needs no authentication.
-    if (!auth.ok && operation.role === null) auth = await door.anonymous(request.headers, origin);
+    if (!auth.ok && operation.role === null) auth = await authenticator.anonymous(request.headers, origin);
     if (!auth.ok) {
-      exchange.rateLimitHeaders = gate.signInRateHeaders(address);
+      exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
       sendRefusal(exchange, auth.refusal);
       return;
     }
     const caller = auth.value;
     if (!isAnonymous) {
-      let charge = gate.chargeCaller(caller, address);
+      let charge = rateLimiter.chargeCaller(caller, address);
       if (charge instanceof Promise) charge = await charge;
       if (!applyCharge(exchange, charge)) return;
     }
     // Before the body is read. The refused attempt is passed to `perform` for the audit.
-    const csrf = operation.changes && caller.cookie ? await door.csrfRefusal(request.headers, caller) : null;
+    const csrf = operation.changes && caller.cookie ? await authenticator.csrfRefusal(request.headers, caller) : null;
     const refused = csrf ?? callerRefusal(operation, caller);
     if (refused !== null) {
       const input = Object.fromEntries(names.map((name, n) => [name, values[n]]));
-      await perform(operation, { input, caller, keyed: null, barred: refused.refusal });
+      await perform(operation, { input, caller, keyed: null, edgeRefusal: refused.refusal });
       sendRefusal(exchange, refused.refusal);
       return;
     }
@@ -78,10 +86,12 @@ export function makeOperationHandler(
       : upload;
     if (outcome.ok && outcome.value.file !== undefined)
       await sendFile(exchange, operation.download, outcome.value.file);
-    else if (outcome.ok) sendResult(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
+    else if (outcome.ok)
+      sendResult(exchange, success, outcome.value, { authenticator, publicUrl: parts.publicUrl?.() ?? '' });
     else {
       // The operation verified a credential in the body, which counts as a sign-in attempt.
-      if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED') exchange.rateLimitHeaders = gate.signInRateHeaders(address);
+      if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED')
+        exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
       sendRefusal(exchange, outcome.refusal);
     }
   };
@@ -96,12 +106,12 @@ function sendResult(
   exchange: Exchange,
   success: number,
   result: Performed,
-  { door, publicUrl }: { door: HttpAuthenticator; publicUrl: string },
+  { authenticator, publicUrl }: { authenticator: HttpAuthenticator; publicUrl: string },
 ): void {
   const status = result.status ?? success;
   const headers = result.replayed ? ['Idempotent-Replayed', 'true'] : [];
   if (result.next) headers.push('Link', `<${nextPage(publicUrl, exchange, result.next)}>; rel="next"`);
-  for (const change of result.cookies ?? []) headers.push(...door.cookies.set(change));
+  for (const change of result.cookies ?? []) headers.push(...authenticator.cookies.set(change));
   if (status === 204) {
     send(exchange, status, null, headers);
   } else if (status === 409 && isObject(result.body)) {

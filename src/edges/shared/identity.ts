@@ -94,11 +94,11 @@ export function makeIdentity(parts: {
   revocations: Revocations;
   agentTokens: AgentTokens;
   invalidations: InvalidationBus;
-  gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
+  rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }): Identity {
-  const { verifiers, users, revocations, agentTokens, gate: rateLimiter, clock, newId } = parts;
+  const { verifiers, users, revocations, agentTokens, rateLimiter, clock, newId } = parts;
   /** Digest of an API key, under which its proof is cached, by the key's prefix. */
   const digestByKey = new Map<string, string>();
   const proofs = new LRUCache<string, CachedProof>({

@@ -11,10 +11,10 @@ import type { RateLimiter } from './rate-limiter.ts';
 export async function admitRequest(
   exchange: Exchange,
   {
-    door: authenticator,
-    gate: rateLimiter,
+    authenticator,
+    rateLimiter,
     addressOf,
-  }: { door: HttpAuthenticator; gate: RateLimiter; addressOf: AddressOf },
+  }: { authenticator: HttpAuthenticator; rateLimiter: RateLimiter; addressOf: AddressOf },
   via: string,
 ): Promise<Caller | null> {
   const { request, requestId } = exchange;

@@ -185,7 +185,7 @@ describe('another kind of credential', () => {
     };
     const identity = makeIdentity({
       verifiers: [internalTokenVerifier(house.key, clock), keys],
-      ...{ users, revocations, agentTokens, invalidations, clock, newId, gate: house.gate },
+      ...{ users, revocations, agentTokens, invalidations, clock, newId, rateLimiter: house.gate },
     });
     const ask = async () => identity.authenticate('tk_good', asking);
     return { identity, ask, userId, tenantId, verified: () => verified };
@@ -283,7 +283,7 @@ describe('a token that is presented at /mcp', () => {
     const { users, revocations, invalidations, clock, newId, store } = house.services;
     const next = makeIdentity({
       verifiers: [internalTokenVerifier(house.key, clock)],
-      ...{ users, revocations, invalidations, clock, newId, gate: house.gate },
+      ...{ users, revocations, invalidations, clock, newId, rateLimiter: house.gate },
       agentTokens: await loadAgentTokens(store.identity, clock),
     });
     const answer = await next.authenticate(token, { via: 'rest', requestId, address: null });

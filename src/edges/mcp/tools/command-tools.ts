@@ -66,7 +66,7 @@ const executeCommand: Tool = {
     if (!target) {
       const invalid = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
       const refusal = callerRefusal(commandDevice, caller)?.refusal ?? invalid;
-      await perform(commandDevice, { input: {}, caller, keyed: null, barred: refusal });
+      await perform(commandDevice, { input: {}, caller, keyed: null, edgeRefusal: refusal });
       return refusalResult(refusal);
     }
     const { operation, member } = target;

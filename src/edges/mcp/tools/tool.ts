@@ -85,7 +85,7 @@ export async function performWithToolNames(
   );
   // A missing permission is reported before an unknown argument.
   const refusal = unknown.length === 0 || callerRefusal(operation, caller) !== null ? null : unknownArguments(unknown);
-  const outcome = await perform(operation, { input, caller, keyed: null, ...(refusal && { barred: refusal }) });
+  const outcome = await perform(operation, { input, caller, keyed: null, ...(refusal && { edgeRefusal: refusal }) });
   return outcome.ok || outcome.refusal === refusal
     ? outcome
     : { ok: false, refusal: withToolNames(outcome.refusal, names) };
