@@ -5,7 +5,8 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
-import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import { TokenBucket } from '../../domain/token-bucket.ts';
+import type { Uuid } from '../../domain/values.ts';
 import type { Cognition } from '../../operations/cognition/contract.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Call } from './call.ts';
@@ -40,14 +41,15 @@ export class ProposalReceiver {
   /** `<context id> <node id>` of each node in progress → the proposal id for the answer. */
   private readonly openProposals = new Map<string, string>();
   private inFlight = 0;
-  private tokens: number;
-  private filledAt = performance.now();
+  private readonly bucket: TokenBucket;
   private paused = false;
   private timer: NodeJS.Timeout | null = null;
 
   constructor(parts: ProposalReceiverParts) {
     this.parts = parts;
-    this.tokens = parts.limits.proposalRate.burst;
+    const { perSecond, burst } = parts.limits.proposalRate;
+    const ticks = () => performance.now();
+    this.bucket = new TokenBucket({ perMs: perSecond / 1000, burst, maxDebt: Number.POSITIVE_INFINITY, ticks });
   }
 
   sizes(): CollectionSizes {
@@ -56,7 +58,7 @@ export class ProposalReceiver {
 
   /** A large proposal costs as many tokens as several small ones. */
   receive(proposal: CognitionProposal, bytes: number): void {
-    this.tokens -= Math.max(1, bytes / this.parts.limits.proposalRate.bytesPerToken);
+    this.bucket.reserve(Math.max(1, bytes / this.parts.limits.proposalRate.bytesPerToken));
     this.inFlight += 1;
     const about = proposalRefOf(proposal);
     this.parts.onReceived(proposal.proposal.case ?? 'nothing');
@@ -84,11 +86,7 @@ export class ProposalReceiver {
 
   private applyBackpressure(): void {
     const { limits, call } = this.parts;
-    const { perSecond, burst } = limits.proposalRate;
-    const now = performance.now();
-    this.tokens = Math.min(burst, this.tokens + ((now - this.filledAt) / 1000) * perSecond);
-    this.filledAt = now;
-    const wait: Milliseconds = this.tokens >= 1 ? 0 : ((1 - this.tokens) / perSecond) * 1000;
+    const wait = this.bucket.waitMs;
     const full = wait > 0 || this.inFlight >= limits.maxInFlightProposals;
     if (full && !this.paused) {
       this.paused = true;
@@ -101,7 +99,7 @@ export class ProposalReceiver {
       this.timer ??= setTimeout(() => {
         this.timer = null;
         this.applyBackpressure();
-      }, Math.ceil(wait)).unref();
+      }, wait).unref();
     }
   }
 

@@ -1,67 +1,22 @@
-/** Monotonic milliseconds: rates follow real time, not the service's clock. */
-export type Ticks = () => number;
-
-interface Rate {
-  perMs: number;
-  burst: number;
-  ticks: Ticks;
-}
+import { type Ticks, TokenBucket, type TokenRate } from '../../domain/token-bucket.ts';
 
 /** The rate limit of one key. */
-export interface RateLimit {
-  /** Takes a token and returns 0, or returns the milliseconds until one is available. */
-  take(): number;
-  /** Takes a token even if none is available; returns the milliseconds until it would have been. */
-  reserve(): number;
-}
+export type RateLimit = Pick<TokenBucket, 'take' | 'reserve'>;
 
-/** Token bucket of one key, full at first. */
-class Bucket implements RateLimit {
+/** Token bucket of one key. */
+class KeyBucket extends TokenBucket {
   /** Removed while it was full: the key has a newer bucket, or gets one. */
   discarded = false;
-  readonly #rate: Rate;
-  #tokens: number;
-  #refilledAt: number;
-
-  constructor(rate: Rate) {
-    this.#rate = rate;
-    this.#tokens = rate.burst;
-    this.#refilledAt = rate.ticks();
-  }
-
-  take(): number {
-    this.#refill();
-    if (this.#tokens < 1) return Math.ceil((1 - this.#tokens) / this.#rate.perMs);
-    this.#tokens -= 1;
-    return 0;
-  }
-
-  reserve(): number {
-    this.#refill();
-    this.#tokens = Math.max(this.#tokens - 1, -this.#rate.burst);
-    return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#rate.perMs);
-  }
-
-  isFull(): boolean {
-    this.#refill();
-    return this.#tokens >= this.#rate.burst;
-  }
-
-  #refill(): void {
-    const now = this.#rate.ticks();
-    this.#tokens = Math.min(this.#rate.burst, this.#tokens + (now - this.#refilledAt) * this.#rate.perMs);
-    this.#refilledAt = now;
-  }
 }
 
 /** Token buckets by key. A bucket that is full again is removed: a new one would be identical. */
 export class TokenBuckets {
-  readonly #rate: Rate;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #rate: TokenRate;
+  readonly #buckets = new Map<string, KeyBucket>();
   #sweepAt: number;
 
   constructor(perSecond: number, burst: number, ticks: Ticks = () => performance.now()) {
-    this.#rate = { perMs: perSecond / 1000, burst, ticks };
+    this.#rate = { perMs: perSecond / 1000, burst, maxDebt: burst, ticks };
     this.#sweepAt = ticks();
   }
 
@@ -69,7 +24,7 @@ export class TokenBuckets {
   limitFor(key: string): RateLimit {
     this.#sweep();
     let bucket = this.#bucketFor(key);
-    const current = (): Bucket => {
+    const current = (): KeyBucket => {
       if (bucket.discarded) bucket = this.#bucketFor(key);
       return bucket;
     };
@@ -80,10 +35,10 @@ export class TokenBuckets {
     return this.#buckets.size;
   }
 
-  #bucketFor(key: string): Bucket {
+  #bucketFor(key: string): KeyBucket {
     const existing = this.#buckets.get(key);
     if (existing !== undefined) return existing;
-    const bucket = new Bucket(this.#rate);
+    const bucket = new KeyBucket(this.#rate);
     this.#buckets.set(key, bucket);
     return bucket;
   }
@@ -94,7 +49,7 @@ export class TokenBuckets {
     if (now < this.#sweepAt) return;
     this.#sweepAt = now + Math.max(burst / perMs, 1_000);
     for (const [key, bucket] of this.#buckets) {
-      if (!bucket.isFull()) continue;
+      if (!bucket.isFull) continue;
       bucket.discarded = true;
       this.#buckets.delete(key);
     }

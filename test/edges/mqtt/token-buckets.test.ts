@@ -8,24 +8,6 @@ describe('a bucket', () => {
     return new TokenBuckets(perSecond, burst, () => now);
   };
 
-  it('allows its burst at once, and then reports when the next token is available', () => {
-    const bucket = buckets(50, 3).limitFor('device');
-    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 20]);
-    now = 19;
-    expect(bucket.take()).toBe(1);
-    now = 20;
-    expect([bucket.take(), bucket.take()]).toEqual([0, 20]);
-    now = 10_000;
-    expect([1, 2, 3, 4].map(() => bucket.take())).toEqual([0, 0, 0, 20]);
-  });
-
-  it('can be in debt, up to a burst', () => {
-    const bucket = buckets(1, 2).limitFor('address');
-    expect([1, 2, 3, 4, 5, 6].map(() => bucket.reserve())).toEqual([0, 0, 1_000, 2_000, 2_000, 2_000]);
-    now = 2_000;
-    expect(bucket.reserve()).toBe(1_000);
-  });
-
   it('belongs to its payer, and is forgotten when it is full again', () => {
     const all = buckets(10, 10);
     all.limitFor('one').take();
