@@ -1,15 +1,13 @@
-import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import { StoreUnavailable } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
-import { splitExpired } from './deadlines.ts';
+import type { Deadlines, Mailbox } from './deadlines.ts';
 import type { Envelope } from './envelope.ts';
 import { addressOf, type LiveActor } from './live-actor.ts';
 
 /** Envelopes that wait for one actor to be loaded, in order of arrival. */
-interface PendingMessages {
-  mailbox: Envelope[];
+interface PendingMessages extends Mailbox {
   /** Resolves when they were handed to the actor, or rejected. */
   drained: Promise<void>;
 }
@@ -20,17 +18,17 @@ type LoadActor = (ref: ActorRef, isWanted: () => boolean) => Promise<LiveActor |
 /** Activation queue (Akka: stash): holds the envelopes of actors that are not in memory, until they are loaded. */
 export class ActivationQueue {
   private readonly pending = new Map<string, PendingMessages>();
-  private readonly clock: Clock;
+  private readonly deadlines: Deadlines;
   private readonly load: LoadActor;
   private readonly enqueue: (actor: LiveActor) => void;
 
-  constructor(parts: { clock: Clock; load: LoadActor; enqueue(actor: LiveActor): void }) {
-    this.clock = parts.clock;
+  constructor(parts: { deadlines: Deadlines; load: LoadActor; enqueue(actor: LiveActor): void }) {
+    this.deadlines = parts.deadlines;
     this.load = parts.load;
     this.enqueue = parts.enqueue;
   }
 
-  pendingMailboxes(): Iterable<PendingMessages> {
+  pendingMailboxes(): Iterable<Mailbox> {
     return this.pending.values();
   }
 
@@ -74,7 +72,8 @@ export class ActivationQueue {
   }
 
   private async activate(ref: ActorRef, pending: PendingMessages): Promise<void> {
-    const outcome = await this.load(ref, () => this.rejectExpired(pending)).then(
+    const isWanted = () => this.deadlines.rejectExpired(pending, new StoreUnavailable('the actor could not be loaded'));
+    const outcome = await this.load(ref, isWanted).then(
       (actor) => activatedOrError(actor, ref),
       (error: Error) => error,
     );
@@ -85,14 +84,6 @@ export class ActivationQueue {
       outcome.mailbox = envelopes.concat(outcome.mailbox);
       this.enqueue(outcome);
     }
-  }
-
-  /** Called while the store is unavailable. Rejects expired envelopes; returns whether any are left. */
-  private rejectExpired(pending: PendingMessages): boolean {
-    const { waiting, expired } = splitExpired(pending.mailbox, this.clock.now());
-    for (const envelope of expired) envelope.reject(new StoreUnavailable('the actor could not be loaded'));
-    pending.mailbox = waiting;
-    return waiting.length > 0;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, Output, ResolvableOutput, VolatileOutput } from '../machines/outputs.ts';
-import type { IdempotencyRow, StoredActor } from '../store/contract.ts';
+import { type IdempotencyRow, type StoredActor, StoreUnavailable } from '../store/contract.ts';
 
 /** A committed state, as subscribers see it. */
 export interface Committed<Context = object> {
@@ -49,6 +49,14 @@ export class EventFailed extends Error {
 /** An actor with this id exists already. */
 export class ActorExists extends EventFailed {
   override name = 'ActorExists';
+}
+
+/** The lease has expired: another process may be active. Nothing is written, and nothing is answered from memory. */
+export class LeaseExpired extends StoreUnavailable {
+  override name = 'LeaseExpired';
+  constructor() {
+    super('the lease of the active process has expired');
+  }
 }
 
 /** A resolved durable output: an event and its target, which is created if `create` is set. */

@@ -1,8 +1,119 @@
+import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
-import type { Envelope } from './envelope.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
+import type { UnitOfWork } from './commit/unit-of-work.ts';
+import { bypassesLimits, type Envelope, type InternalSendOptions } from './envelope.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
+
+/** A list of envelopes in order of arrival. */
+export interface Mailbox {
+  mailbox: Envelope[];
+}
+
+/** Whether the sender still waits, now or `laterMs` milliseconds later. */
+export type StillWaits = (laterMs?: number) => boolean;
+
+/** Longest time between two checks of a store that does not answer; a shorter timeout is checked four times. */
+const CHECK_MS = 500;
+
+/**
+ * Deadlines: decides how long senders wait for a store that does not answer. An envelope carries its deadline, and is
+ * rejected after it wherever it waits: in a mailbox, in the activation queue or in a commit. A store that answers,
+ * however slowly, keeps its senders waiting.
+ *
+ * A failed attempt is reported by the component that made it (`rejectExpired`). A store that is silent, with commits in
+ * flight, is detected here: then the senders of those commits are answered too, and the eventual result is discarded.
+ */
+export class Deadlines {
+  private readonly commits = new Map<readonly UnitOfWork[], PromiseWithResolvers<void>>();
+  private lastAnswerAt = 0;
+  private timer: NodeJS.Timeout | null = null;
+
+  private readonly clock: Clock;
+  private readonly limits: RuntimeLimits;
+  private queuedMailboxes: () => Iterable<Mailbox> = () => [];
+
+  constructor(clock: Clock, limits: RuntimeLimits) {
+    this.clock = clock;
+    this.limits = limits;
+  }
+
+  sizes(): CollectionSizes {
+    return { turns_in_flight: this.commits.size };
+  }
+
+  /** Sets the mailboxes whose events wait for a later commit. */
+  watch(queuedMailboxes: () => Iterable<Mailbox>): void {
+    this.queuedMailboxes = queuedMailboxes;
+  }
+
+  /** The time until which the sender of an event waits; infinite for events that are durable elsewhere. */
+  deadlineOf(event: MachineEvent, internal: InternalSendOptions, now: EpochMs): EpochMs {
+    if (bypassesLimits(internal)) return Number.POSITIVE_INFINITY;
+    return now + (event.by?.kind === 'device' ? this.limits.deviceTimeoutMs : this.limits.callerTimeoutMs);
+  }
+
+  /** Whether a caller that begins to wait now still waits, then or some milliseconds later. */
+  callerWaits(): StillWaits {
+    return within(this.limits.callerTimeoutMs);
+  }
+
+  /** The same for a device, which waits longest. */
+  deviceWaits(): StillWaits {
+    return within(this.limits.deviceTimeoutMs);
+  }
+
+  /** Rejects the expired envelopes of a mailbox after an attempt without an answer; returns whether any are left. */
+  rejectExpired(owner: Mailbox, reason: Error): boolean {
+    const { waiting, expired } = splitExpired(owner.mailbox, this.clock.now());
+    for (const envelope of expired) envelope.reject(reason);
+    owner.mailbox = waiting;
+    return waiting.length > 0;
+  }
+
+  commitStarted(units: readonly UnitOfWork[]): void {
+    if (this.commits.size === 0) this.lastAnswerAt = performance.now();
+    this.commits.set(units, Promise.withResolvers());
+    this.arm();
+  }
+
+  commitEnded(units: readonly UnitOfWork[]): void {
+    this.commits.get(units)?.resolve();
+    this.commits.delete(units);
+  }
+
+  /** Any answer, including an error, proves that the store is reachable. */
+  storeAnswered(): void {
+    this.lastAnswerAt = performance.now();
+  }
+
+  private arm(): void {
+    if (this.timer !== null) return;
+    const checkMs = Math.min(CHECK_MS, this.limits.callerTimeoutMs / 4);
+    // After a pause of this process, timers run before pending socket reads: an answer may be waiting to be read.
+    this.timer = setTimeout(() => setImmediate(() => this.check()), checkMs).unref();
+  }
+
+  private check(): void {
+    this.timer = null;
+    if (this.commits.size === 0) return;
+    if (performance.now() - this.lastAnswerAt >= this.limits.callerTimeoutMs) this.storeIsSilent();
+    this.arm();
+  }
+
+  private storeIsSilent(): void {
+    const now = this.clock.now();
+    for (const [units, { promise }] of this.commits) {
+      for (const unit of units) rejectExpiredOf(unit, promise, now);
+    }
+    for (const owner of this.queuedMailboxes()) this.rejectExpired(owner, noAnswer());
+  }
+}
 
 /** Whether the event came from the device itself. Messages of a device must commit in order of arrival. */
-export const isFromDevice = (envelope: Envelope): boolean =>
+const isFromDevice = (envelope: Envelope): boolean =>
   envelope.event.by?.kind === 'device' && envelope.outboxKey === null && !envelope.sentWithinBatch;
 
 /**
@@ -10,17 +121,39 @@ export const isFromDevice = (envelope: Envelope): boolean =>
  * messages expire with it: the device resends the first one, which must not commit after the others. Answered envelopes
  * are dropped.
  */
-export function splitExpired(
-  envelopes: readonly Envelope[],
-  now: EpochMs,
-): { waiting: Envelope[]; expired: Envelope[] } {
+function splitExpired(envelopes: readonly Envelope[], now: EpochMs): { waiting: Envelope[]; expired: Envelope[] } {
   const waiting: Envelope[] = [];
   const expired: Envelope[] = [];
   let afterExpired = false;
   for (const envelope of envelopes) {
-    const isExpired = envelope.answered || now - envelope.sentAt >= envelope.timeoutMs;
+    const isExpired = envelope.answered || now >= envelope.deadline;
     if (!envelope.answered) (isExpired || (afterExpired && isFromDevice(envelope)) ? expired : waiting).push(envelope);
     afterExpired ||= isExpired && isFromDevice(envelope);
   }
   return { waiting, expired };
 }
+
+/** Rejects the decided events of a unit; if one came from the device, all later messages of the device with it. */
+export function rejectUnit({ actor, decisions }: UnitOfWork, reason: Error): void {
+  for (const { envelope } of decisions) envelope.reject(reason);
+  if (!decisions.some(({ envelope }) => isFromDevice(envelope))) return;
+  for (const envelope of actor.mailbox) if (isFromDevice(envelope)) envelope.reject(reason);
+  actor.mailbox = actor.mailbox.filter((envelope) => !isFromDevice(envelope));
+}
+
+function rejectExpiredOf({ actor, decisions }: UnitOfWork, ended: Promise<void>, now: EpochMs): void {
+  const decided = new Set(decisions.map(({ envelope }) => envelope));
+  const { waiting, expired } = splitExpired([...decided, ...actor.mailbox], now);
+  for (const envelope of expired) {
+    const reason = decided.has(envelope) ? new CommitUnknown('no answer from the store', { ended }) : noAnswer();
+    envelope.reject(reason);
+  }
+  if (expired.length > 0) actor.mailbox = waiting.filter((envelope) => !decided.has(envelope));
+}
+
+function within(timeoutMs: number): StillWaits {
+  const until = performance.now() + timeoutMs;
+  return (laterMs = 0) => performance.now() + laterMs < until;
+}
+
+const noAnswer = (): Error => new StoreUnavailable('no answer from the store');

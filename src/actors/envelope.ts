@@ -1,6 +1,7 @@
 import type { Log } from '../domain/log.ts';
-import type { EpochMs } from '../domain/values.ts';
+import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
+import type { ActorMessage } from '../machines/outputs.ts';
 import { type OutboxKey, StoreUnavailable } from '../store/contract.ts';
 import { Overloaded, type Reply, type ReplyHandler, type SendOptions } from './contract.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
@@ -16,9 +17,11 @@ export interface InternalSendOptions {
   superseded?: () => boolean;
   /** Durable elsewhere: waits as long as the store is unavailable. */
   noTimeout?: boolean;
+  /** Replies in the order of the commits, in one microtask for all of them, as promise reactions would. */
+  deferReply?: boolean;
 }
 
-const bypassesLimits = (internal: InternalSendOptions): boolean =>
+export const bypassesLimits = (internal: InternalSendOptions): boolean =>
   internal.noTimeout === true || internal.outboxKey !== undefined || internal.firedTimer !== undefined;
 
 /** Envelope: an event, its reply handler and its deadline. */
@@ -30,21 +33,21 @@ export class Envelope {
   /** Id of the timer that fired; deleted with the transition. */
   readonly firedTimer: string | null;
   readonly superseded: (() => boolean) | null;
-  /** Time of `send`; an undecided envelope is rejected `timeoutMs` later. */
-  readonly sentAt: EpochMs;
-  readonly timeoutMs: number;
+  /** The sender waits until then for a store that does not answer (`deadlines.ts`). */
+  readonly deadline: EpochMs;
   attempts = 0;
   /** Set by the first `resolve` or `reject`; later calls are ignored. */
   answered = false;
+  private readonly defersReply: boolean;
   private readonly admission: Admission | null;
   private readonly replyTo: ReplyHandler | null;
+  private reply: Reply | Error | null = null;
 
   /** Without `admission` and `replyTo` the envelope has no reply: a message sent within a batch. */
   constructor(
     event: MachineEvent,
     internal: InternalSendOptions,
-    sentAt: EpochMs,
-    timeoutMs: number,
+    deadline: EpochMs,
     admission?: Admission,
     replyTo?: ReplyHandler,
   ) {
@@ -53,8 +56,8 @@ export class Envelope {
     this.outboxKey = internal.outboxKey ?? null;
     this.firedTimer = internal.firedTimer ?? null;
     this.superseded = internal.superseded ?? null;
-    this.sentAt = sentAt;
-    this.timeoutMs = timeoutMs;
+    this.deadline = deadline;
+    this.defersReply = internal.deferReply === true;
     this.admission = admission ?? null;
     this.replyTo = replyTo ?? null;
   }
@@ -65,22 +68,28 @@ export class Envelope {
   }
 
   resolve(reply: Reply): void {
-    if (this.markAnswered()) this.replyTo?.resolve(reply);
+    this.answer(reply);
   }
 
   reject(reason: Error): void {
-    if (this.markAnswered()) this.replyTo?.reject(reason);
+    this.answer(reason);
   }
 
-  private markAnswered(): boolean {
-    if (this.answered || this.admission === null) return false;
+  /** Passes the reply to its handler. */
+  deliverReply(): void {
+    if (this.reply instanceof Error) this.replyTo?.reject(this.reply);
+    else if (this.reply !== null) this.replyTo?.resolve(this.reply);
+  }
+
+  private answer(reply: Reply | Error): void {
+    if (this.answered || this.admission === null) return;
     this.answered = true;
-    this.admission.pending -= 1;
-    return true;
+    this.reply = reply;
+    this.admission.deliver(this, this.defersReply);
   }
 }
 
-/** Admission policy: bounds the number of pending events, and creates their envelopes. */
+/** Admission policy: bounds the number of pending events. */
 export class Admission {
   /** Number of events sent and not answered. */
   pending = 0;
@@ -88,7 +97,7 @@ export class Admission {
   closed = false;
   private readonly limits: RuntimeLimits;
   private readonly log: Log;
-  private repliesDue: DeferredReply[] = [];
+  private deferred: Envelope[] = [];
 
   constructor(limits: RuntimeLimits, log: Log) {
     this.limits = limits;
@@ -103,63 +112,35 @@ export class Admission {
     return this.pending >= this.limits.pendingEvents ? new Overloaded('too many pending events') : null;
   }
 
-  createEnvelope(event: MachineEvent, internal: InternalSendOptions, sentAt: EpochMs, replyTo: ReplyHandler): Envelope {
+  admit(event: MachineEvent, internal: InternalSendOptions, deadline: EpochMs, replyTo: ReplyHandler): Envelope {
     this.pending += 1;
-    return new Envelope(event, internal, sentAt, this.timeoutFor(event, internal), this, replyTo);
+    return new Envelope(event, internal, deadline, this, replyTo);
   }
 
-  /** Wraps a callback so that it runs like a promise reaction: in reply order, in a microtask. */
-  deferReply(replyTo: ReplyHandler): ReplyHandler {
-    return new DeferredReply(this, replyTo);
+  /** Called by an envelope once it has its reply. */
+  deliver(envelope: Envelope, defersReply: boolean): void {
+    this.pending -= 1;
+    if (!defersReply) envelope.deliverReply();
+    else if (this.deferred.push(envelope) === 1) queueMicrotask(this.deliverDeferred);
   }
 
-  /** Called by `DeferredReply`. */
-  queueReply(reply: DeferredReply): void {
-    if (this.repliesDue.push(reply) === 1) queueMicrotask(this.flushReplies);
-  }
-
-  private readonly flushReplies = (): void => {
-    const { repliesDue } = this;
-    this.repliesDue = [];
-    for (const reply of repliesDue) {
+  private readonly deliverDeferred = (): void => {
+    const { deferred } = this;
+    this.deferred = [];
+    for (const envelope of deferred) {
       try {
-        reply.deliver();
+        envelope.deliverReply();
       } catch (error) {
         this.log.error({ err: error }, 'reply handler threw');
       }
     }
   };
-
-  private timeoutFor(event: MachineEvent, internal: InternalSendOptions): number {
-    if (bypassesLimits(internal)) return Number.POSITIVE_INFINITY;
-    return event.by?.kind === 'device' ? this.limits.deviceTimeoutMs : this.limits.callerTimeoutMs;
-  }
 }
 
-/** A reply handler and the reply to deliver to it. */
-class DeferredReply implements ReplyHandler {
-  private readonly admission: Admission;
-  private readonly replyTo: ReplyHandler;
-  private reply: Reply | null = null;
-  private reason: Error | null = null;
-
-  constructor(admission: Admission, replyTo: ReplyHandler) {
-    this.admission = admission;
-    this.replyTo = replyTo;
-  }
-
-  resolve(reply: Reply): void {
-    this.reply = reply;
-    this.admission.queueReply(this);
-  }
-
-  reject(reason: Error): void {
-    this.reason = reason;
-    this.admission.queueReply(this);
-  }
-
-  deliver(): void {
-    if (this.reply !== null) this.replyTo.resolve(this.reply);
-    else if (this.reason !== null) this.replyTo.reject(this.reason);
-  }
-}
+/** Converts a message between actors to the event that the receiver decides. */
+export const toMachineEvent = (event: ActorMessage, at: EpochMs): MachineEvent => ({
+  ...event,
+  at,
+  by:
+    event.type === 'ack.received' || event.type === 'state.observed' ? { kind: 'device', id: event.deviceId } : SYSTEM,
+});

@@ -4,8 +4,8 @@ import type { Log } from '../domain/log.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { administrationOf } from '../machines/device-record.ts';
 import type { Store } from '../store/contract.ts';
-import { toMachineEvent } from './actor-message.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
+import { toMachineEvent } from './envelope.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 

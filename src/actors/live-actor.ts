@@ -5,6 +5,17 @@ import type { ActorRef } from '../machines/outputs.ts';
 import type { Committed } from './contract.ts';
 import type { Envelope } from './envelope.ts';
 
+/**
+ * Where an actor is on its way through commits: `idle`, `queued` for the next batch, `committing` in a batch that is not
+ * released yet, or `evicted`: its stored row is deleted or unknown, and another instance is loaded in its place.
+ *
+ * ```text
+ * idle ──queue──▶ queued ──unqueue──▶ idle ──startCommit──▶ committing ──endCommit──▶ idle
+ * any ──evict──▶ evicted (final)
+ * ```
+ */
+export type ActorStatus = 'idle' | 'queued' | 'committing' | 'evicted';
+
 /** An actor in memory: its last committed snapshot and its mailbox. */
 export class LiveActor {
   readonly ref: ActorRef;
@@ -15,14 +26,9 @@ export class LiveActor {
   since: EpochMs;
   quarantine: string | null = null;
   mailbox: Envelope[] = [];
-  /** In a batch that is not released yet. */
-  inBatch = false;
-  /** Queued for the next batch. */
-  queued = false;
+  private currentStatus: ActorStatus = 'idle';
   /** Decides one event per batch, to find the poison event that the store rejects. */
   isolating = false;
-  /** Its stored row is deleted or unknown: the next event must reload it. */
-  evicted = false;
   /** This process has written the row, so the fixed part of its context equals the one in memory. */
   fixedStored = false;
   /** Times at which its machine threw, within the last minute. */
@@ -41,6 +47,36 @@ export class LiveActor {
     this.version = state.version;
     this.since = state.since;
     this.lastUsedAt = now;
+  }
+
+  get status(): ActorStatus {
+    return this.currentStatus;
+  }
+
+  queue(): void {
+    this.change('queued');
+  }
+
+  /** Leaves the queue, for a batch or because all its events were rejected while it waited. */
+  unqueue(): void {
+    this.change('idle');
+  }
+
+  startCommit(): void {
+    this.change('committing');
+  }
+
+  endCommit(): void {
+    this.change('idle');
+  }
+
+  evict(): void {
+    this.currentStatus = 'evicted';
+  }
+
+  /** A batch may end after its actor was evicted. */
+  private change(to: ActorStatus): void {
+    if (this.currentStatus !== 'evicted') this.currentStatus = to;
   }
 
   committed(): Committed<never> {

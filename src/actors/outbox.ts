@@ -4,7 +4,6 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorMessage, ActorRef, DurableOutput, ResolvableOutput } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
-import { toMachineEvent } from './actor-message.ts';
 import {
   ActorExists,
   type AddressedEvent,
@@ -15,6 +14,7 @@ import {
   Quarantined,
   type SyncOutputResolver,
 } from './contract.ts';
+import { toMachineEvent } from './envelope.ts';
 import { addressOf } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';

@@ -3,7 +3,7 @@ import type { LiveActor } from './live-actor.ts';
 import type { ActorRegistry } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
-const isIdle = (actor: LiveActor): boolean => !actor.inBatch && !actor.queued && actor.mailbox.length === 0;
+const isIdle = ({ status, mailbox }: LiveActor): boolean => status === 'idle' && mailbox.length === 0;
 
 /**
  * Removes actors from memory that were not used for `idleMs`, and the least recently used ones above `liveActors`.
@@ -12,13 +12,13 @@ const isIdle = (actor: LiveActor): boolean => !actor.inBatch && !actor.queued &&
 export function passivate(registry: ActorRegistry, now: EpochMs, limits: RuntimeLimits): number {
   const before = registry.size;
   for (const actor of registry) {
-    if (isIdle(actor) && now - actor.lastUsedAt >= limits.idleMs) registry.remove(actor.ref);
+    if (isIdle(actor) && now - actor.lastUsedAt >= limits.idleMs) registry.remove(actor);
   }
   const excess = registry.size - limits.liveActors;
   if (excess > 0) {
     const idle = [...registry].filter(isIdle);
     idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt);
-    for (const { ref } of idle.slice(0, excess)) registry.remove(ref);
+    for (const actor of idle.slice(0, excess)) registry.remove(actor);
   }
   return before - registry.size;
 }

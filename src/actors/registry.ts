@@ -2,6 +2,13 @@ import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import type { LiveActor } from './live-actor.ts';
 
+/** Number of actors in memory, by kind, and the length of the longest mailbox. */
+export interface RegistryStats {
+  live: number;
+  byKind: Record<ActorKind, number>;
+  deepestMailbox: number;
+}
+
 /** Registry of the actors in memory, by kind and id, so that frequent lookups need no address string. */
 export class ActorRegistry {
   private readonly byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
@@ -29,8 +36,21 @@ export class ActorRegistry {
     this.byKind[kind].set(id, actor);
   }
 
-  remove({ kind, id }: ActorRef): void {
-    this.byKind[kind].delete(id);
+  /** Removes this instance; another one that was loaded in its place stays. */
+  remove(actor: LiveActor): void {
+    const { kind, id } = actor.ref;
+    if (this.byKind[kind].get(id) === actor) this.byKind[kind].delete(id);
+  }
+
+  stats(): RegistryStats {
+    const { device, command, tenant, plan } = this.byKind;
+    let deepestMailbox = 0;
+    for (const { mailbox } of this) deepestMailbox = Math.max(deepestMailbox, mailbox.length);
+    return {
+      live: this.size,
+      byKind: { device: device.size, command: command.size, tenant: tenant.size, plan: plan.size },
+      deepestMailbox,
+    };
   }
 
   *[Symbol.iterator](): Generator<LiveActor> {

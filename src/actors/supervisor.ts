@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { Uuid } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 import { compiledMachine } from '../machines/compiled.ts';
 import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
@@ -15,22 +15,22 @@ import {
   ActorExists,
   type Actors,
   type Committed,
-  EventFailed,
   type Inspection,
+  LeaseExpired,
   Quarantined,
   type Reply,
   type ReplyHandler,
   type SendOptions,
   type VolatileOutputHandler,
 } from './contract.ts';
+import { Deadlines } from './deadlines.ts';
 import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
 import { EventBus } from './event-bus.ts';
-import { LeaseExpired } from './lease-expired.ts';
+import { FailedEvents } from './failed-events.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
 import { passivate } from './passivation.ts';
-import { ActorRegistry } from './registry.ts';
-import { type RegistryStats, registryStats } from './registry-stats.ts';
+import { ActorRegistry, type RegistryStats } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { RuntimeMeter } from './runtime-meter.ts';
 
@@ -47,10 +47,8 @@ export interface CommitHooks {
   outcomeUnknown(): void;
 }
 
-/** Delay before a timer whose event failed fires again. */
-const FAILED_TIMER_RETRY_MS = 3_600_000;
 const RESOLVED: Promise<void> = Promise.resolve();
-const NO_OPTIONS: InternalSendOptions = {};
+const POSTED: InternalSendOptions = { deferReply: true };
 
 /** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
@@ -65,6 +63,8 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
   private readonly admission: Admission;
+  private readonly deadlines: Deadlines;
+  private readonly failedEvents: FailedEvents;
   private readonly loader: Loader;
   private readonly activationQueue: ActivationQueue;
   private readonly eventBus: EventBus;
@@ -89,10 +89,12 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.log = parts.log;
     this.meter = parts.meter;
     this.admission = new Admission(parts.limits, parts.log);
+    this.deadlines = new Deadlines(parts.clock, parts.limits);
+    this.failedEvents = new FailedEvents(parts);
     this.loader = new Loader(parts.store);
     this.eventBus = new EventBus(parts.log);
     this.activationQueue = new ActivationQueue({
-      clock: parts.clock,
+      deadlines: this.deadlines,
       load: (ref, isWanted) => this.load(ref, isWanted),
       enqueue: (actor) => this.groupCommit.enqueue(actor),
     });
@@ -100,7 +102,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       ...parts,
       outcomeHandler: this,
       maxInFlight: parts.batchesInFlight,
-      activationMailboxes: () => this.activationQueue.pendingMailboxes(),
+      deadlines: this.deadlines,
       directory: {
         getLive: (ref) => this.registry.get(ref),
         findDeliverable: (ref) => (this.activationQueue.pendingCount(ref) === 0 ? this.registry.get(ref) : undefined),
@@ -110,6 +112,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         resolveSync: (output, batch) => this.hooks.resolveSync(output, batch),
       },
     });
+    this.deadlines.watch(() => [...this.groupCommit.queuedActors(), ...this.activationQueue.pendingMailboxes()]);
   }
 
   setHooks(hooks: CommitHooks): void {
@@ -121,7 +124,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void {
-    this.route(ref, event, NO_OPTIONS, this.admission.deferReply(replyTo));
+    this.route(ref, event, POSTED, replyTo);
   }
 
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
@@ -150,7 +153,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
     if (!this.lease.valid()) throw new LeaseExpired();
     const live = this.registry.get(ref);
-    const actor = live && !live.evicted && live.version > 0 ? live : await this.getOrLoad(ref);
+    const actor = live && live.version > 0 ? live : await this.getOrLoad(ref);
     if (!actor || actor.version === 0) return null;
     actor.lastUsedAt = this.clock.now();
     return actor.committed();
@@ -165,7 +168,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
     const live = this.registry.get(ref);
-    return live && live.version > 0 && !live.evicted && this.lease.valid() ? live.committed() : undefined;
+    return live && live.version > 0 && this.lease.valid() ? live.committed() : undefined;
   }
 
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
@@ -188,17 +191,17 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   /** The actor is in a batch that is not released yet and may contain this version. */
   isVersionPending(ref: ActorRef, version: number): boolean {
     const live = this.registry.get(ref);
-    return live?.inBatch === true && live.version < version;
+    return live?.status === 'committing' && live.version < version;
   }
 
   inspect(ref: ActorRef): Inspection {
     const live = this.registry.get(ref);
     const mailbox = (live?.mailbox.length ?? 0) + this.activationQueue.pendingCount(ref);
-    return { live: live !== undefined && !live.evicted, mailbox, quarantine: live?.quarantine ?? null };
+    return { live: live !== undefined, mailbox, quarantine: live?.quarantine ?? null };
   }
 
   stats(): RegistryStats & { waiting: number } {
-    return { ...registryStats(this.registry), waiting: this.admission.pending };
+    return { ...this.registry.stats(), waiting: this.admission.pending };
   }
 
   sizes(): CollectionSizes {
@@ -257,7 +260,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       }
       envelope.resolve(reply);
     }
-    if (actor.version === 0 || this.canPassivateNow(actor)) this.registry.remove(actor.ref);
+    if (actor.version === 0 || this.canPassivateNow(actor)) this.registry.remove(actor);
   }
 
   /** It is idle, has not thrown recently, and no load for it is pending: such a load returns this instance. */
@@ -269,29 +272,14 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void {
-    const now = this.clock.now();
-    this.log.error({ actor: addressOf(actor.ref), event: envelope.event.type, err: error }, 'event failed');
-    envelope.reject(
-      error instanceof EventFailed ? error : new EventFailed('the machine failed on the event', { cause: error }),
-    );
-    if (envelope.firedTimer) this.postponeTimer(actor, envelope.firedTimer);
-    // For a creating event the outbox deletes the row, or sends the fallback.
-    if (envelope.outboxKey && actor.version > 0) {
-      this.store.commit({ actors: [], delivered: [envelope.outboxKey] }).catch((reason) => {
-        this.log.warn({ err: reason }, 'outbox row of a failed event not deleted; the next sweep delivers it again');
-      });
-    }
-    if (actor.version === 0) return;
-    actor.recentFailures = (actor.recentFailures ?? []).filter((at) => now - at < 60_000);
-    actor.recentFailures.push(now);
-    if (actor.recentFailures.length >= this.limits.throwsToQuarantine) this.quarantine(actor, error.message);
+    this.failedEvents.handle(actor, envelope, error);
   }
 
   evict(actor: LiveActor): void {
-    if (this.registry.get(actor.ref) === actor) this.registry.remove(actor.ref);
+    this.registry.remove(actor);
     const envelopes = actor.mailbox;
     actor.mailbox = [];
-    actor.evicted = true;
+    actor.evict();
     // The store decides whether the actor exists, also after a failed creation.
     this.activationQueue.prepend(actor.ref, envelopes);
   }
@@ -311,42 +299,40 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       });
   }
 
-  /** Keeps the timer of a failed event: without it an open command would never time out. */
-  private postponeTimer({ ref }: LiveActor, id: string): void {
-    const now = this.clock.now();
-    this.store.postponeTimer({ ref, id }, now, now + FAILED_TIMER_RETRY_MS).catch((error) => {
-      this.log.warn({ err: error }, 'timer of a failed event not postponed; it fires again immediately');
-    });
-  }
-
   private route(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
     const live = this.registry.get(ref);
-    if (live && !live.evicted) {
+    if (live) {
       this.enqueue(live, event, internal, replyTo);
       return;
     }
     const rejection = this.admission.rejectionFor(this.activationQueue.pendingCount(ref), internal);
-    if (rejection) replyTo.reject(rejection);
-    else this.activationQueue.add(ref, this.admission.createEnvelope(event, internal, this.clock.now(), replyTo));
+    const envelope = this.admit(event, internal, this.clock.now(), replyTo);
+    if (rejection) envelope.reject(rejection);
+    else this.activationQueue.add(ref, envelope);
   }
 
   private enqueue(actor: LiveActor, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
     const { quarantine, mailbox } = actor;
     const rejection =
       quarantine === null ? this.admission.rejectionFor(mailbox.length, internal) : new Quarantined(quarantine);
+    const now = this.clock.now();
+    const envelope = this.admit(event, internal, now, replyTo);
     if (rejection) {
-      replyTo.reject(rejection);
+      envelope.reject(rejection);
       return;
     }
-    actor.lastUsedAt = this.clock.now();
-    mailbox.push(this.admission.createEnvelope(event, internal, actor.lastUsedAt, replyTo));
+    actor.lastUsedAt = now;
+    mailbox.push(envelope);
     this.groupCommit.enqueue(actor);
   }
 
-  /** The live actor, or the stored one; retries for `callerTimeoutMs` while the store is unavailable. */
+  private admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {
+    return this.admission.admit(event, internal, this.deadlines.deadlineOf(event, internal, now), replyTo);
+  }
+
+  /** The live actor, or the stored one; retries until a caller's deadline while the store is unavailable. */
   private getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
-    const until = performance.now() + this.limits.callerTimeoutMs;
-    return this.load(ref, () => performance.now() < until);
+    return this.load(ref, this.deadlines.callerWaits());
   }
 
   private load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
@@ -354,13 +340,13 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       if (stored !== null) return this.instantiate(stored);
       // It may have been created since the query.
       const live = this.registry.get(ref);
-      return live && !live.evicted && live.version > 0 ? live : null;
+      return live && live.version > 0 ? live : null;
     });
   }
 
   private instantiate(stored: StoredActor): LiveActor {
     const live = this.registry.get(stored.ref);
-    if (live && !live.evicted) return live;
+    if (live) return live;
     let definition = this.definitions(stored.ref.kind);
     const now = this.clock.now();
     let quarantine = stored.quarantine;
@@ -395,18 +381,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     setImmediate(() => {
       this.passivationScheduled = false;
       this.passivate();
-    });
-  }
-
-  private quarantine(actor: LiveActor, reason: string): void {
-    actor.quarantine = reason;
-    this.meter.quarantined();
-    this.log.error({ actor: addressOf(actor.ref), reason }, 'actor quarantined');
-    const envelopes = actor.mailbox;
-    actor.mailbox = [];
-    for (const envelope of envelopes) envelope.reject(new Quarantined(reason));
-    this.store.quarantine(actor.ref, reason).catch((error) => {
-      this.log.warn({ err: error, actor: addressOf(actor.ref) }, 'actor quarantine not stored');
     });
   }
 }

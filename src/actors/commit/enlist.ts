@@ -1,9 +1,8 @@
 import type { Clock } from '../../domain/clock.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { ActorRef, DurableOutput, ResolvableOutput } from '../../machines/outputs.ts';
-import { toMachineEvent } from '../actor-message.ts';
 import type { AddressedEvent, BatchView, Committed } from '../contract.ts';
-import { Envelope } from '../envelope.ts';
+import { Envelope, toMachineEvent } from '../envelope.ts';
 import { addressOf, type LiveActor } from '../live-actor.ts';
 import { createUnitOfWork, type Decision, decideNext, type UnitOfWork } from './unit-of-work.ts';
 
@@ -120,7 +119,7 @@ export class Enlistment {
     const since = this.clock.now() - RECENT_MS;
     const maySend = (ref: ActorRef): boolean => {
       const actor = this.directory.findDeliverable(ref);
-      return actor !== undefined && !actor.inBatch && actor.version > 0 && actor.lastUsedAt >= since;
+      return actor !== undefined && actor.status !== 'committing' && actor.version > 0 && actor.lastUsedAt >= since;
     };
     for (const actor of fanInTargets) {
       const { snapshot } = unitByActor.get(actor) as UnitOfWork;
@@ -149,9 +148,9 @@ export class Enlistment {
     return {
       peek: <Context = object>(ref: ActorRef) => {
         const actor = this.directory.getLive(ref);
-        if (actor === undefined || actor.evicted) return undefined;
+        if (actor === undefined) return undefined;
         const existing = unitByActor.get(actor);
-        if (existing === undefined && actor.inBatch) return undefined;
+        if (existing === undefined && actor.status === 'committing') return undefined;
         const { version, snapshot, since } = existing ?? actor;
         return version > 0 ? ({ ref, version, snapshot, since } as unknown as Committed<Context>) : undefined;
       },
@@ -190,7 +189,7 @@ export class Enlistment {
       return null;
     }
     if (!batch.unitByActor.has(actor)) {
-      actor.inBatch = true;
+      actor.startCommit();
       batch.unitByActor.set(actor, unit);
       batch.units.push(unit);
       if (unit.isNew) this.directory.register(actor);
@@ -204,7 +203,7 @@ export class Enlistment {
     const existing = unitByActor.get(actor);
     if (!canEnlist(actor, existing)) return null;
     if (existing !== undefined) return existing;
-    return actor.inBatch || units.length >= maxUnits ? null : createUnitOfWork(actor, []);
+    return actor.status === 'committing' || units.length >= maxUnits ? null : createUnitOfWork(actor, []);
   }
 
   private enlistNew(ref: ActorRef, { units, maxUnits }: BatchBuilder): UnitOfWork | null {
@@ -213,7 +212,7 @@ export class Enlistment {
   }
 
   private envelopeFor(event: MachineEvent): Envelope {
-    return new Envelope(event, {}, this.clock.now(), Number.POSITIVE_INFINITY);
+    return new Envelope(event, {}, Number.POSITIVE_INFINITY);
   }
 }
 
@@ -240,8 +239,4 @@ function leaveToOutbox(sender: LiveActor, { outboxEntries }: Decision, batch: Ba
 
 /** The actor exists, at the latest after this batch, and nothing outside this batch is queued for it. */
 const canEnlist = (actor: LiveActor, existing: UnitOfWork | undefined): boolean =>
-  (existing ?? actor).version > 0 &&
-  !actor.queued &&
-  !actor.evicted &&
-  !isIsolated(actor) &&
-  actor.mailbox.length === 0;
+  (existing ?? actor).version > 0 && actor.status !== 'queued' && !isIsolated(actor) && actor.mailbox.length === 0;

@@ -12,7 +12,7 @@ import {
   StoreUnavailable,
 } from '../../store/contract.ts';
 import { ActorExists, EventFailed } from '../contract.ts';
-import { isFromDevice, splitExpired } from '../deadlines.ts';
+import { type Deadlines, rejectUnit } from '../deadlines.ts';
 import type { Envelope } from '../envelope.ts';
 import { addressOf, type LiveActor, takeEnvelopes } from '../live-actor.ts';
 import type { RuntimeLimits } from '../runtime-limits.ts';
@@ -21,7 +21,6 @@ import { type ActorDirectory, type BatchBuilder, Enlistment } from './enlist.ts'
 import { InDoubtCommits } from './in-doubt.ts';
 import { LingeringBatch } from './linger.ts';
 import { createUnitOfWork, seal, type UnitOfWork } from './unit-of-work.ts';
-import { StoreWatchdog } from './watchdog.ts';
 
 /** Receives the outcome of each batch; implemented by the supervisor. */
 export interface BatchOutcomeHandler {
@@ -66,9 +65,8 @@ export class GroupCommit {
 
   private readonly enlistment: Enlistment;
   private readonly inDoubt: InDoubtCommits;
-  private readonly watchdog: StoreWatchdog;
+  private readonly deadlines: Deadlines;
   private readonly outcomeHandler: BatchOutcomeHandler;
-  private readonly clock: Clock;
   private readonly lease: Lease;
   private readonly limits: RuntimeLimits;
   private readonly log: Log;
@@ -84,16 +82,14 @@ export class GroupCommit {
     log: Log;
     meter: RuntimeMeter;
     maxInFlight: number;
-    /** Mailboxes of actors that are being loaded. */
-    activationMailboxes(): Iterable<{ mailbox: Envelope[] }>;
+    deadlines: Deadlines;
     directory: ActorDirectory;
   }) {
     const { clock, limits, directory } = parts;
     this.enlistment = new Enlistment({ clock, directory, maxEnlisted: limits.enlistedActors });
-    this.inDoubt = new InDoubtCommits(parts.store, parts.lease, parts.limits.deviceTimeoutMs);
-    this.watchdog = new StoreWatchdog(parts.clock, parts.limits, () => [...this.queue, ...parts.activationMailboxes()]);
+    this.inDoubt = new InDoubtCommits(parts.store, parts.lease, parts.deadlines);
+    this.deadlines = parts.deadlines;
     this.outcomeHandler = parts.outcomeHandler;
-    this.clock = parts.clock;
     this.lease = parts.lease;
     this.limits = parts.limits;
     this.log = parts.log;
@@ -103,13 +99,11 @@ export class GroupCommit {
 
   /** Queues the actor for the next batch if it has events. */
   enqueue(actor: LiveActor): void {
-    if (actor.queued || actor.inBatch || actor.mailbox.length === 0) return;
+    if (actor.mailbox.length === 0) return;
     // It was evicted during a batch: requeued events belong to the instance that was loaded in its place.
-    if (actor.evicted) {
-      this.outcomeHandler.evict(actor);
-      return;
-    }
-    actor.queued = true;
+    if (actor.status === 'evicted') this.outcomeHandler.evict(actor);
+    if (actor.status !== 'idle') return;
+    actor.queue();
     this.queue.push(actor);
     this.schedule();
   }
@@ -119,8 +113,13 @@ export class GroupCommit {
     return this.failures > 0 && (this.queue.length > 0 || this.inFlight > 0);
   }
 
+  /** Actors that wait for the next batch. */
+  queuedActors(): readonly LiveActor[] {
+    return this.queue;
+  }
+
   sizes(): CollectionSizes {
-    return { actors_ready: this.queue.length, ...this.watchdog.sizes() };
+    return { actors_ready: this.queue.length, ...this.deadlines.sizes() };
   }
 
   /** Resolves when the queue is empty and no batch is in flight. */
@@ -173,11 +172,11 @@ export class GroupCommit {
   private sealAndCommit({ units, atomic }: BatchBuilder): void {
     this.lingering = null;
     units.forEach(seal);
-    this.watchdog.batchStarted(units);
+    this.deadlines.commitStarted(units);
     this.schedule();
     this.commitInOrder({ units, atomic }).finally(() => {
       this.inFlight -= 1;
-      this.watchdog.batchEnded(units);
+      this.deadlines.commitEnded(units);
       this.schedule();
       this.notifyIdle();
     });
@@ -196,7 +195,7 @@ export class GroupCommit {
     for (; taken < this.queue.length; taken += 1) {
       if (units.length >= this.limits.batchActors || events >= this.limits.batchEvents) break;
       const actor = this.queue[taken] as LiveActor;
-      actor.queued = false;
+      actor.unqueue();
       const envelopes = takeEnvelopes(actor, this.limits.batchEvents);
       if (envelopes.length === 0) continue;
       events += envelopes.length;
@@ -209,7 +208,7 @@ export class GroupCommit {
   private decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
     const unit = createUnitOfWork(actor, envelopes);
     for (const { envelope, error } of unit.failed) this.outcomeHandler.eventFailed(actor, envelope, error);
-    actor.inBatch = true;
+    actor.startCommit();
     return unit;
   }
 
@@ -244,13 +243,13 @@ export class GroupCommit {
         if (lostRefs.length > 0) lost = new Set(lostRefs.map(addressOf));
       }
     } catch (error) {
-      if (error instanceof DataRefused) this.watchdog.storeAnswered();
+      if (error instanceof DataRefused) this.deadlines.storeAnswered();
       await previousRelease;
       if (error instanceof DataRefused && atomic) await this.commit(this.redecideIsolated(units), previousRelease);
       else await this.handleFailure(units, error, previousRelease);
       return;
     }
-    this.watchdog.storeAnswered();
+    this.deadlines.storeAnswered();
     await previousRelease;
     if (!this.lease.valid()) return this.abandon(units);
     if (atomic && lost.size > 0 && lost.size === actors.length) {
@@ -287,7 +286,7 @@ export class GroupCommit {
 
   private release(unit: UnitOfWork): void {
     const { actor } = unit;
-    actor.inBatch = false;
+    actor.endCommit();
     if (unit.spentTimers.length > 0) this.outcomeHandler.dropSpentTimers(unit);
     this.outcomeHandler.release(unit);
     this.enqueue(actor);
@@ -309,8 +308,7 @@ export class GroupCommit {
     }
     if (error instanceof StoreUnavailable) {
       this.backOff();
-      const now = this.clock.now();
-      for (const unit of units) this.requeue(unit, now, error);
+      for (const unit of units) this.requeue(unit, error);
       return;
     }
     throw error;
@@ -324,22 +322,21 @@ export class GroupCommit {
   }
 
   /** Nothing was committed: puts the events back at the front of the mailbox, and rejects the expired ones. */
-  private requeue(unit: UnitOfWork, now: number, reason: Error): void {
+  private requeue(unit: UnitOfWork, reason: Error): void {
     const { actor } = unit;
-    actor.inBatch = false;
+    actor.endCommit();
     if (unit.isNew) {
       this.outcomeHandler.evict(actor);
       return;
     }
-    const { waiting, expired } = splitExpired(unansweredEnvelopes(unit).concat(actor.mailbox), now);
-    for (const envelope of expired) envelope.reject(reason);
-    actor.mailbox = waiting;
+    actor.mailbox = unansweredEnvelopes(unit).concat(actor.mailbox);
+    this.deadlines.rejectExpired(actor, reason);
     this.enqueue(actor);
   }
 
   private handleConflict(unit: UnitOfWork): void {
     const { actor } = unit;
-    actor.inBatch = false;
+    actor.endCommit();
     if (actor.version > 0) {
       this.meter.versionConflict();
       this.log.warn({ actor: addressOf(actor.ref), version: actor.version }, 'version conflict; reloading actor');
@@ -359,7 +356,7 @@ export class GroupCommit {
   /** Handles the unit that the store rejects for its data: retries its events one by one and fails the poison one. */
   private isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
     const { actor } = unit;
-    actor.inBatch = false;
+    actor.endCommit();
     if (unit.decisions.length > 1) {
       actor.isolating = true;
       actor.mailbox = unansweredEnvelopes(unit).concat(actor.mailbox);
@@ -389,22 +386,10 @@ export class GroupCommit {
 
   private rejectAndEvict(unit: UnitOfWork, reason: Error): void {
     const { actor } = unit;
-    actor.inBatch = false;
-    for (const { envelope } of unit.decisions) envelope.reject(reason);
-    if (unit.decisions.some(({ envelope }) => isFromDevice(envelope))) {
-      const [fromDevice, others] = partition(actor.mailbox, isFromDevice);
-      for (const envelope of fromDevice) envelope.reject(reason);
-      actor.mailbox = others;
-    }
+    actor.endCommit();
+    rejectUnit(unit, reason);
     this.outcomeHandler.evict(actor);
   }
-}
-
-function partition<T>(all: readonly T[], matches: (one: T) => boolean): [T[], T[]] {
-  const yes: T[] = [];
-  const no: T[] = [];
-  for (const one of all) (matches(one) ? yes : no).push(one);
-  return [yes, no];
 }
 
 /** Unanswered envelopes, without messages sent within the batch: their sender decides again and resends. */

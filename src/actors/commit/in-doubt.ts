@@ -12,7 +12,8 @@ import {
   type StoredActor,
   StoreUnavailable,
 } from '../../store/contract.ts';
-import { LeaseExpired } from '../lease-expired.ts';
+import { LeaseExpired } from '../contract.ts';
+import type { Deadlines, StillWaits } from '../deadlines.ts';
 import { addressOf } from '../live-actor.ts';
 
 const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
@@ -25,13 +26,13 @@ const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
 export class InDoubtCommits {
   private readonly store: ActorStore;
   private readonly lease: Lease;
-  private readonly timeoutMs: number;
+  private readonly deadlines: Deadlines;
   private stopped = false;
 
-  constructor(store: ActorStore, lease: Lease, timeoutMs: number) {
+  constructor(store: ActorStore, lease: Lease, deadlines: Deadlines) {
     this.store = store;
     this.lease = lease;
-    this.timeoutMs = timeoutMs;
+    this.deadlines = deadlines;
   }
 
   /**
@@ -39,12 +40,12 @@ export class InDoubtCommits {
    * `onNoAnswer` is called after each attempt without an answer.
    */
   async commitBatch(batch: BatchCommit, onNoAnswer: () => void): Promise<ActorRef[]> {
-    const until = performance.now() + this.timeoutMs;
+    const stillWaits = this.deadlines.deviceWaits();
     try {
       return (await this.tryCommit(batch)).lost;
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      return this.retryUntilKnown(batch, error, { until, onNoAnswer });
+      return this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });
     }
   }
 
@@ -60,12 +61,12 @@ export class InDoubtCommits {
   private async retryUntilKnown(
     batch: BatchCommit,
     unknown: CommitUnknown,
-    { until, onNoAnswer }: { until: number; onNoAnswer: () => void },
+    { stillWaits, onNoAnswer }: { stillWaits: StillWaits; onNoAnswer(): void },
   ): Promise<ActorRef[]> {
     for (let failures = 1; ; failures++) {
       onNoAnswer();
       const wait = backoffDelay(failures, RETRY);
-      if (this.stopped || performance.now() + wait > until) throw unknown;
+      if (this.stopped || !stillWaits(wait)) throw unknown;
       await pause(wait);
       if (this.stopped) throw unknown;
       try {

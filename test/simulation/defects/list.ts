@@ -243,8 +243,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/in-doubt.ts',
-        from: '      return this.retryUntilKnown(batch, error, { until, onNoAnswer });',
-        to: '      return until > 0 ? [] : this.retryUntilKnown(batch, error, { until, onNoAnswer });',
+        from: '      return this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });',
+        to: '      return until > 0 ? [] : this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });',
       },
     ],
   },
