@@ -1,10 +1,12 @@
 import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract.ts';
 import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
+import type { DeviceChannel } from '../../protocol/topics.ts';
+import type { PublishPacket } from './packets.ts';
 import type { PendingPuback } from './puback-queue.ts';
 
-/** A verified message that is to be sent to the device's actor. */
-export interface PendingMessage {
+/** What a message needs until its effects are durable. */
+interface MessageFields {
   /** Position in the order of arrival. */
   index: number;
   ack: PendingPuback | null;
@@ -13,12 +15,55 @@ export interface PendingMessage {
   event: DeviceEvent;
   /** Runs once, before the message can be sent. */
   lookup: (() => Promise<void>) | null;
+  /** Kept for the users of the tenant; null if none is connected. */
+  packet: PublishPacket | null;
+  messageId: string;
+  channel: DeviceChannel;
+  sequence: number;
+  battery: number | undefined;
+}
+
+/** A verified message on its way to the device's actor. Receives the actor's reply itself. */
+export class ReceivedMessage implements ReplyHandler {
+  readonly index: number;
+  readonly ack: PendingPuback | null;
+  readonly length: number;
+  readonly event: DeviceEvent;
+  lookup: (() => Promise<void>) | null;
+  readonly packet: PublishPacket | null;
+  readonly messageId: string;
+  readonly channel: DeviceChannel;
+  readonly sequence: number;
+  readonly battery: number | undefined;
+  readonly #inbox: Inbox;
+
+  constructor(inbox: Inbox, fields: MessageFields) {
+    this.#inbox = inbox;
+    this.index = fields.index;
+    this.ack = fields.ack;
+    this.length = fields.length;
+    this.event = fields.event;
+    this.lookup = fields.lookup;
+    this.packet = fields.packet;
+    this.messageId = fields.messageId;
+    this.channel = fields.channel;
+    this.sequence = fields.sequence;
+    this.battery = fields.battery;
+  }
+
+  resolve(reply: Reply): void {
+    this.#inbox.onCommitted(this, reply);
+  }
+
+  reject(reason: Error): void {
+    this.#inbox.onFailed(this, reason);
+  }
 }
 
 export interface InboxCallbacks {
-  send(message: PendingMessage, waiter: ReplyHandler): void;
-  onCommitted(message: PendingMessage, reply: Reply): void;
-  onFailed(message: PendingMessage, error: unknown): void;
+  send(message: ReceivedMessage): void;
+  onCommitted(message: ReceivedMessage, reply: Reply): void;
+  onFailed(message: ReceivedMessage, error: unknown): void;
   pauseReading(): void;
   resumeReading(): void;
 }
@@ -32,7 +77,7 @@ const RETRY: BackoffLimits = { firstMs: 25, maxMs: 1_000 };
  */
 export class Inbox {
   readonly #callbacks: InboxCallbacks;
-  #waiting: PendingMessage[] = [];
+  #waiting: ReceivedMessage[] = [];
   #blocked = false;
   #closed = false;
   #lookupPending = false;
@@ -44,7 +89,7 @@ export class Inbox {
     this.#callbacks = callbacks;
   }
 
-  enqueue(message: PendingMessage): void {
+  enqueue(message: ReceivedMessage): void {
     if (this.#closed) return;
     if (this.#blocked) this.#waiting.push(message);
     else this.#begin(message);
@@ -66,7 +111,7 @@ export class Inbox {
     if (this.#retryTimer !== null) this.close();
   }
 
-  #begin(message: PendingMessage): void {
+  #begin(message: ReceivedMessage): void {
     const { lookup } = message;
     if (lookup === null) {
       this.#send(message);
@@ -87,22 +132,22 @@ export class Inbox {
     );
   }
 
-  #send(message: PendingMessage): void {
-    this.#callbacks.send(message, new MessageReplyHandler(this, message));
+  #send(message: ReceivedMessage): void {
+    this.#callbacks.send(message);
   }
 
-  onCommitted(message: PendingMessage, reply: Reply): void {
+  onCommitted(message: ReceivedMessage, reply: Reply): void {
     if (this.#retryTimer === null) this.#rejections = 0;
     this.#callbacks.onCommitted(message, reply);
   }
 
-  onFailed(message: PendingMessage, error: unknown): void {
+  onFailed(message: ReceivedMessage, error: unknown): void {
     if (error instanceof Overloaded) this.#retryLater(message);
     else if (!this.#closed) this.#callbacks.onFailed(message, error);
   }
 
   /** The runtime rejected the message: retries it with back-off and blocks those behind it. */
-  #retryLater(message: PendingMessage): void {
+  #retryLater(message: ReceivedMessage): void {
     if (this.#closed) return;
     if (this.#peerClosed) {
       this.close();
@@ -122,7 +167,7 @@ export class Inbox {
     );
   }
 
-  #putBack(message: PendingMessage): void {
+  #putBack(message: ReceivedMessage): void {
     const behind = this.#waiting.findIndex(({ index }) => index > message.index);
     this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, message);
   }
@@ -136,24 +181,5 @@ export class Inbox {
       this.#begin(next);
     }
     if (!this.#blocked) this.#callbacks.resumeReading();
-  }
-}
-
-/** Passes the actor's reply to one message on to the inbox. */
-class MessageReplyHandler implements ReplyHandler {
-  readonly #inbox: Inbox;
-  readonly #message: PendingMessage;
-
-  constructor(inbox: Inbox, message: PendingMessage) {
-    this.#inbox = inbox;
-    this.#message = message;
-  }
-
-  resolve(reply: Reply): void {
-    this.#inbox.onCommitted(this.#message, reply);
-  }
-
-  reject(reason: Error): void {
-    this.#inbox.onFailed(this.#message, reason);
   }
 }

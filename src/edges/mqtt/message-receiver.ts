@@ -16,21 +16,11 @@ import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
 import { isUuid } from './device-authenticator.ts';
 import type { DeviceSession } from './device-session.ts';
-import { Inbox, type PendingMessage } from './inbox.ts';
+import { Inbox, ReceivedMessage } from './inbox.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import type { UserSessions } from './user-session.ts';
-
-/** A message and what is needed to answer it once it is committed. */
-interface ReceivedMessage extends PendingMessage {
-  /** Kept for the users of the tenant; null if none is connected. */
-  packet: PublishPacket | null;
-  messageId: string;
-  channel: DeviceChannel;
-  sequence: number;
-  battery: number | undefined;
-}
 
 export interface MessageReceiverParts {
   services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'settings'>;
@@ -67,12 +57,12 @@ export class MessageReceiver {
     if (channel === null || session.ended) return;
     session.flow.startMessage(packet.length);
     const ack = packet.packetId === null ? null : session.acks.expect(packet.packetId);
-    const received = { ack, length: packet.length };
+    const completion = { ack, length: packet.length };
     const checked = this.#check(packet.payload, session, channel, now);
     if (!checked.ok) {
       const { code, messageId, signatureValid } = checked.refusal;
       this.#refuse(session, code, { channel, sequence: null, messageId: signatureValid ? (messageId ?? '') : null });
-      session.completeMessage(received);
+      session.completeMessage(completion);
       return;
     }
     this.#parts.meter.received(channel);
@@ -83,11 +73,12 @@ export class MessageReceiver {
       sessions.recordActivity(session.deviceId, { at: now });
       const { sequence_number: sequence, message_id: messageId } = fields;
       this.#refuse(session, 'PAYLOAD_INVALID', { channel, sequence, messageId });
-      session.completeMessage(received);
+      session.completeMessage(completion);
       return;
     }
     const event = this.#eventOf(session, message, now);
-    this.#inboxOf(session).enqueue({
+    const inbox = this.#inboxOf(session);
+    const received = new ReceivedMessage(inbox, {
       index: this.#count++,
       ack,
       length: packet.length,
@@ -98,7 +89,8 @@ export class MessageReceiver {
       channel,
       sequence: fields.sequence_number,
       battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
-    } satisfies ReceivedMessage as PendingMessage);
+    });
+    inbox.enqueue(received);
   }
 
   /** While the service's time is being corrected, a timestamp is accepted if it is valid by either clock. */
@@ -189,9 +181,9 @@ export class MessageReceiver {
     if (session.inbox !== null) return session.inbox;
     const device = { kind: 'device', id: session.deviceId } as const;
     session.inbox = new Inbox({
-      send: ({ event }, waiter) => this.#parts.services.actors.post(device, event, waiter),
-      onCommitted: (message, reply) => this.#onCommitted(session, message as ReceivedMessage, reply),
-      onFailed: (message, error) => this.#onFailed(session, message as ReceivedMessage, error),
+      send: (message) => this.#parts.services.actors.post(device, message.event, message),
+      onCommitted: (message, reply) => this.#onCommitted(session, message, reply),
+      onFailed: (message, error) => this.#onFailed(session, message, error),
       pauseReading: () => session.flow.pause(),
       resumeReading: () => session.flow.resume(),
     });
