@@ -8,6 +8,8 @@ const documents = [
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
   'docs/glossary.md',
+  'bench/README.md',
+  'bench/what-was-tried.md',
   'docs/decisions/README.md',
   ...records.map((name) => `docs/decisions/${name}`),
 ];
