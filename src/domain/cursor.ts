@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isObject } from './json/value.ts';
 import { done, type Outcome, refuse } from './refusals.ts';
+import { CANONICAL_UUID } from './uuid.ts';
 import type { EpochMs } from './values.ts';
 
 /** The list that a cursor is bound to: it is refused on another route or with other filters (contract §2). */
@@ -20,9 +21,9 @@ export interface Position {
 const MAX_CURSOR_LENGTH = 512;
 const MAX_EPOCH_MS = 8.64e15;
 const forms = {
-  uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+  uuid: new RegExp(`^${CANONICAL_UUID}$`),
   /** An id and the number of an entry within it. */
-  entry: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.(0|[1-9]\d{0,14})$/,
+  entry: new RegExp(`^${CANONICAL_UUID}\\.(0|[1-9]\\d{0,14})$`),
   integer: /^(0|[1-9]\d{0,15})$/,
   text: /^[\x21-\x7e]{1,128}$/,
 };

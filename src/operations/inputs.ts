@@ -31,9 +31,6 @@ export const notFound = (noun: Noun) => refuse('NOT_FOUND', notFoundDetails[noun
 /** An id: `perform` answers NOT_FOUND for anything but a UUID, in a path or a body. */
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
 
-export const isUuid = (text: string): boolean => UUID.test(text);
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
 /** A category of devices, to filter the devices of a room. */
 export const category = z
   .enum(categoryNames as [string, ...string[]])

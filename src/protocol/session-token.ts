@@ -1,3 +1,4 @@
+import { CANONICAL_UUID } from '../domain/uuid.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { canonicalString, payloadHash } from './canonical.ts';
 import { PROTOCOL_VERSION, SESSION_SKEW_MS } from './constants.ts';
@@ -19,7 +20,7 @@ export interface SessionCredentials {
   password: string;
 }
 
-const TOKEN = /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([1-9]\d{0,14})\.([A-Za-z0-9_-]{16})$/;
+const TOKEN = new RegExp(`^(${CANONICAL_UUID})\\.([1-9]\\d{0,14})\\.([A-Za-z0-9_-]{16})$`);
 
 const EMPTY_HASH = payloadHash({});
 

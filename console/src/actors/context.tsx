@@ -1,4 +1,5 @@
 import { Link } from 'wouter';
+import { isCanonicalUuid } from '../../../src/domain/uuid.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../api/answer-types.ts';
 import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
@@ -14,7 +15,6 @@ const actorReferences: Readonly<Record<string, ActorKind>> = {
   tenant_id: 'tenant',
 };
 
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
 /** Context of an actor, without secrets. Empty members are left out. */
@@ -64,7 +64,7 @@ function Value({ name, value }: { name: string; value: Json }) {
   if (typeof value === 'string') {
     const kind = Object.hasOwn(actorReferences, name) ? actorReferences[name] : undefined;
     if (kind !== undefined) return <ActorLink kind={kind} id={value} />;
-    if (UUID.test(value)) {
+    if (isCanonicalUuid(value)) {
       return (
         <code title={value} className="quiet">
           {abbreviateId(value)}

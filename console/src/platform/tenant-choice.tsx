@@ -1,5 +1,6 @@
 import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
+import { isUuid } from '../../../src/domain/uuid.ts';
 import type { listTenants } from '../../../src/operations/platform/administration.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
@@ -9,14 +10,13 @@ import { Empty } from '../ui/feedback.tsx';
 // Platform operators can view any tenant. Its ID is in the URL, as the query parameter that the API accepts.
 
 const NAME = 'tenant_id';
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** The tenant that a platform operator has selected; null for the user's own. */
 export function useChosenTenant(): string | null {
   const { platform } = useSession();
   const [query] = useSearchParams();
   const named = query.get(NAME);
-  return platform && named !== null && UUID.test(named) ? named : null;
+  return platform && named !== null && isUuid(named) ? named : null;
 }
 
 /** Adds the tenant to a path of the service or of the console. */

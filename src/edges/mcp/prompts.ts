@@ -1,7 +1,7 @@
 import { ErrorCode, type GetPromptResult, McpError, type Prompt } from '@modelcontextprotocol/sdk/types.js';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Caller } from '../../operations/operation.ts';
-import { isUuid } from '../shared/live/subscription.ts';
 import { type ResourceKind, uriOf } from './resources.ts';
 import { toolsFor } from './tools/tool-list.ts';
 

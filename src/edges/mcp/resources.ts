@@ -1,5 +1,6 @@
 import { ErrorCode, McpError, type ReadResourceResult, type Resource } from '@modelcontextprotocol/sdk/types.js';
 import type { Outcome, Refusal } from '../../domain/refusals.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
 import { callerRefusal } from '../../operations/caller-authorization.ts';
 import { getDevice, listDevices } from '../../operations/devices/devices.ts';
@@ -7,7 +8,6 @@ import { getHome, listHomes, listRooms } from '../../operations/homes/homes.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { getPlan, listPlans } from '../../operations/plans/plan-view.ts';
-import { isUuid } from '../shared/live/subscription.ts';
 import { sanitizeJson, sanitizeText } from './sanitizer.ts';
 import { refusalBody, UNTRUSTED_META_KEY } from './tool-results.ts';
 

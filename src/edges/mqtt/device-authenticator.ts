@@ -1,5 +1,6 @@
 import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
@@ -70,7 +71,7 @@ export class DeviceAuthenticator {
     const readTenant = () => actors.read<TenantContext>({ kind: 'tenant', id: username });
     const [{ device, keys }, tenant] = await Promise.all([
       this.#devices.find(token.deviceId),
-      isUuid(username) ? readTenant() : null,
+      isCanonicalUuid(username) ? readTenant() : null,
     ]);
     const verified = this.#verifySignature(token, username, signature, keys);
     if (verified === null || !isDeviceActive(device, username) || !isTenantActive(tenant)) return null;
@@ -120,7 +121,3 @@ export class DeviceAuthenticator {
     return verifyingKey('hmac-sha256', this.#services.open(sealedSecret, keyBinding(deviceId, keyVersion)));
   }
 }
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-export const isUuid = (text: string): boolean => UUID.test(text);

@@ -2,6 +2,7 @@ import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machines/device-types.ts';
@@ -14,7 +15,6 @@ import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
 import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
-import { isUuid } from './device-authenticator.ts';
 import type { DeviceSession } from './device-session.ts';
 import { Inbox, ReceivedMessage } from './inbox.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
@@ -163,7 +163,7 @@ export class MessageReceiver {
 
   /** Checks that the command belongs to this device: at once if it is in memory, otherwise in the returned look-up. */
   #lookup(session: DeviceSession, event: DeviceEvent & { type: 'ack.reported' }): (() => Promise<void>) | null {
-    if (!isUuid(event.commandId)) return null;
+    if (!isCanonicalUuid(event.commandId)) return null;
     const { actors } = this.#parts.services;
     const ref = { kind: 'command', id: event.commandId } as const;
     const live = actors.peek<CommandContext>(ref);

@@ -1,16 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { done, type Outcome, type Refusal, refusals, refuse } from '../../domain/refusals.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { REPORTED_PROTOCOL } from '../../operations/platform/system.ts';
 
 export const API_VERSION = '1';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 /** A valid UUID sent by the client is echoed, anything else is replaced (contract §2). */
 export function requestIdOf(headers: IncomingHttpHeaders, newId: () => Uuid): Uuid {
   const sent = headers['x-request-id'];
-  return typeof sent === 'string' && UUID.test(sent) ? sent : newId();
+  return typeof sent === 'string' && isUuid(sent) ? sent : newId();
 }
 
 /** Headers of every response of every HTTP edge, names and values alternating. */

@@ -3,9 +3,10 @@ import type { Actors } from '../../actors/contract.ts';
 import { count, type FieldSchemas } from '../../domain/message-schema.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { actorKinds } from '../../machines/outputs.ts';
-import { type AccessRequirement, isUuid, type Subscription } from '../shared/live/subscription.ts';
+import type { AccessRequirement, Subscription } from '../shared/live/subscription.ts';
 import type { UpdateStream } from './update-stream.ts';
 
 export const actorAccessRequirement: AccessRequirement = { role: 'admin', scope: 'read:actors' };

@@ -1,6 +1,7 @@
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { Services } from '../../operations/operation.ts';
-import { type AccessRequirement, isUuid, type Subscription } from '../shared/live/subscription.ts';
+import type { AccessRequirement, Subscription } from '../shared/live/subscription.ts';
 import { updateKindNames, updateKinds } from '../shared/live/update-kinds.ts';
 import { Snapshots } from './snapshots.ts';
 import type { UpdateStream } from './update-stream.ts';

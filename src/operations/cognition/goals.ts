@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { commandFields } from '../commands/command-request.ts';
 import { findDevice } from '../devices/device-view.ts';
-import { idOf, isUuid, notFound } from '../inputs.ts';
+import { idOf, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { type NewPlan, startPlan } from '../plans/plans.ts';
 
@@ -93,7 +94,7 @@ export async function startGoal(
 }
 
 const hasHome = async ({ store }: Pick<Services, 'store'>, caller: Caller, id: Uuid): Promise<boolean> =>
-  isUuid(id) && (await store.records.home(tenantOf(caller), id)) !== null;
+  isCanonicalUuid(id) && (await store.records.home(tenantOf(caller), id)) !== null;
 
 const { action, params } = commandFields;
 

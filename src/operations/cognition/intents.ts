@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import {
@@ -12,7 +13,7 @@ import {
 import { commandFields } from '../commands/command-request.ts';
 import { earlyRefusal, readTenant } from '../commands/gateway-facts.ts';
 import { findDevice } from '../devices/device-view.ts';
-import { category, isoTime, isUuid, notFound } from '../inputs.ts';
+import { category, isoTime, notFound } from '../inputs.ts';
 import { type Answer, type Call, type Caller, operation, type Services } from '../operation.ts';
 import { type PlanInput, planFields, toStepInputs } from '../plans/plan-input.ts';
 import { loadStepTargets, startPlanFromInput } from '../plans/plans.ts';
@@ -192,7 +193,7 @@ async function targetDeviceIds(
     case 'device.control':
       return singleDeviceId(services, caller, payload.device_id);
     case 'room.control':
-      if (!isUuid(payload.room_id)) return notFound('room');
+      if (!isCanonicalUuid(payload.room_id)) return notFound('room');
       return roomDeviceIds(services, caller, payload.room_id, payload.capability);
     case 'group.control':
       return groupDeviceIds(services, caller, payload.slug);
@@ -204,7 +205,7 @@ async function singleDeviceId(
   caller: Caller,
   deviceId: string,
 ): Promise<Outcome<Uuid[]>> {
-  const found = isUuid(deviceId) ? await findDevice(services, caller, deviceId) : notFound('device');
+  const found = isCanonicalUuid(deviceId) ? await findDevice(services, caller, deviceId) : notFound('device');
   if (found.ok) return done([deviceId]);
   const early = earlyRefusal(services, await readTenant(services, caller), null);
   return { ok: false, refusal: early ?? found.refusal };

@@ -5,6 +5,7 @@ import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { PlannerEventType } from '../../machines/plan-cognition.ts';
 import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-types.ts';
@@ -44,7 +45,7 @@ export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeT
     contextId: Uuid,
     handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
-    if (!isId(contextId)) return unknownContext();
+    if (!isCanonicalUuid(contextId)) return unknownContext();
     try {
       return await locks.exclusive(`context:${contextId}`, async () => {
         const found = await findContext(services, contextId);
@@ -141,8 +142,6 @@ export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeT
       }),
   };
 }
-
-const isId = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
 
 const unknownContext = () => refuse('NOT_FOUND', 'No active context with this id.');
 

@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { ActorExists, Overloaded } from '../../actors/contract.ts';
 import { done, type Outcome, type RefusalCode, refusals, refuse } from '../../domain/refusals.ts';
+import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import { iso, isoTime, isUuid, notFound, notFoundDetails } from '../inputs.ts';
+import { iso, isoTime, notFound, notFoundDetails } from '../inputs.ts';
 import { type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 import {
   type CommandInput,
@@ -83,11 +84,7 @@ export async function commandTargets(
 
   const [tenant, targets, existing, release] = await Promise.all([
     readTenant(services, caller),
-    loadTargets(
-      services,
-      caller,
-      ids.value.filter((id) => isUuid(id)),
-    ),
+    loadTargets(services, caller, ids.value.filter(isCanonicalUuid)),
     findExisting(services, resumed ?? []),
     findRequestedRelease(services, caller, input),
   ]);

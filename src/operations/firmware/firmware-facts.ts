@@ -1,8 +1,8 @@
 import type { GatewayFacts } from '../../domain/gateway.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { CommittedDevice } from '../devices/device-view.ts';
-import { isUuid } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
 // Gateway facts of `update_firmware`, from the firmware records; checked when the command is requested and when it is
@@ -17,9 +17,7 @@ export async function findRequestedRelease(
   { action, params }: { action: string; params?: JsonObject | undefined },
 ): Promise<FirmwareRelease | null> {
   const id = action === UPDATE_FIRMWARE ? params?.firmware_id : undefined;
-  return typeof id === 'string' && isUuid(id.toLowerCase())
-    ? store.firmware.find(tenantOf(caller), id.toLowerCase())
-    : null;
+  return typeof id === 'string' && isUuid(id) ? store.firmware.find(tenantOf(caller), id.toLowerCase()) : null;
 }
 
 /** A device may get only a released version for its type; the service supplies the URL and checksum (contract §6). */

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
+import { isUuid } from '../../domain/uuid.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared-statements.ts';
@@ -56,10 +57,8 @@ export const typeParsers: pg.CustomTypesConfig = {
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as 'text'),
 };
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-
 /** Array literal of ids, `{a,b}`. Invalid UUIDs match no row and are left out, so that they do not fail the query. */
-export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) => UUID.test(id)).join(',')}}`;
+export const idArray = (ids: readonly string[]): string => `{${ids.filter(isUuid).join(',')}}`;
 
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {

@@ -21,8 +21,6 @@ export interface Subscription {
 
 export const NO_SUBSCRIPTION: Subscription = { kinds: new Map(), devices: null, snapshot: false, tenantId: null };
 
-export const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
-
 /** Equal for subscriptions that get the same bytes; the snapshot is not part of it. */
 export const broadcastGroupKey = ({ kinds, devices }: Subscription): string =>
   `${[...kinds.keys()].sort().join()} ${devices === null ? '*' : [...devices].sort().join()}`;
