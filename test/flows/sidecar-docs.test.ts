@@ -1,16 +1,23 @@
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rulesPlanner } from '../../sidecar/rules/planner.ts';
 import * as flat from '../sidecar/world-fixtures.ts';
+import { codeBlock, readDocument, testDocument } from '../support/documented-session.ts';
 import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
 
-const page = readFileSync(new URL('../../docs/sidecar.md', import.meta.url), 'utf8');
+const path = 'docs/sidecar.md';
+const page = readDocument(path);
 const root = (path: string): string => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+
+testDocument(path, {
+  env: { SIDECAR: 'embedded' },
+  isReady: ({ services }) => services.sidecar.connected(),
+});
 
 describe('the sidecar documentation', () => {
   let folder: string;
@@ -18,12 +25,10 @@ describe('the sidecar documentation', () => {
   let at: TestService;
   const home = new NamedDevices();
   beforeAll(async () => {
-    const program = /^```js\n([\s\S]*?)^```$/m.exec(page)?.[1];
-    if (program === undefined) throw new Error('no program on the page');
     folder = mkdtempSync(join(tmpdir(), 'twinkeep-page-'));
     // As after the `npm install` in the documentation.
     symlinkSync(root('node_modules'), join(folder, 'node_modules'));
-    writeFileSync(join(folder, 'sidecar.mjs'), program);
+    writeFileSync(join(folder, 'sidecar.mjs'), codeBlock(page, 'js'));
     sidecar = await sidecarProcess(join(folder, 'sidecar.mjs'), { PROTO_DIR: root('proto') });
     await sidecar.start();
     at = await startService({ SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });

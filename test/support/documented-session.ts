@@ -5,6 +5,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { refusals } from '../../src/domain/refusals.ts';
+import { eventually } from './clock.ts';
 import { nodeEnv } from './node.ts';
 import { startService, type TestService } from './service.ts';
 
@@ -175,11 +176,17 @@ export class DocumentedSession {
 /** Address of the service in documents. */
 const DOCUMENTED_URL = 'http://127.0.0.1:8080';
 
-/** Tests every command of a document, in order, against a new service. `files` as for a session. */
-export function testDocument(
-  path: string,
-  { env = {}, files = {} }: { env?: Record<string, string>; files?: Record<string, string> } = {},
-): void {
+interface DocumentOptions {
+  /** Environment of the service. */
+  env?: Record<string, string>;
+  /** As for a session. */
+  files?: Record<string, string>;
+  /** Whether the service is ready for the first command; by default when it has started. */
+  isReady?(at: TestService): boolean;
+}
+
+/** Tests every command of a document, in order, against a new service. */
+export function testDocument(path: string, { env = {}, files = {}, isReady }: DocumentOptions = {}): void {
   const { curl, jq } = inject('programs');
   const commands = documentedCommands(readDocument(path));
 
@@ -188,6 +195,7 @@ export function testDocument(
     let session: DocumentedSession;
     beforeAll(async () => {
       at = await startService(env);
+      if (isReady !== undefined) await eventually(() => isReady(at));
       session = new DocumentedSession({ DATA_DIR: at.dataDir, TWINKEEP_URL: at.url }, files);
     });
     afterAll(async () => {
