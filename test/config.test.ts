@@ -73,16 +73,16 @@ describe('a configuration', () => {
   });
 
   it('reads exactly the variables of the table', () => {
-    const asked = new Set<string>();
+    const requested = new Set<string>();
     const all: Environment = { ...keys, DATA_DIR: folder, OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a' };
     const watched = new Proxy(all, {
       get(env, name: string) {
-        asked.add(name);
+        requested.add(name);
         return env[name];
       },
     });
     readConfig(watched, false);
-    expect([...asked].sort()).toEqual(settingsTable.map((setting) => setting.name).sort());
+    expect([...requested].sort()).toEqual(settingsTable.map((setting) => setting.name).sort());
   });
 
   it('hides keys when it is printed', () => {

@@ -174,11 +174,11 @@ describe('a home on the command line', () => {
 
     const updates = await eventually(() => {
       const lines = watching.output.stdout.split('\n').filter((line) => line.endsWith('}'));
-      const told = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-      const unlocked = told.some(
+      const notified = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+      const unlocked = notified.some(
         ({ device_id, state }) => device_id === lock && (state as { locked?: boolean })?.locked === false,
       );
-      return unlocked ? told : null;
+      return unlocked ? notified : null;
     });
     expect(new Set(updates.map(({ type }) => type))).toEqual(
       new Set(['state_update', 'presence_update', 'command_update']),
@@ -230,8 +230,8 @@ describe('a home on the command line', () => {
 
     const bea = (await run('token', '--sub', 'bea', '--email', 'bea@example.com')).stdout.trim();
     expect((await here('members', 'invite', 'bea@example.com', '--role', 'viewer')).code).toBe(0);
-    const asked = await here('whoami', '--token', bea);
-    const [, id = ''] = /invited to My company as viewer: twinkeep members accept (\S+)/.exec(asked.stderr) ?? [];
+    const requested = await here('whoami', '--token', bea);
+    const [, id = ''] = /invited to My company as viewer: twinkeep members accept (\S+)/.exec(requested.stderr) ?? [];
     expect((await here('members', 'role', id, 'user')).stdout).toMatch(/role +user/);
     expect(await json('members', 'accept', id, '--token', bea)).toMatchObject({ role: 'user' });
     const { members } = await json<{ members: { id: string; email: string; status: string }[] }>('members');

@@ -104,8 +104,8 @@ describe('--wait and --watch', () => {
 
   it('confirm --wait and confirmations approve --wait take the same requests', async () => {
     for (const verb of ['confirm', 'approve']) {
-      const asked = await owner.post(`/v1/device/${id()}/command`, { action: 'reboot' });
-      const { command_id, dry_run_token } = asked.body;
+      const requested = await owner.post(`/v1/device/${id()}/command`, { action: 'reboot' });
+      const { command_id, dry_run_token } = requested.body;
       const before = await answersOf(at);
       const args =
         verb === 'confirm' ? ['confirm', id(), dry_run_token] : ['confirmations', 'approve', command_id, '--yes'];

@@ -36,7 +36,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await at?.stop();
   });
 
-  const ask = async (action: string, params = {}): Promise<string> =>
+  const request = async (action: string, params = {}): Promise<string> =>
     (await owner.post(`/v1/device/${lock}/command`, { action, params })).body.command_id;
   const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/commands/${id}`)).body.command.status;
 
@@ -54,7 +54,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     const second = await openConsolePage(browser, at, { token: grace.token, height: 1_000 });
     await Promise.all([first.open('/confirmations'), second.open('/confirmations')]);
     await second.page.getByRole('status').getByText('Live', { exact: true }).waitFor();
-    const id = await ask('unlock');
+    const id = await request('unlock');
 
     const mine = first.page.getByRole('article', { name: /^Unlock/ });
     await mine.getByText('The policy requires approval by another person.').waitFor();
@@ -85,7 +85,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it('are refused with a reason, using the keyboard only', async () => {
-    const id = await ask('unlock');
+    const id = await request('unlock');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/confirmations');
     const refuse = page.getByRole('button', { name: 'Refuse …' });
@@ -107,7 +107,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it('report that another user answered one in the meantime', async () => {
-    const id = await ask('unlock');
+    const id = await request('unlock');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
     await open('/confirmations');
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
@@ -125,7 +125,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it('cannot be approved after they expire on the open page', async () => {
-    const id = await ask('unlock');
+    const id = await request('unlock');
     const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, fresh: true });
     await page.clock.install();
     await open('/confirmations');
@@ -139,7 +139,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it('show why the service refuses an approval', async () => {
-    await ask('unlock');
+    await request('unlock');
     const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, expects: [503] });
     await open('/confirmations');
     await page.getByRole('button', { name: 'Approve …' }).click();
@@ -153,7 +153,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   });
 
   it.each(['light', 'dark'] as const)('can be answered on a small screen, in %s colours', async (colorScheme) => {
-    const id = await ask('unlock');
+    const id = await request('unlock');
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       ...{ token: grace.token, colorScheme, width: 400 },
     });

@@ -59,7 +59,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const porch = page.getByRole('row', { name: /Porch light/ });
     await porch.getByText('offline').waitFor();
     const speaker = await connectRawDevice(at, extra);
-    await speaker.say('state', { state: { on: true } }, { sequence: 1 });
+    await speaker.send('state', { state: { on: true } }, { sequence: 1 });
     await porch.getByText('online').waitFor();
     speaker.mqtt.end(true);
     await porch.getByText('offline').waitFor();
@@ -195,16 +195,16 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   it('show the reported state of a device, with the time of each property, its messages and refusals', async () => {
     const registered = await register(owner, { device_type: 'smart_light', name: 'Hostile light' });
     const speaker = await connectRawDevice(at, registered);
-    await speaker.say('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
+    await speaker.send('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open(`/devices/${registered.device_id}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const brightness = page.getByRole('row', { name: /^brightness/ });
     await brightness.getByText('40', { exact: true }).waitFor();
     at.clock.advance(61_000);
-    await speaker.say('state', { state: { brightness: 70 } }, { sequence: 2 });
+    await speaker.send('state', { state: { brightness: 70 } }, { sequence: 2 });
     await brightness.getByText('70', { exact: true }).waitFor();
-    await speaker.say('state', { state: { brightness: 1 } }, { sequence: 2 });
+    await speaker.send('state', { state: { brightness: 1 } }, { sequence: 2 });
     await page.reload();
     await page.getByText('sequence reused').waitFor();
     expect(await page.getByRole('row', { name: /^brightness/ }).textContent()).toContain('70');

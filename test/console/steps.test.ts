@@ -30,11 +30,11 @@ describe('the steps of an actor', () => {
   });
 
   it('include each live transition once', () => {
-    const heard = (to: string, second: number, event: string, from: string) => ({
+    const received = (to: string, second: number, event: string, from: string) => ({
       ...{ kind: 'device' as const, id: 'x', from, to, event, at: Date.parse(`2026-03-01T12:00:0${second}.000Z`) },
     });
-    const told = [heard('b', 2, 'patch', 'a'), heard('c', 3, 'presence.lost', 'b')];
-    const steps = stepsOf([entry(2, 'a', 'b'), entry(1, null, 'a')], told, now('c'));
+    const notified = [received('b', 2, 'patch', 'a'), received('c', 3, 'presence.lost', 'b')];
+    const steps = stepsOf([entry(2, 'a', 'b'), entry(1, null, 'a')], notified, now('c'));
     expect(steps.map(({ event }) => event)).toEqual(['patch', 'patch', 'presence.lost']);
   });
 

@@ -38,7 +38,7 @@ it.runIf(hasChromium())(
       link: 'javascript:alert(1)',
       __proto: {},
     };
-    await speaker.say('state', { state, full: true }, { sequence: 1 });
+    await speaker.send('state', { state, full: true }, { sequence: 1 });
     const { body } = await owner.post('/v1/plans', {
       name: NAME,
       steps: [{ id: 'a'.repeat(32), device_id: id, action: 'turn_on' }],

@@ -22,7 +22,7 @@ describe('the memory of a device', () => {
     const second = await startOnline({ store, commands });
     expect(second.state).toEqual({ counted: true, n: 1 });
     await until(() => expect(cloud.payloads('state')).toHaveLength(2));
-    const [before, after] = cloud.heard.filter((message) => message.channel === 'state');
+    const [before, after] = cloud.received.filter((message) => message.channel === 'state');
     expect(after?.fields.message_id).toBe(before?.fields.message_id);
     expect(after?.fields.sequence_number).toBe(before?.fields.sequence_number);
     cloud.command('count', {}, { command_id: id });

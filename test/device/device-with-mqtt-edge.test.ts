@@ -8,17 +8,17 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import type { MqttEdge } from '../../src/edges/mqtt/edge.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
-import { House, type TestDevice } from '../edges/mqtt/edge-harness.ts';
+import { EdgeHarness, type TestDevice } from '../edges/mqtt/edge-harness.ts';
 
-let house: House;
+let service: EdgeHarness;
 let edge: MqttEdge;
 let row: TestDevice;
 let devices: Device[] = [];
 
 beforeEach(async () => {
-  house = new House();
-  row = house.addDevice();
-  edge = await house.open({ limits: { closeJitterMs: 1 } });
+  service = new EdgeHarness();
+  row = service.addDevice();
+  edge = await service.open({ limits: { closeJitterMs: 1 } });
 });
 afterEach(async () => {
   await Promise.all(devices.map((device) => device.close(0)));
@@ -34,8 +34,8 @@ async function start(options: Partial<DeviceOptions> = {}, of = row): Promise<De
     secret: of.secret,
     signingAlg: of.alg,
     keyVersion: of.keyVersion,
-    cloudPublicKeys: [house.cloudPublicKey],
-    clock: house.clock,
+    cloudPublicKeys: [service.cloudPublicKey],
+    clock: service.clock,
     backoff: { minMs: 5, maxMs: 20 },
     ...options,
   });
@@ -50,26 +50,26 @@ async function startOnline(options: Partial<DeviceOptions> = {}, of = row): Prom
 }
 
 const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: inject('pollMs'), interval: 5 });
-const reported = () => house.events('state.reported') as Extract<DeviceEvent, { type: 'state.reported' }>[];
-const acks = () => house.events('ack.reported') as Extract<DeviceEvent, { type: 'ack.reported' }>[];
+const reported = () => service.events('state.reported') as Extract<DeviceEvent, { type: 'state.reported' }>[];
+const acks = () => service.events('ack.reported') as Extract<DeviceEvent, { type: 'ack.reported' }>[];
 
 function command(action: string, of = row): string {
   const commandId = randomUUID();
-  house.commands.set(commandId, { deviceId: of.deviceId });
-  house.emit({
+  service.commands.set(commandId, { deviceId: of.deviceId });
+  service.emit({
     type: 'command.write',
     tenantId: of.tenantId,
     deviceId: of.deviceId,
     commandId,
-    sessionId: house.live.get(of.deviceId)?.sessionId ?? '',
+    sessionId: service.live.get(of.deviceId)?.sessionId ?? '',
     critical: false,
     message: {
       messageId: randomUUID(),
       requestId: randomUUID(),
       action,
       params: { level: 40 },
-      issuedAt: house.now,
-      expiresAt: house.now + 60_000,
+      issuedAt: service.now,
+      expiresAt: service.now + 60_000,
     },
   });
   return commandId;
@@ -79,7 +79,7 @@ describe('at the edge of the service, a device', () => {
   it.each(['hmac-sha256', 'ed25519'] as const)(
     'signs in, reports, runs commands and acknowledges them with %s',
     async (alg) => {
-      const own = house.addDevice(undefined, alg);
+      const own = service.addDevice(undefined, alg);
       const device = await startOnline(
         {
           state: { brightness: 0 },
@@ -104,29 +104,29 @@ describe('at the edge of the service, a device', () => {
         { commandId: id, known: true, ack: { status: 'in_progress', progress: 50 } },
         { commandId: id, known: true, ack: { status: 'succeeded', result: 'ok' }, state: { brightness: 40 } },
       ]);
-      expect(house.refusals).toBe(0);
+      expect(service.refusals).toBe(0);
     },
   );
 
   it('resends a message that was not committed, which is then accepted once', async () => {
     const device = await startOnline();
     let failures = 3;
-    house.commit = async ({ event }) => {
+    service.commit = async ({ event }) => {
       if (event.type === 'state.reported' && failures-- > 0) throw new Error('the store is away');
     };
     const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => device.report({ n })));
     expect(answers.every(Boolean)).toBe(true);
-    house.commit = async () => {};
-    expect(house.row(row.deviceId).window.highest).toBe(40);
-    expect(house.refusals).toBe(0);
-    expect(house.counted['sign-in device']).toBeGreaterThan(1);
+    service.commit = async () => {};
+    expect(service.row(row.deviceId).window.highest).toBe(40);
+    expect(service.refusals).toBe(0);
+    expect(service.counted['sign-in device']).toBeGreaterThan(1);
   });
 
   it('is notified of a refused message', async () => {
     const device = await startOnline({ commands: { turn_on: () => undefined } });
     const refused = once(device, 'refused');
     const id = command('turn_on');
-    house.commands.set(id, { deviceId: randomUUID() });
+    service.commands.set(id, { deviceId: randomUUID() });
     expect(await refused).toMatchObject([{ code: 'UNKNOWN_COMMAND' }]);
   });
 
@@ -136,27 +136,27 @@ describe('at the edge of the service, a device', () => {
     await first.close();
     const second = await startOnline();
     expect(await second.report({ n: 5 })).toBe(true);
-    expect(house.row(row.deviceId).window.highest).toBe(6);
-    expect(house.refusals).toBe(0);
+    expect(service.row(row.deviceId).window.highest).toBe(6);
+    expect(service.refusals).toBe(0);
   });
 
   it('continues after a rotation: with the old key during the grace period, with the new key after it', async () => {
     const device = await startOnline();
-    const rotated = house.rotate(row.deviceId, house.now + 86_400_000);
+    const rotated = service.rotate(row.deviceId, service.now + 86_400_000);
     device.reconnect('still the old key');
     await until(() => expect(device.online).toBe(true));
     expect(await device.report({ n: 1 })).toBe(true);
     device.rekey(rotated.secret, rotated.keyVersion);
     await until(() => expect(device.online).toBe(true));
     expect(await device.report({ n: 2 })).toBe(true);
-    expect(house.refusals).toBe(0);
+    expect(service.refusals).toBe(0);
   });
 
   it('is disconnected without a reason when it is revoked', async () => {
     const device = await startOnline();
     const reasons: string[] = [];
     device.on('offline', (reason) => reasons.push(reason));
-    house.revoke(row.deviceId);
+    service.revoke(row.deviceId);
     await until(() => expect(reasons.length).toBeGreaterThan(1));
     expect(reasons[1]).toContain('Not authorized');
     expect(device.online).toBe(false);
@@ -179,7 +179,9 @@ describe('over other transports', () => {
   it('it uses TLS, and only with a trusted certificate', async () => {
     const tls = { port: 0, cert: file('localhost.crt'), key: file('localhost.key') };
     const deviceRate = { perSecond: 1_000, burst: 1_000 };
-    const secure = await house.open({ settings: { host: '127.0.0.1', port: 0, tls, maxConnections: 10, deviceRate } });
+    const secure = await service.open({
+      settings: { host: '127.0.0.1', port: 0, tls, maxConnections: 10, deviceRate },
+    });
     try {
       const mqttUrl = `mqtts://localhost:${secure.tlsPort}`;
       const distrusting = await start({ mqttUrl });

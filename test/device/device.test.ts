@@ -5,7 +5,7 @@ import { cloud, start, startOnline, until, withSmallCloud } from './device-fixtu
 withSmallCloud();
 
 const sequencesOf = (channel: string) =>
-  cloud.heard.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
+  cloud.received.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
 
 describe('reporting', () => {
   it('numbers its messages from the initial sequence, each once', async () => {
@@ -102,7 +102,7 @@ describe('reporting', () => {
     cloud.acknowledges = true;
     cloud.cut();
     expect(await Promise.all(reported)).toEqual([true, true]);
-    const states = cloud.heard.filter((message) => message.channel === 'state');
+    const states = cloud.received.filter((message) => message.channel === 'state');
     expect(states.map(({ payload }) => payload)).toEqual([1, 2, 1, 2].map((n) => ({ state: { n } })));
     for (const i of [0, 1]) {
       const [before, after] = [states[i]?.sent, states[i + 2]?.sent];
@@ -157,7 +157,7 @@ describe('reporting', () => {
   it('emits refusals of the service', async () => {
     const device = await startOnline();
     const refused = once(device, 'refused');
-    cloud.say('error', { code: 'STATE_TOO_LARGE', message_id: 'm' });
+    cloud.send('error', { code: 'STATE_TOO_LARGE', message_id: 'm' });
     expect(await refused).toEqual([{ code: 'STATE_TOO_LARGE', message_id: 'm' }]);
   });
 

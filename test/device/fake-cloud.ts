@@ -20,7 +20,7 @@ import {
 } from '../../src/protocol/signature.ts';
 import { type CloudMessageType, deviceTopic, isDeviceChannel, parseTopic } from '../../src/protocol/topics.ts';
 
-export type Heard = CheckedMessage<DevicePayload, MessageIdentity> & {
+export type ReceivedMessage = CheckedMessage<DevicePayload, MessageIdentity> & {
   sent: CanonicalFields;
   channel: string;
   dup: boolean;
@@ -39,7 +39,7 @@ export class SmallCloud {
   #cloudSequence = 0;
 
   /** Valid messages received, in order. */
-  readonly heard: Heard[] = [];
+  readonly received: ReceivedMessage[] = [];
   /** Client identifiers that signed in. */
   readonly sessions: string[] = [];
   /** Refused sign-ins. */
@@ -78,12 +78,12 @@ export class SmallCloud {
     };
     broker.authorizePublish = (client, packet, done) => {
       if (client === null) return done(null);
-      const message = this.#hear(client.id, packet.topic, packet.payload as Buffer, packet.dup);
+      const message = this.#receive(client.id, packet.topic, packet.payload as Buffer, packet.dup);
       // The PUBACK is sent only when `done` is called.
       if (this.acknowledges || message?.channel === 'hello') done(null);
       if (message?.channel === 'hello' && this.answersHello) {
         const { fields } = message;
-        this.say('hello_ack', this.helloAck(), { requestId: fields.message_id });
+        this.send('hello_ack', this.helloAck(), { requestId: fields.message_id });
       }
     };
     this.#server = createServer((socket) => {
@@ -130,7 +130,11 @@ export class SmallCloud {
   }
 
   /** Sends on `cmd` in the current session. Returns the message id. */
-  say(type: CloudMessageType, payload: JsonObject, change: Partial<Parameters<typeof composeMessage>[0]> = {}): string {
+  send(
+    type: CloudMessageType,
+    payload: JsonObject,
+    change: Partial<Parameters<typeof composeMessage>[0]> = {},
+  ): string {
     if (this.#client === null) throw new Error('no session');
     const messageId = change.messageId ?? randomUUID();
     const text = composeMessage({
@@ -148,11 +152,11 @@ export class SmallCloud {
       key: this.alg === 'ed25519' ? this.#cloudKey : signingKey(this.alg, this.secret),
       ...change,
     });
-    this.sayText(text);
+    this.sendText(text);
     return messageId;
   }
 
-  sayText(text: string): void {
+  sendText(text: string): void {
     const topic = deviceTopic(this.tenantId, this.deviceId, 'cmd');
     const packet = { cmd: 'publish', topic, payload: Buffer.from(text), qos: 1, retain: false, dup: false } as const;
     this.#client?.publish(packet, () => {});
@@ -161,13 +165,13 @@ export class SmallCloud {
   command(action: string, params: JsonObject = {}, change: Partial<CmdPayload> = {}): string {
     const now = this.serverTime();
     const payload = { command_id: randomUUID(), action, params, issued_at: now, expires_at: now + 60_000, ...change };
-    this.say('cmd', { ...payload });
+    this.send('cmd', { ...payload });
     return payload.command_id;
   }
 
   /** The payloads of one channel, in order. */
   payloads(channel: string): JsonObject[] {
-    return this.heard.filter((message) => message.channel === channel).map((message) => message.payload);
+    return this.received.filter((message) => message.channel === channel).map((message) => message.payload);
   }
 
   acks(commandId?: string): CmdAckPayload[] {
@@ -187,7 +191,7 @@ export class SmallCloud {
     await closed;
   }
 
-  #hear(clientId: string, topic: string, bytes: Buffer, dup: boolean): Heard | null {
+  #receive(clientId: string, topic: string, bytes: Buffer, dup: boolean): ReceivedMessage | null {
     const channel = parseTopic(topic)?.channel ?? '';
     if (!isDeviceChannel(channel)) throw new Error(`a device wrote to ${topic}`);
     const key = verifyingKey(this.alg, this.alg === 'ed25519' ? publicKeyFromSeed(this.secret) : this.secret);
@@ -199,7 +203,7 @@ export class SmallCloud {
     }
     const sent = JSON.parse(bytes.toString()) as CanonicalFields;
     const message = { ...checked.message, sent, channel, dup };
-    this.heard.push(message);
+    this.received.push(message);
     if (this.acknowledges && channel !== 'hello') {
       this.lastSequence = Math.max(this.lastSequence, message.fields.sequence_number);
     }

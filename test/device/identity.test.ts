@@ -19,14 +19,14 @@ describe('messages on cmd', () => {
     const reasons = suspects(device);
     const now = Date.now();
     const cmd = { command_id: 'c', action: 'turn_on', params: {}, issued_at: now, expires_at: now + 60_000 };
-    cloud.say('cmd', cmd, { key: signingKey('hmac-sha256', newDeviceSecret()) });
-    cloud.say('cmd', cmd, { clientId: `${cloud.sessions[0]}x` });
-    cloud.say('cmd', cmd, { tenantId: cloud.deviceId });
-    cloud.say('cmd', cmd, { deviceId: cloud.tenantId });
-    cloud.say('cmd', cmd, { timestamp: now - 301_000 });
-    cloud.sayText('{');
-    cloud.say('cmd', { ...cmd, params: [] });
-    cloud.say('cmd', cmd, { sequence: 1 });
+    cloud.send('cmd', cmd, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    cloud.send('cmd', cmd, { clientId: `${cloud.sessions[0]}x` });
+    cloud.send('cmd', cmd, { tenantId: cloud.deviceId });
+    cloud.send('cmd', cmd, { deviceId: cloud.tenantId });
+    cloud.send('cmd', cmd, { timestamp: now - 301_000 });
+    cloud.sendText('{');
+    cloud.send('cmd', { ...cmd, params: [] });
+    cloud.send('cmd', cmd, { sequence: 1 });
     const real = cloud.command('turn_on');
     await until(() => expect(ran).toEqual([real]));
     expect(reasons.map((reason) => reason.split(':')[0])).toEqual([
@@ -63,7 +63,7 @@ describe('messages on cmd', () => {
       const reasons = suspects(device);
       const now = Date.now();
       const cmd = { command_id: 'c', action: 'turn_on', params: {}, issued_at: now, expires_at: now + 60_000 };
-      other.say('cmd', cmd, { key: signingKey('ed25519', other.secret) });
+      other.send('cmd', cmd, { key: signingKey('ed25519', other.secret) });
       const id = other.command('turn_on');
       await until(() => expect(other.acks(id).map(({ status }) => status)).toEqual(['accepted', 'succeeded']));
       expect(reasons).toEqual(['SIGNATURE_INVALID: wrong signature']);

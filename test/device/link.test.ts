@@ -7,7 +7,7 @@ import { cloud, start, startOnline, until, withSmallCloud } from './device-fixtu
 withSmallCloud();
 
 const sequencesOf = (channel: string) =>
-  cloud.heard.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
+  cloud.received.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
 
 describe('signing in', () => {
   it('subscribes, sends hello, and is online after the answer', async () => {
@@ -92,8 +92,8 @@ describe('signing in', () => {
     void device.report({ on: false });
     await cloud.command('anything');
     await until(() => expect(device.waiting).toBe(3));
-    expect(cloud.heard.map((message) => message.channel)).toEqual(['hello']);
-    cloud.say('hello_ack', cloud.helloAck());
+    expect(cloud.received.map((message) => message.channel)).toEqual(['hello']);
+    cloud.send('hello_ack', cloud.helloAck());
     await until(() => expect(device.waiting).toBe(0));
     expect(cloud.payloads('state')).toEqual([{ state: { on: true }, full: true }, { state: { on: false } }]);
   });
@@ -132,6 +132,6 @@ describe('signing in', () => {
     cloud.serverTime = () => Date.now() + skew + 200_000;
     expect(await device.report({ on: true })).toBe(true);
     expect(cloud.refused).toEqual([]);
-    expect(cloud.heard.at(-1)?.fields.timestamp).toBeGreaterThan(Date.now() + skew - 10_000);
+    expect(cloud.received.at(-1)?.fields.timestamp).toBeGreaterThan(Date.now() + skew - 10_000);
   });
 });

@@ -28,8 +28,8 @@ describe('the search query', () => {
     ['"warm light', '"warm light"'],
     ["light') or 1=1 --", 'light or "1 1"'],
     ['& | ! <-> () :* "" -', ''],
-  ])('for %j is %j', (query, asked) => {
-    expect(toSearchQuery(query)).toBe(asked);
+  ])('for %j is %j', (query, requested) => {
+    expect(toSearchQuery(query)).toBe(requested);
   });
 
   it('contains only terms, quotes, minus signs and spaces for any input', () => {

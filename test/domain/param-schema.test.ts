@@ -146,8 +146,8 @@ describe('parameters', () => {
   });
 
   it('are refused if the schema does not list them, with or without additionalProperties', () => {
-    for (const said of [{}, { additionalProperties: false }, { additionalProperties: true }]) {
-      const errors = checkParams({ ...brightness, ...said }, { level: 1, extra: 1 });
+    for (const sent of [{}, { additionalProperties: false }, { additionalProperties: true }]) {
+      const errors = checkParams({ ...brightness, ...sent }, { level: 1, extra: 1 });
       expect(errors).toEqual([{ path: 'params.extra', message: 'unknown field' }]);
     }
     expect(checkParams({}, { a: 1 })).toHaveLength(1);

@@ -98,8 +98,8 @@ describe('granting scopes', () => {
     [['read:devices', 'write:devices', 'execute:devices'], ['*:devices'], false],
     [['read:devices'], ['read:devices', 'read:homes'], false],
     [['read:devices'], null, false],
-  ])('with %j, of %j is %j', (held, asked, allowed) => {
-    expect(mayGrant(held, asked)).toBe(allowed);
+  ])('with %j, of %j is %j', (held, requested, allowed) => {
+    expect(mayGrant(held, requested)).toBe(allowed);
   });
 
   it('never exceeds the scopes of the grantor', () => {
@@ -113,8 +113,8 @@ describe('granting scopes', () => {
     );
     const list = fc.option(fc.array(scope, { maxLength: 5 }));
     fc.assert(
-      fc.property(list, list, needed, (held, asked, one) => {
-        fc.pre(mayGrant(held, asked) && allowsScope(asked, one));
+      fc.property(list, list, needed, (held, requested, one) => {
+        fc.pre(mayGrant(held, requested) && allowsScope(requested, one));
         expect(allowsScope(held, one)).toBe(true);
       }),
     );

@@ -24,26 +24,26 @@ const rows = table.flatMap((row) => {
     : [[`${row.method} ${row.path}`, row, route] as const];
 });
 
-let house: HttpService;
+let service: HttpService;
 /** One token per edge: a token that was presented at /mcp is no longer accepted as a person's. */
 const worlds = new Map<Edge, World>();
 let world: World;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  installFakeSidecar(house.services);
-  for (const edge of edges) worlds.set(edge, await makeWorld(house));
+  service = await startHttpServiceOnDatabase();
+  installFakeSidecar(service.services);
+  for (const edge of edges) worlds.set(edge, await makeWorld(service));
   const scopes = new Set(rows.flatMap(([, { scope }]) => (scope === null ? [] : [scope])));
   for (const [edge, world] of worlds) {
     for (const scope of scopes) keys.set(`${edge.name} ${scope}`, (await world.apiKey(undefined, [scope])).key);
   }
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 async function tokenFor(role: Row['role']): Promise<string | undefined> {
   if (role === 'open') return undefined;
   if (role === 'platform') return world.operator;
-  return role === 'none' ? house.token(v7()) : world.tokens[role];
+  return role === 'none' ? service.token(v7()) : world.tokens[role];
 }
 
 /** API keys of the owner with a single scope, by edge and scope. */
@@ -60,8 +60,8 @@ function refusalIn(answered: Answered) {
 /** The audit entries of the tenant and of the platform, newest first. */
 async function audited(): Promise<Record<string, unknown>[]> {
   const [own, platform] = await Promise.all([
-    house.call('GET', '/v1/audit?limit=200', { token: world.tokens.owner }),
-    house.call('GET', '/v1/audit?limit=200&platform=true', { token: world.operator }),
+    service.call('GET', '/v1/audit?limit=200', { token: world.tokens.owner }),
+    service.call('GET', '/v1/audit?limit=200&platform=true', { token: world.operator }),
   ]);
   return [...own.body.entries, ...platform.body.entries];
 }
@@ -69,7 +69,7 @@ async function audited(): Promise<Record<string, unknown>[]> {
 /** Resolves when the refusals so far are written: audit writes of refusals are asynchronous but ordered. */
 async function refusalsAudited(): Promise<void> {
   const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
-  await house.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
+  await service.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
 }
 
 /** The audit entries that the operation added; the commands of a plan follow later. */
@@ -87,9 +87,9 @@ async function newlyAudited(action: string, work: () => Promise<unknown>): Promi
 
 describe.each(rows)('%s', (_, row, route) => {
   const { operation } = route;
-  const request = async (ask: Ask, token: string | undefined): Promise<Request> => ({
-    ...{ house, route, ask, input: inputOf(route, ask) },
-    token: ask.token ?? token,
+  const request = async (request: Ask, token: string | undefined): Promise<Request> => ({
+    ...{ service, route, request, input: inputOf(route, request) },
+    token: request.token ?? token,
   });
   /** Each edge gets its own subject for a change; a subject that is only read is shared. */
   async function twice(make: () => Ask | Promise<Ask>): Promise<[Ask, Ask]> {
@@ -106,7 +106,7 @@ describe.each(rows)('%s', (_, row, route) => {
 
     it('has the same result and the same audit entries', async () => {
       const token = await tokenFor(row.role);
-      const [one, other] = await twice(() => row.ask(world, token));
+      const [one, other] = await twice(() => row.request(world, token));
       if (!edge.has(await request(other, token))) return;
       let answers: Answered[] = [];
       const byRest = await newlyAudited(operation.name, async () => {
@@ -127,34 +127,34 @@ describe.each(rows)('%s', (_, row, route) => {
 
     it('refuses the same roles', async () => {
       const token = await tokenFor(row.role);
-      const ask = await row.ask(world, token);
-      const { token: _, ...anonymous } = ask;
+      const sendRequest = await row.request(world, token);
+      const { token: _, ...anonymous } = sendRequest;
       const callers: (string | undefined)[] = [undefined];
       if (row.role === 'user' || row.role === 'admin' || row.role === 'owner') callers.push(world.tokens.viewer);
-      if (row.role !== 'open') callers.push(await house.token(v7()));
+      if (row.role !== 'open') callers.push(await service.token(v7()));
       if (row.scope !== null)
         callers.push(keys.get(`${edge.name} ${row.scope === 'read:audit' ? 'read:homes' : 'read:audit'}`));
       if (row.person && row.scope !== null) callers.push(keys.get(`${edge.name} ${row.scope}`));
       for (const caller of callers) {
-        const asked = { ...(await request(anonymous, caller)), token: caller };
-        if (!edge.has(asked)) continue;
-        const expected = await rest.call(asked);
+        const requested = { ...(await request(anonymous, caller)), token: caller };
+        if (!edge.has(requested)) continue;
+        const expected = await rest.call(requested);
         // Skipped if every role is allowed.
         if (codeIn(expected) === null) continue;
-        expect([caller, refusalIn(await edge.call(asked))]).toEqual([caller, refusalIn(expected)]);
+        expect([caller, refusalIn(await edge.call(requested))]).toEqual([caller, refusalIn(expected)]);
       }
     });
 
     if (operation.changes) {
       it(`${row.goesOn ? 'goes on' : 'is refused'} under maintenance alike`, async () => {
         const token = await tokenFor(row.role);
-        const asked = await request(await row.ask(world, token), token);
-        if (!edge.has(asked)) return;
-        await house.flags.set('maintenance_mode', true);
+        const requested = await request(await row.request(world, token), token);
+        if (!edge.has(requested)) return;
+        await service.flags.set('maintenance_mode', true);
         try {
-          expect(codeIn(await edge.call(asked))).toBe(row.goesOn ? null : 'MAINTENANCE');
+          expect(codeIn(await edge.call(requested))).toBe(row.goesOn ? null : 'MAINTENANCE');
         } finally {
-          await house.flags.set('maintenance_mode', false);
+          await service.flags.set('maintenance_mode', false);
         }
       });
     }
@@ -162,10 +162,10 @@ describe.each(rows)('%s', (_, row, route) => {
     it.each(Object.entries(row.refusals ?? {}))('refuses %s in the same way', async (code, make) => {
       const [one, other] = await twice(() => make(world));
       const token = row.role === 'platform' ? world.operator : world.tokens.owner;
-      const asked = await request(other, token);
-      if (!edge.has(asked)) return;
+      const requested = await request(other, token);
+      if (!edge.has(requested)) return;
       const expected = await rest.call(await request(one, token));
-      const given = await edge.call(asked);
+      const given = await edge.call(requested);
       // A dry run that the caller did not request is a conflict in REST, and a result elsewhere.
       if (code === 'DRY_RUN_REQUIRED') return void expect(same(given)).toMatchObject(same(expected) as object);
       expect(codeIn(expected)).toBe(code);

@@ -6,7 +6,7 @@ import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
 /** A tenant, and factories for the subjects that the endpoints of the table need. */
 export interface World extends TestTenant {
-  house: HttpService;
+  service: HttpService;
   name: string;
   /** A token of a platform operator. */
   operator: string;
@@ -38,10 +38,10 @@ export interface World extends TestTenant {
 
 let worlds = 0;
 
-export async function makeWorld(house: HttpService): Promise<World> {
-  const tenancy = await makeTestTenant(house);
+export async function makeWorld(service: HttpService): Promise<World> {
+  const tenancy = await makeTestTenant(service);
   const name = `w${++worlds}`;
-  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  const operator = await service.token(v7(), { scope: 'platform:admin' });
   let groups = 0;
   let drafts = 0;
   const made: World['made'] = async (method, path, body) => {
@@ -55,7 +55,7 @@ export async function makeWorld(house: HttpService): Promise<World> {
 
   return {
     ...tenancy,
-    ...{ house, name, operator, made, device },
+    ...{ service, name, operator, made, device },
     home: () => idOf('POST', '/homes', { home_name: 'Cabin' }),
     room: () => idOf('POST', `/homes/${tenancy.homeId}/rooms`, { name: 'Attic' }),
     async revoked() {
@@ -69,8 +69,8 @@ export async function makeWorld(house: HttpService): Promise<World> {
     },
     async awaiting() {
       const deviceId = await device();
-      const asked = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
-      return { deviceId, commandId: asked.command_id as Uuid, token: asked.dry_run_token as string };
+      const requested = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
+      return { deviceId, commandId: requested.command_id as Uuid, token: requested.dry_run_token as string };
     },
     async apiKey(token = tenancy.tokens.owner, scopes = []) {
       const { status, body } = await tenancy.call('POST', '/auth/api-keys', { name: 'Walker', scopes }, { token });
@@ -78,7 +78,7 @@ export async function makeWorld(house: HttpService): Promise<World> {
       return body;
     },
     async newMember() {
-      const token = await house.member(tenancy.tenantId, 'user');
+      const token = await service.member(tenancy.tenantId, 'user');
       return { userId: (await tenancy.call('GET', '/auth/me', undefined, { token })).body.user.id, token };
     },
     async invitation() {
@@ -86,7 +86,7 @@ export async function makeWorld(house: HttpService): Promise<World> {
       const { member } = (await made('POST', '/tenant/members', { email, role: 'user' })) as unknown as {
         member: { id: Uuid };
       };
-      return { id: member.id, token: await house.token(v7(), { email }) };
+      return { id: member.id, token: await service.token(v7(), { email }) };
     },
     async draft(artifact) {
       const version = `1.${++drafts}.0-walk`;
@@ -104,17 +104,17 @@ export async function makeWorld(house: HttpService): Promise<World> {
     },
     async quarantined() {
       const id = await device();
-      await house.store.actors.quarantine({ kind: 'device', id }, 'it failed');
+      await service.store.actors.quarantine({ kind: 'device', id }, 'it failed');
       return id;
     },
     async handshake() {
       const code = randomBytes(32).toString('base64url');
       const verifier = randomBytes(32).toString('base64url');
-      const opened = await house.services.handshakes.open(code, hash('sha256', verifier, 'base64url'));
+      const opened = await service.services.handshakes.open(code, hash('sha256', verifier, 'base64url'));
       if (!opened.ok) throw new Error(opened.refusal.detail);
       return { code, userCode: userCodeOf(code), headers: { 'x-handshake-verifier': verifier } };
     },
-    tenant: async () => (await house.owner()).tenantId,
+    tenant: async () => (await service.owner()).tenantId,
   };
 }
 

@@ -38,7 +38,7 @@ export interface Row {
   /** Takes bytes instead of JSON. */
   bytes?: true;
   /** A request that succeeds, with new subjects for each attempt. `token` is the token of its sender. */
-  ask(world: World, token?: string): Ask | Promise<Ask>;
+  request(world: World, token?: string): Ask | Promise<Ask>;
   /** Refusals specific to this endpoint: a request, and the code of its refusal. */
   refusals?: Record<string, (world: World) => Ask | Promise<Ask>>;
 }

@@ -19,7 +19,7 @@ const nameOf = ({ method, path }: { method: string; path: string }): string => `
 const served = new Set([...routes.map(nameOf), 'GET /metrics']);
 const rows = table.map((row) => [nameOf(row), row] as const);
 
-let house: HttpService;
+let service: HttpService;
 let mine: World;
 let other: World;
 let parked: World;
@@ -28,15 +28,15 @@ let document: any;
 let shapes: ResponseValidator;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  installFakeSidecar(house.services);
-  mine = await makeWorld(house);
-  other = await makeWorld(house);
-  parked = await makeWorld(house);
-  document = (await house.call('GET', '/openapi.json')).body;
+  service = await startHttpServiceOnDatabase();
+  installFakeSidecar(service.services);
+  mine = await makeWorld(service);
+  other = await makeWorld(service);
+  parked = await makeWorld(service);
+  document = (await service.call('GET', '/openapi.json')).body;
   shapes = makeResponseValidator(document);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const rootsOf = ({ root }: Row): string[] => (root === 'only' ? [''] : root === 'too' ? [...ROOTS, ''] : ROOTS);
 const firstRoot = (row: Row): string => rootsOf(row)[0] as string;
@@ -45,7 +45,7 @@ const firstRoot = (row: Row): string => rootsOf(row)[0] as string;
 async function tokenOf(world: World, role: Row['role']): Promise<string | undefined> {
   if (role === 'open') return undefined;
   if (role === 'platform') return world.operator;
-  return role === 'none' ? house.token(v7()) : world.tokens[role];
+  return role === 'none' ? service.token(v7()) : world.tokens[role];
 }
 
 function send(
@@ -54,7 +54,7 @@ function send(
   { path, body, headers, token }: Ask,
   sent: CallOptions = {},
 ): Promise<CallResult> {
-  return house.call(row.method, root + path, {
+  return service.call(row.method, root + path, {
     ...(body !== undefined && { body }),
     ...(headers !== undefined && { headers }),
     ...(token !== undefined && { token }),
@@ -62,8 +62,8 @@ function send(
   });
 }
 
-const asRole = async (row: Row, world: World, ask: Ask): Promise<CallOptions> => {
-  const token = ask.token ?? (await tokenOf(world, row.role));
+const asRole = async (row: Row, world: World, request: Ask): Promise<CallOptions> => {
+  const token = request.token ?? (await tokenOf(world, row.role));
   return token === undefined ? {} : { token };
 };
 
@@ -112,7 +112,7 @@ const pages: [path: string, roots: string[], type: string][] = [
 describe('the pages', () => {
   it.each(pages)('%s is served at the path in the contract, with the standard headers', async (path, roots, type) => {
     for (const root of ['', ...ROOTS]) {
-      const { status, headers, body } = await house.call('GET', root + path);
+      const { status, headers, body } = await service.call('GET', root + path);
       expect(headers.get('x-api-version')).toBe('1');
       expect(headers.get('content-type')?.split(';')[0]).toBe(roots.includes(root) ? type : 'application/problem+json');
       if (!roots.includes(root))
@@ -139,10 +139,13 @@ describe.each(rows)('%s', (_, row) => {
 
   it(`answers ${row.status} in its documented shape, with the standard headers, under each of its roots`, async () => {
     for (const root of rootsOf(row)) {
-      const ask = await row.ask(mine, await tokenOf(mine, row.role));
+      const request = await row.request(mine, await tokenOf(mine, row.role));
       const requestId = randomUUID();
-      const sent = await asRole(row, mine, ask);
-      const received = await send(row, root, ask, { ...sent, headers: { ...ask.headers, 'x-request-id': requestId } });
+      const sent = await asRole(row, mine, request);
+      const received = await send(row, root, request, {
+        ...sent,
+        headers: { ...request.headers, 'x-request-id': requestId },
+      });
       expect([root, received.status, received.body]).toEqual([root, row.status, received.body]);
       assertShape(row, received);
       expect(received.headers.get('x-api-version')).toBe('1');
@@ -152,10 +155,10 @@ describe.each(rows)('%s', (_, row) => {
   });
 
   it('is served at no other root', async () => {
-    const ask = await row.ask(mine);
-    const sent = await asRole(row, mine, ask);
+    const request = await row.request(mine);
+    const sent = await asRole(row, mine, request);
     for (const root of ['', ...ROOTS, '/api', '/v2'].filter((one) => !rootsOf(row).includes(one))) {
-      const { status } = await send(row, root, ask, sent);
+      const { status } = await send(row, root, request, sent);
       expect([root, status]).toEqual([root, 404]);
     }
   });
@@ -171,14 +174,14 @@ describe.each(rows)('%s', (_, row) => {
   });
 
   it('has no other method', async () => {
-    const ask = await row.ask(mine);
+    const request = await row.request(mine);
     const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter(
       (method) => !table.some((one) => one.path === row.path && one.method === method),
     );
-    const path = firstRoot(row) + ask.path.replace(/\?.*/, '');
+    const path = firstRoot(row) + request.path.replace(/\?.*/, '');
     for (const method of others) {
       // Another row can match the same path.
-      const received = await house.call(method, path, { token: mine.operator });
+      const received = await service.call(method, path, { token: mine.operator });
       if (received.status !== 405) continue;
       expect(received.headers.get('allow')).toContain(row.method);
       expect(received.body.code).toBe('METHOD_NOT_ALLOWED');
@@ -187,9 +190,14 @@ describe.each(rows)('%s', (_, row) => {
 
   if (!isOpen) {
     it('is refused without a credential, and with an invalid one', async () => {
-      const ask = await row.ask(mine);
+      const request = await row.request(mine);
       for (const token of [undefined, 'junk', 'tk_abcdefgh_0123456789', `${mine.tokens.owner}x`]) {
-        const received = await send(row, firstRoot(row), { path: ask.path, body: ask.body }, token ? { token } : {});
+        const received = await send(
+          row,
+          firstRoot(row),
+          { path: request.path, body: request.body },
+          token ? { token } : {},
+        );
         refused(received, 'UNAUTHENTICATED');
         expect(received.headers.get('www-authenticate')).toMatch(/^Bearer /);
       }
@@ -198,9 +206,9 @@ describe.each(rows)('%s', (_, row) => {
 
   if (row.role === 'platform') {
     it('is refused to everyone but platform operators, including the owner of a tenant', async () => {
-      const ask = await row.ask(mine);
+      const request = await row.request(mine);
       for (const role of ['owner', 'viewer'] as const) {
-        refused(await send(row, firstRoot(row), ask, { token: mine.tokens[role] }), 'FORBIDDEN');
+        refused(await send(row, firstRoot(row), request, { token: mine.tokens[role] }), 'FORBIDDEN');
       }
     });
   } else if (row.role !== 'open' && row.role !== 'none') {
@@ -208,26 +216,26 @@ describe.each(rows)('%s', (_, row) => {
     it(`is allowed from ${role} on`, async () => {
       for (const one of roles.slice(roles.indexOf(role)) as Exclude<Role, 'none'>[]) {
         const token = mine.tokens[one];
-        const ask = await row.ask(mine, token);
-        const { status } = await send(row, firstRoot(row), ask, { token: ask.token ?? token });
+        const request = await row.request(mine, token);
+        const { status } = await send(row, firstRoot(row), request, { token: request.token ?? token });
         expect([one, status]).toEqual([one, row.status]);
       }
     });
 
     it(`is refused below ${role}, and to a user without a tenant`, async () => {
-      const ask = await row.ask(mine);
+      const request = await row.request(mine);
       for (const one of roles.slice(1, roles.indexOf(role)) as Exclude<Role, 'none'>[]) {
-        refused(await send(row, firstRoot(row), ask, { token: mine.tokens[one] }), 'FORBIDDEN_ROLE');
+        refused(await send(row, firstRoot(row), request, { token: mine.tokens[one] }), 'FORBIDDEN_ROLE');
       }
-      refused(await send(row, firstRoot(row), ask, { token: await house.token(v7()) }), 'TENANT_REQUIRED');
+      refused(await send(row, firstRoot(row), request, { token: await service.token(v7()) }), 'TENANT_REQUIRED');
     });
 
     it(`is ${row.suspended ? 'allowed' : 'refused'} in a suspended tenant`, async () => {
-      const ask = await row.ask(parked);
+      const request = await row.request(parked);
       const asOperator = (verb: string) =>
-        house.call('POST', `/v1/admin/tenants/${parked.tenantId}/${verb}`, { token: parked.operator, body: {} });
+        service.call('POST', `/v1/admin/tenants/${parked.tenantId}/${verb}`, { token: parked.operator, body: {} });
       await asOperator('suspend');
-      const received = await send(row, firstRoot(row), ask, { token: parked.tokens.owner });
+      const received = await send(row, firstRoot(row), request, { token: parked.tokens.owner });
       await asOperator('resume');
       if (row.suspended) expect(received.status).toBe(row.status);
       else refused(received, 'TENANT_SUSPENDED');
@@ -238,38 +246,41 @@ describe.each(rows)('%s', (_, row) => {
     const { scope, alsoScope } = row;
     it(`is ${row.person ? 'refused to every key' : `allowed to a key with ${scope}`}, and refused to one without`, async () => {
       const fitting = await keyWith(scope, ...(alsoScope === undefined ? [] : [alsoScope]));
-      const ask = await row.ask(mine);
-      const received = await send(row, firstRoot(row), { ...ask, token: fitting });
+      const request = await row.request(mine);
+      const received = await send(row, firstRoot(row), { ...request, token: fitting });
       if (row.person) refused(received, 'FORBIDDEN');
       else expect([received.status, received.body]).toEqual([row.status, received.body]);
 
       const wanting = await keyWith(scope === 'read:audit' ? 'read:homes' : 'read:audit');
-      const headers = { ...ask.headers, 'x-api-key': wanting };
-      refused(await send(row, firstRoot(row), { path: ask.path, body: ask.body, headers }), 'INSUFFICIENT_SCOPE');
+      const headers = { ...request.headers, 'x-api-key': wanting };
+      refused(
+        await send(row, firstRoot(row), { path: request.path, body: request.body, headers }),
+        'INSUFFICIENT_SCOPE',
+      );
       if (alsoScope === undefined) return;
-      const half = await row.ask(mine);
+      const half = await row.request(mine);
       refused(await send(row, firstRoot(row), { ...half, token: await keyWith(scope) }), 'INSUFFICIENT_SCOPE');
     });
   }
 
   if (row.path.includes('{') && row.role !== 'platform' && !isOpen && !row.common) {
     it('answers the same for subjects of another tenant as for missing ones', async () => {
-      const foreign = await row.ask(other);
-      const own = await row.ask(mine);
+      const foreign = await row.request(other);
+      const own = await row.request(mine);
       const sent = { token: mine.tokens.owner, body: own.body, headers: own.headers ?? {} };
       const received = await send(row, firstRoot(row), { path: foreign.path }, sent);
       refused(received, 'NOT_FOUND');
       const nowhere = foreign.path.replace(UUIDS, () => v4()).replace(other.name, 'nowhere');
       const missing = await send(row, firstRoot(row), { path: nowhere }, sent);
-      const { instance: _, request_id: __, ...said } = received.body;
-      expect(missing.body).toMatchObject(said);
+      const { instance: _, request_id: __, ...sentMessages } = received.body;
+      expect(missing.body).toMatchObject(sentMessages);
       expect(Object.keys(missing.body)).toEqual(Object.keys(received.body));
     });
   }
 
   if (row.foreign !== undefined) {
     it('finds no ids of another tenant in its body', async () => {
-      const received = await send(row, firstRoot(row), await row.ask(other), { token: mine.tokens.owner });
+      const received = await send(row, firstRoot(row), await row.request(other), { token: mine.tokens.owner });
       if (row.foreign === 'body') refused(received, 'NOT_FOUND');
       else expect(received.body.results).toEqual([expect.objectContaining({ success: false, code: 'NOT_FOUND' })]);
     });
@@ -277,27 +288,27 @@ describe.each(rows)('%s', (_, row) => {
 
   if (changes) {
     it(`${row.goesOn ? 'goes on' : 'is refused'} under maintenance`, async () => {
-      const ask = await row.ask(mine, await tokenOf(mine, row.role));
-      const sent = await asRole(row, mine, ask);
-      await house.flags.set('maintenance_mode', true);
+      const request = await row.request(mine, await tokenOf(mine, row.role));
+      const sent = await asRole(row, mine, request);
+      await service.flags.set('maintenance_mode', true);
       try {
-        const received = await send(row, firstRoot(row), ask, sent);
+        const received = await send(row, firstRoot(row), request, sent);
         if (row.goesOn) return void expect(received.status).toBe(row.status);
         refused(received, 'MAINTENANCE');
         expect(received.headers.get('retry-after')).toMatch(/^\d+$/);
       } finally {
-        await house.flags.set('maintenance_mode', false);
+        await service.flags.set('maintenance_mode', false);
       }
     });
   }
 
   if (row.method === 'POST' && changes && !isOpen) {
     it('applies a repeated request with the same Idempotency-Key once', async () => {
-      const ask = await row.ask(mine, await tokenOf(mine, row.role));
-      const sent = await asRole(row, mine, ask);
-      const headers = { ...ask.headers, 'idempotency-key': v4() };
-      const first = await send(row, firstRoot(row), ask, { ...sent, headers });
-      const again = await send(row, firstRoot(row), ask, { ...sent, headers });
+      const request = await row.request(mine, await tokenOf(mine, row.role));
+      const sent = await asRole(row, mine, request);
+      const headers = { ...request.headers, 'idempotency-key': v4() };
+      const first = await send(row, firstRoot(row), request, { ...sent, headers });
+      const again = await send(row, firstRoot(row), request, { ...sent, headers });
       expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([row.status, null]);
       expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([row.status, 'true']);
       expect(again.body).toEqual(first.body);
@@ -305,41 +316,41 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   it('refuses unknown members', async () => {
-    const ask = await row.ask(mine);
-    const sent = await asRole(row, mine, ask);
-    const inQuery = ask.path + (ask.path.includes('?') ? '&' : '?');
+    const request = await row.request(mine);
+    const sent = await asRole(row, mine, request);
+    const inQuery = request.path + (request.path.includes('?') ? '&' : '?');
     if (nameOf(row) !== 'GET /metrics') {
       refused(
-        await send(row, firstRoot(row), { ...ask, path: `${inQuery}no_such_member=1` }, sent),
+        await send(row, firstRoot(row), { ...request, path: `${inQuery}no_such_member=1` }, sent),
         'VALIDATION_FAILED',
       );
     }
     if (row.method === 'GET' || row.method === 'DELETE' || row.bytes) return;
-    const body = { ...(ask.body as object), no_such_member: 1 };
-    refused(await send(row, firstRoot(row), ask, { ...sent, body }), 'VALIDATION_FAILED');
+    const body = { ...(request.body as object), no_such_member: 1 };
+    refused(await send(row, firstRoot(row), request, { ...sent, body }), 'VALIDATION_FAILED');
   });
 
   if (row.method !== 'GET' && row.method !== 'DELETE' && !row.bytes) {
     it('accepts only a complete JSON body of at most 256 KiB', async () => {
-      const ask = await row.ask(mine);
-      const sent = await asRole(row, mine, ask);
+      const request = await row.request(mine);
+      const sent = await asRole(row, mine, request);
       const root = firstRoot(row);
       for (const body of ['{', '{"a":1,"a":2}', '[]', '"x"', '{"a":"\\u0000"}', '{"a":"\\ud800"}']) {
-        refused(await send(row, root, ask, { ...sent, body }), 'VALIDATION_FAILED');
+        refused(await send(row, root, request, { ...sent, body }), 'VALIDATION_FAILED');
       }
       const deep = `{"a":${'['.repeat(40)}${']'.repeat(40)}}`;
-      refused(await send(row, root, ask, { ...sent, body: deep }), 'VALIDATION_FAILED');
+      refused(await send(row, root, request, { ...sent, body: deep }), 'VALIDATION_FAILED');
       const headers = { 'content-type': 'text/plain' };
-      refused(await send(row, root, ask, { ...sent, body: '{}', headers }), 'UNSUPPORTED_MEDIA_TYPE');
+      refused(await send(row, root, request, { ...sent, body: '{}', headers }), 'UNSUPPORTED_MEDIA_TYPE');
       const large = JSON.stringify({ a: 'x'.repeat(256 * 1024) });
-      refused(await send(row, root, ask, { ...sent, body: large }), 'PAYLOAD_TOO_LARGE');
+      refused(await send(row, root, request, { ...sent, body: large }), 'PAYLOAD_TOO_LARGE');
     });
   }
 
   it.each(Object.entries(row.refusals ?? {}))('can answer %s', async (code, make) => {
-    const ask = await make(mine);
-    const token = ask.token ?? (row.role === 'platform' ? mine.operator : mine.tokens.owner);
-    const received = await send(row, firstRoot(row), ask, { token });
+    const request = await make(mine);
+    const token = request.token ?? (row.role === 'platform' ? mine.operator : mine.tokens.owner);
+    const received = await send(row, firstRoot(row), request, { token });
     expect([received.status, received.body.code]).toEqual([refusals[code as RefusalCode].status, code]);
     if (code !== 'DRY_RUN_REQUIRED') expect(received.headers.get('content-type')).toBe('application/problem+json');
     assertShape(row, received);

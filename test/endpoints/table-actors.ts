@@ -6,7 +6,7 @@ const reading = { method: 'GET', role: 'admin', scope: 'read:actors', status: 20
 
 async function quarantined(world: World): Promise<string> {
   const id = await world.device();
-  await world.house.store.actors.quarantine({ kind: 'device', id }, 'it failed three times');
+  await world.service.store.actors.quarantine({ kind: 'device', id }, 'it failed three times');
   return id;
 }
 
@@ -14,7 +14,7 @@ async function quarantined(world: World): Promise<string> {
 export const actorRows: readonly Row[] = [
   {
     ...{ ...reading, path: '/actors' },
-    ask: async (world) => {
+    request: async (world) => {
       await world.device();
       return { path: '/actors?kind=device&state=active&limit=2' };
     },
@@ -26,7 +26,7 @@ export const actorRows: readonly Row[] = [
   },
   {
     ...{ ...reading, path: '/actors/{kind}/{id}' },
-    ask: async (world) => ({ path: `/actors/device/${await world.device()}` }),
+    request: async (world) => ({ path: `/actors/device/${await world.device()}` }),
     refusals: {
       NOT_FOUND: async (world) => ({ path: `/actors/command/${await world.device()}` }),
       FORBIDDEN: ({ tenantId }) => ({ path: `/actors/tenant/${tenantId}?tenant_id=${tenantId}` }),
@@ -34,7 +34,7 @@ export const actorRows: readonly Row[] = [
   },
   {
     ...{ ...reading, path: '/actors/{kind}/{id}/journal' },
-    ask: async (world) => ({ path: `/actors/device/${await world.device()}/journal` }),
+    request: async (world) => ({ path: `/actors/device/${await world.device()}/journal` }),
     refusals: {
       NOT_FOUND: () => ({ path: `/actors/lamp/${v4()}/journal` }),
       VALIDATION_FAILED: async (world) => ({ path: `/actors/device/${await world.device()}/journal?limit=0` }),
@@ -42,7 +42,7 @@ export const actorRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/actors/{kind}/{id}/release', role: 'admin', scope: 'write:actors', status: 200 },
-    ask: async (world) => ({ path: `/actors/device/${await quarantined(world)}/release` }),
+    request: async (world) => ({ path: `/actors/device/${await quarantined(world)}/release` }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => ({ path: `/actors/device/${await world.device()}/release` }),
       VALIDATION_FAILED: async (world) => ({
@@ -53,16 +53,16 @@ export const actorRows: readonly Row[] = [
   },
   {
     ...{ ...reading, path: '/machines', role: 'viewer' },
-    ask: () => ({ path: '/machines' }),
+    request: () => ({ path: '/machines' }),
   },
   {
     ...{ ...reading, path: '/machines/{kind}', role: 'viewer', common: true },
-    ask: () => ({ path: '/machines/command' }),
+    request: () => ({ path: '/machines/command' }),
     refusals: { NOT_FOUND: () => ({ path: '/machines/lamp' }) },
   },
   {
     ...{ ...reading, path: '/overview', role: 'viewer', scope: 'read:tenant' },
-    ask: () => ({ path: '/overview' }),
+    request: () => ({ path: '/overview' }),
     refusals: {
       FORBIDDEN: ({ tenantId }) => ({ path: `/overview?tenant_id=${tenantId}` }),
       NOT_FOUND: ({ operator }) => ({ path: `/overview?tenant_id=${v4()}`, token: operator }),
@@ -70,7 +70,7 @@ export const actorRows: readonly Row[] = [
   },
   {
     ...{ ...reading, path: '/audit', scope: 'read:audit' },
-    ask: async (world) => {
+    request: async (world) => {
       await world.home();
       return { path: '/audit?limit=2' };
     },

@@ -8,16 +8,16 @@ const platform = { role: 'platform', scope: null } as const;
 export const governanceRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/tenant/policy', role: 'admin', scope: 'read:tenant', status: 200 },
-    ask: () => ({ path: '/tenant/policy' }),
+    request: () => ({ path: '/tenant/policy' }),
   },
   {
     ...{ method: 'PATCH', path: '/tenant/policy', role: 'admin', scope: 'write:tenant', status: 200, person: true },
-    ask: () => ({ path: '/tenant/policy', body: { confirm_ttl_s: 300 } }),
+    request: () => ({ path: '/tenant/policy', body: { confirm_ttl_s: 300 } }),
     refusals: { VALIDATION_FAILED: () => ({ path: '/tenant/policy', body: { confirm_ttl_s: 59 } }) },
   },
   {
     ...{ method: 'GET', path: '/confirmations', role: 'user', scope: 'read:commands', status: 200 },
-    ask: async (world) => {
+    request: async (world) => {
       await world.awaiting();
       return { path: '/confirmations' };
     },
@@ -25,33 +25,33 @@ export const governanceRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/confirmations/{command_id}/approve', role: 'user', scope: 'execute:commands' },
     status: 202,
-    ask: async (world) => ({ path: `/confirmations/${(await world.awaiting()).commandId}/approve` }),
+    request: async (world) => ({ path: `/confirmations/${(await world.awaiting()).commandId}/approve` }),
   },
   {
     ...{ method: 'POST', path: '/confirmations/{command_id}/refuse', role: 'user', scope: 'execute:commands' },
     ...{ status: 200, goesOn: true },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/confirmations/${(await world.awaiting()).commandId}/refuse`,
       body: { reason: 'Not now' },
     }),
   },
   {
     ...{ ...platform, method: 'GET', path: '/admin/tenants', status: 200 },
-    ask: () => ({ path: '/admin/tenants' }),
+    request: () => ({ path: '/admin/tenants' }),
   },
   {
     ...{ ...platform, method: 'POST', path: '/admin/tenants/{id}/suspend', status: 200, goesOn: true },
-    ask: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/suspend` }),
+    request: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/suspend` }),
     refusals: { NOT_FOUND: () => ({ path: `/admin/tenants/${v4()}/suspend` }) },
   },
   {
     ...{ ...platform, method: 'POST', path: '/admin/tenants/{id}/resume', status: 200, goesOn: true },
-    ask: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/resume` }),
+    request: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/resume` }),
     refusals: { NOT_FOUND: () => ({ path: `/admin/tenants/${v4()}/resume` }) },
   },
   {
     ...{ ...platform, method: 'POST', path: '/admin/tenants/{id}/tier', status: 200, goesOn: true },
-    ask: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/tier`, body: { tier: 'pro' } }),
+    request: async (world: World) => ({ path: `/admin/tenants/${await world.tenant()}/tier`, body: { tier: 'pro' } }),
     refusals: {
       VALIDATION_FAILED: async (world: World) => ({
         path: `/admin/tenants/${await world.tenant()}/tier`,
@@ -61,11 +61,11 @@ export const governanceRows: readonly Row[] = [
   },
   {
     ...{ ...platform, method: 'GET', path: '/admin/flags', status: 200 },
-    ask: () => ({ path: '/admin/flags' }),
+    request: () => ({ path: '/admin/flags' }),
   },
   {
     ...{ ...platform, method: 'POST', path: '/admin/flags/{flag}', status: 200, goesOn: true },
-    ask: () => ({ path: '/admin/flags/cognition_disabled', body: { state: false } }),
+    request: () => ({ path: '/admin/flags/cognition_disabled', body: { state: false } }),
     refusals: {
       NOT_FOUND: () => ({ path: '/admin/flags/world_peace', body: { state: true } }),
       VALIDATION_FAILED: () => ({ path: '/admin/flags/maintenance_mode', body: {} }),

@@ -10,7 +10,7 @@ const observed = async (world: World): Promise<string> => {
 
 /** A proposal whose reason the sidecar has sent. */
 async function spoken(world: World): Promise<string> {
-  const { cognition } = world.house;
+  const { cognition } = world.service;
   const device_id = await world.device();
   const body = { device_id, data: { humidity: 81 }, context: 'After a shower' };
   const id = (await world.made('POST', '/cognition/observation', body)).proposal_id as string;
@@ -18,8 +18,8 @@ async function spoken(world: World): Promise<string> {
     ...{ id: 'light', device_id, action: 'set_brightness', params: { level: 40 }, depends_on: [], timeout_s: 20 },
     compensation: { action: 'turn_off', params: {} },
   };
-  for (const said of [await cognition.propose(id, node), await cognition.complete(id, { summary: 'It is damp.' })]) {
-    if (!said.ok) throw new Error(said.refusal.detail);
+  for (const sent of [await cognition.propose(id, node), await cognition.complete(id, { summary: 'It is damp.' })]) {
+    if (!sent.ok) throw new Error(sent.refusal.detail);
   }
   return id;
 }
@@ -30,7 +30,8 @@ const intent = (type: string, payload: object) => ({ path: '/intent', body: { ty
 export const cognitionRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/intent', role: 'user', scope: 'execute:intents', status: 200, foreign: 'body' },
-    ask: async (world) => intent('device.control', { device_id: await world.device(), action: 'turn_on', params: {} }),
+    request: async (world) =>
+      intent('device.control', { device_id: await world.device(), action: 'turn_on', params: {} }),
     refusals: {
       VALIDATION_FAILED: () => intent('world.peace', {}),
       NOT_FOUND: () => intent('goal', { text: 'Make it warm.', home_id: NOBODY }),
@@ -38,7 +39,7 @@ export const cognitionRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/devices/{id}/command', role: 'admin', scope: 'execute:commands', status: 202 },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/devices/${await world.device()}/command`,
       body: { action: 'set_brightness', params: { level: 40 }, context: 'Two people watch a film.' },
     }),
@@ -53,7 +54,7 @@ export const cognitionRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/cognition/observation', role: 'user', scope: 'execute:intents', status: 202 },
     foreign: 'body',
-    ask: async (world) => ({
+    request: async (world) => ({
       path: '/cognition/observation',
       body: { device_id: await world.device(), data: { humidity: 81 }, context: 'After a shower' },
     }),
@@ -67,19 +68,19 @@ export const cognitionRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/cognition/proposals', role: 'viewer', scope: 'read:plans', status: 200 },
-    ask: async (world) => {
+    request: async (world) => {
       await spoken(world);
       return { path: '/cognition/proposals' };
     },
   },
   {
     ...{ method: 'GET', path: '/cognition/proposals/{id}', role: 'viewer', scope: 'read:plans', status: 200 },
-    ask: async (world) => ({ path: `/cognition/proposals/${await spoken(world)}` }),
+    request: async (world) => ({ path: `/cognition/proposals/${await spoken(world)}` }),
   },
   {
     ...{ method: 'POST', path: '/cognition/proposals/{id}/accept', role: 'user', scope: 'execute:plans', status: 202 },
     alsoScope: 'execute:commands',
-    ask: async (world) => ({ path: `/cognition/proposals/${await spoken(world)}/accept` }),
+    request: async (world) => ({ path: `/cognition/proposals/${await spoken(world)}/accept` }),
     refusals: {
       CONFLICT: async (world) => ({ path: `/cognition/proposals/${await observed(world)}/accept` }),
     },
@@ -87,7 +88,7 @@ export const cognitionRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/cognition/proposals/{id}/refuse', role: 'user', scope: 'execute:plans', status: 200 },
     goesOn: true,
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/cognition/proposals/${await spoken(world)}/refuse`,
       body: { reason: 'The window is open.' },
     }),

@@ -8,7 +8,7 @@ export const deviceRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/device/register', role: 'admin', scope: 'write:devices', status: 201 },
     foreign: 'body',
-    ask: ({ homeId }) => ({ path: '/device/register', body: { device_type: 'smart_light', home_id: homeId } }),
+    request: ({ homeId }) => ({ path: '/device/register', body: { device_type: 'smart_light', home_id: homeId } }),
     refusals: {
       VALIDATION_FAILED: ({ homeId }) => ({ path: '/device/register', body: { home_id: homeId } }),
       NOT_FOUND: () => ({ path: '/device/register', body: { device_type: 'smart_light', home_id: v4() } }),
@@ -16,22 +16,25 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/devices', role: 'user', scope: 'read:devices', status: 200 },
-    ask: () => ({ path: '/devices' }),
+    request: () => ({ path: '/devices' }),
     refusals: {
       VALIDATION_FAILED: () => ({ path: '/devices?limit=201' }),
     },
   },
   {
     ...{ method: 'GET', path: '/devices/{id}', role: 'user', scope: 'read:devices', status: 200 },
-    ask: async (world) => ({ path: `/devices/${await world.device()}` }),
+    request: async (world) => ({ path: `/devices/${await world.device()}` }),
   },
   {
     ...{ method: 'GET', path: '/devices/{id}/activity', role: 'user', scope: 'read:devices', status: 200 },
-    ask: async (world) => ({ path: `/devices/${await world.device()}/activity` }),
+    request: async (world) => ({ path: `/devices/${await world.device()}/activity` }),
   },
   {
     ...{ method: 'PATCH', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 200 },
-    ask: async (world) => ({ path: `/devices/${await world.device()}`, body: { name: 'Lamp', metadata: { a: 1 } } }),
+    request: async (world) => ({
+      path: `/devices/${await world.device()}`,
+      body: { name: 'Lamp', metadata: { a: 1 } },
+    }),
     refusals: {
       NOT_FOUND: async (world) => ({ path: `/devices/${await world.device()}`, body: { room_id: v4() } }),
       VALIDATION_FAILED: async (world) => {
@@ -42,28 +45,28 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'DELETE', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 204 },
-    ask: async (world) => ({ path: `/devices/${await world.revoked()}` }),
+    request: async (world) => ({ path: `/devices/${await world.revoked()}` }),
     refusals: { ILLEGAL_TRANSITION: async (world) => ({ path: `/devices/${await world.device()}` }) },
   },
   {
     ...{ method: 'POST', path: '/device/{id}/rotate-secret', role: 'admin', scope: 'write:devices', status: 200 },
-    ask: async (world) => ({ path: `/device/${await world.device()}/rotate-secret`, body: {} }),
+    request: async (world) => ({ path: `/device/${await world.device()}/rotate-secret`, body: {} }),
     refusals: {
       DEVICE_REVOKED: async (world) => ({ path: `/device/${await world.revoked()}/rotate-secret`, body: {} }),
     },
   },
   {
     ...{ method: 'GET', path: '/device/{id}/key-history', role: 'admin', scope: 'read:devices', status: 200 },
-    ask: async (world) => ({ path: `/device/${await world.device()}/key-history` }),
+    request: async (world) => ({ path: `/device/${await world.device()}/key-history` }),
   },
   {
     ...{ method: 'POST', path: '/device/{id}/revoke', role: 'admin', scope: 'write:devices', status: 200 },
     goesOn: true,
-    ask: async (world) => ({ path: `/device/${await world.device()}/revoke`, body: {} }),
+    request: async (world) => ({ path: `/device/${await world.device()}/revoke`, body: {} }),
   },
   {
     ...{ method: 'POST', path: '/device/{id}/reinstate', role: 'admin', scope: 'write:devices', status: 200 },
-    ask: async (world) => ({ path: `/device/${await world.revoked()}/reinstate`, body: { reason: 'Found again' } }),
+    request: async (world) => ({ path: `/device/${await world.revoked()}/reinstate`, body: { reason: 'Found again' } }),
     refusals: {
       VALIDATION_FAILED: async (world) => ({ path: `/device/${await world.revoked()}/reinstate`, body: {} }),
       ILLEGAL_TRANSITION: async (world) => ({
@@ -74,7 +77,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/device/{deviceId}/command', role: 'user', scope: 'execute:commands', status: 202 },
-    ask: async (world) => ({ path: `/device/${await world.device()}/command`, body: { action: 'turn_on' } }),
+    request: async (world) => ({ path: `/device/${await world.device()}/command`, body: { action: 'turn_on' } }),
     refusals: {
       DRY_RUN_REQUIRED: async (world) => ({
         path: `/device/${await world.device()}/command`,
@@ -106,7 +109,7 @@ export const deviceRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/device/{deviceId}/command/confirm', role: 'user', scope: 'execute:commands' },
     status: 202,
-    ask: async (world) => {
+    request: async (world) => {
       const { deviceId, token } = await world.awaiting();
       return { path: `/device/${deviceId}/command/confirm`, body: { dry_run_token: token } };
     },
@@ -124,7 +127,7 @@ export const deviceRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/devices/command', role: 'user', scope: 'execute:commands', status: 200 },
     foreign: 'entry',
-    ask: async (world) => ({
+    request: async (world) => ({
       path: '/devices/command',
       body: { device_ids: [await world.device()], action: 'turn_on' },
     }),
@@ -134,7 +137,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/rooms/{roomId}/command', role: 'user', scope: 'execute:commands', status: 200 },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/rooms/${await world.room()}/command`,
       body: { action: 'turn_on', capability: 'light' },
     }),
@@ -144,7 +147,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/groups/{groupSlug}/command', role: 'user', scope: 'execute:commands', status: 200 },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/groups/${await world.group([await world.device()])}/command`,
       body: { action: 'turn_on' },
     }),
@@ -154,16 +157,16 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/device/{deviceId}/commands', role: 'user', scope: 'read:commands', status: 200 },
-    ask: async (world) => ({ path: `/device/${(await world.awaiting()).deviceId}/commands` }),
+    request: async (world) => ({ path: `/device/${(await world.awaiting()).deviceId}/commands` }),
   },
   {
     ...{ method: 'GET', path: '/commands/{id}', role: 'user', scope: 'read:commands', status: 200 },
-    ask: async (world) => ({ path: `/commands/${(await world.awaiting()).commandId}` }),
+    request: async (world) => ({ path: `/commands/${(await world.awaiting()).commandId}` }),
   },
   {
     ...{ method: 'POST', path: '/commands/{id}/cancel', role: 'user', scope: 'execute:commands', status: 200 },
     goesOn: true,
-    ask: async (world) => ({ path: `/commands/${(await world.awaiting()).commandId}/cancel` }),
+    request: async (world) => ({ path: `/commands/${(await world.awaiting()).commandId}/cancel` }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => {
         const { commandId } = await world.awaiting();
@@ -174,20 +177,20 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/manifest/capabilities', role: 'viewer', scope: 'read:manifests', status: 200 },
-    ask: () => ({ path: '/manifest/capabilities' }),
+    request: () => ({ path: '/manifest/capabilities' }),
   },
   {
     ...{ method: 'GET', path: '/manifest/types', role: 'viewer', scope: 'read:manifests', status: 200 },
-    ask: () => ({ path: '/manifest/types' }),
+    request: () => ({ path: '/manifest/types' }),
   },
   {
     ...{ method: 'GET', path: '/devices/{deviceId}/manifest', role: 'viewer', scope: 'read:manifests', status: 200 },
-    ask: async (world) => ({ path: `/devices/${await world.device()}/manifest` }),
+    request: async (world) => ({ path: `/devices/${await world.device()}/manifest` }),
   },
   {
     ...{ method: 'POST', path: '/devices/{deviceId}/manifest', role: 'admin', scope: 'write:manifests', status: 201 },
     person: true,
-    ask: async (world) => ({ path: `/devices/${await world.device('thing')}/manifest`, body: light }),
+    request: async (world) => ({ path: `/devices/${await world.device('thing')}/manifest`, body: light }),
     refusals: {
       CONFLICT: async (world) => {
         const path = `/devices/${await world.device()}/manifest`;
@@ -203,7 +206,7 @@ export const deviceRows: readonly Row[] = [
   {
     ...{ method: 'PUT', path: '/devices/{deviceId}/manifest', role: 'admin', scope: 'write:manifests', status: 200 },
     person: true,
-    ask: async (world) => {
+    request: async (world) => {
       const path = `/devices/${await world.device()}/manifest`;
       const { version } = (await world.made('GET', path, undefined)) as unknown as { version: number };
       return { path, body: { ...light, version } };

@@ -7,7 +7,7 @@ const octets = { 'content-type': 'application/octet-stream' };
 export const firmwareRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/firmware/check', role: 'user', scope: 'read:firmware', status: 200, reads: true },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: '/firmware/check',
       body: { device_type: 'smart_light', current_version: '1.0.0', device_id: await world.device() },
     }),
@@ -21,7 +21,7 @@ export const firmwareRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/firmware/release', role: 'admin', scope: 'write:firmware', status: 201 },
-    ask: () => ({
+    request: () => ({
       path: '/firmware/release',
       body: { device_type: 'smart_light', version: `2.0.0-${v7().replaceAll('-', '')}a`, notes: 'Smoother dimming' },
     }),
@@ -39,15 +39,15 @@ export const firmwareRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/firmware', role: 'viewer', scope: 'read:firmware', status: 200 },
-    ask: () => ({ path: '/firmware' }),
+    request: () => ({ path: '/firmware' }),
   },
   {
     ...{ method: 'GET', path: '/firmware/{id}', role: 'viewer', scope: 'read:firmware', status: 200 },
-    ask: async (world) => ({ path: `/firmware/${(await world.draft()).id}` }),
+    request: async (world) => ({ path: `/firmware/${(await world.draft()).id}` }),
   },
   {
     ...{ method: 'POST', path: '/firmware/{id}/release', role: 'admin', scope: 'write:firmware', status: 200 },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/firmware/${(await world.draft('with artifact')).id}/release`,
       body: { rollout_percent: 25 },
     }),
@@ -61,12 +61,12 @@ export const firmwareRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/firmware/{id}/withdraw', role: 'admin', scope: 'write:firmware', status: 200 },
-    ask: async (world) => ({ path: `/firmware/${(await world.draft('with artifact')).id}/withdraw` }),
+    request: async (world) => ({ path: `/firmware/${(await world.draft('with artifact')).id}/withdraw` }),
   },
   {
     ...{ method: 'PUT', path: '/firmware/{id}/artifact', role: 'admin', scope: 'write:firmware', status: 200 },
     bytes: true,
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/firmware/${(await world.draft()).id}/artifact`,
       body: Buffer.from('firmware'),
       headers: octets,
@@ -82,7 +82,7 @@ export const firmwareRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/firmware/{id}/artifact', role: 'open', scope: null, status: 200 },
-    ask: async (world) => {
+    request: async (world) => {
       const { url } = await world.draft('with artifact');
       const { pathname, search } = new URL(url);
       return { path: pathname.replace('/v1', '') + search };

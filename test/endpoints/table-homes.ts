@@ -5,21 +5,21 @@ import type { Row } from './endpoint.ts';
 export const placeRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/homes', role: 'admin', scope: 'write:homes', status: 201 },
-    ask: () => ({ path: '/homes', body: { home_name: 'Cabin', timezone: 'Europe/Berlin' } }),
+    request: () => ({ path: '/homes', body: { home_name: 'Cabin', timezone: 'Europe/Berlin' } }),
     refusals: { VALIDATION_FAILED: () => ({ path: '/homes', body: { home_name: 'Cabin', timezone: 'Mars/Olympus' } }) },
   },
   {
     ...{ method: 'GET', path: '/homes', role: 'viewer', scope: 'read:homes', status: 200 },
-    ask: () => ({ path: '/homes' }),
+    request: () => ({ path: '/homes' }),
     refusals: { VALIDATION_FAILED: () => ({ path: '/homes?cursor=junk' }) },
   },
   {
     ...{ method: 'PATCH', path: '/homes/{homeId}', role: 'admin', scope: 'write:homes', status: 200 },
-    ask: async (world) => ({ path: `/homes/${await world.home()}`, body: { home_name: 'Chalet' } }),
+    request: async (world) => ({ path: `/homes/${await world.home()}`, body: { home_name: 'Chalet' } }),
   },
   {
     ...{ method: 'DELETE', path: '/homes/{homeId}', role: 'admin', scope: 'write:homes', status: 204 },
-    ask: async (world) => ({ path: `/homes/${await world.home()}` }),
+    request: async (world) => ({ path: `/homes/${await world.home()}` }),
     refusals: {
       CONFLICT: async (world) => {
         const id = await world.home();
@@ -30,24 +30,24 @@ export const placeRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/homes/{homeId}/rooms', role: 'admin', scope: 'write:homes', status: 201 },
-    ask: async (world) => ({ path: `/homes/${await world.home()}/rooms`, body: { name: 'Attic' } }),
+    request: async (world) => ({ path: `/homes/${await world.home()}/rooms`, body: { name: 'Attic' } }),
   },
   {
     ...{ method: 'GET', path: '/homes/{homeId}/rooms', role: 'viewer', scope: 'read:homes', status: 200 },
-    ask: async (world) => ({ path: `/homes/${await world.home()}/rooms` }),
+    request: async (world) => ({ path: `/homes/${await world.home()}/rooms` }),
   },
   {
     ...{ method: 'DELETE', path: '/homes/{homeId}/rooms/{roomId}', role: 'admin', scope: 'write:homes', status: 204 },
-    ask: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}` }),
+    request: async (world) => ({ path: `/homes/${world.homeId}/rooms/${await world.room()}` }),
   },
   {
     ...{ method: 'GET', path: '/groups', role: 'user', scope: 'read:groups', status: 200 },
-    ask: () => ({ path: '/groups' }),
+    request: () => ({ path: '/groups' }),
   },
   {
     ...{ method: 'POST', path: '/groups', role: 'admin', scope: 'write:groups', status: 201 },
     foreign: 'body',
-    ask: async (world) => ({
+    request: async (world) => ({
       path: '/groups',
       body: { name: 'Evening', description: 'Lamps', device_ids: [await world.device()] },
     }),
@@ -57,7 +57,10 @@ export const placeRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/groups/{slug}/join', role: 'user', scope: 'write:groups', status: 200 },
-    ask: async (world) => ({ path: `/groups/${await world.group()}/join`, body: { device_id: await world.device() } }),
+    request: async (world) => ({
+      path: `/groups/${await world.group()}/join`,
+      body: { device_id: await world.device() },
+    }),
     refusals: {
       NOT_FOUND: async (world) => ({ path: `/groups/${await world.group()}/join`, body: { device_ids: [v4()] } }),
       VALIDATION_FAILED: async (world) => ({ path: `/groups/${await world.group()}/join`, body: {} }),
@@ -65,13 +68,13 @@ export const placeRows: readonly Row[] = [
   },
   {
     ...{ method: 'DELETE', path: '/groups/{slug}/devices/{id}', role: 'admin', scope: 'write:groups', status: 204 },
-    ask: async (world) => {
+    request: async (world) => {
       const id = await world.device();
       return { path: `/groups/${await world.group([id])}/devices/${id}` };
     },
   },
   {
     ...{ method: 'DELETE', path: '/groups/{slug}', role: 'admin', scope: 'write:groups', status: 204 },
-    ask: async (world) => ({ path: `/groups/${await world.group()}` }),
+    request: async (world) => ({ path: `/groups/${await world.group()}` }),
   },
 ];

@@ -7,12 +7,12 @@ const open = { role: 'open', scope: null, status: 200 } as const;
 export const identityRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/auth/me', role: 'none', scope: null, status: 200, suspended: true },
-    ask: () => ({ path: '/auth/me' }),
+    request: () => ({ path: '/auth/me' }),
   },
-  { ...open, method: 'GET', path: '/auth/csrf', ask: () => ({ path: '/auth/csrf' }) },
+  { ...open, method: 'GET', path: '/auth/csrf', request: () => ({ path: '/auth/csrf' }) },
   {
     ...{ ...open, method: 'POST', path: '/auth/session', status: 204, goesOn: true, suspended: true },
-    ask: ({ tokens }) => ({ path: '/auth/session', body: { token: tokens.user } }),
+    request: ({ tokens }) => ({ path: '/auth/session', body: { token: tokens.user } }),
     refusals: {
       UNAUTHENTICATED: () => ({ path: '/auth/session', body: { token: 'junk' } }),
       VALIDATION_FAILED: () => ({ path: '/auth/session', body: {} }),
@@ -21,11 +21,11 @@ export const identityRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/auth/link', role: 'none', scope: null, status: 201 },
     ...{ person: true, goesOn: true, suspended: true },
-    ask: () => ({ path: '/auth/link', body: {} }),
+    request: () => ({ path: '/auth/link', body: {} }),
   },
   {
     ...{ ...open, method: 'GET', path: '/auth/handshake/{code}' },
-    ask: async (world) => {
+    request: async (world) => {
       const { code, headers } = await world.handshake();
       return { path: `/auth/handshake/${code}`, headers };
     },
@@ -37,7 +37,7 @@ export const identityRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/auth/cli/approve', role: 'none', scope: null, status: 200 },
     ...{ person: true, goesOn: true },
-    ask: async (world) => {
+    request: async (world) => {
       const { code, userCode } = await world.handshake();
       return { path: '/auth/cli/approve', body: { code, user_code: userCode } };
     },
@@ -55,21 +55,21 @@ export const identityRows: readonly Row[] = [
     path: '/auth/logout',
     goesOn: true,
     suspended: true,
-    ask: () => ({ path: '/auth/logout' }),
+    request: () => ({ path: '/auth/logout' }),
   },
   {
     ...{ method: 'GET', path: '/auth/api-keys', role: 'viewer', scope: 'read:tenant', status: 200 },
-    ask: () => ({ path: '/auth/api-keys' }),
+    request: () => ({ path: '/auth/api-keys' }),
   },
   {
     ...{ method: 'POST', path: '/auth/api-keys', role: 'viewer', scope: 'write:tenant', status: 201, person: true },
-    ask: () => ({ path: '/auth/api-keys', body: { name: 'Night shift', scopes: ['read:devices'] } }),
+    request: () => ({ path: '/auth/api-keys', body: { name: 'Night shift', scopes: ['read:devices'] } }),
     refusals: { VALIDATION_FAILED: () => ({ path: '/auth/api-keys', body: { name: 'x', scopes: ['fly:devices'] } }) },
   },
   {
     ...{ method: 'POST', path: '/auth/api-keys/revoke', role: 'viewer', scope: 'write:tenant', status: 200 },
     ...{ person: true, goesOn: true, foreign: 'body' },
-    ask: async (world, token) => ({
+    request: async (world, token) => ({
       path: '/auth/api-keys/revoke',
       body: { prefix: (await world.apiKey(token)).prefix },
     }),
@@ -78,7 +78,7 @@ export const identityRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/auth/api-keys/rotate', role: 'viewer', scope: 'write:tenant', status: 200 },
     ...{ person: true, foreign: 'body' },
-    ask: async (world, token) => ({
+    request: async (world, token) => ({
       path: '/auth/api-keys/rotate',
       body: { prefix: (await world.apiKey(token)).prefix },
     }),
@@ -92,11 +92,11 @@ export const identityRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/tenant/members', role: 'admin', scope: 'read:tenant', status: 200 },
-    ask: () => ({ path: '/tenant/members' }),
+    request: () => ({ path: '/tenant/members' }),
   },
   {
     ...{ method: 'POST', path: '/tenant/members', role: 'admin', scope: 'write:tenant', status: 201, person: true },
-    ask: () => ({ path: '/tenant/members', body: { email: `${v7()}@example.com`, role: 'user' } }),
+    request: () => ({ path: '/tenant/members', body: { email: `${v7()}@example.com`, role: 'user' } }),
     refusals: {
       FORBIDDEN_ROLE: ({ tokens }) => ({
         path: '/tenant/members',
@@ -113,7 +113,7 @@ export const identityRows: readonly Row[] = [
   {
     ...{ method: 'PATCH', path: '/tenant/members/{userId}', role: 'admin', scope: 'write:tenant', status: 200 },
     person: true,
-    ask: async (world) => ({
+    request: async (world) => ({
       path: `/tenant/members/${(await world.newMember()).userId}`,
       body: { role: 'viewer' },
     }),
@@ -130,7 +130,7 @@ export const identityRows: readonly Row[] = [
     // Every member may leave; that removing others needs an admin is tested below.
     ...{ method: 'DELETE', path: '/tenant/members/{userId}', role: 'viewer', scope: 'write:tenant', status: 204 },
     person: true,
-    ask: async (world) => {
+    request: async (world) => {
       const { userId, token } = await world.newMember();
       return { path: `/tenant/members/${userId}`, token };
     },
@@ -145,7 +145,7 @@ export const identityRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/auth/invitations/{id}/accept', role: 'none', scope: 'write:tenant', status: 200 },
     person: true,
-    ask: async (world) => {
+    request: async (world) => {
       const { id, token } = await world.invitation();
       return { path: `/auth/invitations/${id}/accept`, token };
     },
@@ -155,10 +155,10 @@ export const identityRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/tenant/register', role: 'none', scope: 'write:tenant', status: 201 },
-    ask: async ({ house }) => ({
+    request: async ({ service }) => ({
       path: '/tenant/register',
       body: { tenant_name: 'Lakeside' },
-      token: await house.token(v7()),
+      token: await service.token(v7()),
     }),
     refusals: {
       CONFLICT: ({ tokens }) => ({
@@ -166,19 +166,23 @@ export const identityRows: readonly Row[] = [
         body: { tenant_name: 'Another' },
         token: tokens.owner,
       }),
-      VALIDATION_FAILED: async ({ house }) => ({ path: '/tenant/register', body: {}, token: await house.token(v7()) }),
+      VALIDATION_FAILED: async ({ service }) => ({
+        path: '/tenant/register',
+        body: {},
+        token: await service.token(v7()),
+      }),
     },
   },
   {
     ...{ method: 'POST', path: '/ws/ticket', role: 'user', scope: 'read:devices', status: 201 },
     ...{ root: 'only', goesOn: true },
-    ask: () => ({ path: '/ws/ticket' }),
+    request: () => ({ path: '/ws/ticket' }),
   },
-  { ...open, method: 'GET', path: '/health', root: 'too', ask: () => ({ path: '/health' }) },
-  { ...open, method: 'GET', path: '/health/live', root: 'too', ask: () => ({ path: '/health/live' }) },
-  { ...open, method: 'GET', path: '/health/ready', root: 'too', ask: () => ({ path: '/health/ready' }) },
-  { ...open, method: 'GET', path: '/status', root: 'too', ask: () => ({ path: '/status' }) },
-  { ...open, method: 'GET', path: '/version', root: 'too', ask: () => ({ path: '/version' }) },
-  { ...open, method: 'GET', path: '/changelog', root: 'too', ask: () => ({ path: '/changelog' }) },
-  { ...open, method: 'GET', path: '/metrics', root: 'too', ask: () => ({ path: '/metrics' }) },
+  { ...open, method: 'GET', path: '/health', root: 'too', request: () => ({ path: '/health' }) },
+  { ...open, method: 'GET', path: '/health/live', root: 'too', request: () => ({ path: '/health/live' }) },
+  { ...open, method: 'GET', path: '/health/ready', root: 'too', request: () => ({ path: '/health/ready' }) },
+  { ...open, method: 'GET', path: '/status', root: 'too', request: () => ({ path: '/status' }) },
+  { ...open, method: 'GET', path: '/version', root: 'too', request: () => ({ path: '/version' }) },
+  { ...open, method: 'GET', path: '/changelog', root: 'too', request: () => ({ path: '/changelog' }) },
+  { ...open, method: 'GET', path: '/metrics', root: 'too', request: () => ({ path: '/metrics' }) },
 ];

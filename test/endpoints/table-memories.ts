@@ -4,7 +4,7 @@ import type { Row } from './endpoint.ts';
 export const memoryRows: readonly Row[] = [
   {
     ...{ method: 'POST', path: '/memories', role: 'user', scope: 'write:memory', status: 201 },
-    ask: () => ({
+    request: () => ({
       path: '/memories',
       body: { kind: 'routine', subject: 'house', content: 'Good night: all lights off.', tags: ['night'] },
     }),
@@ -12,7 +12,7 @@ export const memoryRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/memories', role: 'viewer', scope: 'read:memory', status: 200 },
-    ask: async (world) => {
+    request: async (world) => {
       await world.memory();
       return { path: '/memories?kind=preference&subject=house&tag=light&q=warm%20-cold' };
     },
@@ -20,6 +20,6 @@ export const memoryRows: readonly Row[] = [
   },
   {
     ...{ method: 'DELETE', path: '/memories/{id}', role: 'user', scope: 'write:memory', status: 204 },
-    ask: async (world) => ({ path: `/memories/${await world.memory()}` }),
+    request: async (world) => ({ path: `/memories/${await world.memory()}` }),
   },
 ];

@@ -10,14 +10,14 @@ const aPlan = async (world: World): Promise<string> => {
 export const planRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/plans', role: 'viewer', scope: 'read:plans', status: 200 },
-    ask: async (world) => {
+    request: async (world) => {
       await aPlan(world);
       return { path: '/plans' };
     },
   },
   {
     ...{ method: 'POST', path: '/plans', role: 'user', scope: 'execute:plans', status: 202, foreign: 'body' },
-    ask: async (world) => ({
+    request: async (world) => ({
       path: '/plans',
       body: {
         name: 'Evening',
@@ -44,11 +44,11 @@ export const planRows: readonly Row[] = [
   },
   {
     ...{ method: 'GET', path: '/plans/{id}', role: 'viewer', scope: 'read:plans', status: 200 },
-    ask: async (world) => ({ path: `/plans/${await aPlan(world)}` }),
+    request: async (world) => ({ path: `/plans/${await aPlan(world)}` }),
   },
   {
     ...{ method: 'POST', path: '/plans/{id}/cancel', role: 'user', scope: 'execute:plans', status: 202, goesOn: true },
-    ask: async (world) => ({ path: `/plans/${await aPlan(world)}/cancel`, body: { reason: 'Changed my mind' } }),
+    request: async (world) => ({ path: `/plans/${await aPlan(world)}/cancel`, body: { reason: 'Changed my mind' } }),
     refusals: {
       ILLEGAL_TRANSITION: async (world) => {
         const id = await aPlan(world);

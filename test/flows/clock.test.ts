@@ -50,7 +50,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     expect(await connack(mqttPortOf(at), token)).toBe(REFUSED);
     const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
-    await device.say('state', { state: { n: 1 } });
+    await device.send('state', { state: { n: 1 } });
     // Acknowledged reports are stored.
     const { body } = await owner.get(`/v1/devices/${registered.device_id}`);
     expect(body.device).toMatchObject({ online: true, state: { n: 1 } });
@@ -72,7 +72,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     const registered = await register(owner);
     const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
-    await device.say('hello', { protocol: 'PROTO/3.1' });
+    await device.send('hello', { protocol: 'PROTO/3.1' });
     await eventually(() => online(registered.device_id));
     ahead = 4 * MINUTE;
     const dispatched = await owner.post(`/v1/device/${registered.device_id}/command`, {

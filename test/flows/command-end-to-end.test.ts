@@ -129,12 +129,12 @@ describe('a command with the safety gateway, end to end', () => {
   });
 
   it('that the device does not acknowledge times out, and a late acknowledgement still counts', async () => {
-    let say: () => void = () => {};
+    let send: () => void = () => {};
     const { id } = await light({
       commands: {
         turn_on: () =>
           new Promise((resolve) => {
-            say = () => resolve({ state: { on: true } });
+            send = () => resolve({ state: { on: true } });
           }),
       },
     });
@@ -142,7 +142,7 @@ describe('a command with the safety gateway, end to end', () => {
     await waitForCommand(owner, body.command_id, (one) => one.status === 'acknowledged');
     at.clock.advance(5_500);
     await waitForCommand(owner, body.command_id, (one) => one.status === 'timed_out');
-    say();
+    send();
     const late = await waitForCommand(owner, body.command_id, (one) => one.status === 'succeeded');
     expect(late.late).toBe(true);
   });

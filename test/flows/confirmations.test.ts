@@ -14,11 +14,11 @@ async function listen(url: string, caller: ApiClient, query: string) {
   socket.on('message', (data) => texts.push(String(data)));
   socket.once('open', () => socket.send('ping'));
   await eventually(() => texts.includes('pong'));
-  const heard = () =>
+  const received = () =>
     texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>);
   return {
-    hears: (count: number) => eventually(() => (heard().length >= count ? heard() : null)),
-    heard,
+    hears: (count: number) => eventually(() => (received().length >= count ? received() : null)),
+    received,
     close: () => socket.close(),
   };
 }
@@ -50,34 +50,34 @@ describe('a pending confirmation', () => {
   });
 
   const unlock = async () => (await owner.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' })).body;
-  const statuses = (heard: Record<string, unknown>[]) => heard.map(({ status }) => status);
+  const statuses = (received: Record<string, unknown>[]) => received.map(({ status }) => status);
 
   it('is reported on the WebSocket when it is requested and when it is approved; the device acts once', async () => {
     const client = await listen(at.url, owner, 'events=confirmation');
-    const asked = await unlock();
+    const requested = await unlock();
     const [begun] = await client.hears(1);
     expect(begun).toEqual({
       type: 'confirmation_update',
-      command_id: asked.command_id,
+      command_id: requested.command_id,
       device_id: lock.device_id,
       status: 'awaiting_confirmation',
-      expires_at: Date.parse(asked.expires_at),
+      expires_at: Date.parse(requested.expires_at),
       timestamp: expect.any(Number),
     });
     expect((await owner.get('/v1/confirmations')).body.confirmations).toMatchObject([
-      { command_id: asked.command_id, preview: { changes: { locked: { from: true, to: false } } } },
+      { command_id: requested.command_id, preview: { changes: { locked: { from: true, to: false } } } },
     ]);
     expect(unlocked).toBe(0);
-    expect((await owner.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
-    const heard = await client.hears(2);
-    expect(heard[1]).toMatchObject({
-      command_id: asked.command_id,
+    expect((await owner.post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(202);
+    const received = await client.hears(2);
+    expect(received[1]).toMatchObject({
+      command_id: requested.command_id,
       status: 'dispatched',
       expires_at: begun?.expires_at,
     });
-    await waitForCommand(owner, asked.command_id, ({ status }) => status === 'succeeded');
-    expect((await owner.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(409);
-    expect([unlocked, client.heard().length]).toEqual([1, 2]);
+    await waitForCommand(owner, requested.command_id, ({ status }) => status === 'succeeded');
+    expect((await owner.post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(409);
+    expect([unlocked, client.received().length]).toEqual([1, 2]);
     client.close();
   });
 
@@ -91,12 +91,12 @@ describe('a pending confirmation', () => {
     await owner.post(`/v1/device/${lock.device_id}/command/confirm`, { dry_run_token: confirmed.dry_run_token });
     const expired = await unlock();
     at.clock.advance(300_000);
-    const heard = await client.hears(8);
-    expect(statuses(heard)).toEqual([
+    const received = await client.hears(8);
+    expect(statuses(received)).toEqual([
       ...['awaiting_confirmation', 'cancelled', 'awaiting_confirmation', 'cancelled'],
       ...['awaiting_confirmation', 'dispatched', 'awaiting_confirmation', 'expired'],
     ]);
-    expect(heard.at(-1)).toMatchObject({
+    expect(received.at(-1)).toMatchObject({
       command_id: expired.command_id,
       expires_at: Date.parse(expired.expires_at),
     });
@@ -104,17 +104,17 @@ describe('a pending confirmation', () => {
   });
 
   it('is not reported to another tenant, to a listener for another device, or without the event kind', async () => {
-    const stranger = await at.owner();
-    const foreign = await listen(at.url, stranger, `events=confirmation&device_id=${lock.device_id}`);
-    const narrow = await listen(at.url, owner, `events=confirmation&device_id=${stranger.homeId}`);
+    const outsider = await at.owner();
+    const foreign = await listen(at.url, outsider, `events=confirmation&device_id=${lock.device_id}`);
+    const narrow = await listen(at.url, owner, `events=confirmation&device_id=${outsider.homeId}`);
     const states = await listen(at.url, owner, 'events=state,presence,command');
     const mine = await listen(at.url, owner, 'events=confirmation');
     const { command_id } = await unlock();
     await owner.post(`/v1/confirmations/${command_id}/refuse`);
     await mine.hears(2);
     await states.hears(2);
-    expect([foreign.heard(), narrow.heard()]).toEqual([[], []]);
-    expect(states.heard().some(({ type }) => type === 'confirmation_update')).toBe(false);
+    expect([foreign.received(), narrow.received()]).toEqual([[], []]);
+    expect(states.received().some(({ type }) => type === 'confirmation_update')).toBe(false);
     for (const client of [foreign, narrow, states, mine]) client.close();
   });
 
@@ -136,7 +136,7 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
     const lock = await register(owner, { device_type: 'smart_lock' });
     await owner.patch('/v1/tenant/policy', { confirm_by: 'person', confirm_ttl_s: 3_600 });
     const command = `/v1/device/${lock.device_id}/command`;
-    const asked = (await owner.post(command, { action: 'unlock' })).body;
+    const requested = (await owner.post(command, { action: 'unlock' })).body;
     const doomed = (await owner.post(command, { action: 'unlock' })).body;
     await at.stop();
 
@@ -147,7 +147,7 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
     const { confirmations } = (await again.get('/v1/confirmations')).body;
     expect(confirmations).toMatchObject([
       { command_id: doomed.command_id, expires_at: doomed.expires_at },
-      { command_id: asked.command_id, requested_by: owner.userId },
+      { command_id: requested.command_id, requested_by: owner.userId },
     ]);
     let unlocked = 0;
     const device = await connect(
@@ -162,8 +162,8 @@ eachDeployment('a pending confirmation after a restart', (deployment) => {
         },
       },
     );
-    expect((await again.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
-    await waitForCommand(again, asked.command_id, ({ status }) => status === 'succeeded');
+    expect((await again.post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(202);
+    await waitForCommand(again, requested.command_id, ({ status }) => status === 'succeeded');
     at.clock.advance(3_600_000);
     await waitForCommand(again, doomed.command_id, ({ status }) => status === 'expired');
     expect(unlocked).toBe(1);

@@ -43,9 +43,9 @@ describe.runIf(inject('postgresUrl'))('a database outage', () => {
     await deployment.remove();
   });
 
-  async function timed(ask: () => Promise<ApiResponse>) {
+  async function timed(request: () => Promise<ApiResponse>) {
     const started = performance.now();
-    const answer = await ask();
+    const answer = await request();
     return { answer, took: performance.now() - started };
   }
 
@@ -79,20 +79,20 @@ describe.runIf(inject('postgresUrl'))('a database outage', () => {
     const { raw, clientId } = await Raw.signedIn(rawClientOptions(at), device, mqttPortOf(at));
     const helper = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
     const voice = helper.as(device, clientId);
-    const said = Array.from({ length: 200 }, (_, n) =>
+    const sent = Array.from({ length: 200 }, (_, n) =>
       packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
     );
     const read = () => readCounter(at, 'mqtt_messages_total', 'state');
     line.hold(LOCK);
     const before = await read();
-    raw.socket.write(Buffer.concat(said));
+    raw.socket.write(Buffer.concat(sent));
     await eventually(async () => (await read()) >= before + 32);
     expect((await owner.get('/v1/homes')).status).toBe(503);
     // Each of the devices has a report in flight.
     expect(await read()).toBeLessThanOrEqual(before + 32 + crowd.counters.length);
     expect(raw.bytes.length).toBe(0);
     line.restore();
-    await eventually(() => raw.bytes.length === 4 * said.length);
+    await eventually(() => raw.bytes.length === 4 * sent.length);
     raw.socket.destroy();
     helper.mqtt.end(true);
   });
@@ -103,12 +103,12 @@ describe.runIf(inject('postgresUrl'))('a database outage', () => {
       const sessions = crowd.counters.map(({ device }) => new Promise((resolve) => device.once('offline', resolve)));
       const gone = performance.now();
       line[how](LOCK);
-      const asked = await Promise.all([
+      const requested = await Promise.all([
         timed(() => owner.get('/v1/homes')),
         timed(() => owner.post('/v1/homes', { home_name: 'Gone' })),
         timed(() => owner.patch(`/v1/devices/${crowd.counters[0]?.id}`, { name: 'Gone' })),
       ]);
-      for (const { answer, took } of asked) {
+      for (const { answer, took } of requested) {
         expect(answer).toMatchObject({ status: 503, body: { code: 'STORE_UNAVAILABLE' } });
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
         expect(took).toBeGreaterThan(1_500);

@@ -33,12 +33,20 @@ it('messages are listed by type, time and reason of refusal, never with their co
   const device = await connectRawDevice(at, registered);
   speakers.push(device);
   const messageId = randomUUID();
-  await device.say('state', { state: { on: true, level: 40, mode: 'secret' }, full: true }, { sequence: 1, messageId });
+  await device.send(
+    'state',
+    { state: { on: true, level: 40, mode: 'secret' }, full: true },
+    { sequence: 1, messageId },
+  );
   const before = (await activityOf(id)).properties;
   at.clock.advance(5_000);
-  await device.say('state', { state: { on: true, level: 40, mode: 'secret' }, full: true }, { sequence: 1, messageId });
-  await device.say('state', { state: { level: 50, mode: null } }, { sequence: 2 });
-  await device.say('state', { state: { level: 60 } }, { sequence: 2 });
+  await device.send(
+    'state',
+    { state: { on: true, level: 40, mode: 'secret' }, full: true },
+    { sequence: 1, messageId },
+  );
+  await device.send('state', { state: { level: 50, mode: null } }, { sequence: 2 });
+  await device.send('state', { state: { level: 60 } }, { sequence: 2 });
   await device.mqtt.publishAsync(device.topic('state'), 'no envelope', { qos: 1 });
 
   const activity = await activityOf(id);
@@ -61,12 +69,12 @@ it('a report that arrives after a later one does not change the times that the l
   const id = registered.device_id;
   const device = await connectRawDevice(at, registered);
   speakers.push(device);
-  await device.say('state', { state: { on: true, level: 1 }, full: true }, { sequence: 1 });
-  await device.say('state', { state: { level: 4 } }, { sequence: 4 });
+  await device.send('state', { state: { on: true, level: 1 }, full: true }, { sequence: 1 });
+  await device.send('state', { state: { level: 4 } }, { sequence: 4 });
   const before = (await activityOf(id)).properties;
   at.clock.advance(5_000);
-  await device.say('state', { state: { level: 2, mode: 'eco' } }, { sequence: 2 });
-  await device.say('state', { state: { level: 3, mode: 'boost' }, full: true }, { sequence: 3 });
+  await device.send('state', { state: { level: 2, mode: 'eco' } }, { sequence: 2 });
+  await device.send('state', { state: { level: 3, mode: 'boost' }, full: true }, { sequence: 3 });
 
   const { properties } = await activityOf(id);
   expect((await owner.get(`/v1/devices/${id}`)).body.device.state).toEqual({ level: 4, mode: 'boost' });
@@ -76,9 +84,9 @@ it('a report that arrives after a later one does not change the times that the l
 });
 
 it('devices of another tenant are not visible', async () => {
-  const stranger = await at.owner();
+  const outsider = await at.owner();
   const { device_id: id } = await register(owner);
-  expect((await stranger.get(`/v1/devices/${id}/activity`)).status).toBe(404);
+  expect((await outsider.get(`/v1/devices/${id}/activity`)).status).toBe(404);
 });
 
 it('the activity of a device is deleted with its revocation', async () => {
@@ -86,7 +94,7 @@ it('the activity of a device is deleted with its revocation', async () => {
   const id = registered.device_id;
   const device = await connectRawDevice(at, registered);
   speakers.push(device);
-  await device.say('state', { state: { on: true }, full: true }, { sequence: 1 });
+  await device.send('state', { state: { on: true }, full: true }, { sequence: 1 });
   expect((await activityOf(id)).messages).toHaveLength(1);
   await owner.post(`/v1/device/${id}/revoke`, {});
   expect(await activityOf(id)).toMatchObject({ messages: [], properties: {} });

@@ -62,11 +62,11 @@ describe('the device documentation', () => {
       ['set_brightness', { level: 70 }, { on: true, brightness: 70 }],
       ['turn_off', {}, { on: false, brightness: 70 }],
     ] as const) {
-      const asked = await owner.post(`/v1/device/${device.device_id}/command`, { action, params });
-      expect(asked.status).toBe(202);
+      const requested = await owner.post(`/v1/device/${device.device_id}/command`, { action, params });
+      expect(requested.status).toBe(202);
       const { stdout } = await run('sh', [script], { env: environment(device), timeout: 25_000 });
       expect(stdout).toContain(`did ${action}`);
-      await waitForCommand(owner, asked.body.command_id, (one) => one.status === 'succeeded');
+      await waitForCommand(owner, requested.body.command_id, (one) => one.status === 'succeeded');
       expect((await owner.get(`/v1/devices/${device.device_id}`)).body.device.state).toEqual(state);
     }
     expect(readFileSync(join(folder, 'sequence'), 'utf8').trim()).toBe('3');
@@ -99,13 +99,13 @@ describe('the device documentation', () => {
         const state = async () => (await owner.get(`/v1/devices/${device.device_id}`)).body.device;
         await eventually(async () => (await state()).state.brightness === 0, 20_000);
         expect((await state()).firmware).toBe('1.0.0');
-        const asked = await owner.post(`/v1/device/${device.device_id}/command`, {
+        const requested = await owner.post(`/v1/device/${device.device_id}/command`, {
           action: 'set_brightness',
           params: { level: 30 },
         });
         const done = await waitForCommand(
           owner,
-          asked.body.command_id,
+          requested.body.command_id,
           (one) => one.verification.status === 'verified',
         );
         expect(done.timeline.map((entry: { status: string }) => entry.status)).toContain('acknowledged');

@@ -64,14 +64,14 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
     expect((await command()).status).toBe(202);
     await eventually(() => commands === 1);
     suspendProcess(both.first.pid);
-    const asked = askFirst();
+    const requested = askFirst();
     const reported = device.report({ n: 2 });
     await both.second.active;
     const revoked = await both.atSecond.post(`/v1/device/${light.device_id}/revoke`, {});
     expect(revoked.status).toBe(200);
     resumeProcess(both.first.pid);
     await ended();
-    expect(await asked).toEqual([null, null, null, null, null]);
+    expect(await requested).toEqual([null, null, null, null, null]);
     await device.close(0);
     expect(await reported).toBe(false);
     expect(commands).toBe(1);
@@ -82,7 +82,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
     const key = (await both.atFirst.post('/v1/auth/api-keys', { name: 'leaked' })).body;
     suspendProcess(both.first.pid);
     expect(both.proxy.freeze()).toBeGreaterThan(1);
-    const asked = askFirst();
+    const requested = askFirst();
     const revocations = [
       both.atFirst.post('/v1/auth/api-keys/revoke', { prefix: key.prefix }),
       both.atFirst.post(`/v1/device/${light.device_id}/revoke`, { reason: 'stolen' }),
@@ -91,7 +91,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
     await both.second.active;
     resumeProcess(both.first.pid);
     await ended();
-    expect(await asked).toEqual([null, null, null, null, null]);
+    expect(await requested).toEqual([null, null, null, null, null]);
     expect(await Promise.all(revocations)).toEqual([null, null]);
     await device.close(0);
     expect(await reported).toBe(false);
@@ -105,11 +105,11 @@ describe.runIf(inject('postgresUrl'))('a process that lost its lease', { timeout
     suspendProcess(both.first.pid);
     const stoppedAt = performance.now();
     expect(both.proxy.freeze('active lock')).toBe(1);
-    const asked = askFirst();
+    const requested = askFirst();
     await eventually(() => performance.now() - stoppedAt > quickLock.lease);
     resumeProcess(both.first.pid);
     await ended();
-    expect(await asked).toEqual([null, null, null, null, null]);
+    expect(await requested).toEqual([null, null, null, null, null]);
     await both.second.active;
     expect((await both.atSecond.post('/v1/homes', { home_name: 'Next' })).status).toBe(201);
     await expectOneWriterAtATime(both.databaseUrl);

@@ -53,9 +53,9 @@ async function releaseOf(version: string, bytes: Buffer): Promise<string> {
 
 async function update(firmware_id: string): Promise<string> {
   const path = `/v1/device/${deviceId}/command`;
-  const asked = await owner.post(path, { action: 'update_firmware', params: { firmware_id } });
-  expect(asked).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED' } });
-  const { dry_run_token, command_id } = asked.body;
+  const requested = await owner.post(path, { action: 'update_firmware', params: { firmware_id } });
+  expect(requested).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED' } });
+  const { dry_run_token, command_id } = requested.body;
   expect((await owner.post(`${path}/confirm`, { dry_run_token })).status).toBe(202);
   return command_id;
 }

@@ -48,11 +48,11 @@ describe('a flag', () => {
     const { body: ticket, status } = await owner.post('/ws/ticket');
     expect(status).toBe(201);
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket.ticket}`);
-    const heard: string[] = [];
-    socket.on('message', (data) => heard.push(String(data)));
+    const received: string[] = [];
+    socket.on('message', (data) => received.push(String(data)));
     await waitUntilAuthorized(socket);
     expect(await device.report({ brightness: 12 })).toBe(true);
-    await eventually(() => heard.some((text) => text.includes('"brightness":12')));
+    await eventually(() => received.some((text) => text.includes('"brightness":12')));
     socket.terminate();
     device.reconnect('a walk under maintenance');
     await eventually(() => device.online);
@@ -63,14 +63,14 @@ describe('a flag', () => {
     expect(await owner.patch(`/v1/devices/${late.device_id}`, { name: 'x' })).toMatchObject(refused);
     expect(await owner.delete(`/v1/homes/${owner.homeId}`)).toMatchObject(refused);
 
-    const stranger = at.api(await at.token('stranger'));
-    expect((await stranger.get('/v1/auth/me')).body).toMatchObject({ has_tenant: false });
+    const outsider = at.api(await at.token('stranger'));
+    expect((await outsider.get('/v1/auth/me')).body).toMatchObject({ has_tenant: false });
     const check = { device_type: 'smart_light', current_version: '1.0.0' };
     expect((await owner.post('/v1/firmware/check', check)).status).toBe(200);
     expect((await owner.post(`/v1/commands/${waiting.body.command_id}/cancel`)).status).toBe(200);
     expect((await owner.post(`/v1/device/${late.device_id}/revoke`)).status).toBe(200);
     expect((await at.api().get('/health')).status).toBe(200);
-    expect((await stranger.post('/v1/auth/logout')).status).toBe(200);
+    expect((await outsider.post('/v1/auth/logout')).status).toBe(200);
   });
 
   it('commands_disabled refuses commands and their confirmation, and records them in the history', async () => {
@@ -94,10 +94,10 @@ describe('a flag', () => {
   it('registration_lock refuses registrations of tenants and devices', async () => {
     await set('registration_lock', true);
     const refused = { status: 503, body: { code: 'REGISTRATION_LOCKED' } };
-    const asked = { device_type: 'smart_light', home_id: owner.homeId };
-    expect(await owner.post('/v1/device/register', asked)).toMatchObject(refused);
-    const newcomer = at.api(await at.token('newcomer'));
-    expect(await newcomer.post('/v1/tenant/register', { tenant_name: 'New' })).toMatchObject(refused);
+    const requested = { device_type: 'smart_light', home_id: owner.homeId };
+    expect(await owner.post('/v1/device/register', requested)).toMatchObject(refused);
+    const newUser = at.api(await at.token('newcomer'));
+    expect(await newUser.post('/v1/tenant/register', { tenant_name: 'New' })).toMatchObject(refused);
     expect((await owner.post(path, { action: 'turn_on' })).status).toBe(202);
   });
 

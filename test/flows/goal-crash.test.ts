@@ -48,9 +48,9 @@ eachDeployment('a goal whose service is killed while it runs', (deployment) => {
   }
 
   /** The proposals for each context, repeated whenever the context is sent again. */
-  function think(stream: SidecarStream, heard: number): number {
+  function think(stream: SidecarStream, received: number): number {
     const shown = stream.eventsOf('perceptionUpdate');
-    for (const { activeContexts } of shown.slice(heard)) {
+    for (const { activeContexts } of shown.slice(received)) {
       for (const { contextId } of activeContexts) {
         for (const [nodeId, ...dependsOn] of [['a'], ['b', 'a'], ['c', 'a']] as [string, ...string[]][]) {
           const node = { nodeId, deviceId: ids.get(nodeId) ?? '', action: 'turn_on', dependsOn };
@@ -65,9 +65,9 @@ eachDeployment('a goal whose service is killed while it runs', (deployment) => {
   beforeAll(async () => {
     ports = await freePorts();
     sidecar = await startSidecar();
-    const heard = new Map<SidecarStream, number>();
+    const received = new Map<SidecarStream, number>();
     thinking = setInterval(() => {
-      for (const stream of sidecar.streams) heard.set(stream, think(stream, heard.get(stream) ?? 0));
+      for (const stream of sidecar.streams) received.set(stream, think(stream, received.get(stream) ?? 0));
     }, 20);
     service = start();
     await service.active;

@@ -29,7 +29,9 @@ async function speaker(registered?: Record<string, unknown>) {
 const shown = async (id: string) => (await owner.get(`/v1/devices/${id}`)).body.device;
 
 const errors = (device: Device) =>
-  device.told.flatMap((told) => (told.type === 'error' ? [[told.payload.code, told.payload.message_id]] : []));
+  device.received.flatMap((notified) =>
+    notified.type === 'error' ? [[notified.payload.code, notified.payload.message_id]] : [],
+  );
 
 describe('a repeated message', () => {
   it('identical, signed again, or in a later session counts once and is acknowledged each time', async () => {
@@ -38,11 +40,11 @@ describe('a repeated message', () => {
     const payload = { state: { n: 1 } };
     const bytes = device.compose('state', payload, { sequence: 1, messageId });
     for (let n = 0; n < 3; n += 1) await device.mqtt.publishAsync(device.topic('state'), bytes, { qos: 1 });
-    await device.say('state', payload, { sequence: 1, messageId });
+    await device.send('state', payload, { sequence: 1, messageId });
     device.mqtt.end(true);
     const { device: later } = await speaker(registered);
-    await later.say('state', payload, { sequence: 1, messageId });
-    await later.say('state', { state: { n: 2 } }, { sequence: 2 });
+    await later.send('state', payload, { sequence: 1, messageId });
+    await later.send('state', { state: { n: 2 } }, { sequence: 2 });
     expect(await shown(id)).toMatchObject({ state: { n: 2 }, state_version: 2 });
     expect(errors(device).concat(errors(later))).toEqual([]);
   });
@@ -50,10 +52,10 @@ describe('a repeated message', () => {
   it('with a used number, below the window, or of another session is refused with an error message', async () => {
     const { device, registered, id } = await speaker();
     const captured = device.compose('state', { state: { captured: true } }, { sequence: 99 });
-    for (const sequence of [1, 70]) await device.say('state', { state: { sequence } }, { sequence });
+    for (const sequence of [1, 70]) await device.send('state', { state: { sequence } }, { sequence });
     const [reused, old] = [randomUUID(), randomUUID()];
-    await device.say('state', { state: { x: 1 } }, { sequence: 70, messageId: reused });
-    await device.say('state', { state: { x: 2 } }, { sequence: 6, messageId: old });
+    await device.send('state', { state: { x: 1 } }, { sequence: 70, messageId: reused });
+    await device.send('state', { state: { x: 2 } }, { sequence: 6, messageId: old });
     await eventually(() => errors(device).length === 2);
     expect(errors(device)).toEqual([
       ['SEQUENCE_REUSED', reused],
@@ -71,7 +73,7 @@ describe('a repeated message', () => {
     const { device: thief, id: thiefId } = await speaker();
     const stolen = victim.compose('state', { state: { stolen: true } });
     await thief.mqtt.publishAsync(thief.topic('state'), stolen, { qos: 1 });
-    await thief.say('state', { state: { mine: true } });
+    await thief.send('state', { state: { mine: true } });
     expect((await shown(id)).state).toEqual({});
     expect((await shown(thiefId)).state).toEqual({ mine: true });
     expect(errors(thief)).toEqual([]);
@@ -130,13 +132,13 @@ describe('a protocol violation', () => {
       const granted = await device.mqtt.subscribeAsync(filter, { qos: 1 }).catch((error) => error);
       expect(JSON.stringify(granted.message ?? granted)).toMatch(/128|Unspecified error/);
     }
-    await device.say('state', { state: { still: 'here' } });
+    await device.send('state', { state: { still: 'here' } });
   });
 
   it('a state above 32 KiB is refused however it grows, and the previous state remains', async () => {
     const { device, id } = await speaker();
     const text = 'x'.repeat(15_000);
-    for (const name of ['a', 'b', 'c']) await device.say('state', { state: { [name]: text } });
+    for (const name of ['a', 'b', 'c']) await device.send('state', { state: { [name]: text } });
     await eventually(() => errors(device).length === 1);
     expect(errors(device)[0]?.[0]).toBe('STATE_TOO_LARGE');
     expect(Object.keys((await shown(id)).state)).toEqual(['a', 'b']);
@@ -154,18 +156,18 @@ describe('an acknowledgement of a command', () => {
     const { device, id, registered } = await speaker();
     const path = `/v1/device/${id}/command`;
     const { body } = await owner.post(path, { action: 'set_brightness', params: { level: 5 }, ...more });
-    await eventually(() => device.told.some(({ type }) => type === 'cmd'));
+    await eventually(() => device.received.some(({ type }) => type === 'cmd'));
     return { device, id, registered, commandId: body.command_id as string };
   }
 
   it('counts once however often it is sent, and later ones change nothing', async () => {
     const { device, commandId } = await commanded();
     const word = { command_id: commandId, status: 'succeeded', result: 'first' };
-    await device.say('cmd_ack', word);
+    await device.send('cmd_ack', word);
     const done = await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
-    await device.say('cmd_ack', word);
-    await device.say('cmd_ack', { command_id: commandId, status: 'failed', error: 'second thoughts' });
-    await device.say('cmd_ack', { command_id: commandId, status: 'accepted' });
+    await device.send('cmd_ack', word);
+    await device.send('cmd_ack', { command_id: commandId, status: 'failed', error: 'second thoughts' });
+    await device.send('cmd_ack', { command_id: commandId, status: 'accepted' });
     const after = (await owner.get(`/v1/commands/${commandId}`)).body.command;
     expect([after.status, after.result]).toEqual(['succeeded', 'first']);
     expect(after.timeline.map(({ status }: { status: string }) => status)).toEqual(
@@ -177,7 +179,7 @@ describe('an acknowledgement of a command', () => {
   it('that is late still counts for a day, and is marked', async () => {
     const { device, commandId } = await commanded({ timeout_s: 1 });
     await waitForCommand(owner, commandId, ({ status }) => status === 'timed_out');
-    await device.say('cmd_ack', { command_id: commandId, status: 'failed', error: 'jammed' });
+    await device.send('cmd_ack', { command_id: commandId, status: 'failed', error: 'jammed' });
     expect(await waitForCommand(owner, commandId, ({ status }) => status === 'failed')).toMatchObject({
       late: true,
       error: 'jammed',
@@ -188,12 +190,12 @@ describe('an acknowledgement of a command', () => {
     const { device: victim, commandId } = await commanded();
     const { device } = await speaker();
     for (const command_id of [commandId, randomUUID(), 'none']) {
-      await device.say('cmd_ack', { command_id, status: 'succeeded' });
+      await device.send('cmd_ack', { command_id, status: 'succeeded' });
     }
     await eventually(() => errors(device).length === 3);
     expect(errors(device).map(([code]) => code)).toEqual(['UNKNOWN_COMMAND', 'UNKNOWN_COMMAND', 'UNKNOWN_COMMAND']);
     expect((await owner.get(`/v1/commands/${commandId}`)).body.command.status).toBe('dispatched');
-    await victim.say('cmd_ack', { command_id: commandId, status: 'succeeded' });
+    await victim.send('cmd_ack', { command_id: commandId, status: 'succeeded' });
     await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
   });
 });

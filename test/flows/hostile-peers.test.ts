@@ -35,18 +35,18 @@ const pubacks = (raw: Raw): number => Math.floor(raw.bytes.length / 4);
 describe('200 devices that flood and are disconnected in the middle', () => {
   it('lose nothing that was acknowledged, and do not affect other devices', async () => {
     const registered = await mapConcurrently([...Array(FLOODING).keys()], () => register(owner));
-    const house = rawClientOptions(at);
+    const service = rawClientOptions(at);
     const helper = await connectRawDevice(at, registered[0]);
     helper.mqtt.setMaxListeners(0);
     const floods = await Promise.all(
       registered.map(async (one) => {
         const device = deviceOf(one);
-        const { raw, clientId } = await Raw.signedIn(house, device, mqttPortOf(at));
+        const { raw, clientId } = await Raw.signedIn(service, device, mqttPortOf(at));
         const voice = helper.as(device, clientId);
-        const said = Array.from({ length: EACH }, (_, n) =>
+        const sent = Array.from({ length: EACH }, (_, n) =>
           packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
         );
-        return { device, raw, said: Buffer.concat(said) };
+        return { device, raw, sent: Buffer.concat(sent) };
       }),
     );
     helper.mqtt.end(true);
@@ -55,7 +55,7 @@ describe('200 devices that flood and are disconnected in the middle', () => {
       action: 'turn_on',
     });
     expect(commands.status).toBe(200);
-    for (const { raw, said } of floods) raw.socket.write(said);
+    for (const { raw, sent } of floods) raw.socket.write(sent);
     await eventually(() => floods.reduce((sum, { raw }) => sum + pubacks(raw), 0) > FLOODING * 5);
     for (const { raw } of floods) raw.socket.destroy();
     await crowd.waitForProgress();
@@ -78,22 +78,22 @@ describe('a listener that stops reading', () => {
     const url = `mqtt://127.0.0.1:${mqttPortOf(at)}`;
     const [frozen, live] = await Promise.all([connectAsync(url, options), connectAsync(url, options)]);
     const speaker = await connectRawDevice(at, await register(owner));
-    const heard = new Set<string>();
-    live.on('message', (_topic, payload) => heard.add(JSON.parse(String(payload)).message_id));
+    const received = new Set<string>();
+    live.on('message', (_topic, payload) => received.add(JSON.parse(String(payload)).message_id));
     await Promise.all([frozen, live].map((one) => one.subscribeAsync(speaker.topic('state'), { qos: 1 })));
     frozen.stream.pause();
     const slow = () => readCounter(at, 'mqtt_closed_total', 'slow');
     const before = await slow();
-    const said: string[] = [];
+    const sent: string[] = [];
     while ((await slow()) === before) {
       const round = Array.from({ length: 20 }, () => randomUUID());
-      said.push(...round);
+      sent.push(...round);
       await Promise.all(
-        round.map((messageId, n) => speaker.say('state', { state: { text: 'x'.repeat(25_000), n } }, { messageId })),
+        round.map((messageId, n) => speaker.send('state', { state: { text: 'x'.repeat(25_000), n } }, { messageId })),
       );
-      expect(said.length).toBeLessThan(2_000);
+      expect(sent.length).toBeLessThan(2_000);
     }
-    await eventually(() => said.every((messageId) => heard.has(messageId)));
+    await eventually(() => sent.every((messageId) => received.has(messageId)));
     frozen.end(true);
     live.end(true);
     speaker.mqtt.end(true);
@@ -137,8 +137,8 @@ describe('the devices that keep to the protocol', () => {
   it('lost nothing, and nothing was applied twice', async () => {
     await crowd.verify();
     expect(Object.fromEntries(crowd.refused)).toEqual({});
-    const newcomer = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
-    await newcomer.say('state', { state: { welcome: true } });
-    newcomer.mqtt.end(true);
+    const newUser = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
+    await newUser.send('state', { state: { welcome: true } });
+    newUser.mqtt.end(true);
   });
 });

@@ -103,8 +103,13 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
       made.homes.push(body.id);
     },
     async (n: number) => {
-      const asked = await persist(`/v1/device/${lock}/command`, { action: 'unlock', timeout_s: 20 }, `u-${n}`, [409]);
-      const { dry_run_token, command_id } = asked.body;
+      const requested = await persist(
+        `/v1/device/${lock}/command`,
+        { action: 'unlock', timeout_s: 20 },
+        `u-${n}`,
+        [409],
+      );
+      const { dry_run_token, command_id } = requested.body;
       const confirmed = await persist(`/v1/device/${lock}/command/confirm`, { dry_run_token }, `y-${n}`, [202]);
       expect(confirmed.body.command_id).toBe(command_id);
     },

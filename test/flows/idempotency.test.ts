@@ -66,9 +66,9 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
     await at?.stop();
   });
 
-  const until = (ask: () => Promise<ApiResponse>, ...statuses: number[]): Promise<ApiResponse> =>
+  const until = (request: () => Promise<ApiResponse>, ...statuses: number[]): Promise<ApiResponse> =>
     eventually(async () => {
-      const answer = await ask();
+      const answer = await request();
       return statuses.includes(answer.status) ? answer : null;
     });
   const listed = async (path: string, name: string): Promise<ApiResponse['body'][]> =>

@@ -155,8 +155,8 @@ describe('with the provider', () => {
       await signIn('alma');
       const { id } = (await me()).body.user;
       const { body } = await api.get('/v1/audit?action=openCookieSession');
-      const deed = { by: id, via: 'rest', action: 'openCookieSession', subject: `user:${id}`, outcome: 'done' };
-      expect(body.entries).toEqual([expect.objectContaining(deed)]);
+      const action = { by: id, via: 'rest', action: 'openCookieSession', subject: `user:${id}`, outcome: 'done' };
+      expect(body.entries).toEqual([expect.objectContaining(action)]);
     });
 
     it('is the same user as that of the access token', async () => {

@@ -41,8 +41,8 @@ it(`${DEVICES} devices work with ${LIVE} actors in memory`, async () => {
 
   for (let from = 0; from < DEVICES; from += BATCH) {
     const ids = devices.slice(from, from + BATCH).map(({ deviceId }) => deviceId);
-    const asked = { device_ids: ids, action: 'set_brightness', params: { level: 7 } };
-    const { status, body } = await owner.post('/v1/devices/command', asked);
+    const requested = { device_ids: ids, action: 'set_brightness', params: { level: 7 } };
+    const { status, body } = await owner.post('/v1/devices/command', requested);
     expect(status).toBe(200);
     expect(body.results.every((entry: { success: boolean }) => entry.success)).toBe(true);
   }

@@ -104,12 +104,12 @@ describe('a plan over real devices', () => {
         requested_by: owner.userId,
       });
     }
-    const heard = await eventually(() => (client.heard().at(-1)?.status === 'succeeded' ? client.heard() : null));
-    expect(heard.map((update) => schemaViolation(update as JsonObject))).toEqual(heard.map(() => null));
-    expect(heard[0]).toEqual({ type: 'plan_update', plan_id: id, status: 'pending', timestamp: expect.any(Number) });
-    const ofD = heard.filter(({ step_id }) => step_id === 'd').map(({ step_status }) => step_status);
+    const received = await eventually(() => (client.heard().at(-1)?.status === 'succeeded' ? client.heard() : null));
+    expect(received.map((update) => schemaViolation(update as JsonObject))).toEqual(received.map(() => null));
+    expect(received[0]).toEqual({ type: 'plan_update', plan_id: id, status: 'pending', timestamp: expect.any(Number) });
+    const ofD = received.filter(({ step_id }) => step_id === 'd').map(({ step_status }) => step_status);
     expect(ofD).toEqual(['running', 'succeeded']);
-    expect(heard.filter(({ step_id }) => step_id === undefined).map(({ status }) => status)).toEqual([
+    expect(received.filter(({ step_id }) => step_id === undefined).map(({ status }) => status)).toEqual([
       ...['pending', 'running', 'succeeded'],
     ]);
     await deaf.ping();

@@ -15,29 +15,29 @@ const online = async (caller: ApiClient, id: string): Promise<boolean> =>
 
 async function stream(at: TestService, token: string) {
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${token}&events=presence`);
-  const told: [string, boolean][] = [];
+  const notified: [string, boolean][] = [];
   socket.on('message', (data) => {
     if (String(data) === 'pong') return;
     const message = JSON.parse(String(data));
-    told.push([message.device_id, message.online]);
+    notified.push([message.device_id, message.online]);
   });
   await waitUntilAuthorized(socket);
-  return { told, of: (id: string) => told.filter(([one]) => one === id).map(([, on]) => on), socket };
+  return { notified, of: (id: string) => notified.filter(([one]) => one === id).map(([, on]) => on), socket };
 }
 
 describe('a device', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
-  let heard: Awaited<ReturnType<typeof stream>>;
+  let received: Awaited<ReturnType<typeof stream>>;
   const devices: Device[] = [];
 
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner();
-    heard = await stream(at, owner.token);
+    received = await stream(at, owner.token);
   });
   afterAll(async () => {
-    heard.socket.terminate();
+    received.socket.terminate();
     await Promise.all(devices.map((device) => device.close(0)));
     await at.stop();
   });
@@ -46,17 +46,17 @@ describe('a device', () => {
     const registered = await register(owner);
     const id = registered.device_id;
     const speaker = await connectRawDevice(at, registered);
-    await speaker.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    await speaker.send('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
     expect(await online(owner, id)).toBe(false);
-    await speaker.say('heartbeat', { battery: 71 });
+    await speaker.send('heartbeat', { battery: 71 });
     expect((await owner.get(`/v1/devices/${id}`)).body.device).toMatchObject({ online: true, battery: 71 });
     expect((await owner.get('/v1/devices?online=true')).body.devices.map((one: { id: string }) => one.id)).toContain(
       id,
     );
     speaker.mqtt.end(true);
     await eventually(async () => !(await online(owner, id)));
-    await eventually(() => heard.of(id).length === 2);
-    expect(heard.of(id)).toEqual([true, false]);
+    await eventually(() => received.of(id).length === 2);
+    expect(received.of(id)).toEqual([true, false]);
   });
 
   it('is offline after three missed heartbeat intervals although its session stands, and online with its next message', async () => {
@@ -67,7 +67,7 @@ describe('a device', () => {
       await connect(await register(owner), { clock: at.clock }),
     ];
     devices.push(talking);
-    await silent.say('heartbeat', {});
+    await silent.send('heartbeat', {});
     at.clock.advance(150_000);
     await talking.report({ still: 'here' });
     expect(await online(owner, id)).toBe(true);
@@ -75,23 +75,23 @@ describe('a device', () => {
     await eventually(async () => !(await online(owner, id)));
     expect(await online(owner, talking.deviceId)).toBe(true);
     expect(silent.mqtt.connected).toBe(true);
-    await silent.say('heartbeat', {});
+    await silent.send('heartbeat', {});
     expect(await online(owner, id)).toBe(true);
-    await eventually(() => heard.of(id).length === 3);
-    expect(heard.of(id)).toEqual([true, false, true]);
+    await eventually(() => received.of(id).length === 3);
+    expect(received.of(id)).toEqual([true, false, true]);
     silent.mqtt.end(true);
   });
 
   it('that reconnects is not offline in between', async () => {
     const registered = await register(owner);
     const first = await connectRawDevice(at, registered);
-    await first.say('heartbeat', {});
+    await first.send('heartbeat', {});
     const second = await connectRawDevice(at, registered);
     await first.closed();
-    await second.say('heartbeat', {});
+    await second.send('heartbeat', {});
     expect(await online(owner, registered.device_id)).toBe(true);
-    await eventually(() => heard.of(registered.device_id).length > 0);
-    expect(heard.of(registered.device_id)).toEqual([true]);
+    await eventually(() => received.of(registered.device_id).length > 0);
+    expect(received.of(registered.device_id)).toEqual([true]);
     second.mqtt.end(true);
   });
 });
@@ -122,14 +122,14 @@ describe('after a crash', () => {
 
     const at = await startService({ ...deployment.env, ...ports });
     closing.push(() => at.stop());
-    const heard = await stream(at, owner.token);
+    const received = await stream(at, owner.token);
     await eventually(() => returning.online);
     expect([await online(owner, gone.deviceId), await online(owner, returning.deviceId)]).toEqual([true, true]);
     at.clock.advance(61_000);
     await eventually(async () => !(await online(owner, gone.deviceId)));
     expect(await online(owner, returning.deviceId)).toBe(true);
-    await eventually(() => heard.told.length > 0);
-    expect(heard.told).toEqual([[gone.deviceId, false]]);
-    heard.socket.terminate();
+    await eventually(() => received.notified.length > 0);
+    expect(received.notified).toEqual([[gone.deviceId, false]]);
+    received.socket.terminate();
   });
 });

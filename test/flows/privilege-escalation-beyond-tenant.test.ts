@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-const said = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
+const sentMessages = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
 
 describe('administration', () => {
   const roads = (): [string, string, unknown?][] => [
@@ -72,7 +72,13 @@ describe('administration', () => {
     for (const actor of actors) {
       for (const [method, path, sent] of roads()) {
         const answer = await actor.request(method, path, sent);
-        expect([actor.name, method, path, ...said(answer)]).toEqual([actor.name, method, path, 403, 'FORBIDDEN']);
+        expect([actor.name, method, path, ...sentMessages(answer)]).toEqual([
+          actor.name,
+          method,
+          path,
+          403,
+          'FORBIDDEN',
+        ]);
       }
     }
     const flags = (await operator.get('/v1/admin/flags')).body.flags;
@@ -83,9 +89,9 @@ describe('administration', () => {
   it('gives an operator no access to a tenant', async () => {
     const operator = service.api(await service.token('operator-alone', { scope: 'platform:admin' }));
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys']) {
-      expect(said(await operator.get(path))).toEqual([403, 'TENANT_REQUIRED']);
+      expect(sentMessages(await operator.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
-    expect(said(await operator.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(sentMessages(await operator.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
   });
 });
 
@@ -95,12 +101,15 @@ describe('an invitation', () => {
     const { id } = (await owner.post('/v1/tenant/members', { email, role: 'owner' })).body.member;
     const invited = service.api(await service.token(email, { email }));
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys', '/v1/tenant/policy']) {
-      expect(said(await invited.get(path))).toEqual([403, 'TENANT_REQUIRED']);
+      expect(sentMessages(await invited.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
-    expect(said(await invited.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(sentMessages(await invited.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
     expect(await webSocket(invited.token)).toBe(4403);
     // The id of an invitation cannot be used as a user id.
-    expect(said(await otherOwner.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([404, 'NOT_FOUND']);
+    expect(sentMessages(await otherOwner.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([
+      404,
+      'NOT_FOUND',
+    ]);
   });
 
   it('can be accepted only by its user: not by its id, an unverified address, or a similar address', async () => {
@@ -117,7 +126,7 @@ describe('an invitation', () => {
     ];
     for (const other of others) {
       expect((await other.get('/v1/auth/me')).body.invitations).toEqual([]);
-      expect(said(await other.post(`/v1/auth/invitations/${id}/accept`))).toEqual([404, 'NOT_FOUND']);
+      expect(sentMessages(await other.post(`/v1/auth/invitations/${id}/accept`))).toEqual([404, 'NOT_FOUND']);
     }
   });
 
@@ -128,9 +137,9 @@ describe('an invitation', () => {
     const invited = service.api(await service.token(email, { email }));
     const accept = () => invited.post(`/v1/auth/invitations/${id}/accept`);
     await owner.patch(`/v1/tenant/members/${maker.userId}`, { role: 'admin' });
-    expect(said(await accept())).toEqual([404, 'NOT_FOUND']);
+    expect(sentMessages(await accept())).toEqual([404, 'NOT_FOUND']);
     await owner.delete(`/v1/tenant/members/${maker.userId}`);
-    expect(said(await accept())).toEqual([404, 'NOT_FOUND']);
+    expect(sentMessages(await accept())).toEqual([404, 'NOT_FOUND']);
     expect((await invited.get('/v1/auth/me')).body).toMatchObject({ has_tenant: false, invitations: [] });
   });
 });
@@ -199,9 +208,9 @@ describe('a stored response', () => {
 describe('the safety policy', () => {
   const policy = (confirm_by: string) => owner.patch('/v1/tenant/policy', { confirm_by });
   const unlock = async (who: Pick<ApiClient, 'post'>) => {
-    const asked = await who.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' });
-    expect(said(asked)).toEqual([409, 'DRY_RUN_REQUIRED']);
-    return asked.body as { command_id: string; dry_run_token: string };
+    const requested = await who.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' });
+    expect(sentMessages(requested)).toEqual([409, 'DRY_RUN_REQUIRED']);
+    return requested.body as { command_id: string; dry_run_token: string };
   };
   const statusOf = async (id: string) => (await owner.get(`/v1/commands/${id}`)).body.command.status;
   /** By the token and by the inbox. */
@@ -212,7 +221,7 @@ describe('the safety policy', () => {
 
   it('`person` is satisfied by no key and no agent, and they cannot loosen it', async () => {
     await policy('person');
-    const asked = await unlock(member.user);
+    const requested = await unlock(member.user);
     const [agents, opened] = [await freshToken(member.admin), await freshToken(member.admin)];
     const session = await cookieRequester(service, 'a cookie session whose token an agent presented', opened);
     for (const token of [agents, opened]) await markAsAgentToken(service, token);
@@ -230,23 +239,23 @@ describe('the safety policy', () => {
       session,
     ];
     for (const actor of actors) {
-      for (const road of tries(actor, asked)) {
+      for (const road of tries(actor, requested)) {
         const answer = await road;
-        expect([actor.name, ...said(answer)]).toEqual([actor.name, 403, 'CONFIRMATION_FAILED']);
+        expect([actor.name, ...sentMessages(answer)]).toEqual([actor.name, 403, 'CONFIRMATION_FAILED']);
       }
       expect((await actor.request('PATCH', '/v1/tenant/policy', { confirm_by: 'requester' })).status, actor.name).toBe(
         403,
       );
     }
-    expect(await statusOf(asked.command_id)).toBe('awaiting_confirmation');
-    const person = await member.admin.post(`/v1/confirmations/${asked.command_id}/approve`);
+    expect(await statusOf(requested.command_id)).toBe('awaiting_confirmation');
+    const person = await member.admin.post(`/v1/confirmations/${requested.command_id}/approve`);
     expect(person.status).toBe(202);
   });
 
   it('`another_principal` is satisfied by no credential of the requester', async () => {
     await policy('another_principal');
     const first = await createApiKey(member.admin);
-    const asked = await unlock(service.api(first.key));
+    const requested = await unlock(service.api(first.key));
     const rotated = (await member.admin.post('/v1/auth/api-keys/rotate', { prefix: first.prefix })).body;
     const actors: Requester[] = [
       bearerRequester(service, 'the asker', member.admin.token),
@@ -262,13 +271,13 @@ describe('the safety policy', () => {
       ),
     ];
     for (const actor of actors) {
-      for (const road of tries(actor, asked)) expect([actor.name, (await road).status]).toEqual([actor.name, 403]);
+      for (const road of tries(actor, requested)) expect([actor.name, (await road).status]).toEqual([actor.name, 403]);
     }
-    expect(await statusOf(asked.command_id)).toBe('awaiting_confirmation');
+    expect(await statusOf(requested.command_id)).toBe('awaiting_confirmation');
     // A key that an admin took over by rotating it belongs to the admin, and acts as the admin.
     const taken = (await owner.post('/v1/auth/api-keys/rotate', { prefix: rotated.prefix })).body;
     const own = await unlock(service.api(taken.key));
     expect((await owner.post(`/v1/confirmations/${own.command_id}/approve`)).status).toBe(403);
-    expect((await service.api(taken.key).post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
+    expect((await service.api(taken.key).post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(202);
   });
 });

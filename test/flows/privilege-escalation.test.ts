@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.close());
 
-const said = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
+const sentMessages = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
 
 /** Everything that only a person may change; equal before and after the attempts. */
 async function whatPersonsChange() {
@@ -98,7 +98,13 @@ describe('an operation reserved for a person', () => {
       for (const [method, path, body] of roads) {
         for (const root of [path, path.replace('/v1', '/api/v1')]) {
           const answer = await actor.request(method, root, body);
-          expect([actor.name, method, root, ...said(answer)]).toEqual([actor.name, method, root, 403, 'FORBIDDEN']);
+          expect([actor.name, method, root, ...sentMessages(answer)]).toEqual([
+            actor.name,
+            method,
+            root,
+            403,
+            'FORBIDDEN',
+          ]);
         }
       }
       expect((await actor.request('GET', '/v1/auth/me')).status, actor.name).toBe(200);
@@ -109,7 +115,7 @@ describe('an operation reserved for a person', () => {
   it('cannot be reached with a key: it opens no session, and its ticket is not accepted as a credential', async () => {
     const { key } = await createApiKey(member.owner);
     const session = await service.api().post('/v1/auth/session', { token: key });
-    expect(said(session)).toEqual([403, 'FORBIDDEN']);
+    expect(sentMessages(session)).toEqual([403, 'FORBIDDEN']);
     expect(session.headers.getSetCookie()).toEqual([]);
     const { ticket } = (await service.api(key).post('/ws/ticket')).body;
     expect((await service.api(ticket).get('/v1/auth/me')).status).toBe(401);
@@ -118,7 +124,7 @@ describe('an operation reserved for a person', () => {
   it('cannot be reached with a token of an agent: not by a session, nor by the CLI handshake', async () => {
     const token = await freshToken(member.owner);
     await markAsAgentToken(service, token);
-    expect(said(await service.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
+    expect(sentMessages(await service.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
     // A second token of the same user is independent.
     const other = service.api(await freshToken(member.owner));
     expect((await other.post('/v1/auth/api-keys', { name: 'mine' })).status).toBe(201);
@@ -154,7 +160,7 @@ describe('a role', () => {
     for (const [needed, method, path, body] of roads) {
       for (const role of below(needed)) {
         const answer = await bearerRequester(service, role, member[role].token).request(method, path, body);
-        expect([role, method, path, ...said(answer)]).toEqual([role, method, path, 403, 'FORBIDDEN_ROLE']);
+        expect([role, method, path, ...sentMessages(answer)]).toEqual([role, method, path, 403, 'FORBIDDEN_ROLE']);
         const byKey = await bearerRequester(service, role, keys[role]).request(method, path, body);
         expect([role, method, path, byKey.status]).toEqual([role, method, path, 403]);
         expect(['FORBIDDEN_ROLE', 'FORBIDDEN']).toContain(byKey.body.code);
@@ -171,13 +177,13 @@ describe('a role', () => {
     for (const role of below('owner')) {
       const { userId } = member[role];
       for (const wanted of roles.slice(roles.indexOf(role) + 1)) {
-        expect(said(await member[role].patch(`/v1/tenant/members/${userId}`, { role: wanted }))).toEqual([
+        expect(sentMessages(await member[role].patch(`/v1/tenant/members/${userId}`, { role: wanted }))).toEqual([
           403,
           'FORBIDDEN_ROLE',
         ]);
         const email = member[role].email;
         const again = await member[role].post('/v1/tenant/members', { email, role: wanted });
-        expect(said(again)).toEqual([403, 'FORBIDDEN_ROLE']);
+        expect(sentMessages(again)).toEqual([403, 'FORBIDDEN_ROLE']);
       }
       expect((await member[role].get('/v1/auth/me')).body.user.role).toBe(role);
     }
@@ -189,7 +195,7 @@ describe('a role', () => {
     const made = () => service.api(key).post('/v1/homes', { home_name: 'A home' });
     expect((await made()).status).toBe(201);
     await owner.patch(`/v1/tenant/members/${who.userId}`, { role: 'viewer' });
-    expect(said(await made())).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(sentMessages(await made())).toEqual([403, 'FORBIDDEN_ROLE']);
     expect((await service.api(key).get('/v1/homes')).status).toBe(200);
     await owner.delete(`/v1/tenant/members/${who.userId}`);
     expect((await made()).status).toBe(401);
@@ -216,14 +222,17 @@ describe('scopes', () => {
       ['read:devices', 'read:homes'],
     ]) {
       const answer = await narrow.post('/v1/auth/api-keys', { name: 'x', ...(scopes && { scopes }) });
-      expect([scopes, ...said(answer)]).toEqual([scopes, 403, 'INSUFFICIENT_SCOPE']);
+      expect([scopes, ...sentMessages(answer)]).toEqual([scopes, 403, 'INSUFFICIENT_SCOPE']);
     }
     for (const { prefix } of [wide, wideScoped]) {
-      expect(said(await narrow.post('/v1/auth/api-keys/rotate', { prefix }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+      expect(sentMessages(await narrow.post('/v1/auth/api-keys/rotate', { prefix }))).toEqual([
+        403,
+        'INSUFFICIENT_SCOPE',
+      ]);
     }
     expect((await narrow.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] })).status).toBe(201);
     const reader = service.api(await freshToken(who, { scope: 'read:devices' }));
-    expect(said(await reader.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] }))).toEqual([
+    expect(sentMessages(await reader.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] }))).toEqual([
       403,
       'INSUFFICIENT_SCOPE',
     ]);
@@ -254,7 +263,7 @@ describe('scopes', () => {
             ['POST', '/ws/ticket'],
           ] as const) {
             const answer = await actor.request(method, path, sent);
-            expect([scope, path, ...said(answer)]).toEqual([scope, path, 403, 'INSUFFICIENT_SCOPE']);
+            expect([scope, path, ...sentMessages(answer)]).toEqual([scope, path, 403, 'INSUFFICIENT_SCOPE']);
           }
         }
         expect(await webSocket(presented)).toBe(4403);
@@ -263,7 +272,10 @@ describe('scopes', () => {
       await service.api().get(`/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
       await service.api(token).post('/v1/auth/cli/approve', { code, user_code: userCodeOf(code) });
       const polled = await service.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier });
-      expect(said(await service.api(polled.body.access_token).get('/v1/devices'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+      expect(sentMessages(await service.api(polled.body.access_token).get('/v1/devices'))).toEqual([
+        403,
+        'INSUFFICIENT_SCOPE',
+      ]);
     }
   });
 
@@ -277,9 +289,9 @@ describe('scopes', () => {
       '/v1/groups',
       '/v1/audit',
     ]) {
-      expect([path, ...said(await api.get(path))]).toEqual([path, 403, 'INSUFFICIENT_SCOPE']);
+      expect([path, ...sentMessages(await api.get(path))]).toEqual([path, 403, 'INSUFFICIENT_SCOPE']);
     }
-    expect(said(await api.post('/ws/ticket'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    expect(sentMessages(await api.post('/ws/ticket'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     expect(await webSocket(key)).toBe(4403);
     const watcher = await createApiKey(owner, { scopes: ['read:devices'] });
     const { ticket } = (await service.api(watcher.key).post('/ws/ticket')).body;
@@ -291,7 +303,10 @@ describe('scopes', () => {
 
   it('of a platform operator cannot be given to a key or used in a tenant', async () => {
     for (const scopes of [['platform:admin'], ['read:devices', 'platform:admin'], ['platform:*'], ['*:platform']]) {
-      expect(said(await owner.post('/v1/auth/api-keys', { name: 'x', scopes }))).toEqual([400, 'VALIDATION_FAILED']);
+      expect(sentMessages(await owner.post('/v1/auth/api-keys', { name: 'x', scopes }))).toEqual([
+        400,
+        'VALIDATION_FAILED',
+      ]);
     }
   });
 });

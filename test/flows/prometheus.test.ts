@@ -44,13 +44,13 @@ beforeAll(async () => {
   const owner = await at.owner();
   const registered = await register(owner, { name: 'A light' });
   const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
-  const asked = await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_on' });
-  await waitForCommand(owner, asked.body.command_id, ({ status }) => status === 'succeeded');
+  const requested = await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_on' });
+  await waitForCommand(owner, requested.body.command_id, ({ status }) => status === 'succeeded');
   await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'fly' });
   await owner.get('/v1/devices/00000000-0000-7000-8000-000000000000');
   await at.api('nonsense').get('/v1/devices');
   await device.close();
-  theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, asked.body.command_id];
+  theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, requested.body.command_id];
   seen = (await at.api().get('/metrics')).body;
 });
 afterAll(async () => {
@@ -96,14 +96,19 @@ describe('the metrics', () => {
   });
 
   it('include every metric that the dashboard and the alerts use', () => {
-    const asked = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    const requested = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const rules = [...deployed('prometheus/rules.yml').matchAll(/\b(twinkeep|nodejs|process)_\w+/g)].map(
       ([name]) => name,
     );
-    const names = new Set([...asked.flatMap((expr) => expr.match(/\b(twinkeep|nodejs|process)_\w+/g) ?? []), ...rules]);
+    const names = new Set([
+      ...requested.flatMap((expr) => expr.match(/\b(twinkeep|nodejs|process)_\w+/g) ?? []),
+      ...rules,
+    ]);
     expect(names.size).toBeGreaterThan(30);
-    const told = new Set([...seen.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
-    const missing = [...names].filter((name) => !told.has(name) && !told.has(name.replace(/_(bucket|sum|count)$/, '')));
+    const notified = new Set([...seen.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
+    const missing = [...names].filter(
+      (name) => !notified.has(name) && !notified.has(name.replace(/_(bucket|sum|count)$/, '')),
+    );
     expect(missing).toEqual([]);
   });
 });
@@ -137,12 +142,12 @@ describe.runIf(prometheus)('a Prometheus server', () => {
       { stdio: 'ignore' },
     );
     try {
-      const ask = async (path: string) => {
+      const request = async (path: string) => {
         const answer = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`);
         // biome-ignore lint/suspicious/noExplicitAny: what a stranger's program answers
         return (await answer.json()) as any;
       };
-      const query = (text: string) => ask(`query?query=${encodeURIComponent(text)}`);
+      const query = (text: string) => request(`query?query=${encodeURIComponent(text)}`);
       // Prometheus waits one second for a response: one may be late.
       await eventually(
         async () => (await query('sum_over_time(up{job="twinkeep"}[1m])')).data.result[0]?.value[1] >= 3,
@@ -159,13 +164,13 @@ describe.runIf(prometheus)('a Prometheus server', () => {
       // No refusals or failures occurred during the test, so these panels have no data.
       const quiet = ['Refused for their rate', 'Refused messages by code', 'Without a good end'];
       expect(empty.filter((title) => !quiet.includes(title))).toEqual([]);
-      const { data } = await ask('rules');
+      const { data } = await request('rules');
       const rules: { name: string; health: string }[] = data.groups[0].rules;
       await eventually(async () =>
-        (await ask('rules')).data.groups[0].rules.every((rule: { health: string }) => rule.health === 'ok'),
+        (await request('rules')).data.groups[0].rules.every((rule: { health: string }) => rule.health === 'ok'),
       );
       expect(rules.length).toBe(10);
-      const { alerts } = (await ask('alerts')).data as { alerts: { labels: { alertname: string } }[] };
+      const { alerts } = (await request('alerts')).data as { alerts: { labels: { alertname: string } }[] };
       const ofTheMachine = ['TwinkeepDown', 'TwinkeepEventLoopLags'];
       expect(alerts.filter(({ labels }) => !ofTheMachine.includes(labels.alertname))).toEqual([]);
     } finally {

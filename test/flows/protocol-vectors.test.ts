@@ -81,8 +81,8 @@ describe('the refusals of the test vectors, over MQTT', () => {
     expect(await counter()).toBe(before + 1);
     // No error message is sent to a client that did not sign the message.
     if (code !== 'SIGNATURE_INVALID') {
-      const told = await eventually(() => speaker.told[0]);
-      expect(told).toMatchObject({ type: 'error', payload: { code, message_id: JSON.parse(message).message_id } });
+      const notified = await eventually(() => speaker.received[0]);
+      expect(notified).toMatchObject({ type: 'error', payload: { code, message_id: JSON.parse(message).message_id } });
     }
     const kept = at.services.actors.peek({ kind: 'device', id: device.deviceId });
     expect(kept?.snapshot.context).toMatchObject({ state: {}, stateVersion: 0 });

@@ -76,24 +76,24 @@ eachDeployment('the stream of transitions', (deployment) => {
     const device = await register(owner);
     const { ticket } = (await owner.post('/ws/ticket', {})).body;
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/actors?kind=device,command&token=${ticket}`);
-    const heard: { id: string; event: string; to: string; from: string | null }[] = [];
+    const received: { id: string; event: string; to: string; from: string | null }[] = [];
     const letIn = new Promise<void>((resolve) => {
-      socket.on('message', (data) => (String(data) === 'pong' ? resolve() : heard.push(JSON.parse(String(data)))));
+      socket.on('message', (data) => (String(data) === 'pong' ? resolve() : received.push(JSON.parse(String(data)))));
     });
     socket.on('open', () => socket.send('ping'));
     await letIn;
     const speaker = await connectRawDevice(at, device);
-    for (let n = 0; n < 50; n++) await speaker.say('state', { state: { n } });
+    for (let n = 0; n < 50; n++) await speaker.send('state', { state: { n } });
     const { body } = await owner.post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
     speaker.mqtt.end(true);
-    await eventually(() => heard.some(({ to }) => to.endsWith('link.offline')));
-    const events = heard.map(({ id, event }) => [id === device.device_id ? 'device' : 'command', event]);
+    await eventually(() => received.some(({ to }) => to.endsWith('link.offline')));
+    const events = received.map(({ id, event }) => [id === device.device_id ? 'device' : 'command', event]);
     expect(events.filter(([kind]) => kind === 'device').map(([, event]) => event)).toEqual([
       expect.stringMatching(/^(hello|state)\./),
       'presence.lost',
     ]);
     expect(events).toContainEqual(['command', 'request']);
-    expect(heard.find(({ id }) => id === body.command_id)).toMatchObject({ from: null });
+    expect(received.find(({ id }) => id === body.command_id)).toMatchObject({ from: null });
     socket.close();
     await at.stop();
   });

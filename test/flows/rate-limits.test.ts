@@ -49,9 +49,9 @@ const listen = (password: string, address: string): Promise<number> =>
   );
 
 it('counts anonymous requests by the client that a trusted proxy names', async () => {
-  const asked: number[] = [];
-  for (let n = 0; n < 6; n++) asked.push(await version('192.0.2.1'));
-  expect(asked).toEqual([200, 200, 200, 200, 200, 429]);
+  const requested: number[] = [];
+  for (let n = 0; n < 6; n++) requested.push(await version('192.0.2.1'));
+  expect(requested).toEqual([200, 200, 200, 200, 200, 429]);
   expect(await version('192.0.2.2')).toBe(200);
   at.clock.advance(60_000);
   expect(await version('192.0.2.1')).toBe(200);
@@ -107,20 +107,20 @@ it.each(Object.entries(presenting))(
     const get = await present();
     // Background jobs of the service query due work and write usage at any time.
     const clockwork = ['actors.dueTimers', 'actors.nextTimerAt', 'keys.flushUse'];
-    const asked = () => store.calls.filter((call) => !clockwork.includes(call));
-    const ask = async () => {
+    const requested = () => store.calls.filter((call) => !clockwork.includes(call));
+    const request = async () => {
       const answers = [await get('/v1/manifest/types'), await get('/api/v1/manifest/capabilities')];
       expect(answers.map(({ status }) => status)).toEqual([200, 200]);
     };
     at.clock.advance(60_000);
-    await ask();
+    await request();
     store.calls.length = 0;
-    await ask();
-    await ask();
-    expect(asked()).toEqual([]);
+    await request();
+    await request();
+    expect(requested()).toEqual([]);
     // Reads of the operation itself are not counted.
     expect((await get('/v1/devices')).status).toBe(200);
-    expect(asked().filter((call) => !call.startsWith('devices.'))).toEqual([]);
+    expect(requested().filter((call) => !call.startsWith('devices.'))).toEqual([]);
   },
 );
 

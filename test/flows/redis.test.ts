@@ -36,11 +36,11 @@ async function worksThrough(): Promise<void> {
   const registered = await register(owner);
   const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
   const socket = await watch(owner);
-  const heard = new Promise((resolve) => socket.once('message', resolve));
+  const received = new Promise((resolve) => socket.once('message', resolve));
   const { status, body } = await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_on' });
   expect(status).toBe(202);
   await waitForCommand(owner, body.command_id, (command) => command.status === 'succeeded');
-  expect(JSON.parse(String(await heard))).toMatchObject({ type: 'state_update', state: { on: true } });
+  expect(JSON.parse(String(await received))).toMatchObject({ type: 'state_update', state: { on: true } });
   socket.close();
   await device.close();
 }

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { calls, type ModelServer, modelServer, says } from '../sidecar/fake-model-server.ts';
+import { calls, type ModelServer, modelServer, textReply } from '../sidecar/fake-model-server.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
@@ -83,15 +83,15 @@ describe('the embedded sidecar', () => {
 
   it('plans for one device: a requested action, or a goal', async () => {
     const id = home.ids.get('Bed light');
-    const ask = async (body: object) => {
+    const request = async (body: object) => {
       const answer = await owner.post(`/api/v1/devices/${id}/command`, body);
       expect(answer.status).toBe(202);
       return waitForPlan(owner, answer.body.plan_id, 'succeeded');
     };
     await eventually(async () => (await owner.post(`/api/v1/devices/${id}/command`, {})).status === 400);
     await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
-    await ask({ action: 'turn_off' });
-    await ask({ goal: 'turn it on' });
+    await request({ action: 'turn_off' });
+    await request({ goal: 'turn it on' });
     expect(home.actions).toEqual(['Bed light off', 'Bed light on']);
   });
 
@@ -125,7 +125,7 @@ describe('the embedded sidecar with a language model', () => {
   beforeAll(async () => {
     home = new NamedDevices();
     model = await modelServer((_asked, n) =>
-      n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : says('The bed light is off.'),
+      n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : textReply('The bed light is off.'),
     );
     at = await startService({ SIDECAR: 'embedded', LLM_BASE_URL: model.url, LLM_MODEL: 'm', LLM_API_KEY: 'k' });
   });
@@ -142,8 +142,8 @@ describe('the embedded sidecar with a language model', () => {
     expect(home.actions).toEqual(['Bed light off']);
     expect(plan.cognition.summary).toBe('The bed light is off.');
     expect(plan.steps).toMatchObject([{ id: '1-1', compensation: { action: 'turn_on' } }]);
-    expect(model.asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer k', 'Bearer k']);
-    expect(model.asked[1]?.body.messages.at(-1)?.content).toContain('"result":"succeeded"');
+    expect(model.requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer k', 'Bearer k']);
+    expect(model.requests[1]?.body.messages.at(-1)?.content).toContain('"result":"succeeded"');
   });
 });
 
@@ -176,8 +176,8 @@ eachDeployment('a kill during a plan', (deployment) => {
     home.hold('Ceiling light');
     const id = await submitGoal(owner, 'turn off the ceiling light; then lock the front door');
     await eventually(() => home.actions.length === 1);
-    const asked = owner;
-    await eventually(async () => (await asked.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
+    const requested = owner;
+    await eventually(async () => (await requested.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
     return { owner, id };
   }
   const asPlanned = ['Ceiling light off', 'Front door lock'];

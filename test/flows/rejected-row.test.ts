@@ -61,16 +61,16 @@ eachDeployment('a row that the database refuses', (deployment) => {
     );
     expect([commands.length, none.length]).toEqual([1, 0]);
 
-    await Promise.all(speakers.map((speaker) => speaker.say('state', { state: { n: 1 } })));
+    await Promise.all(speakers.map((speaker) => speaker.send('state', { state: { n: 1 } })));
     const shown = async (id: string) => (await owner.get(`/v1/devices/${id}`)).body.device.state;
     expect(await shown(second.device_id)).toEqual({ n: 1 });
     expect(await shown(victim)).toEqual({});
-    const refusal = await eventually(() => speakers[0].told.at(-1));
+    const refusal = await eventually(() => speakers[0].received.at(-1));
     expect(refusal).toMatchObject({ type: 'error', payload: { code: 'PAYLOAD_INVALID' } });
     expect(poisoned).toEqual(expect.arrayContaining(['command', 'device']));
 
     victim = '';
-    await speakers[0].say('state', { state: { n: 2 } });
+    await speakers[0].send('state', { state: { n: 2 } });
     expect(await shown(first.device_id)).toEqual({ n: 2 });
     for (const { mqtt } of speakers) mqtt.end(true);
     await at.stop();

@@ -92,10 +92,10 @@ describe('a sidecar over gRPC', () => {
     const lamp = await light();
     const { stream } = sidecar;
     const id = await goal('light the hall');
-    const told = await eventually(() => shown(stream, id));
-    expect(told).toMatchObject({ tenantId: owner.tenantId, homeId: owner.homeId });
-    expect(told.activeContexts).toMatchObject([{ kind: ContextKind.GOAL, text: 'light the hall', nodes: [] }]);
-    expect(told.devices).toMatchObject([{ deviceId: lamp.id, name: 'Lamp', online: true, category: 'light' }]);
+    const notified = await eventually(() => shown(stream, id));
+    expect(notified).toMatchObject({ tenantId: owner.tenantId, homeId: owner.homeId });
+    expect(notified.activeContexts).toMatchObject([{ kind: ContextKind.GOAL, text: 'light the hall', nodes: [] }]);
+    expect(notified.devices).toMatchObject([{ deviceId: lamp.id, name: 'Lamp', online: true, category: 'light' }]);
     stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
     stream.send({ contextId: id, proposal: complete });
     const plan = await planWith(id, 'succeeded');
@@ -132,8 +132,8 @@ describe('a sidecar over gRPC', () => {
     await eventually(async () => (await owner.get(`/v1/plans/${id}`)).body.plan.steps[0].status === 'succeeded');
     expect((await owner.get(`/v1/plans/${id}`)).body.plan.status).toBe('running');
     const stream = await anew();
-    const told = await eventually(() => shown(stream, id));
-    expect(told.activeContexts[0]?.nodes).toMatchObject([
+    const notified = await eventually(() => shown(stream, id));
+    expect(notified.activeContexts[0]?.nodes).toMatchObject([
       { node: { nodeId: 'on', deviceId: lamp.id, action: 'turn_on' }, state: NodeState.SUCCEEDED },
     ]);
     stream.send({ contextId: id, proposal: complete });
@@ -327,8 +327,8 @@ describe('a sidecar over gRPC', () => {
     const { stream } = sidecar;
     const body: JsonObject = { device_id: lamp.id, data: { lux: 3 }, context: 'It is evening.' };
     const id = (await owner.post('/v1/cognition/observation', body)).body.proposal_id;
-    const told = await eventually(() => shown(stream, id));
-    expect(told.activeContexts).toMatchObject([
+    const notified = await eventually(() => shown(stream, id));
+    expect(notified.activeContexts).toMatchObject([
       { kind: ContextKind.OBSERVATION, data: { lux: 3 }, note: 'It is evening.' },
     ]);
     stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });

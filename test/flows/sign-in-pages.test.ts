@@ -58,9 +58,9 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     page.setDefaultTimeout(inject('pollMs'));
     complaints = [];
     // The 401 for a user without a session is an error to the browser.
-    page.on('console', (said) => {
-      const ours = said.location().url.startsWith(at.url) || said.location().url === '';
-      if (said.type() === 'error' && ours && !/status of 4(01|03|10)/.test(said.text())) complaints.push(said.text());
+    page.on('console', (sent) => {
+      const ours = sent.location().url.startsWith(at.url) || sent.location().url === '';
+      if (sent.type() === 'error' && ours && !/status of 4(01|03|10)/.test(sent.text())) complaints.push(sent.text());
     });
     page.on('pageerror', (error) => complaints.push(`${error}`));
     [code, verifier] = [random(), random()];
@@ -80,7 +80,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   };
   const typed = () => page.getByLabel('The 6-character code in your terminal');
   const allow = () => page.getByRole('button', { name: 'Allow' }).click();
-  const says = (words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
+  const messages = (words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
 
   it('signs in with a token, approves with the code, and the command line gets its token', async () => {
     await open();
@@ -92,7 +92,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     expect(await page.evaluate('document.activeElement.id')).toBe('user-code');
     await page.keyboard.type(userCodeOf(code).toLowerCase());
     await page.keyboard.press('Enter');
-    await says('The command line is signed in');
+    await messages('The command line is signed in');
     expect(await poll()).toMatchObject({ status: 'approved', access_token: expect.any(String) });
   });
 
@@ -106,7 +106,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     await page.getByText('grace').waitFor();
     await typed().fill(userCodeOf(code));
     await allow();
-    await says('The command line is signed in');
+    await messages('The command line is signed in');
     const { access_token } = await poll();
     expect((await at.api(access_token).get('/v1/auth/me')).body.user.ext_id).toBe('grace');
   });
@@ -114,19 +114,19 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   it('explains a wrong code, and ends after the fifth one', async () => {
     await open();
     await byToken('nonsense');
-    await says('The token is invalid or expired.');
+    await messages('The token is invalid or expired.');
     await byToken(await at.token('ada'));
     for (let n = 0; n < 4; n++) {
       await typed().fill('AAAAAA');
       await allow();
-      await says('The code does not match the 6 characters');
+      await messages('The code does not match the 6 characters');
     }
     await typed().fill('AAAAAA');
     await allow();
-    await says('Too many wrong codes');
+    await messages('Too many wrong codes');
     await typed().fill(userCodeOf(code));
     await allow();
-    await says('Start it again');
+    await messages('Start it again');
     expect(await typed().isVisible()).toBe(false);
   });
 
@@ -162,7 +162,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
     await byToken(await at.token('ada'));
     await typed().waitFor();
     await page.goto(`${idp.issuer.replace('127.0.0.1', host)}/nowhere`);
-    const told = await page.evaluate(
+    const notified = await page.evaluate(
       `(async (url, body) => {
         const send = (mode, type) =>
           fetch(url + '/v1/auth/cli/approve', { method: 'POST', credentials: 'include', mode, headers: { 'content-type': type }, body });
@@ -174,8 +174,8 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
       })(${JSON.stringify(at.url)}, ${JSON.stringify(JSON.stringify({ code, user_code: userCodeOf(code) }))})`,
     );
     // Such a page can only send a POST that is not JSON and has no token.
-    expect(['blocked', 'opaque']).toContain((told as string[])[0]);
-    expect((told as string[]).slice(1)).toEqual(['blocked', 'blocked', 'blocked']);
+    expect(['blocked', 'opaque']).toContain((notified as string[])[0]);
+    expect((notified as string[]).slice(1)).toEqual(['blocked', 'blocked', 'blocked']);
     expect(await poll()).toEqual({ status: 'pending' });
     complaints.splice(0);
   });

@@ -179,20 +179,20 @@ describe.runIf(inject('postgresUrl'))('a process whose database becomes unreacha
     const device = await connect(await register(owner));
     line.hold();
     const kept = device.report({ n: 1 });
-    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    const requested = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
     await drained(service);
-    await Promise.all([device.close(0), asked]);
+    await Promise.all([device.close(0), requested]);
     expect(await kept).toBe(false);
   });
 
   it('ends with 0 when it loses its lock while draining', async () => {
     const { owner, line, service, place } = all[1] as Lonely;
     line.hold();
-    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    const requested = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
     const ended = drained(service);
     await eventually(() => refused(place.PORT));
     line.cut();
-    await Promise.all([ended, asked]);
+    await Promise.all([ended, requested]);
   });
 
   it('ends with 1 when its database is unreachable, and the next process stands by until it is back', async () => {

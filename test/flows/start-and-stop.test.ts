@@ -28,7 +28,7 @@ it('a listener that cannot be opened is reported by its setting, and no other li
 
 it('requests in flight are answered before the process ends, and their connections are closed', async () => {
   const held = Promise.withResolvers<void>();
-  const asked = Promise.withResolvers<void>();
+  const requested = Promise.withResolvers<void>();
   let hold = false;
   const at = await startService(
     {},
@@ -39,7 +39,7 @@ it('requests in flight are answered before the process ends, and their connectio
           ...store.records,
           async homes(...args) {
             if (hold) {
-              asked.resolve();
+              requested.resolve();
               await held.promise;
             }
             return store.records.homes(...args);
@@ -57,7 +57,7 @@ it('requests in flight are answered before the process ends, and their connectio
       .on('error', reject)
       .end();
   });
-  await asked.promise;
+  await requested.promise;
   const stopped = at.stop();
   held.resolve();
   const { statusCode, headers } = await answer;

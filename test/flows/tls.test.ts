@@ -16,9 +16,13 @@ beforeAll(async () => {
 afterAll(() => at.stop());
 
 /** The certificate of the test is self-signed, so no client trusts it by default. */
-function ask(path: string, token: string, body?: object): Promise<{ status: number; body: Record<string, string> }> {
+function sendRequest(
+  path: string,
+  token: string,
+  body?: object,
+): Promise<{ status: number; body: Record<string, string> }> {
   return new Promise((resolve, reject) => {
-    const asked = request(
+    const requested = request(
       at.url + path,
       {
         method: body ? 'POST' : 'GET',
@@ -33,8 +37,8 @@ function ask(path: string, token: string, body?: object): Promise<{ status: numb
         response.on('end', () => resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) }));
       },
     );
-    asked.on('error', reject);
-    asked.end(body && JSON.stringify(body));
+    requested.on('error', reject);
+    requested.end(body && JSON.stringify(body));
   });
 }
 
@@ -42,9 +46,12 @@ describe('with a certificate', () => {
   it('HTTP is HTTPS, MQTT has a TLS listener, and a registration returns both', async () => {
     expect(at.url).toMatch(/^https:/);
     const token = await at.token('owner');
-    expect((await ask('/v1/tenant/register', token, { tenant_name: 'T' })).status).toBe(201);
-    const home = await ask('/v1/homes', token, { home_name: 'Home' });
-    const registered = await ask('/v1/device/register', token, { device_type: 'smart_light', home_id: home.body.id });
+    expect((await sendRequest('/v1/tenant/register', token, { tenant_name: 'T' })).status).toBe(201);
+    const home = await sendRequest('/v1/homes', token, { home_name: 'Home' });
+    const registered = await sendRequest('/v1/device/register', token, {
+      device_type: 'smart_light',
+      home_id: home.body.id,
+    });
     expect(registered.status).toBe(201);
     expect(registered.body.api_base_url).toBe(`${at.url}/v1`);
     expect(registered.body.mqtt_url).toMatch(/^mqtts:/);

@@ -44,12 +44,12 @@ beforeAll(async () => {
   const registered = await register(owner);
   secret = registered.device_secret;
   const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
-  const asked = await owner.post(
+  const requested = await owner.post(
     `/v1/device/${registered.device_id}/command`,
     { action: 'turn_on' },
     { traceparent: `00-${TRACE}-${PARENT}-01` },
   );
-  commandId = asked.body.command_id;
+  commandId = requested.body.command_id;
   await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
   await owner.get(`/v1/devices?token=${secret}`);
   await device.close();
@@ -73,8 +73,8 @@ describe('the trace of a command', () => {
     const [request] = named('POST /device/{deviceId}/command');
     expect(request).toMatchObject({ parentSpanId: PARENT, kind: 2 });
     expect(attribute(request, 'http.response.status_code')).toBe(202);
-    const [asked] = named('send command request');
-    expect(asked?.parentSpanId).toBe(request?.spanId);
+    const [requested] = named('send command request');
+    expect(requested?.parentSpanId).toBe(request?.spanId);
     const [written] = named('mqtt write cmd');
     expect(written).toMatchObject({ parentSpanId: request?.spanId, kind: 4 });
     expect(attribute(written, 'twinkeep.command.id')).toBe(commandId);

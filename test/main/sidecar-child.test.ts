@@ -73,11 +73,11 @@ describe('the sidecar as a child process', () => {
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
     const service = dial(address);
     service.send(capabilities());
-    service.tell([goal('c', 'lock the doors')]);
+    service.sendPerception([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').includes('node front-door-lock'));
     // Its log uses a different channel than its proposals.
-    const said = await until(() => lines.find(({ message }) => message === 'sidecar listening'));
-    expect(said).toMatchObject({ level: 'info', fields: { part: 'sidecar', address, planner: 'rules' } });
+    const sent = await until(() => lines.find(({ message }) => message === 'sidecar listening'));
+    expect(sent).toMatchObject({ level: 'info', fields: { part: 'sidecar', address, planner: 'rules' } });
     await child.stop();
     expect(child.address()).toBe(null);
     expect(await service.over).toBeTruthy();
@@ -85,18 +85,22 @@ describe('the sidecar as a child process', () => {
   });
 
   it('gets the language model settings and nothing else of the environment', async () => {
-    const told = join(folder, 'told');
+    const notified = join(folder, 'told');
     const entry = program(
       'tell.mjs',
       `import { writeFileSync } from 'node:fs';
-       writeFileSync(${JSON.stringify(told)}, JSON.stringify(process.env));
+       writeFileSync(${JSON.stringify(notified)}, JSON.stringify(process.env));
        process.send({ listening: '127.0.0.1:1' });
        process.on('SIGTERM', () => process.exit(0));`,
     );
     const llm = { baseUrl: 'http://127.0.0.1:1/v1', model: 'm', apiKey: 'k' };
     const { listened } = start({ entry, llm, listen: '127.0.0.1:7' });
     await until(() => listened[0]);
-    const { NODE_CHANNEL_FD: _, NODE_CHANNEL_SERIALIZATION_MODE: __, ...env } = JSON.parse(readFileSync(told, 'utf8'));
+    const {
+      NODE_CHANNEL_FD: _,
+      NODE_CHANNEL_SERIALIZATION_MODE: __,
+      ...env
+    } = JSON.parse(readFileSync(notified, 'utf8'));
     expect(env).toEqual({
       SIDECAR_ADDRESS: '127.0.0.1:7',
       LOG_LEVEL: 'info',
@@ -133,15 +137,15 @@ describe('the sidecar as a child process', () => {
     expect(isAlive(first)).toBe(false);
     expect(lines.map(({ message }) => message)).toContain('sidecar hangs; killing it');
 
-    const said: unknown[] = [];
+    const sent: unknown[] = [];
     const alone = fork(new URL('../../sidecar/main.ts', import.meta.url), [], {
       env: { SIDECAR_ADDRESS: '127.0.0.1:0' },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    alone.on('message', (message) => void said.push(message));
-    await until(() => said.length >= 2);
+    alone.on('message', (message) => void sent.push(message));
+    await until(() => sent.length >= 2);
     alone.kill('SIGKILL');
-    expect(said[1]).toEqual({ alive: true });
+    expect(sent[1]).toEqual({ alive: true });
   });
 
   it('ends with the service, also when the service is killed', async () => {
@@ -156,7 +160,7 @@ describe('the sidecar as a child process', () => {
     const [address] = (await once(parent.stdout, 'data')) as [Buffer];
     const service = dial(address.toString());
     service.send(capabilities());
-    service.tell([goal('c', 'lock the doors')]);
+    service.sendPerception([goal('c', 'lock the doors')]);
     await service.until(() => service.words('c').length > 0);
     parent.kill('SIGKILL');
     await service.over;

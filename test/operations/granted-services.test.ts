@@ -4,17 +4,17 @@ import { done } from '../../src/domain/refusals.ts';
 import { type Caller, type Operation, operation, type Services } from '../../src/operations/operation.ts';
 import { type HttpService, startHttpService } from '../support/http-service.ts';
 
-let house: HttpService;
+let service: HttpService;
 let caller: Caller;
 beforeAll(async () => {
-  house = await startHttpService();
-  const { token } = await house.owner();
-  const attempt = { via: 'test', requestId: house.services.newId(), address: null };
-  const authenticated = await house.identity.authenticate(token, attempt);
+  service = await startHttpService();
+  const { token } = await service.owner();
+  const attempt = { via: 'test', requestId: service.services.newId(), address: null };
+  const authenticated = await service.identity.authenticate(token, attempt);
   if (!authenticated.ok) throw new Error('not signed in');
   caller = authenticated.value;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const received: unknown[] = [];
 const base = {
@@ -38,13 +38,13 @@ const recording = operation({
     return done({ body: {} });
   },
 });
-const perform = (one: Operation) => house.perform(one, { input: {}, caller, keyed: null });
+const perform = (one: Operation) => service.perform(one, { input: {}, caller, keyed: null });
 
 describe('an operation', () => {
   it('receives the services that it declares and no others', async () => {
     received.length = 0;
     expect(await perform(recording)).toMatchObject({ ok: true });
-    const { clock, newId } = house.services;
+    const { clock, newId } = service.services;
     expect(received).toEqual([
       { clock, newId },
       { clock, newId },
@@ -68,6 +68,6 @@ describe('an operation', () => {
     const [first] = received;
     expect(received).toHaveLength(4);
     expect(received.every((services) => services === first)).toBe(true);
-    expect(() => Object.assign(first as Services, { store: house.store })).toThrow(TypeError);
+    expect(() => Object.assign(first as Services, { store: service.store })).toThrow(TypeError);
   });
 });

@@ -8,17 +8,17 @@ import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { type CallResult, type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
 beforeEach(async () => {
-  house = await startHttpService();
-  ({ token, tenantId } = await house.owner());
+  service = await startHttpService();
+  ({ token, tenantId } = await service.owner());
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const create = (key: string, body: unknown = { home_name: 'One' }, more: { path?: string; token?: string } = {}) =>
-  house.call('POST', more.path ?? '/v1/homes', {
+  service.call('POST', more.path ?? '/v1/homes', {
     token: more.token ?? token,
     body,
     headers: { 'idempotency-key': key },
@@ -32,7 +32,7 @@ describe('a repeated request', () => {
     expect([first.status, replayed(first)]).toEqual([201, null]);
     expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body]);
     expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
-    expect(house.store.homes.size).toBe(1);
+    expect(service.store.homes.size).toBe(1);
   });
 
   it('is recognized under the other root, with a trailing slash, and with its members in another order', async () => {
@@ -54,22 +54,22 @@ describe('a repeated request', () => {
 
   it('is a new request from another principal of the tenant', async () => {
     await create('k');
-    const other = await house.member(tenantId, 'admin');
+    const other = await service.member(tenantId, 'admin');
     expect(replayed(await create('k', { home_name: 'One' }, { token: other }))).toBeNull();
-    expect(house.store.homes.size).toBe(2);
+    expect(service.store.homes.size).toBe(2);
   });
 
   it('is recognized with another token of the same person', async () => {
-    const subject = house.store.users.values().next().value?.sub ?? '';
+    const subject = service.store.users.values().next().value?.sub ?? '';
     await create('k');
-    expect(replayed(await create('k', { home_name: 'One' }, { token: await house.token(subject) }))).toBe('true');
+    expect(replayed(await create('k', { home_name: 'One' }, { token: await service.token(subject) }))).toBe('true');
   });
 
   it('reveals nothing of the former tenant to a user who moved to another one', async () => {
     const first = await create('k');
-    const other = await house.owner();
-    const user = [...house.store.users.values()].find((user) => user.tenantId === tenantId);
-    await house.updateUser(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
+    const other = await service.owner();
+    const user = [...service.store.users.values()].find((user) => user.tenantId === tenantId);
+    await service.updateUser(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
     const again = await create('k');
     expect([again.status, replayed(again)]).toEqual([201, null]);
     expect(again.body.id).not.toBe(first.body.id);
@@ -82,30 +82,30 @@ describe('a repeated request', () => {
   });
 
   it('after 24 hours is a new request', async () => {
-    const mine = () => house.token('ada', { ttlS: 3_600 });
-    const { tenantId } = await house.owner();
-    await house.call('GET', '/v1/auth/me', { token: await mine() });
-    await house.updateUser([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
+    const mine = () => service.token('ada', { ttlS: 3_600 });
+    const { tenantId } = await service.owner();
+    await service.call('GET', '/v1/auth/me', { token: await mine() });
+    await service.updateUser([...service.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
       tenantId,
       role: 'owner',
     });
     await create('k', undefined, { token: await mine() });
-    house.clock.advance(24 * 3_600_000 - 1);
+    service.clock.advance(24 * 3_600_000 - 1);
     expect(replayed(await create('k', undefined, { token: await mine() }))).toBe('true');
-    house.clock.advance(2);
+    service.clock.advance(2);
     expect(replayed(await create('k', undefined, { token: await mine() }))).toBeNull();
   });
 
   it('is refused to a user who lost the permission', async () => {
     await create('k');
-    const [user] = [...house.store.users.values()];
-    await house.updateUser(user?.id ?? '', { role: 'viewer' });
+    const [user] = [...service.store.users.values()];
+    await service.updateUser(user?.id ?? '', { role: 'viewer' });
     expect((await create('k')).body.code).toBe('FORBIDDEN_ROLE');
   });
 
   it('finds its registered tenant although its user now has one', async () => {
-    const newcomer = await house.token('new');
-    const register = () => create('k', { tenant_name: 'Mine' }, { path: '/v1/tenant/register', token: newcomer });
+    const newUser = await service.token('new');
+    const register = () => create('k', { tenant_name: 'Mine' }, { path: '/v1/tenant/register', token: newUser });
     const first = await register();
     const again = await register();
     expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body]);
@@ -114,7 +114,7 @@ describe('a repeated request', () => {
 
 it('the stored response is sealed', async () => {
   const { body } = await create('k');
-  const [row] = [...house.store.idempotencyRows.values()];
+  const [row] = [...service.store.idempotencyRows.values()];
   expect(row).toMatchObject({ method: 'POST', path: '/homes', key: 'k', state: 'done' });
   expect(JSON.stringify(row)).not.toContain(body.id);
 });
@@ -123,21 +123,21 @@ it('a refusal is not stored: the next attempt is new', async () => {
   const path = '/v1/groups';
   const { status } = await create('k', { name: 'x', device_ids: ['0190a000-0000-7000-8000-000000000000'] }, { path });
   expect(status).toBe(404);
-  expect(house.store.idempotencyRows.size).toBe(0);
+  expect(service.store.idempotencyRows.size).toBe(0);
   expect((await create('k', { name: 'x' }, { path })).status).toBe(201);
 });
 
 it('nothing is stored if the effect was not committed', async () => {
-  house.store.records.insertHome = () => Promise.reject(new StoreUnavailable('away'));
+  service.store.records.insertHome = () => Promise.reject(new StoreUnavailable('away'));
   expect((await create('k')).status).toBe(503);
-  expect(house.store.idempotencyRows.size).toBe(0);
+  expect(service.store.idempotencyRows.size).toBe(0);
 });
 
 it('the key is ignored for requests that change nothing, and not stored without a user', async () => {
   const headers = { 'idempotency-key': 'k' };
-  expect((await house.call('GET', '/v1/homes', { token, headers })).status).toBe(200);
-  expect((await house.call('POST', '/v1/auth/logout', { headers })).status).toBe(200);
-  expect(house.store.idempotencyRows.size).toBe(0);
+  expect((await service.call('GET', '/v1/homes', { token, headers })).status).toBe(200);
+  expect((await service.call('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+  expect(service.store.idempotencyRows.size).toBe(0);
 });
 
 it.each([
@@ -158,10 +158,10 @@ describe('while the first request runs', () => {
     });
 
   it('a second one gets 409 with Retry-After, and with another body 422', async () => {
-    const insert = house.store.records.insertHome;
+    const insert = service.store.records.insertHome;
     const wait = held();
     let started = false;
-    house.store.records.insertHome = async (...given) => {
+    service.store.records.insertHome = async (...given) => {
       started = true;
       await wait;
       return insert(...given);
@@ -178,7 +178,7 @@ describe('while the first request runs', () => {
 
   it('concurrent requests create one record', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => create('k')));
-    expect(house.store.homes.size).toBe(1);
+    expect(service.store.homes.size).toBe(1);
     expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
   });
 });
@@ -207,26 +207,26 @@ describe('an operation with several targets', () => {
   });
 
   it('that was interrupted continues with its reserved ids', async () => {
-    const ask = async () => {
-      const who = await house.identity.authenticate(token, {
+    const request = async () => {
+      const who = await service.identity.authenticate(token, {
         via: 'rest',
-        requestId: house.services.newId(),
+        requestId: service.services.newId(),
         address: null,
       });
       if (!who.ok) throw new Error('not signed in');
       const keyed = { key: 'k', method: 'POST', path: '/many', body: {} };
       // A new `perform` each time: the process that ran the first one is gone.
-      return makePerform(house.services)(many, { input: {}, caller: who.value, keyed });
+      return makePerform(service.services)(many, { input: {}, caller: who.value, keyed });
     };
     crash = true;
-    expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'STORE_UNAVAILABLE' } });
+    expect(await request()).toMatchObject({ ok: false, refusal: { code: 'STORE_UNAVAILABLE' } });
     expect(made).toHaveLength(1);
-    expect([...house.store.idempotencyRows.values()][0]?.state).toBe('running');
+    expect([...service.store.idempotencyRows.values()][0]?.state).toBe('running');
     crash = false;
-    const second = await ask();
+    const second = await request();
     expect(made).toHaveLength(3);
     expect(second).toEqual({ ok: true, value: { body: { ids: made } } });
-    expect(await ask()).toEqual({ ok: true, value: { body: { ids: made }, replayed: true } });
+    expect(await request()).toEqual({ ok: true, value: { body: { ids: made }, replayed: true } });
   });
 });
 
@@ -244,18 +244,21 @@ it('the policy is checked before a stored response is read', async () => {
     policy: async () => (allowed ? done(null) : refuse('CONFIRMATION_FAILED', 'Not you.')),
     run: async () => done({ status: 409, body: { secret: 'of a dry run' } }),
   });
-  const who = await house.identity.authenticate(token, {
+  const who = await service.identity.authenticate(token, {
     via: 'rest',
-    requestId: house.services.newId(),
+    requestId: service.services.newId(),
     address: null,
   });
   if (!who.ok) throw new Error('not signed in');
   const keyed = { key: 'k', method: 'POST', path: '/guarded', body: {} };
-  const ask = () => house.perform(guarded, { input: {}, caller: who.value, keyed });
-  expect(await ask()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' } } });
-  expect(await ask()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' }, replayed: true } });
+  const request = () => service.perform(guarded, { input: {}, caller: who.value, keyed });
+  expect(await request()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' } } });
+  expect(await request()).toEqual({
+    ok: true,
+    value: { status: 409, body: { secret: 'of a dry run' }, replayed: true },
+  });
   allowed = false;
-  expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'CONFIRMATION_FAILED' } });
+  expect(await request()).toMatchObject({ ok: false, refusal: { code: 'CONFIRMATION_FAILED' } });
 });
 
 describe('a request that never completes', () => {
@@ -265,9 +268,9 @@ describe('a request that never completes', () => {
     run: async () => done({ body: {} }),
   };
   const claiming = async () => {
-    const who = await house.identity.authenticate(token, {
+    const who = await service.identity.authenticate(token, {
       via: 'rest',
-      requestId: house.services.newId(),
+      requestId: service.services.newId(),
       address: null,
     });
     if (!who.ok) throw new Error('not signed in');
@@ -276,11 +279,11 @@ describe('a request that never completes', () => {
 
   it('holds its key for two minutes, and returns the response of its successor if it completes later', async () => {
     let now = 0;
-    const keys = new IdempotencyKeys(house.services, () => now);
-    const asked = await claiming();
+    const keys = new IdempotencyKeys(service.services, () => now);
+    const requested = await claiming();
     const ended = Promise.withResolvers<void>();
-    const first = keys.run(asked, () => ended.promise.then(() => done({ body: { n: 1 } })));
-    const again = () => keys.run(asked, async () => done({ body: { n: 2 } }));
+    const first = keys.run(requested, () => ended.promise.then(() => done({ body: { n: 1 } })));
+    const again = () => keys.run(requested, async () => done({ body: { n: 2 } }));
     now = 119_999;
     expect(await again()).toMatchObject({ ok: false, refusal: { code: 'CONFLICT', retryAfterS: 1 } });
     now = 120_000;
@@ -291,10 +294,10 @@ describe('a request that never completes', () => {
   });
 
   it('stores nothing if its commit ends after its caller was answered', async () => {
-    const keys = new IdempotencyKeys(house.services);
-    const asked = await claiming();
+    const keys = new IdempotencyKeys(service.services);
+    const requested = await claiming();
     const { promise: ended, resolve } = Promise.withResolvers<void>();
-    const lost = keys.run(asked, () => Promise.reject(new CommitUnknown('no answer', { ended })));
+    const lost = keys.run(requested, () => Promise.reject(new CommitUnknown('no answer', { ended })));
     await expect(lost).rejects.toBeInstanceOf(CommitUnknown);
     expect(keys.size).toBe(1);
     resolve();

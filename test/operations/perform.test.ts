@@ -11,20 +11,20 @@ import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/co
 import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let caller: Caller;
 beforeAll(async () => {
-  house = await startHttpService();
-  const { token } = await house.owner();
-  const who = await house.identity.authenticate(token, {
+  service = await startHttpService();
+  const { token } = await service.owner();
+  const who = await service.identity.authenticate(token, {
     via: 'test',
-    requestId: house.services.newId(),
+    requestId: service.services.newId(),
     address: null,
   });
   if (!who.ok) throw new Error('not signed in');
   caller = who.value;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const base = operation({
   name: 'base',
@@ -39,7 +39,7 @@ const base = operation({
 });
 
 async function codeOf(changes: Partial<Operation>, by: Partial<Caller> = {}, input: unknown = {}) {
-  const outcome = await house.perform({ ...base, ...changes }, { input, caller: { ...caller, ...by }, keyed: null });
+  const outcome = await service.perform({ ...base, ...changes }, { input, caller: { ...caller, ...by }, keyed: null });
   return outcome.ok ? 'ran' : outcome.refusal.code;
 }
 
@@ -87,9 +87,9 @@ describe('flags', () => {
   ])('%s', async (_, flag, code, changes) => {
     const name = flagNames.find((name) => name === flag);
     if (name === undefined) throw new Error(flag);
-    await house.flags.set(name, true);
+    await service.flags.set(name, true);
     const found = await codeOf(changes);
-    await house.flags.set(name, false);
+    await service.flags.set(name, false);
     expect(found).toBe(code);
     expect(await codeOf(changes)).toBe('ran');
   });
@@ -97,26 +97,26 @@ describe('flags', () => {
 
 describe('input', () => {
   const input = z.strictObject({ id: idOf('device'), room_id: idOf('room').optional(), name: z.string() });
-  const ask = (given: unknown) => house.perform({ ...base, input }, { input: given, caller, keyed: null });
+  const request = (given: unknown) => service.perform({ ...base, input }, { input: given, caller, keyed: null });
   const id = '0190a000-0000-7000-8000-000000000000';
 
   it('an id that is not a UUID is NOT_FOUND with its noun, without another fault', async () => {
-    expect(await ask({ id: 'x', name: 'y' })).toMatchObject({
+    expect(await request({ id: 'x', name: 'y' })).toMatchObject({
       refusal: { code: 'NOT_FOUND', detail: 'Device not found.' },
     });
-    expect(await ask({ id, room_id: '', name: 'y' })).toMatchObject({ refusal: { detail: 'Room not found.' } });
-    expect(await ask({ id: 'x' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
-    expect(await ask({ id: 7, name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
-    expect(await ask({ name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await request({ id, room_id: '', name: 'y' })).toMatchObject({ refusal: { detail: 'Room not found.' } });
+    expect(await request({ id: 'x' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await request({ id: 7, name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await request({ name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
   });
 
   it.each([[null], ['x'], [[]], [7], [undefined]])('%j is VALIDATION_FAILED', async (given) => {
-    expect(await ask(given)).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await request(given)).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
   });
 
   it('strings that no store accepts are refused on every wire', async () => {
     for (const name of ['a\0b', '\ud800']) {
-      expect(await ask({ id, name })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+      expect(await request({ id, name })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
     }
   });
 });
@@ -132,8 +132,8 @@ describe('faults', () => {
     [new DataRefused('22P05', 'SELECT secret'), 'VALIDATION_FAILED', undefined, true],
     [new TypeError('secret is not a function'), 'INTERNAL', undefined, true],
   ])('%o becomes %s', async (fault, code, retryAfterS, logged) => {
-    house.errors.length = 0;
-    const outcome = await house.perform(
+    service.errors.length = 0;
+    const outcome = await service.perform(
       { ...base, run: () => Promise.reject(fault) },
       { input: {}, caller, keyed: null },
     );
@@ -141,14 +141,14 @@ describe('faults', () => {
     if (outcome.ok) return;
     expect(outcome.refusal.retryAfterS).toBe(retryAfterS);
     expect(outcome.refusal.detail).not.toContain(fault.message);
-    expect(house.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
+    expect(service.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
   });
 
   it('an unresponsive store is STORE_UNAVAILABLE after two seconds', async () => {
-    house.store.reachable = false;
+    service.store.reachable = false;
     const began = performance.now();
     const code = await codeOf({ run: () => new Promise(() => {}) });
-    house.store.reachable = true;
+    service.store.reachable = true;
     expect(code).toBe('STORE_UNAVAILABLE');
     expect(performance.now() - began).toBeGreaterThan(1_900);
   });

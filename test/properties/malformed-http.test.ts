@@ -4,18 +4,18 @@ import type { HttpService } from '../support/http-service.ts';
 import { fc, seed } from '../support/properties.ts';
 import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let token: string;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  token = (await house.owner()).token;
+  service = await startHttpServiceOnDatabase();
+  token = (await service.owner()).token;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 /** Everything received on one connection for these bytes; the client closes its side after sending. */
 function talk(bytes: Buffer): Promise<string> {
   return new Promise((resolve) => {
-    const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.end(bytes));
+    const socket = connect(Number(new URL(service.url).port), '127.0.0.1', () => socket.end(bytes));
     const chunks: Buffer[] = [];
     socket.on('data', (chunk) => chunks.push(chunk));
     socket.on('error', () => {});
@@ -150,11 +150,11 @@ describe(`random bytes (seed ${seed})`, () => {
         const statuses = [...answer.matchAll(/(?:^|\r\n|})HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
         if (answer !== '') expect(answer).toMatch(/^HTTP\/1\.1 [1-5]\d\d /);
         expect(statuses.filter((status) => status >= 500)).toEqual([]);
-        expect(house.errors).toEqual([]);
+        expect(service.errors).toEqual([]);
         expect(answer).not.toMatch(/at .*\.ts:\d+|node:internal|SQLSTATE/);
       }),
       { numRuns: 600 },
     );
-    expect((await house.call('GET', '/version')).status).toBe(200);
+    expect((await service.call('GET', '/version')).status).toBe(200);
   });
 });

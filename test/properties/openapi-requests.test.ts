@@ -18,7 +18,7 @@ const RUNS = 25;
 
 const rootOf = (row: Row): string => (row.root === 'only' ? '' : '/v1');
 
-let house: HttpService;
+let service: HttpService;
 let mine: World;
 let other: World;
 let document: Schema;
@@ -27,18 +27,18 @@ let callers: (string | undefined)[];
 const agent = new Agent({ keepAlive: true, maxSockets: 4 });
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  installFakeSidecar(house.services);
-  mine = await makeWorld(house);
-  other = await makeWorld(house);
-  document = (await house.call('GET', '/openapi.json')).body;
+  service = await startHttpServiceOnDatabase();
+  installFakeSidecar(service.services);
+  mine = await makeWorld(service);
+  other = await makeWorld(service);
+  document = (await service.call('GET', '/openapi.json')).body;
   shapes = makeResponseValidator(document);
   const { owner, user, viewer } = mine.tokens;
   callers = [owner, owner, owner, user, viewer, other.tokens.owner, mine.operator, 'junk', undefined];
 });
 afterAll(async () => {
   agent.destroy();
-  await house.close();
+  await service.close();
 });
 
 const router = makeRouter(table.map((row) => ({ method: row.method, path: rootOf(row) + row.path, row })));
@@ -51,7 +51,7 @@ interface Sent {
 }
 
 function send({ method, path, headers, body }: Sent): Promise<{ status: number; type: string; text: string }> {
-  const { hostname, port } = new URL(house.url);
+  const { hostname, port } = new URL(service.url);
   return new Promise((resolve, reject) => {
     const asking = request({ hostname, port, method, path, headers, agent }, (response) => {
       const chunks: Buffer[] = [];
@@ -69,17 +69,17 @@ function send({ method, path, headers, body }: Sent): Promise<{ status: number; 
 /** Describes how the response to a request of this row differs from its documentation; null if it conforms. */
 async function faultOf(row: Row, sent: Sent): Promise<string | null> {
   const { status, type, text } = await send(sent);
-  const said = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;
-  if (house.errors.length > 0) return `${said}\nlogged ${JSON.stringify(house.errors.splice(0))}`;
-  if (status >= 500) return said;
+  const sentMessages = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;
+  if (service.errors.length > 0) return `${sentMessages}\nlogged ${JSON.stringify(service.errors.splice(0))}`;
+  if (status >= 500) return sentMessages;
   const body: unknown = /json/.test(type) && text !== '' ? JSON.parse(text) : text;
   // A changed path can match another route, or none.
   const { instance = '', detail = '' } = (typeof body === 'object' ? body : {}) as Record<string, string>;
-  if (status === 404 && detail === 'There is nothing at this path.') return instance === '' ? said : null;
-  if (status === 405) return type === 'application/problem+json' ? null : said;
+  if (status === 404 && detail === 'There is nothing at this path.') return instance === '' ? sentMessages : null;
+  if (status === 405) return type === 'application/problem+json' ? null : sentMessages;
   const { path: pattern } = rowAt(sent) ?? row;
   const fault = shapes(row.method, pattern, { status, type, body });
-  return fault === null ? null : `${said}\n${fault}`;
+  return fault === null ? null : `${sentMessages}\n${fault}`;
 }
 
 /** The row that matches a path with arbitrary parameters. */
@@ -91,16 +91,16 @@ function rowAt({ method, path }: Sent): Row | null {
 const tokenOf = (row: Row, { token }: Ask): string | undefined =>
   token ?? (row.role === 'platform' ? mine.operator : row.role === 'open' ? undefined : mine.tokens.owner);
 
-function request_(row: Row, ask: Ask, more: Partial<Sent> & { token?: string | undefined } = {}): Sent {
-  const token = 'token' in more ? more.token : tokenOf(row, ask);
-  const body = more.body === undefined ? bytesOf(ask.body) : more.body;
+function request_(row: Row, request: Ask, more: Partial<Sent> & { token?: string | undefined } = {}): Sent {
+  const token = 'token' in more ? more.token : tokenOf(row, request);
+  const body = more.body === undefined ? bytesOf(request.body) : more.body;
   const headers = {
     ...(token !== undefined && { authorization: `Bearer ${token}` }),
     ...(body !== null && { 'content-type': 'application/json', 'content-length': `${body.length}` }),
-    ...ask.headers,
+    ...request.headers,
     ...more.headers,
   };
-  return { method: row.method, path: more.path ?? rootOf(row) + ask.path, headers, body };
+  return { method: row.method, path: more.path ?? rootOf(row) + request.path, headers, body };
 }
 
 const bytesOf = (body: unknown): Buffer | null =>
@@ -115,7 +115,7 @@ const filled = (row: Row, texts: readonly string[]): string => {
 /** Undoes service-wide effects of a request. */
 async function restore(): Promise<void> {
   for (const flag of ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const) {
-    if (house.flags.current()[flag]) await house.flags.set(flag, false);
+    if (service.flags.current()[flag]) await service.flags.set(flag, false);
   }
 }
 
@@ -143,15 +143,15 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
   it('answers every request that matches its description as documented', async () => {
     const operation = document.paths[row.path][row.method.toLowerCase()];
     const schema = operation.requestBody?.content['application/json']?.schema;
-    const ask = await row.ask(mine);
-    const ids = idsIn([ask, mine.homeId, mine.roomId]);
+    const request = await row.request(mine);
+    const ids = idsIn([request, mine.homeId, mine.roomId]);
     const values = (one: Schema) => valuesOf(one, { components: document.components.schemas, ids });
     const query = (operation.parameters ?? []).filter((one: Schema) => one.in === 'query');
-    const asked = fc.record(Object.fromEntries(query.map((one: Schema) => [one.name, values(one.schema)])), {
+    const requested = fc.record(Object.fromEntries(query.map((one: Schema) => [one.name, values(one.schema)])), {
       requiredKeys: [],
     });
     // Parts of a request that is known to succeed, to get past the first checks.
-    const known = Object.entries((ask.body ?? {}) as Record<string, Json>);
+    const known = Object.entries((request.body ?? {}) as Record<string, Json>);
     const bodies =
       schema === undefined
         ? fc.constant(undefined)
@@ -162,19 +162,19 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
             );
     await holds(
       row,
-      fc.tuple(bodies, asked).map(([body, parameters]) => {
+      fc.tuple(bodies, requested).map(([body, parameters]) => {
         const pairs = Object.entries(parameters as Record<string, Json>).map(
           ([name, value]) =>
             `${name}=${encodeURIComponent(isText(value) ? value.toWellFormed() : JSON.stringify(value))}`,
         );
-        const path = ask.path.split('?')[0] + (pairs.length > 0 ? `?${pairs.join('&')}` : '');
-        return request_(row, { ...ask, path, body });
+        const path = request.path.split('?')[0] + (pairs.length > 0 ? `?${pairs.join('&')}` : '');
+        return request_(row, { ...request, path, body });
       }),
     );
   });
 
   it('answers every invalid request as documented, and never with a server fault', async () => {
-    const [one, two, foreign] = [await row.ask(mine), await row.ask(mine), await row.ask(other)];
+    const [one, two, foreign] = [await row.request(mine), await row.request(mine), await row.request(other)];
     const ids = [
       ...new Set([...idsIn(foreign), ...idsIn(one), mine.tenantId, mine.userId, other.tenantId, other.name]),
     ];
@@ -226,7 +226,7 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
       ),
     });
     // Logging out requires a new sign-in.
-    const spare = row.path === '/auth/logout' ? await house.token('whoever') : null;
+    const spare = row.path === '/auth/logout' ? await service.token('whoever') : null;
     await holds(
       row,
       whole.map(({ query: pairs, path: at, token, ...sent }) =>
@@ -241,9 +241,9 @@ describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
 });
 
 it('the service still works after all requests above', async () => {
-  expect(house.errors).toEqual([]);
+  expect(service.errors).toEqual([]);
   expect(({} as Record<string, unknown>).admin).toBeUndefined();
-  expect((await house.call('GET', '/health')).status).toBe(200);
-  const fresh = await makeWorld(house);
+  expect((await service.call('GET', '/health')).status).toBe(200);
+  const fresh = await makeWorld(service);
   expect((await fresh.call('POST', `/device/${await fresh.device()}/command`, { action: 'turn_on' })).status).toBe(202);
 });

@@ -19,12 +19,12 @@ function curl(address: string) {
   const args = ['curl', '--schema', 'proto', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', '@-', url];
   const child = spawn(`${root}node_modules/.bin/buf`, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] });
   onTestFinished(() => void child.kill('SIGKILL'));
-  const said = { out: '', err: '', code: null as number | null };
-  child.stdout.on('data', (text) => (said.out += text));
-  child.stderr.on('data', (text) => (said.err += text));
-  child.on('close', (code) => (said.code = code));
+  const sent = { out: '', err: '', code: null as number | null };
+  child.stdout.on('data', (text) => (sent.out += text));
+  child.stderr.on('data', (text) => (sent.err += text));
+  child.on('close', (code) => (sent.code = code));
   return {
-    said,
+    sent,
     tell(event: MessageInitShape<typeof RuntimeEventSchema>) {
       child.stdin.write(`${JSON.stringify(toJson(RuntimeEventSchema, create(RuntimeEventSchema, event)))}\n`);
     },
@@ -61,12 +61,12 @@ describe('a client that only uses the .proto', () => {
     const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], contextsNotRead: 0, memories: [] };
     client.tell({ eventId: 2n, event: { case: 'perceptionUpdate', value: buildPerceptionUpdate(shown) } });
     await eventually(() => {
-      if (client.said.code !== null) throw new Error(client.said.err);
-      return client.said.out.includes('"action"');
+      if (client.sent.code !== null) throw new Error(client.sent.err);
+      return client.sent.out.includes('"action"');
     });
     client.end();
-    await eventually(() => client.said.code === 0);
-    const [first] = client.said.out.split(/\n(?=\{)/).map((text) => JSON.parse(text));
+    await eventually(() => client.sent.code === 0);
+    const [first] = client.sent.out.split(/\n(?=\{)/).map((text) => JSON.parse(text));
     expect(first).toMatchObject({
       contextId: id,
       graphNode: { node: { deviceId: lamp.id, action: 'turn_off', compensation: { action: 'turn_on' } } },

@@ -80,19 +80,19 @@ describe('for random input,', () => {
     let taken = 0;
     let refused = 0;
     fc.assert(
-      fc.property(drawn, ({ members: { payload, ...fields }, as, order, beside, twist }) => {
+      fc.property(drawn, ({ members: { payload, ...fields }, as, order, beside: extra, twist: mutation }) => {
         const whole: Members = new Map([...Object.entries(fields), ['payload', payload]]);
         if (fields.payload_hash === '') whole.set('payload_hash', JSON.stringify(sha256Hex(payload)));
         const list = [...signed(whole, as as 'written' | 'meant')];
         for (const at of order ?? []) list.push(...list.splice(at % list.length, 1));
-        if (beside !== null) list.splice((twist?.at ?? 0) % list.length, 0, beside as [string, string]);
+        if (extra !== null) list.splice((mutation?.at ?? 0) % list.length, 0, extra as [string, string]);
         let bytes = written(list);
-        if (twist !== null) {
-          const at = twist.at % bytes.length;
+        if (mutation !== null) {
+          const at = mutation.at % bytes.length;
           const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)];
-          if (twist.how === 'flip') bytes = Buffer.concat([before, Buffer.of(twist.byte), after.subarray(1)]);
-          else if (twist.how === 'put in') bytes = Buffer.concat([before, Buffer.of(twist.byte), after]);
-          else if (twist.how === 'leave out') bytes = Buffer.concat([before, after.subarray(1)]);
+          if (mutation.how === 'flip') bytes = Buffer.concat([before, Buffer.of(mutation.byte), after.subarray(1)]);
+          else if (mutation.how === 'put in') bytes = Buffer.concat([before, Buffer.of(mutation.byte), after]);
+          else if (mutation.how === 'leave out') bytes = Buffer.concat([before, after.subarray(1)]);
           else bytes = Buffer.from(before);
         }
         const long = longWay(bytes);

@@ -38,7 +38,7 @@ beforeEach(() => {
   });
 });
 
-const deed = (more: Partial<AuditedAction> = {}): AuditedAction => ({
+const action = (more: Partial<AuditedAction> = {}): AuditedAction => ({
   ...{ tenantId: v7(), by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:1', requestId: v7() },
   ...more,
 });
@@ -48,13 +48,13 @@ const settled = async () => {
 
 describe('an audit entry of an action', () => {
   it('is stored when the promise resolves, with the time of the clock', async () => {
-    const given = deed();
+    const given = action();
     await audit.recordDone(given);
     expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done' }]);
   });
 
   it('is written together with concurrent entries', async () => {
-    await Promise.all(Array.from({ length: 700 }, () => audit.recordDone(deed())));
+    await Promise.all(Array.from({ length: 700 }, () => audit.recordDone(action())));
     expect(batches).toEqual([500, 200]);
   });
 
@@ -64,19 +64,19 @@ describe('an audit entry of an action', () => {
       const fault = faults.shift();
       if (fault) throw fault;
     };
-    await audit.recordDone(deed());
+    await audit.recordDone(action());
     expect(kept).toHaveLength(1);
     expect(new Set(kept.map(({ id }) => id)).size).toBe(1);
   });
 
   it('is kept if the store fails while the refused entry of a batch is searched', async () => {
-    const bad = deed({ subject: 'bad' });
+    const bad = action({ subject: 'bad' });
     let away = 2;
     trouble = (rows) => {
       if (rows.some(({ subject }) => subject === 'bad')) throw new DataRefused('22P05', 'no');
       if (rows.some(({ subject }) => subject === 'last') && away-- > 0) throw new StoreUnavailable('away');
     };
-    const ends = [deed(), bad, deed({ subject: 'last' })].map((one) =>
+    const ends = [action(), bad, action({ subject: 'last' })].map((one) =>
       audit.recordDone(one).then(
         () => 'kept',
         () => 'lost',
@@ -87,25 +87,25 @@ describe('an audit entry of an action', () => {
   });
 
   it('that the store refuses is refused alone', async () => {
-    const bad = deed({ subject: 'bad' });
+    const bad = action({ subject: 'bad' });
     trouble = (rows) => {
       if (rows.some(({ subject }) => subject === 'bad')) throw new DataRefused('22P05', 'no');
     };
     const outcomes = await Promise.allSettled([
-      audit.recordDone(deed()),
+      audit.recordDone(action()),
       audit.recordDone(bad),
-      audit.recordDone(deed()),
+      audit.recordDone(action()),
     ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     expect(kept).toHaveLength(2);
     expect(errors).toHaveLength(1);
     trouble = () => {};
-    await audit.recordDone(deed());
+    await audit.recordDone(action());
     expect(kept).toHaveLength(3);
   });
 
   it('at shutdown is written first, or dropped with a log line', async () => {
-    const last = audit.recordDone(deed());
+    const last = audit.recordDone(action());
     await audit.close();
     await last;
     expect(kept).toHaveLength(1);
@@ -116,7 +116,7 @@ describe('an audit entry of an action', () => {
     trouble = () => {
       throw new StoreUnavailable('away');
     };
-    const last = audit.recordDone(deed());
+    const last = audit.recordDone(action());
     const outcome = expect(last).rejects.toBeInstanceOf(StoreUnavailable);
     await audit.close(20);
     await outcome;
@@ -126,20 +126,20 @@ describe('an audit entry of an action', () => {
 
 describe('an audit entry of a refusal', () => {
   it('is written with its code, without a waiting caller', async () => {
-    audit.recordRefusal(deed(), 'FORBIDDEN_ROLE');
+    audit.recordRefusal(action(), 'FORBIDDEN_ROLE');
     await settled();
     expect(kept).toMatchObject([{ outcome: 'FORBIDDEN_ROLE' }]);
   });
 
   it('is written 60 times a minute for one user, then counted', async () => {
     const by = v7();
-    for (let n = 0; n < 70; n++) audit.recordRefusal(deed({ by }), 'FORBIDDEN');
-    audit.recordRefusal(deed(), 'FORBIDDEN');
+    for (let n = 0; n < 70; n++) audit.recordRefusal(action({ by }), 'FORBIDDEN');
+    audit.recordRefusal(action(), 'FORBIDDEN');
     await settled();
     expect(kept).toHaveLength(61);
     expect(dropped).toEqual(Array.from({ length: 10 }, () => 'FORBIDDEN'));
     clock.advance(60_000);
-    audit.recordRefusal(deed({ by }), 'FORBIDDEN');
+    audit.recordRefusal(action({ by }), 'FORBIDDEN');
     await settled();
     expect(kept).toHaveLength(62);
   });
@@ -149,8 +149,8 @@ describe('an audit entry of a refusal', () => {
     trouble = () => {
       if (away) throw new StoreUnavailable('away');
     };
-    for (let n = 0; n < 1_010; n++) audit.recordRefusal(deed(), 'FORBIDDEN');
-    const done = audit.recordDone(deed());
+    for (let n = 0; n < 1_010; n++) audit.recordRefusal(action(), 'FORBIDDEN');
+    const done = audit.recordDone(action());
     expect(dropped).toHaveLength(10);
     away = false;
     await done;

@@ -8,7 +8,7 @@ it('a session that is closed while it is read has ended', async () => {
   const clock = testClock(1_000_000);
   const entries = new Map<string, string>();
   let arrives = Promise.resolve();
-  const vault: SealedCache = {
+  const sealedCache: SealedCache = {
     async get(key) {
       const found = entries.get(key) ?? null;
       await arrives;
@@ -20,9 +20,9 @@ it('a session that is closed while it is read has ended', async () => {
   };
   const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
   const token = { id: 't', expiresAt: clock.now() + 60_000 };
-  const { secret } = await makeCookieSessions({ sealedCache: vault, clock }).open({ ...holder, token });
+  const { secret } = await makeCookieSessions({ sealedCache, clock }).open({ ...holder, token });
   // As after a restart: with an empty memory.
-  const sessions = makeCookieSessions({ sealedCache: vault, clock });
+  const sessions = makeCookieSessions({ sealedCache, clock });
   let arrive = () => {};
   arrives = new Promise((resolve) => {
     arrive = resolve;
@@ -37,13 +37,13 @@ it('a session that is closed while it is read has ended', async () => {
 it('a session is unknown from the start of its closing, for any duration of the deletion', async () => {
   const clock = testClock(1_000_000);
   let gone = () => {};
-  const vault: SealedCache = {
+  const sealedCache: SealedCache = {
     get: async () => null,
     set: async () => {},
     delete: () => new Promise((resolve) => (gone = resolve)),
     take: async () => null,
   };
-  const sessions = makeCookieSessions({ sealedCache: vault, clock });
+  const sessions = makeCookieSessions({ sealedCache, clock });
   const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
   const { secret } = await sessions.open({ ...holder, token: { id: 't', expiresAt: clock.now() + 60_000 } });
   expect(sessions.isCached(secret)).toBe(true);
@@ -55,7 +55,7 @@ it('a session is unknown from the start of its closing, for any duration of the 
 
 it('a session lasts as long as its token, verified by the reference clock, while the service clock is corrected', async () => {
   const entries = new Map<string, string>();
-  const vault: SealedCache = {
+  const sealedCache: SealedCache = {
     get: async (key) => entries.get(key) ?? null,
     set: async (key, value) => void entries.set(key, value),
     delete: async (key) => void entries.delete(key),
@@ -64,7 +64,7 @@ it('a session lasts as long as its token, verified by the reference clock, while
   // The service's time is two days ahead of the reference clock, which was set back.
   let reference = 1_000_000;
   const clock = { now: () => reference + 2 * 86_400_000, reference: () => reference };
-  const sessions = makeCookieSessions({ sealedCache: vault, clock });
+  const sessions = makeCookieSessions({ sealedCache, clock });
   const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
   const { secret, until } = await sessions.open({ ...holder, token: { id: 't', expiresAt: reference + 60_000 } });
   expect(until).toBe(reference + 60_000);

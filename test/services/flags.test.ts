@@ -48,13 +48,13 @@ it('subscribers are notified once of each change', async () => {
   const store = storeThat({ taken: true });
   store.setFlag = async () => {};
   const flags = await loadFlags(store);
-  const heard: [string, boolean][] = [];
-  flags.subscribe((flag, state) => void heard.push([flag, state]));
+  const received: [string, boolean][] = [];
+  flags.subscribe((flag, state) => void received.push([flag, state]));
   await flags.set('cognition_disabled', true);
   await flags.set('cognition_disabled', true);
   await flags.set('maintenance_mode', false);
   await flags.set('cognition_disabled', false);
-  expect(heard).toEqual([
+  expect(received).toEqual([
     ['cognition_disabled', true],
     ['cognition_disabled', false],
   ]);
@@ -64,13 +64,13 @@ it('are reloaded: changes by other processes apply, and subscribers are notified
   const stored: Record<string, boolean> = {};
   const store = { ...storeThat({ taken: true }), flags: async () => ({ ...stored }) };
   const flags = await loadFlags(store);
-  const heard: unknown[] = [];
-  flags.subscribe((...change) => heard.push(change));
+  const received: unknown[] = [];
+  flags.subscribe((...change) => received.push(change));
   stored.commands_disabled = true;
   await flags.refresh();
   await flags.refresh();
   expect(flags.current().commands_disabled).toBe(true);
-  expect(heard).toEqual([['commands_disabled', true]]);
+  expect(received).toEqual([['commands_disabled', true]]);
 });
 
 it('a change during a reload is kept', async () => {

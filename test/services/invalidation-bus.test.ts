@@ -16,16 +16,16 @@ async function twoProcesses() {
   const cache = new MemoryCache(clock);
   const store = new MemoryStore();
   const open = async (origin: string) => {
-    const news = await openInvalidationBus(cache, origin, quiet);
-    const heard: Invalidation[] = [];
-    news.subscribe((item) => heard.push(item));
+    const invalidations = await openInvalidationBus(cache, origin, quiet);
+    const received: Invalidation[] = [];
+    invalidations.subscribe((item) => received.push(item));
     return {
-      news,
-      heard,
-      users: makeUserCache(store, news),
-      revocations: await loadRevocations(store.identity, clock, news),
-      keys: makeApiKeyCache(store, { clock, log: quiet, invalidations: news }),
-      presented: await loadAgentTokens(store.identity, clock, news),
+      news: invalidations,
+      received,
+      users: makeUserCache(store, invalidations),
+      revocations: await loadRevocations(store.identity, clock, invalidations),
+      keys: makeApiKeyCache(store, { clock, log: quiet, invalidations }),
+      presented: await loadAgentTokens(store.identity, clock, invalidations),
     };
   };
   return { clock, cache, store, one: await open('one'), two: await open('two') };
@@ -42,15 +42,15 @@ describe('an invalidation', () => {
   it('reaches each subscriber once, also in the same process, before publishing returns', async () => {
     const { one, two } = await twoProcesses();
     one.news.publish({ about: 'user', id: USER });
-    expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
+    expect([one.received, two.received]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
   });
 
   it('does not reach a subscriber after unsubscribing', async () => {
     const { one } = await twoProcesses();
-    const heard: Invalidation[] = [];
-    one.news.subscribe((item) => heard.push(item))();
+    const received: Invalidation[] = [];
+    one.news.subscribe((item) => received.push(item))();
     one.news.publish({ about: 'user', id: USER });
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 
   it.each(['', 'one', 'three ', 'three {', 'three null', 'three {"about":"weather"}', 'three {"about":"user"}'])(
@@ -58,17 +58,17 @@ describe('an invalidation', () => {
     async (message) => {
       const { cache, one, two } = await twoProcesses();
       await cache.publish('news', message);
-      expect([one.heard, two.heard]).toEqual([[], []]);
+      expect([one.received, two.received]).toEqual([[], []]);
     },
   );
 
   it('reaches this process even if the cache does not accept it', async () => {
     const broken = { subscribe: async () => async () => {}, publish: () => Promise.reject(new Error('away')) };
-    const news = await openInvalidationBus(broken, 'one', quiet);
-    const heard: Invalidation[] = [];
-    news.subscribe((item) => heard.push(item));
-    news.publish({ about: 'key', prefix: 'abcdefgh' });
-    expect(heard).toHaveLength(1);
+    const invalidations = await openInvalidationBus(broken, 'one', quiet);
+    const received: Invalidation[] = [];
+    invalidations.subscribe((item) => received.push(item));
+    invalidations.publish({ about: 'key', prefix: 'abcdefgh' });
+    expect(received).toHaveLength(1);
   });
 });
 
@@ -77,19 +77,23 @@ describe('another process', () => {
     const { store, one, two } = await twoProcesses();
     store.users.set(USER, ada);
     await two.users.get(USER);
-    const told: string[] = [];
-    two.users.subscribe((id) => told.push(id));
+    const notified: string[] = [];
+    two.users.subscribe((id) => notified.push(id));
     store.users.set(USER, { ...ada, role: 'viewer' });
     one.users.invalidate(USER);
-    expect([two.users.cached(USER), (await two.users.get(USER))?.role, told]).toEqual([undefined, 'viewer', [USER]]);
+    expect([two.users.cached(USER), (await two.users.get(USER))?.role, notified]).toEqual([
+      undefined,
+      'viewer',
+      [USER],
+    ]);
   });
 
   it('knows a token that was logged out here, without reading the store', async () => {
     const { store, clock, one, two } = await twoProcesses();
-    const told: string[] = [];
-    two.revocations.subscribe((id) => told.push(id));
+    const notified: string[] = [];
+    two.revocations.subscribe((id) => notified.push(id));
     await one.revocations.add('jti', clock.now() + 1_000);
-    expect([two.revocations.has('jti'), told, store.revoked.size]).toEqual([true, ['jti'], 1]);
+    expect([two.revocations.has('jti'), notified, store.revoked.size]).toEqual([true, ['jti'], 1]);
   });
 
   it('looks up a key again that was revoked here, and notifies its connections', async () => {
@@ -109,15 +113,15 @@ describe('another process', () => {
     store.users.set(USER, ada);
     await store.keys.insert(key);
     expect(await two.keys.isLive('abcdefgh')).toBe(true);
-    const told: string[] = [];
-    const stop = two.keys.subscribe((prefix) => told.push(prefix));
+    const notified: string[] = [];
+    const stop = two.keys.subscribe((prefix) => notified.push(prefix));
     await store.keys.revoke('abcdefgh', 1);
     expect(await two.keys.isLive('abcdefgh')).toBe(true);
     one.keys.invalidate('abcdefgh');
-    expect([await two.keys.isLive('abcdefgh'), told]).toEqual([false, ['abcdefgh']]);
+    expect([await two.keys.isLive('abcdefgh'), notified]).toEqual([false, ['abcdefgh']]);
     stop();
     one.keys.invalidate('abcdefgh');
-    expect(told).toHaveLength(1);
+    expect(notified).toHaveLength(1);
   });
 
   it('knows an agent token that was presented here', async () => {

@@ -4,16 +4,16 @@ import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 
-let asked: (readonly string[])[];
+let requested: (readonly string[])[];
 let stored: Map<string, Manifest>;
 let cache: ManifestCache;
 
 beforeEach(() => {
-  asked = [];
+  requested = [];
   stored = new Map();
   cache = new ManifestCache({
     manifests: async (ids) => {
-      asked.push(ids);
+      requested.push(ids);
       return ids.flatMap((id) => structuredClone(stored.get(id)) ?? []);
     },
   });
@@ -33,9 +33,9 @@ describe('ManifestCache', () => {
     cache.put(a);
     const found = await cache.load([a, b, c].map(holder));
     expect([...found.keys()].sort()).toEqual([a, b, c].map(({ deviceId }) => deviceId).sort());
-    expect(asked).toEqual([[b.deviceId, c.deviceId]]);
+    expect(requested).toEqual([[b.deviceId, c.deviceId]]);
     await cache.load([a, b, c].map(holder));
-    expect(asked).toHaveLength(1);
+    expect(requested).toHaveLength(1);
   });
 
   it('shows no action of a stored manifest below the registry’s class of its name, in any spelling', async () => {
@@ -73,7 +73,7 @@ describe('ManifestCache', () => {
     const none = { id: v7(), manifestVersion: 0 };
     expect(cache.peek(none)).toBeNull();
     expect((await cache.load([none])).size).toBe(0);
-    expect(asked).toEqual([]);
+    expect(requested).toEqual([]);
   });
 
   it('returns no other version than that of the device', async () => {

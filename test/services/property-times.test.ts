@@ -36,9 +36,9 @@ describe('the report times of properties', () => {
           const values = names.map((name) => [name, gone.some((one) => one === name) ? null : 1] as const);
           for (let n = 0; n < times; n++) {
             at += 1;
-            const said = { state: Object.fromEntries(values), full };
-            quick.record(said, at);
-            note(plain, said, at);
+            const sent = { state: Object.fromEntries(values), full };
+            quick.record(sent, at);
+            note(plain, sent, at);
           }
           if (lookedAt) expect(new Map(quick.all())).toEqual(plain);
         }

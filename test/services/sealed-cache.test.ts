@@ -6,24 +6,24 @@ import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
 
 let cache: MemoryCache;
-let vault: SealedCache;
+let sealedCache: SealedCache;
 beforeEach(() => {
   cache = new MemoryCache(testClock());
-  vault = makeSealedCache(cache, makeSealer(randomBytes(32)));
+  sealedCache = makeSealedCache(cache, makeSealer(randomBytes(32)));
 });
 
 describe('a sealed entry', () => {
   it('is kept in the cache until it is taken or deleted', async () => {
-    await vault.set('a', 'ada', 1_000);
-    expect([await vault.get('a'), await vault.get('b')]).toEqual(['ada', null]);
-    expect([await vault.take('a'), await vault.take('a')]).toEqual(['ada', null]);
-    await vault.set('a', 'ada', 1_000);
-    await vault.delete('a');
-    expect(await vault.get('a')).toBeNull();
+    await sealedCache.set('a', 'ada', 1_000);
+    expect([await sealedCache.get('a'), await sealedCache.get('b')]).toEqual(['ada', null]);
+    expect([await sealedCache.take('a'), await sealedCache.take('a')]).toEqual(['ada', null]);
+    await sealedCache.set('a', 'ada', 1_000);
+    await sealedCache.delete('a');
+    expect(await sealedCache.get('a')).toBeNull();
   });
 
   it('is not readable in the cache', async () => {
-    await vault.set('a', 'ada', 1_000);
+    await sealedCache.set('a', 'ada', 1_000);
     expect(await cache.get('a')).not.toContain('ada');
   });
 
@@ -32,15 +32,15 @@ describe('a sealed entry', () => {
     async (how) => {
       for (const forged of ['{"platformAdmin":true}', '', makeSealer(randomBytes(32)).seal('ada', 'cache a')]) {
         await cache.set('a', forged, 1_000);
-        expect(await vault[how]('a')).toBeNull();
+        expect(await sealedCache[how]('a')).toBeNull();
       }
     },
   );
 
   it('is not returned under another key', async () => {
-    await vault.set('a', 'ada', 1_000);
+    await sealedCache.set('a', 'ada', 1_000);
     await cache.set('b', (await cache.get('a')) as string, 1_000);
-    expect(await vault.get('b')).toBeNull();
+    expect(await sealedCache.get('b')).toBeNull();
   });
 
   it('remains readable after a change of the master key', async () => {

@@ -30,8 +30,8 @@ describe('users in memory', () => {
 
   it('are reloaded after a change, and subscribers are notified', async () => {
     const { store, users } = setUp();
-    const heard: string[] = [];
-    const stop = users.subscribe((id) => heard.push(id));
+    const received: string[] = [];
+    const stop = users.subscribe((id) => received.push(id));
     await users.get('u1');
     store.users.set('u1', { ...ada, role: 'admin' });
     users.invalidate('u1');
@@ -39,16 +39,16 @@ describe('users in memory', () => {
     expect((await users.get('u1'))?.role).toBe('admin');
     stop();
     users.invalidate('u1');
-    expect(heard).toEqual(['u1']);
+    expect(received).toEqual(['u1']);
   });
 
   it('ignore a read that started before a change and ended after it', async () => {
     const { store, users } = setUp();
     const read = store.identity.user;
-    const gate = Promise.withResolvers<void>();
+    const latch = Promise.withResolvers<void>();
     store.identity.user = async (id) => {
       const old = await read(id);
-      await gate.promise;
+      await latch.promise;
       return old;
     };
     const slow = users.get('u1');
@@ -56,7 +56,7 @@ describe('users in memory', () => {
     store.users.set('u1', { ...ada, role: 'admin' });
     users.invalidate('u1');
     const fresh = await users.get('u1');
-    gate.resolve();
+    latch.resolve();
     expect([(await slow)?.role, fresh?.role, users.cached('u1')?.role]).toEqual(['none', 'admin', 'admin']);
   });
 

@@ -33,20 +33,22 @@ export interface Reply {
 
 export interface ModelServer {
   url: string;
-  asked: Asked[];
+  requests: Asked[];
   close(): Promise<void>;
 }
 
 /** Answers with `reply` of the request and its number, from 0; an error breaks the connection. */
-export async function modelServer(reply: (asked: Asked, n: number) => Reply | Promise<Reply>): Promise<ModelServer> {
-  const asked: Asked[] = [];
+export async function modelServer(
+  reply: (requested: Asked, n: number) => Reply | Promise<Reply>,
+): Promise<ModelServer> {
+  const requested: Asked[] = [];
   const server = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;
     const one = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text) };
-    asked.push(one);
+    requested.push(one);
     try {
-      const { status = 200, headers = {}, body } = await reply(one, asked.length - 1);
+      const { status = 200, headers = {}, body } = await reply(one, requested.length - 1);
       response.writeHead(status, { 'content-type': 'application/json', ...headers });
       response.end(typeof body === 'string' ? body : JSON.stringify(body));
     } catch {
@@ -56,7 +58,7 @@ export async function modelServer(reply: (asked: Asked, n: number) => Reply | Pr
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    asked,
+    requests: requested,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -65,7 +67,7 @@ export async function modelServer(reply: (asked: Asked, n: number) => Reply | Pr
   };
 }
 
-export const says = (content: string): Reply => ({
+export const textReply = (content: string): Reply => ({
   body: {
     id: 'x',
     object: 'chat.completion',

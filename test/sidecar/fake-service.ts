@@ -21,10 +21,10 @@ type ContextInit = NonNullable<PerceptionInit['activeContexts']>[number];
 
 /** The service's end of a stream, as far as tests need it. */
 export interface FakeService {
-  heard: CognitionProposal[];
+  received: CognitionProposal[];
   send(event: EventInit): void;
   /** Sends the capabilities of devices, and a home with these contexts. */
-  tell(contexts: ContextInit[], more?: PerceptionInit): void;
+  sendPerception(contexts: ContextInit[], more?: PerceptionInit): void;
   move(contextId: string, nodeId: string, to: NodeState, more?: { code?: string; detail?: string }): void;
   /** The proposals for a context, in short form. */
   words(contextId: string): string[];
@@ -42,10 +42,10 @@ export function dial(address: string): FakeService {
     (event) => Buffer.from(toBinary(RuntimeEventSchema, event)),
     (bytes) => fromBinary(CognitionProposalSchema, bytes),
   );
-  const heard: CognitionProposal[] = [];
+  const received: CognitionProposal[] = [];
   const looks = new Set<() => void>();
   stream.on('data', (proposal: CognitionProposal) => {
-    heard.push(proposal);
+    received.push(proposal);
     for (const look of looks) look();
   });
   const over = new Promise<string>((resolve) => {
@@ -55,21 +55,21 @@ export function dial(address: string): FakeService {
   let count = 0n;
   const send = (event: EventInit) => void stream.write(create(RuntimeEventSchema, { eventId: ++count, event }));
   return {
-    heard,
+    received,
     send,
-    tell: (activeContexts, more = {}) =>
+    sendPerception: (activeContexts, more = {}) =>
       send({
         case: 'perceptionUpdate',
         value: { tenantId: 't', homeId: 'h', ...worldOf(flat()), activeContexts, ...more },
       }),
     move: (contextId, nodeId, to, { code = '', detail = '' } = {}) =>
       send({ case: 'graphStateUpdate', value: { contextId, nodeId, to, code, detail } }),
-    words: (contextId) => heard.filter((one) => one.contextId === contextId).map(inShort),
+    words: (contextId) => received.filter((one) => one.contextId === contextId).map(inShort),
     until: (look) =>
       new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
           looks.delete(again);
-          reject(new Error(`not heard: ${JSON.stringify(heard.map(inShort))}`));
+          reject(new Error(`not heard: ${JSON.stringify(received.map(inShort))}`));
         }, inject('pollMs'));
         const again = () => {
           const found = look();

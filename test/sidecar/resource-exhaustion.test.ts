@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
-import { device, goal, memory, told } from './world-fixtures.ts';
+import { device, goal, memory, shortForm } from './world-fixtures.ts';
 
 // All tenants share the sidecar, and the rules run synchronously.
 
-const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
+const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => shortForm(decide(goal(text, more)));
 
 describe('a tenant that tries to occupy the sidecar', () => {
   const lamps = (count: number) =>

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { fc } from '../support/properties.ts';
-import { context, device, flat, goal, memory, nodesOf, observed, told, view } from './world-fixtures.ts';
+import { context, device, flat, goal, memory, nodesOf, observed, shortForm, view } from './world-fixtures.ts';
 
-const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
+const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => shortForm(decide(goal(text, more)));
 
 describe('goals planned by rules', () => {
   it.each([
@@ -117,7 +117,7 @@ describe('goals planned by rules', () => {
     const two = goal('dim the bed light to 10; then dim the bed light to 50');
     const nodes = nodesOf(decide(two), 'succeeded');
     const cut = { ...two, context: { ...two.context, nodes: nodes.slice(0, 1) } };
-    expect(told(decide(cut))).toEqual([
+    expect(shortForm(decide(cut))).toEqual([
       'Bed light set_brightness 50 after bed-light-set-brightness undone by set_brightness 30',
     ]);
     expect(decide({ ...two, context: { ...two.context, nodes } })).toHaveProperty('done');
@@ -155,7 +155,7 @@ describe('goals planned by rules', () => {
     const near = device('light', 'Near', { state: { on: true } });
     const far = device('light', 'Far', { state: { on: true }, online: false });
     const decision = decide(goal('lights off', { devices: [near, far] }));
-    expect(told(decision)).toEqual(['Near turn_off undone by turn_on']);
+    expect(shortForm(decision)).toEqual(['Near turn_off undone by turn_on']);
     expect(decision).toMatchObject({ because: 'Skipped, because offline: Far.' });
     expect(plan('lights off', { devices: [far] })).toEqual(['Far turn_off undone by turn_on']);
   });
@@ -203,8 +203,8 @@ describe('goals planned by rules', () => {
     ['turn off the lights in the bedroom and the kitchen', 'NO_SUCH_DEVICE: No device or room is named "kitchen".'],
     ['set the thermostat to 70', 'NOT_POSSIBLE: No device named "thermostat" can be set to 70 °C.'],
     ['heat the bedroom to 70', 'NOT_POSSIBLE: No device named "bedroom" can be set to 70 °C.'],
-  ])('reports what it cannot do: %s', (text, said) => {
-    expect(plan(text)).toEqual([said]);
+  ])('reports what it cannot do: %s', (text, sent) => {
+    expect(plan(text)).toEqual([sent]);
   });
 
   it('does not start a plan with too many steps', () => {
@@ -213,8 +213,8 @@ describe('goals planned by rules', () => {
   });
 
   it('ends with the reports of the devices when all steps are done, and gives up when a step is refused', () => {
-    const asked = goal('turn off the bed light');
-    const first = decide(asked);
+    const requested = goal('turn off the bed light');
+    const first = decide(requested);
     const outcome = {
       success: true,
       status: 'succeeded',
@@ -223,13 +223,13 @@ describe('goals planned by rules', () => {
       deviceState: { on: false },
     };
     const nodes = nodesOf(first, 'succeeded', { outcome });
-    expect(decide({ ...asked, context: { ...asked.context, nodes } })).toEqual({
+    expect(decide({ ...requested, context: { ...requested.context, nodes } })).toEqual({
       done: '1 of 1 steps done (Bed light: turn_off).',
       finalState: { devices: { 'id-of-Bed light': { on: false } } },
     });
     const step = nodes[0] as (typeof nodes)[number];
     const refusals = [{ step, code: 'TENANT_SUSPENDED', detail: 'The tenant is suspended.' }];
-    expect(told(decide({ ...asked, refusals }))).toEqual([
+    expect(shortForm(decide({ ...requested, refusals }))).toEqual([
       'TENANT_SUSPENDED: The step turn_off was refused: The tenant is suspended.',
     ]);
   });
@@ -237,7 +237,7 @@ describe('goals planned by rules', () => {
   it('answers every text quickly', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 300 }), (text) => {
-        expect(told(decide(goal(text))).length).toBeGreaterThan(0);
+        expect(shortForm(decide(goal(text))).length).toBeGreaterThan(0);
       }),
       { numRuns: 300 },
     );
@@ -302,19 +302,19 @@ describe('memories', () => {
 });
 
 describe('requests for a device', () => {
-  const asked = (more: Parameters<typeof context>[0]) =>
+  const requested = (more: Parameters<typeof context>[0]) =>
     view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
 
   it('become that action, with its compensation', () => {
     const requestedAction = { action: 'set_brightness', params: { level: 70 } };
-    expect(told(decide(asked({ requestedAction })))).toEqual([
+    expect(shortForm(decide(requested({ requestedAction })))).toEqual([
       'Bed light set_brightness 70 undone by set_brightness 30',
     ]);
   });
 
   it('become a goal limited to this device', () => {
-    expect(told(decide(asked({ text: 'turn it off' })))).toEqual(['Bed light turn_off undone by turn_on']);
-    expect(told(decide(asked({ text: 'make it brighter' })))).toEqual([
+    expect(shortForm(decide(requested({ text: 'turn it off' })))).toEqual(['Bed light turn_off undone by turn_on']);
+    expect(shortForm(decide(requested({ text: 'make it brighter' })))).toEqual([
       'Bed light set_brightness 50 undone by set_brightness 30',
     ]);
   });
@@ -323,8 +323,8 @@ describe('requests for a device', () => {
     [{ action: 'fly', params: {} }, "ACTION_NOT_IN_MANIFEST: The device does not offer 'fly'."],
     [{ action: 'set_brightness', params: { level: 101 } }, 'PARAMS_INVALID: params.level must be at most 100'],
     [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is unknown'],
-  ])('that the device does not support are refused: %o', (requestedAction, said) => {
-    expect(told(decide(asked({ requestedAction })))).toEqual([said]);
+  ])('that the device does not support are refused: %o', (requestedAction, sent) => {
+    expect(shortForm(decide(requested({ requestedAction })))).toEqual([sent]);
   });
 });
 
@@ -345,7 +345,7 @@ describe('observations', () => {
     [{ gas: 1 }, ['Main valve close_valve'], 'Gas was detected.'],
   ])('%o leads to a proposal with a reason', (data, steps, because) => {
     const decision = decide(observed(data, 'Ceiling light'));
-    expect(told(decision)).toEqual(steps);
+    expect(shortForm(decision)).toEqual(steps);
     expect(decision).toMatchObject({ because });
   });
 
@@ -356,8 +356,8 @@ describe('observations', () => {
       'done: The battery is at 9 %. Replace it. No device can do anything about it, or it is already done.',
     ],
     [{}, 'done: No measurement requires an action.'],
-  ])('%o leads to no proposal, with a reason', (data, said) => {
-    expect(told(decide(observed(data, 'Bath sensor')))).toEqual([said]);
+  ])('%o leads to no proposal, with a reason', (data, sent) => {
+    expect(shortForm(decide(observed(data, 'Bath sensor')))).toEqual([sent]);
   });
 
   it('with a rule in memory lead to its steps, for its device only', () => {
@@ -365,12 +365,12 @@ describe('observations', () => {
       memory('routine', 'bathroom', 'When humidity is above 60 %, turn on the reading lamp and close the blinds'),
     ];
     const inTheBathroom = decide(observed({ humidity: 65 }, 'Bath sensor', { memories }));
-    expect(told(inTheBathroom)).toEqual([
+    expect(shortForm(inTheBathroom)).toEqual([
       'Reading lamp turn_on undone by turn_off',
       'Living room blind close undone by open',
     ]);
     expect(inTheBathroom).toMatchObject({ because: 'humidity is 65, above 60 (condition of a routine).' });
-    expect(told(decide(observed({ humidity: 65 }, 'Bed light', { memories })))).toEqual([
+    expect(shortForm(decide(observed({ humidity: 65 }, 'Bed light', { memories })))).toEqual([
       'done: No measurement requires an action.',
     ]);
   });
@@ -380,11 +380,11 @@ describe('observations', () => {
       memory('routine', '', 'if window is open: turn off the thermostat'),
       memory('routine', '', 'when motion is true: turn on the reading lamp'),
     ];
-    expect(told(decide(observed({ window: 'open', motion: true }, 'Bath sensor', { memories })))).toEqual([
+    expect(shortForm(decide(observed({ window: 'open', motion: true }, 'Bath sensor', { memories })))).toEqual([
       'Thermostat turn_off undone by turn_on',
       'Reading lamp turn_on undone by turn_off',
     ]);
-    expect(told(decide(observed({ window: 'shut', motion: false }, 'Bath sensor', { memories })))).toEqual([
+    expect(shortForm(decide(observed({ window: 'shut', motion: false }, 'Bath sensor', { memories })))).toEqual([
       'done: No measurement requires an action.',
     ]);
   });

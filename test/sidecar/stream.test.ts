@@ -29,26 +29,26 @@ afterEach(async () => {
 
 const words = (service: FakeService, count: number, context = 'c') =>
   service.until(() => {
-    const said = service.words(context);
-    return said.length >= count && said;
+    const sent = service.words(context);
+    return sent.length >= count && sent;
   });
 
 describe('the stream of the reference sidecar', () => {
   it('turns a goal into nodes, waits for them, and completes with the result', async () => {
     const service = await stand();
-    service.tell([goal('c', 'turn off the lights; then lock the front door')]);
+    service.sendPerception([goal('c', 'turn off the lights; then lock the front door')]);
     expect(await words(service, 4)).toEqual([
       'node ceiling-light-turn-off',
       'node bed-light-turn-off',
       'node front-door-lock',
       'suspend 900: Waiting for 3 steps.',
     ]);
-    const lock = service.heard[2]?.proposal;
+    const lock = service.received[2]?.proposal;
     expect(lock?.case === 'graphNode' && lock.value.node?.dependsOn).toEqual([
       'ceiling-light-turn-off',
       'bed-light-turn-off',
     ]);
-    const first = service.heard[0]?.proposal;
+    const first = service.received[0]?.proposal;
     expect(first?.case === 'graphNode' && first.value.node?.compensation?.action).toBe('turn_on');
     for (const id of ['ceiling-light-turn-off', 'bed-light-turn-off', 'front-door-lock']) {
       service.move('c', id, NodeState.PENDING);
@@ -61,26 +61,26 @@ describe('the stream of the reference sidecar', () => {
     });
     for (const id of ['ceiling-light-turn-off', 'bed-light-turn-off']) service.move('c', id, NodeState.SUCCEEDED);
     service.move('c', 'front-door-lock', NodeState.SUCCEEDED);
-    const said = await words(service, 5);
-    expect(said[4]).toBe(
+    const sent = await words(service, 5);
+    expect(sent[4]).toBe(
       'complete: 3 of 3 steps done (Ceiling light: turn_off, Bed light: turn_off, Front door: lock).',
     );
-    const last = service.heard[4]?.proposal;
+    const last = service.received[4]?.proposal;
     expect(last?.case === 'complete' && last.value.finalState).toMatchObject({
       devices: { 'id-of-Bed light': { on: false } },
     });
-    expect(new Set(service.heard.map(({ proposalId }) => proposalId)).size).toBe(5);
+    expect(new Set(service.received.map(({ proposalId }) => proposalId)).size).toBe(5);
   });
 
   it('continues in another stream from the received context, and repeats steps that were not accepted', async () => {
     const before = await stand();
-    before.tell([goal('c', 'turn off the lights')]);
+    before.sendPerception([goal('c', 'turn off the lights')]);
     const proposed = (await words(before, 3))[0];
     expect(proposed).toBe('node ceiling-light-turn-off');
     before.hangUp();
     const service = again();
     const node = { nodeId: 'ceiling-light-turn-off', deviceId: 'id-of-Ceiling light', action: 'turn_off' };
-    service.tell([goal('c', 'turn off the lights', { nodes: [{ node, state: NodeState.SUCCEEDED }] })]);
+    service.sendPerception([goal('c', 'turn off the lights', { nodes: [{ node, state: NodeState.SUCCEEDED }] })]);
     expect(await words(service, 2)).toEqual(['node bed-light-turn-off', 'suspend 900: Waiting for 1 step.']);
     service.move('c', 'bed-light-turn-off', NodeState.SUCCEEDED);
     expect((await words(service, 3))[2]).toMatch(/^complete: 2 of 2 steps done/);
@@ -89,7 +89,7 @@ describe('the stream of the reference sidecar', () => {
   it('keeps waiting when only some steps are done, and reports nothing about failed steps', async () => {
     const service = await stand();
     const node = { nodeId: 'front-door-unlock', deviceId: 'id-of-Front door', action: 'unlock' };
-    service.tell([
+    service.sendPerception([
       goal('c', 'unlock the front door', { nodes: [{ node, state: NodeState.AWAITING_CONFIRMATION }] }),
       goal('d', 'unlock the front door', { nodes: [{ node, state: NodeState.FAILED, code: 'DEVICE_REVOKED' }] }),
       goal('e', 'nonsense'),
@@ -101,7 +101,7 @@ describe('the stream of the reference sidecar', () => {
 
   it('reports why it gives up: an unknown sentence, or a refusal of the service', async () => {
     const service = await stand();
-    service.tell([goal('c', 'sing'), goal('d', 'lights off')]);
+    service.sendPerception([goal('c', 'sing'), goal('d', 'lights off')]);
     expect(await words(service, 1)).toEqual(['error GOAL_NOT_UNDERSTOOD: The rules do not understand "sing".']);
     await words(service, 3, 'd');
     service.move('d', 'ceiling-light-turn-off', NodeState.PENDING);
@@ -118,7 +118,7 @@ describe('the stream of the reference sidecar', () => {
       ...{ contextId: 'c', kind: ContextKind.OBSERVATION, phase: ContextPhase.THINKING, deviceId: 'id-of-Bed light' },
       data: { water_leak: true },
     };
-    service.tell([observation, { ...observation, contextId: 'd', data: { temperature: 20 } }]);
+    service.sendPerception([observation, { ...observation, contextId: 'd', data: { temperature: 20 } }]);
     expect(await words(service, 1, 'd')).toEqual(['complete: No measurement requires an action.']);
     expect(service.words('c')).toEqual(['node main-valve-close-valve']);
     service.move('c', 'main-valve-close-valve', NodeState.PROPOSED);
@@ -126,33 +126,33 @@ describe('the stream of the reference sidecar', () => {
   });
 
   it('stops planning when it is interrupted, and starts again when the context is opened again', async () => {
-    const asked: AbortSignal[] = [];
+    const requested: AbortSignal[] = [];
     const answers: ((value: Awaited<ReturnType<Planner['decide']>>) => void)[] = [];
     const slow: Planner = {
       name: 'slow',
       timeoutS: 120,
       decide: (_view, signal) => {
-        asked.push(signal);
+        requested.push(signal);
         return new Promise((resolve) => answers.push(resolve));
       },
     };
     const service = await stand(slow);
-    service.tell([goal('c', 'anything')]);
+    service.sendPerception([goal('c', 'anything')]);
     expect(await words(service, 1)).toEqual(['suspend 120: Planning with the slow.']);
     service.send({ case: 'interruptSignal', value: { contextId: 'c', reason: 2 } });
-    service.tell([goal('c', 'anything')]);
+    service.sendPerception([goal('c', 'anything')]);
     await words(service, 2);
-    expect(asked.map(({ aborted }) => aborted)).toEqual([true, false]);
+    expect(requested.map(({ aborted }) => aborted)).toEqual([true, false]);
     answers[0]?.({ done: 'too late', finalState: {} });
     answers[1]?.({ done: 'in time', finalState: {} });
     expect((await words(service, 3))[2]).toBe('complete: in time');
     // A context that is missing in an update has ended.
-    service.tell([goal('d', 'something else')]);
+    service.sendPerception([goal('d', 'something else')]);
     await words(service, 1, 'd');
-    service.tell([]);
-    service.tell([goal('e', 'another')], { homeId: 'another' });
+    service.sendPerception([]);
+    service.sendPerception([goal('e', 'another')], { homeId: 'another' });
     await words(service, 1, 'e');
-    expect(asked[2]?.aborted).toBe(true);
+    expect(requested[2]?.aborted).toBe(true);
   });
 
   it('survives a planner that throws, and unknown events', async () => {
@@ -160,7 +160,7 @@ describe('the stream of the reference sidecar', () => {
     service.send({ case: undefined });
     service.move('nobody', 'nothing', NodeState.RUNNING);
     service.send({ case: 'interruptSignal', value: { contextId: 'nobody' } });
-    service.tell([goal('x', 'of a kind to come', { kind: 99 as ContextKind }), goal('c', 'anything')]);
+    service.sendPerception([goal('x', 'of a kind to come', { kind: 99 as ContextKind }), goal('c', 'anything')]);
     expect(await words(service, 1)).toEqual(['error INTERNAL: The planner failed.']);
     expect(service.words('x')).toEqual([]);
   });
@@ -172,7 +172,7 @@ describe('the stream of the reference sidecar', () => {
     expect(await service.over).toBe('too many manifests');
     const more = Array.from({ length: 8 }, () => again());
     for (const [n, one] of more.entries()) {
-      one.tell([goal(`c${n}`, 'sing')]);
+      one.sendPerception([goal(`c${n}`, 'sing')]);
       await words(one, 1, `c${n}`);
     }
     expect(await again().over).toBe('too many streams');
@@ -198,12 +198,12 @@ describe('the stream of the reference sidecar', () => {
   it('repeats a completion that was refused, but not forever', async () => {
     const service = await stand();
     for (const count of [1, 2, 3]) {
-      service.tell([goal('c', 'sing')]);
+      service.sendPerception([goal('c', 'sing')]);
       await words(service, count);
       service.move('c', '', NodeState.REJECTED, { code: 'CONFLICT' });
     }
-    service.tell([goal('c', 'sing')]);
-    service.tell([goal('c', 'sing'), goal('d', 'sing')]);
+    service.sendPerception([goal('c', 'sing')]);
+    service.sendPerception([goal('c', 'sing'), goal('d', 'sing')]);
     await words(service, 1, 'd');
     expect(service.words('c')).toHaveLength(3);
   });

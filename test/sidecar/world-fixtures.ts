@@ -81,7 +81,7 @@ export const observed = (data: JsonObject, by: string, more: Partial<PlannerInpu
   view({ context: context({ kind: 'observation', deviceId: `id-of-${by}`, data }), ...more });
 
 /** Steps in short form: `Front door lock`, with parameters, dependencies and compensation. */
-export function told(decision: Decision): string[] {
+export function shortForm(decision: Decision): string[] {
   if ('failed' in decision) return [`${decision.code}: ${decision.failed}`];
   if ('done' in decision) return [`done: ${decision.done}`];
   return decision.steps.map(({ deviceId, action, params, dependsOn, compensation }) => {

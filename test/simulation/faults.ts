@@ -2,7 +2,7 @@ import { violationNames } from './network/packets.ts';
 import type { SimulatedTenant } from './workload/simulated-tenant.ts';
 
 /** A kind of fault; injected repeatedly, at random times, during the fault phase. */
-type Fault = (house: SimulatedTenant) => void;
+type Fault = (service: SimulatedTenant) => void;
 
 const DAY_MS = 86_400_000;
 const clockOffsetsMs = [-400 * DAY_MS, -3_600_000, -90_000, -20_000, 0, 20_000, 90_000, 3_600_000, 400 * DAY_MS];
@@ -77,16 +77,16 @@ export type FaultName = keyof typeof faults;
 export const faultNames = Object.keys(faults) as FaultName[];
 
 /** Injects faults until the fault phase ends, at most `most`. */
-export async function causeFaults(house: SimulatedTenant, names: readonly FaultName[], most: number): Promise<void> {
-  const { world } = house;
+export async function causeFaults(service: SimulatedTenant, names: readonly FaultName[], most: number): Promise<void> {
+  const { world } = service;
   const random = world.random.fork('faults');
   for (let left = most; left > 0 && names.length > 0; left--) {
     await world.scheduler.sleep(random.float(2_500));
-    if (!house.storm) return;
+    if (!service.storm) return;
     const name = random.pick(names);
     world.note('fault', name);
     world.count(`fault: ${name}`);
-    faults[name](house);
+    faults[name](service);
   }
 }
 

@@ -55,7 +55,7 @@ export async function run(options: RunOptions, keys: Keys, print: ((line: string
   activate({ scheduler: world.scheduler, random: world.random.fork('programs') });
   try {
     refillPool();
-    await story(world, keys, options);
+    await runScenario(world, keys, options);
     const more = world.failed ? [] : modulesGrown(ofModules);
     if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
   } catch (error) {
@@ -89,47 +89,47 @@ function refillPool(): void {
   while (publicRandom(POOL_DRAW_BYTES).byteOffset !== 0);
 }
 
-async function story(world: World, keys: Keys, options: RunOptions): Promise<void> {
+async function runScenario(world: World, keys: Keys, options: RunOptions): Promise<void> {
   const cluster = new Cluster(world, keys, swarm(world.random.fork('swarm'), options.hosts));
-  const house = new SimulatedTenant(world, cluster, world.random.pick(['requester', 'another_principal']));
-  const commits = new CommitInvariants(world, cluster.database, house.ledger);
+  const service = new SimulatedTenant(world, cluster, world.random.pick(['requester', 'another_principal']));
+  const commits = new CommitInvariants(world, cluster.database, service.ledger);
   cluster.wrote = (clockErrorMs) => commits.check(clockErrorMs);
   cluster.released = (ref, version, event) => commits.released(ref, version, event);
-  cluster.sending = (packet, clockErrorMs) => checkWrites(house, packet, clockErrorMs);
+  cluster.sending = (packet, clockErrorMs) => checkWrites(service, packet, clockErrorMs);
   cluster.database.refuses = isRefusedRow;
   cluster.expects = isOfRefusedData;
   cluster.start();
-  watchDeadlines(house, commits);
+  watchDeadlines(service, commits);
 
   const until = (ms: number, done: () => boolean) =>
     world.scheduler.run(world.scheduler.now + ms, () => world.failed || done(), MOST_STEPS);
   let moved = false;
-  void house.moveIn().then(() => {
+  void service.moveIn().then(() => {
     moved = true;
   });
-  await until(MOVE_IN_MS, () => moved && house.devices.every(({ online }) => online));
+  await until(MOVE_IN_MS, () => moved && service.devices.every(({ online }) => online));
   if (!moved) {
     world.fail('nothing-waits-for-ever', 'the household never moved in');
     return;
   }
 
   world.note('run', 'storm');
-  const working = Promise.all(options.parts.map((name) => parts[name](house)));
-  void causeFaults(house, options.faults, options.mostFaults);
+  const working = Promise.all(options.parts.map((name) => parts[name](service)));
+  void causeFaults(service, options.faults, options.mostFaults);
   await until(options.stormMs, () => false);
-  house.storm = false;
-  calmDown(house);
-  house.calmSince = world.scheduler.now;
+  service.storm = false;
+  calmDown(service);
+  service.calmSince = world.scheduler.now;
   world.note('run', 'calm');
   let idle = false;
   void working.then(() => {
     idle = true;
   });
   await until(CALM_MS, () => idle);
-  for (const device of house.devices) device.count();
-  await until(CALM_MS, () => unfinished(house).length === 0);
+  for (const device of service.devices) device.count();
+  await until(CALM_MS, () => unfinished(service).length === 0);
   if (world.failed) return;
-  const left = [...(idle ? [] : ['the workload has not come to its end']), ...unfinished(house)];
+  const left = [...(idle ? [] : ['the workload has not come to its end']), ...unfinished(service)];
   if (left.length > 0) {
     world.fail('nothing-waits-for-ever', left.join('; '));
     return;
@@ -138,24 +138,24 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   if (comparesMemory(seed)) {
     await until(TOKENS_MS, () => false);
     // A sign-in removes expired tokens.
-    for (const device of house.devices) device.leave();
-    await until(MORNING_MS, () => house.devices.every(({ online }) => online));
+    for (const device of service.devices) device.leave();
+    await until(MORNING_MS, () => service.devices.every(({ online }) => online));
   }
   const quiet = () => until(comparesMemory(seed) ? IDLE_MS : QUIET_MS, () => false);
   await quiet();
   const check = () => {
-    checkEnding(house);
+    checkEnding(service);
     commits.checkEnding();
   };
   if (!world.failed) check();
-  if (!world.failed) await night(house, { until, quiet, check });
+  if (!world.failed) await night(service, { until, quiet, check });
 }
 
 /** Checks for late deadlines once the active process has had time to recover. */
-function watchDeadlines(house: SimulatedTenant, commits: CommitInvariants): void {
-  const { scheduler } = house.world;
+function watchDeadlines(service: SimulatedTenant, commits: CommitInvariants): void {
+  const { scheduler } = service.world;
   const check = () => {
-    if (scheduler.now - house.calmSince > RECOVERED_MS) commits.checkLateness();
+    if (scheduler.now - service.calmSince > RECOVERED_MS) commits.checkLateness();
     scheduler.at(LOOK_MS, check, null);
   };
   scheduler.at(LOOK_MS, check, null);
@@ -171,23 +171,23 @@ interface Passing {
 }
 
 /** All processes are stopped for longer than any grace period of a key, then start with empty memory. */
-async function night(house: SimulatedTenant, { until, quiet, check }: Passing): Promise<void> {
-  const { world, cluster } = house;
-  const before = await measured(house, { watches: lateWords(house) === 0 });
+async function night(service: SimulatedTenant, { until, quiet, check }: Passing): Promise<void> {
+  const { world, cluster } = service;
+  const before = await measured(service, { watches: lateWords(service) === 0 });
   world.note('run', 'night');
   for (const host of cluster.hosts) host.kill('kill');
-  for (const device of house.devices) house.ledger.endKeysBelow(device.id, currentKey(house, device.id));
+  for (const device of service.devices) service.ledger.endKeysBelow(device.id, currentKey(service, device.id));
   world.scheduler.skip(NIGHT_MS);
-  house.calmSince = world.scheduler.now;
+  service.calmSince = world.scheduler.now;
   world.note('run', 'morning');
-  const awake = () => house.devices.every(({ online }) => online) && unfinished(house).length === 0;
+  const awake = () => service.devices.every(({ online }) => online) && unfinished(service).length === 0;
   await until(MORNING_MS, awake);
-  const left = unfinished(house);
+  const left = unfinished(service);
   if (left.length > 0) world.fail('nothing-waits-for-ever', `in the morning: ${left.join('; ')}`);
   await quiet();
   if (world.failed) return;
   check();
-  const base = await measured(house, { watches: true });
+  const base = await measured(service, { watches: true });
   const more = grown(before, base);
   if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
 }

@@ -52,19 +52,19 @@ eachStore('the audit', (backend) => {
     await commit(command);
     const home = row(tenantId, 200);
     await audit().append([home, row(newId(), 250), row(null, 260)]);
-    const told = await all(tenantId);
-    expect(told.map(({ action, at }) => [action, at])).toEqual([
+    const notified = await all(tenantId);
+    expect(notified.map(({ action, at }) => [action, at])).toEqual([
       ['cancelCommand', 400],
       ['createHome', 200],
       ['commandDevice', 100],
     ]);
     const { id: _, tenantId: __, ...entry } = home;
-    expect(told[1]).toEqual(entry);
-    expect(told[2]).toEqual({
+    expect(notified[1]).toEqual(entry);
+    expect(notified[2]).toEqual({
       ...{ at: 100, by: person, key: null, via: 'rest', action: 'commandDevice', outcome: 'done' },
       ...{ subject: `command:${command.ref.id}`, requestId: by.requestId },
     });
-    expect(told[0]).toMatchObject({ key: 'abcdefgh' });
+    expect(notified[0]).toMatchObject({ key: 'abcdefgh' });
     expect((await all(null)).map(({ at }) => at)).toContain(260);
   });
 

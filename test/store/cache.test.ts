@@ -68,16 +68,16 @@ describe.each(backends)('a cache in $name', ({ url }) => {
   it('notifies each subscriber of a channel once, until it unsubscribes', async () => {
     const cache = await open(url);
     const channel = randomUUID();
-    const heard: string[] = [];
-    const stop = await cache.subscribe(channel, (message) => heard.push(`a ${message}`));
-    const stopOther = await cache.subscribe(channel, (message) => heard.push(`b ${message}`));
+    const received: string[] = [];
+    const stop = await cache.subscribe(channel, (message) => received.push(`a ${message}`));
+    const stopOther = await cache.subscribe(channel, (message) => received.push(`b ${message}`));
     await cache.publish(channel, 'x y');
     await cache.publish(randomUUID(), 'not theirs');
     await stop();
     await cache.publish(channel, 'z');
     await stopOther();
     await cache.publish(channel, 'nobody');
-    expect(heard).toEqual(['a x y', 'b x y', 'b z']);
+    expect(received).toEqual(['a x y', 'b x y', 'b z']);
   });
 
   it('is healthy', async () => {
@@ -118,15 +118,15 @@ describe.runIf(redisUrl)('two processes with one Redis', () => {
   it("receive each other's messages", async () => {
     const [a, b] = await two();
     const channel = randomUUID();
-    const heard: string[] = [];
-    await a.subscribe(channel, (message) => heard.push(`a ${message}`));
-    const stop = await b.subscribe(channel, (message) => heard.push(`b ${message}`));
+    const received: string[] = [];
+    await a.subscribe(channel, (message) => received.push(`a ${message}`));
+    const stop = await b.subscribe(channel, (message) => received.push(`b ${message}`));
     await a.publish(channel, 'hello');
-    await eventually(() => heard.length === 2);
+    await eventually(() => received.length === 2);
     await stop();
     await b.publish(channel, 'again');
-    await eventually(() => heard.length === 3);
-    expect(heard.sort()).toEqual(['a again', 'a hello', 'b hello']);
+    await eventually(() => received.length === 3);
+    expect(received.sort()).toEqual(['a again', 'a hello', 'b hello']);
   });
 });
 
@@ -167,18 +167,18 @@ describe.runIf(redisUrl)('a Redis outage', () => {
   it('does not stop messages within the process, and those of other processes return with Redis', async () => {
     const { proxy, cache, direct } = await behindProxy();
     const channel = randomUUID();
-    const heard: string[] = [];
-    await cache.subscribe(channel, (message) => heard.push(message));
+    const received: string[] = [];
+    await cache.subscribe(channel, (message) => received.push(message));
     proxy.cut();
     await cache.publish(channel, 'alone');
     const late = randomUUID();
-    await cache.subscribe(late, (message) => heard.push(message));
-    expect(heard).toEqual(['alone']);
+    await cache.subscribe(late, (message) => received.push(message));
+    expect(received).toEqual(['alone']);
     proxy.restore();
     await eventually(async () => {
       await direct.publish(channel, 'from another');
       await direct.publish(late, 'later');
-      return heard.includes('from another') && heard.includes('later');
+      return received.includes('from another') && received.includes('later');
     });
   });
 

@@ -150,12 +150,12 @@ eachDatabase('after random events of the commands of a device', (backend) => {
   }
 
   it('partial indexes find the same open, pending, watched and waiting commands as a full scan', async () => {
-    const walk = async ({ wishes: asked, steps }: Walk): Promise<void> => {
+    const walk = async ({ wishes: requested, steps }: Walk): Promise<void> => {
       const [deviceId, tenantId] = [newId(), newId()];
       const processes = [assemble(), assemble()];
-      const ids = asked.map(() => newId());
+      const ids = requested.map(() => newId());
       await Promise.all(
-        asked.map(({ wish, session }, index) => {
+        requested.map(({ wish, session }, index) => {
           const id = ids[index] as Uuid;
           const event = request({ ...wish, session, at: clock.now() });
           const command = { ...event.command, id, deviceId, tenantId };

@@ -23,7 +23,7 @@ import { eachDatabase } from '../support/store.ts';
 const universal = new BatchStatement('any', allSections);
 
 /** Skips existing rows in the first attempt, instead of failing first. */
-class Careful extends BatchStatement {
+class SkippingStatement extends BatchStatement {
   override text(fence: Fence | null): string {
     return super.text(fence, 'skip');
   }
@@ -246,7 +246,7 @@ eachDatabase('commits', (backend) => {
         const exact = await outcome(database, turns, users, proposals, (turn) => {
           const sections = sectionsOf(batchInput(turn));
           used.add(batchStatements.find((one) => one.covers(sections))?.name ?? '');
-          return [new Careful('exact', sections)];
+          return [new SkippingStatement('exact', sections)];
         });
         expect(await outcome(database, turns, users, proposals, () => batchStatements)).toEqual(exact);
         expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);

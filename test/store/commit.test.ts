@@ -157,11 +157,11 @@ eachStore('a commit', (backend, has) => {
     const { id, commit } = full();
     const moved = commandCommit();
     await turn(commit, moved);
-    const teller = nextCommit(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
+    const sender = nextCommit(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
     const made = full();
     const late = nextCommit(moved, { readVersion: 3, version: 4 });
     const answer = await actors().commit({
-      actors: [teller, made.commit, late],
+      actors: [sender, made.commit, late],
       delivered: [{ from: commit.ref, version: 1, n: 0 }],
       atomic: true,
     });

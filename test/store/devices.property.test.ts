@@ -16,22 +16,22 @@ import { flatContext } from '../support/stored-context.ts';
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
 type Ending = 'as it is' | 'unknown and kept' | 'unknown and not kept';
 
-const heard = ({ replay, keyVersion }: DeviceContext) => mark(replay.highest + 1, 'm', keyVersion);
+const received = ({ replay, keyVersion }: DeviceContext) => mark(replay.highest + 1, 'm', keyVersion);
 
 const moves: fc.Arbitrary<Next> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.nat(3).map(
       (level): Next =>
-        (at, d) => ({ ...report(0, { level }, { at }), mark: heard(d) }),
+        (at, d) => ({ ...report(0, { level }, { at }), mark: received(d) }),
     ),
   },
-  { weight: 3, arbitrary: fc.constant<Next>((at, d) => ({ type: 'heartbeat.received', at, mark: heard(d) })) },
+  { weight: 3, arbitrary: fc.constant<Next>((at, d) => ({ type: 'heartbeat.received', at, mark: received(d) })) },
   {
     weight: 2,
     arbitrary: fc.nat(2).map(
       (n): Next =>
-        (at, d) => ({ type: 'hello.received', at, mark: heard(d), firmware: `1.${n}.0` }),
+        (at, d) => ({ type: 'hello.received', at, mark: received(d), firmware: `1.${n}.0` }),
     ),
   },
   { weight: 1, arbitrary: fc.constant<Next>((at) => ({ type: 'presence.lost', at })) },

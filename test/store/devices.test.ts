@@ -110,9 +110,9 @@ eachStore('devices', (backend) => {
       deviceCommit({ tenantId }),
       nextCommit(commit, { columns: { ...commit.columns, deleted: true } }),
     ]) {
-      const asked = devices().count(tenantId);
+      const requested = devices().count(tenantId);
       await turn(one);
-      await asked;
+      await requested;
       counted.push(await devices().count(tenantId));
     }
     expect(counted).toEqual([0, 1, 2, 1]);

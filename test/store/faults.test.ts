@@ -84,14 +84,14 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   async function holding(url: string, id: string) {
     const holder = connectPostgres(url);
     let release = () => {};
-    const gate = new Promise<void>((resolve) => {
+    const latch = new Promise<void>((resolve) => {
       release = resolve;
     });
     let held = false;
     const done = holder.transaction(async (query) => {
       await query('select from devices where id = $1 for update', [id]);
       held = true;
-      await gate;
+      await latch;
     });
     await eventually(() => held);
     closing.push(async () => {

@@ -13,7 +13,7 @@ import {
 } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 
-const told = (deviceId: string) => ({
+const notified = (deviceId: string) => ({
   type: 'actor.tell' as const,
   to: { kind: 'device' as const, id: deviceId },
   event: { type: 'device.revoked' as const, deviceId },
@@ -61,14 +61,14 @@ eachStore('stored data', (backend) => {
     await turn(first);
     const bystander = deviceCommit({
       journal: [journalEntry(1)],
-      outbox: [{ n: 0, output: told(first.ref.id) }],
+      outbox: [{ n: 0, output: notified(first.ref.id) }],
       timers: { set: [{ ref: first.ref, id: 'a', event: 'over', dueAt: 5 }] },
       idempotency: idempotencyRow(),
     });
     const twice = [1, 1].map((version) => journalEntry(version));
     for (const bad of [
       nextCommit(first, { journal: twice }),
-      nextCommit(first, { outbox: [0, 0].map((n) => ({ n, output: told(first.ref.id) })) }),
+      nextCommit(first, { outbox: [0, 0].map((n) => ({ n, output: notified(first.ref.id) })) }),
       nextCommit(first, { columns: { ...first.columns, device_type: null } }),
       nextCommit(first, { columns: { ...first.columns, home_id: 'no uuid' } }),
     ]) {
@@ -109,13 +109,13 @@ eachStore('stored data', (backend) => {
   it('of outputs is returned in the order of commits, and within a commit by number', async () => {
     const [one, other] = [deviceCommit(), deviceCommit()];
     await turn(one, other);
-    const outputs = (ref: typeof one.ref) => [1, 0].map((n) => ({ n, output: told(ref.id) }));
+    const outputs = (ref: typeof one.ref) => [1, 0].map((n) => ({ n, output: notified(ref.id) }));
     const second = nextCommit(one, { outbox: outputs(one.ref) });
     await turn(second, nextCommit(other, { outbox: outputs(other.ref) }));
     await expect(
       turn(nextCommit(second, { outbox: [...outputs(one.ref), ...outputs(one.ref)] })),
     ).rejects.toBeInstanceOf(DataRefused);
-    await turn(nextCommit(second, { outbox: [{ n: 0, output: told(other.ref.id) }] }));
+    await turn(nextCommit(second, { outbox: [{ n: 0, output: notified(other.ref.id) }] }));
     const ours = (await store().actors.pendingOutbox(10_000, 0)).filter(({ from }) =>
       [one.ref.id, other.ref.id].includes(from.id),
     );

@@ -169,21 +169,24 @@ eachStore('members and keys', (backend, has) => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner', 'o@example.com');
       const user = await somebody(tenantId, 'user');
-      const asked = invitation(tenantId, owner.id, { role: 'admin' });
-      await members().invite(asked);
+      const requested = invitation(tenantId, owner.id, { role: 'admin' });
+      await members().invite(requested);
       await somebody(newId(), 'owner');
       const first = await members().list(tenantId, NOW, 2);
       const second = await members().list(tenantId, NOW, 2, first.next as Position);
       expect([...first.items, ...second.items].map(({ id, role, status }) => [id, role, status])).toEqual([
-        [asked.id, 'admin', 'invited'],
+        [requested.id, 'admin', 'invited'],
         [user.id, 'user', 'active'],
         [owner.id, 'owner', 'active'],
       ]);
-      expect(await members().find(tenantId, asked.id, NOW)).toMatchObject({ status: 'invited', email: asked.email });
+      expect(await members().find(tenantId, requested.id, NOW)).toMatchObject({
+        status: 'invited',
+        email: requested.email,
+      });
       expect(await members().find(tenantId, user.id, NOW)).toMatchObject({ status: 'active', email: null });
       expect(await members().find(newId(), user.id, NOW)).toBeNull();
       expect(await members().byEmail(tenantId, 'O@Example.COM', NOW)).toMatchObject({ id: owner.id });
-      expect(await members().byEmail(tenantId, asked.email.toUpperCase(), NOW)).toMatchObject({ id: asked.id });
+      expect(await members().byEmail(tenantId, requested.email.toUpperCase(), NOW)).toMatchObject({ id: requested.id });
       expect(await members().countInvited(tenantId, NOW)).toBe(1);
       expect(await members().countOwners(tenantId)).toBe(1);
     });
@@ -223,10 +226,10 @@ eachStore('members and keys', (backend, has) => {
       const tenantId = await tenant('Lakeside');
       const owner = await somebody(tenantId, 'owner');
       const name = newId();
-      const asked = invitation(tenantId, owner.id, { email: `${name}.Kim@Example.com` });
-      await members().invite(asked);
+      const requested = invitation(tenantId, owner.id, { email: `${name}.Kim@Example.com` });
+      await members().invite(requested);
       const found = await members().invitationsFor(`${name}.KIM@example.COM`, NOW, 10);
-      expect(found).toEqual([{ ...asked, tenantName: 'Lakeside' }]);
+      expect(found).toEqual([{ ...requested, tenantName: 'Lakeside' }]);
       // The Kelvin sign is not the letter K.
       expect(await members().invitationsFor(`${name}.\u212aim@example.com`, NOW, 10)).toEqual([]);
     });
@@ -247,38 +250,38 @@ eachStore('members and keys', (backend, has) => {
     it('binds a user without a tenant once, and is deleted then', async () => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner');
-      const asked = invitation(tenantId, owner.id, { role: 'admin' });
-      await members().invite(asked);
+      const requested = invitation(tenantId, owner.id, { role: 'admin' });
+      await members().invite(requested);
       const taken = await somebody(newId(), 'user');
       const lost = idempotencyRow();
-      expect(await members().accept(asked, taken.id, NOW, lost)).toBe(false);
+      expect(await members().accept(requested, taken.id, NOW, lost)).toBe(false);
       expect(await store().idempotency.find(lost)).toBeNull();
       const [ada, bob] = [await somebody('', 'none'), await somebody('', 'none')];
       const also = idempotencyRow();
-      const accepted = await Promise.all([ada, bob].map(({ id }) => members().accept(asked, id, NOW, also)));
+      const accepted = await Promise.all([ada, bob].map(({ id }) => members().accept(requested, id, NOW, also)));
       expect(accepted.filter(Boolean)).toHaveLength(1);
       const users = await Promise.all([ada, bob].map(({ id }) => store().identity.user(id)));
       expect(users.filter((user) => user?.tenantId === tenantId)).toEqual([expect.objectContaining({ role: 'admin' })]);
-      expect(await members().invitation(asked.id, NOW)).toBeNull();
+      expect(await members().invitation(requested.id, NOW)).toBeNull();
     });
 
     it('is invalid after its expiry, or when its creator lost the permission', async () => {
       const tenantId = await tenant('Lakeside');
       const admin = await somebody(tenantId, 'admin');
-      const newcomer = await somebody('', 'none');
-      const asked = invitation(tenantId, admin.id, { role: 'admin' });
-      await members().invite(asked);
+      const newUser = await somebody('', 'none');
+      const requested = invitation(tenantId, admin.id, { role: 'admin' });
+      await members().invite(requested);
       const seen = async (now = NOW) => [
-        (await members().invitation(asked.id, now)) !== null,
-        (await members().invitationsFor(asked.email, now, 5)).length,
+        (await members().invitation(requested.id, now)) !== null,
+        (await members().invitationsFor(requested.email, now, 5)).length,
         (await members().list(tenantId, now, 50)).items.filter(({ status }) => status === 'invited').length,
       ];
-      expect(await seen(asked.expiresAt - 1)).toEqual([true, 1, 1]);
-      expect(await seen(asked.expiresAt)).toEqual([false, 0, 0]);
+      expect(await seen(requested.expiresAt - 1)).toEqual([true, 1, 1]);
+      expect(await seen(requested.expiresAt)).toEqual([false, 0, 0]);
       for (const role of ['user', 'viewer'] as const) {
         await members().setRole(tenantId, admin.id, role);
         expect(await seen()).toEqual([false, 0, 0]);
-        expect(await members().accept(asked, newcomer.id, NOW)).toBe(false);
+        expect(await members().accept(requested, newUser.id, NOW)).toBe(false);
       }
       await members().remove(tenantId, admin.id, 1);
       expect(await seen()).toEqual([false, 0, 0]);
@@ -287,21 +290,25 @@ eachStore('members and keys', (backend, has) => {
     it('offers the role it was changed to, and disappears when it is revoked', async () => {
       const tenantId = newId();
       const [owner, admin] = [await somebody(tenantId, 'owner'), await somebody(tenantId, 'admin')];
-      const asked = invitation(tenantId, admin.id);
-      await members().invite(asked);
-      await members().updateInvitation(asked.id, 'owner', owner.id);
-      expect(await members().invitation(asked.id, NOW)).toEqual({ ...asked, role: 'owner', invitedBy: owner.id });
-      await members().deleteInvitation(asked.id);
-      expect(await members().invitation(asked.id, NOW)).toBeNull();
+      const requested = invitation(tenantId, admin.id);
+      await members().invite(requested);
+      await members().updateInvitation(requested.id, 'owner', owner.id);
+      expect(await members().invitation(requested.id, NOW)).toEqual({
+        ...requested,
+        role: 'owner',
+        invitedBy: owner.id,
+      });
+      await members().deleteInvitation(requested.id);
+      expect(await members().invitation(requested.id, NOW)).toBeNull();
     });
 
     it('is pruned after its expiry', async () => {
       const tenantId = newId();
       const owner = await somebody(tenantId, 'owner');
-      const asked = invitation(tenantId, owner.id, { expiresAt: 10 });
-      await members().invite(asked);
+      const requested = invitation(tenantId, owner.id, { expiresAt: 10 });
+      await members().invite(requested);
       await store().retention.prune(20, { commands: 1, journal: 1 }, 10);
-      expect(await members().invitation(asked.id, 5)).toBeNull();
+      expect(await members().invitation(requested.id, 5)).toBeNull();
     });
   });
 

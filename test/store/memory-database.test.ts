@@ -43,7 +43,10 @@ describe('a database in memory', () => {
     const first = deviceCommit({ journal: [journalEntry(1)] });
     await actors.commit(turn(first));
     const snapshot = database.snapshot();
-    const second = nextCommit(first, { journal: [journalEntry(2)], outbox: [{ n: 0, output: told(first.ref.id) }] });
+    const second = nextCommit(first, {
+      journal: [journalEntry(2)],
+      outbox: [{ n: 0, output: notified(first.ref.id) }],
+    });
     const one = home();
     await actors.commit(turn(second));
     await records.insertHome(one);
@@ -72,7 +75,7 @@ describe('a database in memory', () => {
   });
 });
 
-const told = (deviceId: string) => ({
+const notified = (deviceId: string) => ({
   type: 'actor.tell' as const,
   to: { kind: 'device' as const, id: deviceId },
   event: { type: 'device.revoked' as const, deviceId },

@@ -66,10 +66,10 @@ describe('the thread of the embedded database', () => {
 
   it('keeps no memory of its results', async () => {
     const { thread, database } = await opened();
-    const ask = () => database.read({ text: "select repeat('x', 700000) as long" });
-    await ask();
+    const request = () => database.read({ text: "select repeat('x', 700000) as long" });
+    await request();
     const before = await thread.heapBytes();
-    for (let n = 0; n < 60; n += 1) await ask();
+    for (let n = 0; n < 60; n += 1) await request();
     // The response was 42 MB.
     expect((await thread.heapBytes()) - before).toBeLessThan(20_000_000);
   });

@@ -78,12 +78,12 @@ describe('rate limits in memory', () => {
       maxLength: 60,
     });
     fc.assert(
-      fc.property(steps, fc.integer({ min: 1, max: 10 }), (asked, limit) => {
+      fc.property(steps, fc.integer({ min: 1, max: 10 }), (requested, limit) => {
         const time = testClock();
         const rates = new MemoryRateLimiter(time);
         let opened = Number.NEGATIVE_INFINITY;
         let given = 0;
-        for (const { wait, cost } of asked) {
+        for (const { wait, cost } of requested) {
           time.advance(wait);
           if (time.now() - opened >= 60_000) {
             opened = time.now();

@@ -79,16 +79,16 @@ describe.runIf(url !== '')('Redis, after the lease of this process ended,', () =
   it('publishes none of its messages to other processes', async () => {
     const cache = await openCache();
     const channel = randomUUID();
-    const heard: string[] = [];
+    const received: string[] = [];
     const other = new Redis(url);
     onTestFinished(() => other.disconnect());
     await other.subscribe(PREFIX + channel);
-    other.on('message', (_, text: string) => heard.push(text));
+    other.on('message', (_, text: string) => received.push(text));
     outlastLease();
     await cache.publish(channel, 'stale');
     await server.publish(PREFIX + channel, 'from the active process');
-    await eventually(() => heard.length > 0);
-    expect(heard).toEqual(['from the active process']);
+    await eventually(() => received.length > 0);
+    expect(received).toEqual(['from the active process']);
   });
 
   it('keeps the counts of the active process: rates are copied neither periodically nor at the end', async () => {

@@ -34,20 +34,20 @@ eachStore('retention', (backend) => {
       .map((status) => old(500, status));
     const timed = old(91);
     timed.timers.set.push({ ref: timed.ref, id: 'verification', event: 'over', dueAt: NOW });
-    const telling = old(91);
-    telling.outbox.push({
+    const sender = old(91);
+    sender.outbox.push({
       n: 0,
       output: { type: 'commands.tell', deviceId: newId(), event: { type: 'device.revoked', deviceId: newId() } },
     });
-    await turn(fresh, ...ended, ...open, timed, telling);
+    await turn(fresh, ...ended, ...open, timed, sender);
     // The ended commands, and the journal of those older than a year.
     expect(await prune()).toBe(ended.length + 1);
-    const all = [fresh, ...ended, ...open, timed, telling];
+    const all = [fresh, ...ended, ...open, timed, sender];
     const kept = await left(
       'command',
       all.map((commit) => commit.ref.id),
     );
-    expect(kept).toEqual(new Set([fresh, ...open, timed, telling].map((commit) => commit.ref.id)));
+    expect(kept).toEqual(new Set([fresh, ...open, timed, sender].map((commit) => commit.ref.id)));
     expect(await prune()).toBe(0);
   });
 

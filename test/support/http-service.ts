@@ -76,7 +76,7 @@ export interface HttpService<Kept extends Store = Store> {
   cognition: Cognition;
   perform: Perform;
   identity: Identity;
-  gate: RateLimiter;
+  rateLimiter: RateLimiter;
   flags: Flags;
   key: TokenKey;
   server: Server;
@@ -194,15 +194,15 @@ export async function startHttpServiceOn<Kept extends Store>(
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
   const perform = makePerform(services);
-  const gate = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
+  const latch = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
-    ...{ ...callers, rateLimiter: gate, clock, newId },
+    ...{ ...callers, rateLimiter: latch, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
   const authenticator = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcpEdge({
-    ...{ services, perform, identity, rateLimiter: gate, publicUrl, log },
+    ...{ services, perform, identity, rateLimiter: latch, publicUrl, log },
     ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(mcpLimits && { limits: mcpLimits }),
@@ -210,13 +210,13 @@ export async function startHttpServiceOn<Kept extends Store>(
   const observed: HttpService['observed'] = [];
   const metrics = makeMetrics();
   const graphql = makeGraphql({
-    ...{ services, identity, authenticator, rateLimiter: gate, perform, production, draining: () => state.draining },
+    ...{ services, identity, authenticator, rateLimiter: latch, perform, production, draining: () => state.draining },
     addressOf: clientAddress([]),
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
   });
   const listener = makeRestListener({
-    ...{ routes, authenticator, perform, rateLimiter: gate, newId, log },
+    ...{ routes, authenticator, perform, rateLimiter: latch, newId, log },
     resources: publicResources({
       metrics,
       publicKeys: [key.publicJwk],
@@ -275,7 +275,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       cognition,
       perform,
       identity,
-      gate,
+      rateLimiter: latch,
       flags,
       key,
       server,

@@ -101,7 +101,7 @@ export class MemoryActorStore implements ActorStore {
 /** The part of a store that the runtime uses, in addition to actors. */
 export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlight?: number } = {}) {
   const flushed: PresenceFlush[] = [];
-  const asked = {
+  const requested = {
     open: [] as Uuid[],
     openOfRevoked: [] as { deviceId: Uuid; commandId: Uuid }[],
     plans: [] as Uuid[],
@@ -110,24 +110,24 @@ export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlig
     watching: [] as Awaited<ReturnType<CommandStore['awaitingVerification']>>,
   };
   const devices: Partial<DeviceStore> = {
-    online: async () => asked.online,
+    online: async () => requested.online,
     flushPresence: async (rows) => {
       flushed.push(...rows);
     },
   };
   const commands: Partial<CommandStore> = {
-    open: async () => asked.open,
-    openOnRevokedDevices: async () => asked.openOfRevoked,
-    deliverable: async () => asked.pending,
-    awaitingVerification: async () => asked.watching,
+    open: async () => requested.open,
+    openOnRevokedDevices: async () => requested.openOfRevoked,
+    deliverable: async () => requested.pending,
+    awaitingVerification: async () => requested.watching,
   };
   const plans: PlanStore = {
     list: async () => ({ items: [], next: null, positions: () => [] }),
-    open: async () => asked.plans,
+    open: async () => requested.plans,
     awaitingPlanner: async () => ({ items: [], next: null, positions: () => [] }),
   };
   const store = { actors, devices, commands, plans, batchesInFlight: more.batchesInFlight ?? 1 } as unknown as Store;
-  return { store, flushed, asked };
+  return { store, flushed, asked: requested };
 }
 
 interface LampContext extends Record<string, unknown> {

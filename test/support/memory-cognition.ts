@@ -18,7 +18,7 @@ export class MemoryCognition implements Cognition {
   devices: (WorldDevice & { tenantId: Uuid })[] = [];
   remembered: Memory[] = [];
   /** Received calls, in order. */
-  calls: { contextId: Uuid; word: string; said: Json }[] = [];
+  calls: { contextId: Uuid; word: string; sent: Json }[] = [];
   worldReads = 0;
   notify: (change: ContextChange) => void = () => {};
   /** Called before each answer; an error that it throws is passed to the caller. */
@@ -124,8 +124,8 @@ export class MemoryCognition implements Cognition {
     return this.end(contextId, 'fail', args);
   }
 
-  private async end(contextId: Uuid, word: string, said: Json): Promise<Outcome<null>> {
-    const context = await this.recordCall(contextId, word, said);
+  private async end(contextId: Uuid, word: string, sent: Json): Promise<Outcome<null>> {
+    const context = await this.recordCall(contextId, word, sent);
     if (!context.ok) return context;
     this.contexts.delete(contextId);
     this.ended.add(contextId);
@@ -134,8 +134,8 @@ export class MemoryCognition implements Cognition {
 
   private readonly ended = new Set<Uuid>();
 
-  private async recordCall(contextId: Uuid, word: string, said: Json): Promise<Outcome<ActiveContext>> {
-    this.calls.push({ contextId, word, said });
+  private async recordCall(contextId: Uuid, word: string, sent: Json): Promise<Outcome<ActiveContext>> {
+    this.calls.push({ contextId, word, sent });
     await this.beforeAnswer();
     const context = this.contexts.get(contextId);
     if (context !== undefined) return done(context);

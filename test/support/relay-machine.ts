@@ -57,20 +57,20 @@ export const relayMachine: MachineDefinition<RelayContext> = {
     types: {} as { context: RelayContext; events: Event; emitted: Output },
     actions: {
       make: action((_, { id, calledBy }: CreateEvent) => {
-        const said: RelayedMessage[] = calledBy === undefined ? [] : [[calledBy, CREATED]];
-        return { changes: { id, said }, outputs: said.map((one) => outputFor(id, one)) };
+        const sent: RelayedMessage[] = calledBy === undefined ? [] : [[calledBy, CREATED]];
+        return { changes: { id, said: sent }, outputs: sent.map((one) => outputFor(id, one)) };
       }),
-      say: action(({ id, said }, { words }: SendEvent) => ({
-        changes: { said: [...said, ...words] },
+      say: action(({ id, said: sent }, { words }: SendEvent) => ({
+        changes: { said: [...sent, ...words] },
         outputs: words.map((word) => outputFor(id, word)),
       })),
-      hear: action(({ id, said, heard }, { deviceId, observed: { word } }: ReceiveEvent) => {
+      hear: action(({ id, said: sent, heard: received }, { deviceId, observed: { word } }: ReceiveEvent) => {
         if (word === THROWS) throw new Error(THROWS);
         const [, to, forwardedText] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
         const forwarded: RelayedMessage[] =
           to === undefined || forwardedText === undefined ? [] : [[to, forwardedText]];
         return {
-          changes: { heard: [...heard, [deviceId, word]], said: [...said, ...forwarded] },
+          changes: { heard: [...received, [deviceId, word]], said: [...sent, ...forwarded] },
           outputs: forwarded.map((one) => outputFor(id, one)),
         };
       }),

@@ -48,13 +48,13 @@ export async function startSidecar({
   port = 0,
   headers = true,
   reads = () => true,
-  heard = () => {},
+  received: receivedMessages = () => {},
 }: {
   port?: number;
   headers?: boolean;
   reads?(): boolean;
   /** Called with each event. */
-  heard?(event: RuntimeEvent['event'], stream: SidecarStream): void;
+  received?(event: RuntimeEvent['event'], stream: SidecarStream): void;
 } = {}): Promise<TestSidecar> {
   const streams: SidecarStream[] = [];
   const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
@@ -74,7 +74,7 @@ export async function startSidecar({
       orchestrate(call: ServerDuplexStream<RuntimeEvent, Uint8Array>) {
         if (headers) call.sendMetadata(call.metadata.clone());
         const stream = streamOf(call, reads());
-        call.on('data', ({ event }: RuntimeEvent) => heard(event, stream));
+        call.on('data', ({ event }: RuntimeEvent) => receivedMessages(event, stream));
         streams.push(stream);
       },
     },

@@ -69,12 +69,12 @@ export async function startTestSockets(
   const listeners = new Map<string, Set<(output: never) => void>>();
   const { actors } = service.runtime;
   const subscribe = ((type, sink) => {
-    const sinks = listeners.get(type) ?? new Set();
-    listeners.set(type, sinks.add(sink));
+    const subscribers = listeners.get(type) ?? new Set();
+    listeners.set(type, subscribers.add(sink));
     const unsubscribe = actors.subscribe(type, sink);
     return () => {
       unsubscribe();
-      sinks.delete(sink);
+      subscribers.delete(sink);
     };
   }) as Actors['subscribe'];
   const store = {
@@ -105,7 +105,7 @@ export async function startTestSockets(
     },
     streams: [stateStream({ actors: { subscribe }, store: { devices } }), actorStream({ actors: transitions })],
     identity: service.identity,
-    rateLimiter: service.gate,
+    rateLimiter: service.rateLimiter,
     addressOf: clientAddress([]),
     limits: { checkIntervalMs: 20, ...limits },
   });

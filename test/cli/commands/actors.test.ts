@@ -6,24 +6,24 @@ import type { HttpService } from '../../support/http-service.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let edge: TestSockets;
 let mine: TestTenant;
 let lamp: string;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  edge = await startTestSockets(house);
+  service = await startHttpServiceOnDatabase();
+  edge = await startTestSockets(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   lamp = (await mine.register()).device_id;
 });
 afterAll(async () => {
   await edge.close();
-  await house.close();
+  await service.close();
 });
 
-const runAs = (token: string, ...args: string[]) => runCliInProcess(args, { url: house.url, token });
+const runAs = (token: string, ...args: string[]) => runCliInProcess(args, { url: service.url, token });
 const run = (...args: string[]) => runAs(mine.tokens.admin, ...args);
 
 it('actors lists them, shows one with its journal, and prints JSON for programs', async () => {
@@ -45,34 +45,34 @@ it('actors reports refusals of the service with their codes', async () => {
 });
 
 it('actors release ends a quarantine', async () => {
-  await house.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
+  await service.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
   expect((await run('actors', '--quarantined')).stdout).toMatch(new RegExp(`${lamp} .* quarantined`));
   expect((await run('actors', 'release', 'device', lamp)).stdout).toBe('released\n');
   expect((await run('actors', 'release', 'device', lamp)).stderr).toContain('ILLEGAL_TRANSITION');
 });
 
 it('a platform operator lists the actors of another tenant by naming it', async () => {
-  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  const operator = await service.token(v7(), { scope: 'platform:admin' });
   const { stdout } = await runAs(operator, 'actors', '--tenant', mine.tenantId, '--json');
   expect(JSON.parse(stdout).actors).toHaveLength(2);
-  await house.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
+  await service.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
   const released = await runAs(operator, 'actors', 'release', 'device', lamp, '--tenant', mine.tenantId);
   expect(released.stdout).toBe('released\n');
 });
 
 it('actors --watch prints transitions as they happen', async () => {
   const watching = runCli(['actors', '--watch', '--kind', 'device', '--count', '2', '--json'], {
-    ...{ TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.admin },
+    ...{ TWINKEEP_URL: service.url, TWINKEEP_TOKEN: mine.tokens.admin },
   });
   await eventually(() => edge.edge.watching > 0);
   await mine.report(lamp, { on: true });
   await mine.call('POST', `/device/${lamp}/revoke`, {});
   const { code, stdout } = await watching;
-  const heard = stdout
+  const received = stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line).event);
-  expect([code, heard]).toEqual([0, ['state.reported', 'revoke']]);
+  expect([code, received]).toEqual([0, ['state.reported', 'revoke']]);
 });
 
 it('actors machines lists the machines, and prints one with its diagram', async () => {
@@ -87,6 +87,6 @@ it('audit lists the actions of users', async () => {
   expect(stdout).toMatch(new RegExp(`${mine.userId} +rest +registerDevice +device:${lamp} +done`));
   const { entries } = JSON.parse((await run('audit', '--by', mine.userId, '--limit', '2', '--json')).stdout);
   expect(entries).toHaveLength(2);
-  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  const operator = await service.token(v7(), { scope: 'platform:admin' });
   expect((await runAs(operator, 'audit', '--platform')).code).toBe(0);
 });

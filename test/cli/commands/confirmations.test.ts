@@ -9,43 +9,43 @@ import { eventually } from '../../support/clock.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let lock: string;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
+  service = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   lock = (await mine.register({ device_type: 'door_lock', name: 'Front door' })).device_id;
   await mine.connect(lock);
   await mine.report(lock, { locked: true });
   mine.disconnect(lock);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body;
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 
 /** The command line without a terminal. */
-const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token: mine.tokens.admin });
+const run = (...args: string[]) => runCliInProcess(args, { url: service.url, token: mine.tokens.admin });
 
 /** The command line in this process, with simulated terminal input. */
 function atTerminal(...args: string[]) {
-  const lines: { out: string[]; said: string[] } = { out: [], said: [] };
+  const lines: { out: string[]; output: string[] } = { out: [], output: [] };
   const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
-  let asked = '';
-  stderr.on('data', (chunk) => (asked += chunk));
+  let requested = '';
+  stderr.on('data', (chunk) => (requested += chunk));
   const colours = pc.createColors(false);
   const io: Io = {
     out: (line) => void lines.out.push(line),
-    err: (line) => void lines.said.push(line),
+    err: (line) => void lines.output.push(line),
     ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
   };
-  const given = ['--url', house.url, '--token', mine.tokens.admin, ...args];
+  const given = ['--url', service.url, '--token', mine.tokens.admin, ...args];
   const ended = makeProgram(io).parseAsync(given, { from: 'user' });
   ended.catch(() => {});
-  return { lines, ended, stdin, asked: () => eventually(() => asked.includes('[y/N]')) };
+  return { lines, ended, stdin, requested: () => eventually(() => requested.includes('[y/N]')) };
 }
 
 describe('twinkeep confirmations', () => {
@@ -86,12 +86,12 @@ describe('twinkeep confirmations', () => {
     const { command_id, expires_at } = await unlock();
     for (const yes of ['y', 'YES']) {
       const { command_id: waiting } = yes === 'y' ? { command_id } : await unlock();
-      const { lines, ended, stdin, asked } = atTerminal('confirmations', 'approve', waiting);
-      await asked();
-      expect(lines.said[0]).toBe(`unlock {} on Front door (${lock})`);
-      expect(lines.said[1]).toBe('  locked: true → false');
-      expect(lines.said[2]).toContain(mine.userId);
-      expect(lines.said[2]).toContain(expires_at);
+      const { lines, ended, stdin, requested } = atTerminal('confirmations', 'approve', waiting);
+      await requested();
+      expect(lines.output[0]).toBe(`unlock {} on Front door (${lock})`);
+      expect(lines.output[1]).toBe('  locked: true → false');
+      expect(lines.output[2]).toContain(mine.userId);
+      expect(lines.output[2]).toContain(expires_at);
       expect(await statusOf(waiting)).toMatchObject({ status: 'awaiting_confirmation' });
       stdin.write(`${yes}\n`);
       await ended;
@@ -103,8 +103,8 @@ describe('twinkeep confirmations', () => {
   it('sends nothing for other input, for Enter, and for the end of the input', async () => {
     const { command_id } = await unlock();
     for (const word of ['n\n', '\n', 'yellow\n', null]) {
-      const { ended, stdin, asked } = atTerminal('confirmations', 'approve', command_id);
-      await asked();
+      const { ended, stdin, requested } = atTerminal('confirmations', 'approve', command_id);
+      await requested();
       if (word === null) stdin.end();
       else stdin.write(word);
       await expect(ended).rejects.toThrow('not approved');
@@ -117,9 +117,9 @@ describe('twinkeep confirmations', () => {
     await mine.report(lock, { locked: '\u001b[2J\u009b2J\u202eeslaf' });
     mine.disconnect(lock);
     const { command_id } = await unlock();
-    const { lines, ended, stdin, asked } = atTerminal('confirmations', 'approve', command_id);
-    await asked();
-    expect(lines.said[1]).toBe('  locked: "\\u001b[2J\\u{9b}2J\\u{202e}eslaf" → false');
+    const { lines, ended, stdin, requested } = atTerminal('confirmations', 'approve', command_id);
+    await requested();
+    expect(lines.output[1]).toBe('  locked: "\\u001b[2J\\u{9b}2J\\u{202e}eslaf" → false');
     stdin.end();
     await expect(ended).rejects.toThrow();
   });

@@ -23,13 +23,13 @@ describe('the demo', () => {
     const lines = stdout.split('\n');
     expect(lines.filter((line) => line.startsWith('✗'))).toEqual([]);
     expect(stderr).toBe('');
-    const told = (chapter: string): string[] => {
+    const notified = (chapter: string): string[] => {
       const from = lines.findIndex((line) => line.includes(chapter));
       const rest = lines.slice(from + 1);
       const end = rest.indexOf('');
       return rest.slice(0, end).map((line) => line.replace(/^✓ /, '').replace(/ {2,}/, ': '));
     };
-    const first = told('while the front door is held open');
+    const first = notified('while the front door is held open');
     expect(first).toEqual(
       expect.arrayContaining([
         'succeeded: Ceiling light · turn_off',
@@ -43,7 +43,7 @@ describe('the demo', () => {
     expect(first.indexOf('succeeded: Ceiling light · turn_off')).toBeLessThan(
       first.indexOf('failed: Front door · lock: the door is open'),
     );
-    expect(told('again, with the door shut').slice(-2)).toEqual([
+    expect(notified('again, with the door shut').slice(-2)).toEqual([
       'succeeded: the plan “Good night”',
       'done: Ceiling light {"on":false}, Front door {"locked":true}',
     ]);

@@ -8,7 +8,7 @@ import { runCliInProcess } from '../../support/cli.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let token: string;
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-firmware-'));
@@ -16,17 +16,17 @@ const content = randomBytes(400_000);
 const file = join(folder, 'light.bin');
 
 beforeAll(async () => {
-  house = await startHttpService();
-  mine = await makeTestTenant(house);
+  service = await startHttpService();
+  mine = await makeTestTenant(service);
   token = mine.tokens.admin;
   writeFileSync(file, content);
 });
 afterAll(async () => {
-  await house.close();
+  await service.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
-const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token });
+const run = (...args: string[]) => runCliInProcess(args, { url: service.url, token });
 
 describe('twinkeep firmware', () => {
   it('creates a draft with a file, releases, lists, checks and withdraws it', async () => {
@@ -75,8 +75,8 @@ describe('twinkeep admin', () => {
 
   it('lists tenants page by page, suspends, resumes and sets tiers', async () => {
     const of = token;
-    token = await house.token('operator', { scope: PLATFORM_SCOPE });
-    await house.owner('Second');
+    token = await service.token('operator', { scope: PLATFORM_SCOPE });
+    await service.owner('Second');
     const first = await run('admin', 'tenants', '--limit', '1');
     expect(first.stdout).toContain('Second');
     const [, cursor = ''] = /more: --cursor (\S+)/.exec(first.stderr) ?? [];
@@ -93,7 +93,7 @@ describe('twinkeep admin', () => {
 
     expect((await run('admin', 'flags')).stdout).toMatch(/^maintenance_mode +off$/m);
     expect((await run('admin', 'flags', 'maintenance_mode', 'on')).stdout).toMatch(/^maintenance_mode +on$/m);
-    expect(house.flags.current().maintenance_mode).toBe(true);
+    expect(service.flags.current().maintenance_mode).toBe(true);
     expect((await run('admin', 'flags', 'maintenance_mode', 'off')).stdout).toMatch(/^maintenance_mode +off$/m);
     expect(await run('admin', 'flags', 'maintenance_mode', 'maybe')).toMatchObject({ code: 2 });
     expect(await run('admin', 'flags', 'beta')).toMatchObject({ code: 2 });

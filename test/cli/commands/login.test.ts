@@ -29,8 +29,8 @@ const begin = (args: readonly string[], more: Record<string, string> = {}) =>
 const run = (...args: string[]) => begin(args).ended;
 
 /** Approves the sign-in as a user does with the output of `login`. */
-async function approve(said: { stderr: string }, token: string, change?: (browser: Browser) => Promise<unknown>) {
-  const [, link = '', typed = ''] = await eventually(() => /(http\S+)[\s\S]*there: (\w{6})/.exec(said.stderr));
+async function approve(sent: { stderr: string }, token: string, change?: (browser: Browser) => Promise<unknown>) {
+  const [, link = '', typed = ''] = await eventually(() => /(http\S+)[\s\S]*there: (\w{6})/.exec(sent.stderr));
   const browser = browserAt(at.url);
   expect((await browser.request('GET', link)).status).toBe(200);
   await browser.request('POST', '/v1/auth/session', { body: { token } });
@@ -42,14 +42,14 @@ async function approve(said: { stderr: string }, token: string, change?: (browse
 
 describe('twinkeep login', () => {
   it('stores the token in a file that only its owner can read; other commands use it; logout revokes it', async () => {
-    const { output: said, ended } = begin(['login']);
-    expect((await approve(said, await at.token('ada', { email: 'ada@example.com' }))).status).toBe(200);
+    const { output: sent, ended } = begin(['login']);
+    expect((await approve(sent, await at.token('ada', { email: 'ada@example.com' }))).status).toBe(200);
     const { code, stdout } = await ended;
     expect([code, stdout]).toEqual([0, expect.stringContaining(`Signed in to ${at.url} as ada@example.com`)]);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(statSync(dirname(file)).mode & 0o777).toBe(0o700);
     const { [at.url]: kept } = readCredentials(file);
-    expect(stdout + said.stderr).not.toContain(kept?.token);
+    expect(stdout + sent.stderr).not.toContain(kept?.token);
 
     const me = await run('whoami', '--json');
     expect(JSON.parse(me.stdout).user).toMatchObject({ ext_id: 'ada' });
@@ -62,10 +62,10 @@ describe('twinkeep login', () => {
   });
 
   it('fails when wrong codes ended the sign-in', async () => {
-    const { output: said, ended } = begin(['login', '--json']);
-    await approve(said, await at.token('ada'), async (browser) => {
+    const { output: sent, ended } = begin(['login', '--json']);
+    await approve(sent, await at.token('ada'), async (browser) => {
       const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
-      const code = new URL(/http\S+/.exec(said.stderr)?.[0] ?? '').searchParams.get('code');
+      const code = new URL(/http\S+/.exec(sent.stderr)?.[0] ?? '').searchParams.get('code');
       for (let n = 0; n < 5; n++) {
         await browser.request('POST', '/v1/auth/cli/approve', { body: { code, user_code: 'AAAAAA' }, headers });
       }
@@ -151,8 +151,8 @@ describe('waiting for the approval', () => {
   function waiting(answer: (minutes: number) => { status: number; body: object }) {
     vi.useFakeTimers();
     const began = Date.now();
-    const ask = async () => answer((Date.now() - began) / 60_000);
-    return waitForApproval({ url: '', request: ask } as unknown as Api, 'code', 'verifier');
+    const request = async () => answer((Date.now() - began) / 60_000);
+    return waitForApproval({ url: '', request } as unknown as Api, 'code', 'verifier');
   }
 
   it('continues for ten minutes after the page was opened', async () => {

@@ -4,15 +4,16 @@ import { runCliInProcess } from '../../support/cli.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const run = (...args: string[]) => runCliInProcess(['memories', ...args], { url: house.url, token: mine.tokens.user });
+const run = (...args: string[]) =>
+  runCliInProcess(['memories', ...args], { url: service.url, token: mine.tokens.user });
 
 const TEXT = 'Good night:\nall lights off, \u{202e}door locked';
 

@@ -15,19 +15,19 @@ const ETAG = '"one"';
 let server: Server;
 let url: string;
 let answer: RequestListener;
-let asked: IncomingMessage['headers'][] = [];
+let requested: IncomingMessage['headers'][] = [];
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-firmware-'));
 
 beforeAll(async () => {
   server = createServer((request, response) => {
-    asked.push(request.headers);
+    requested.push(request.headers);
     answer(request, response);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/fw`;
 });
 afterEach(() => {
-  asked = [];
+  requested = [];
 });
 afterAll(() => {
   server.closeAllConnections();
@@ -70,12 +70,12 @@ describe('firmware', () => {
   it('is downloaded into memory with progress reports, and verified', async () => {
     answer = ranged();
     const seen: [number, number | null][] = [];
-    const fetched = await fetchFirmware(wanted({ progress: (...told) => seen.push(told) }));
+    const fetched = await fetchFirmware(wanted({ progress: (...notified) => seen.push(notified) }));
     expect(fetched.bytes).toBe(content.length);
     expect(fetched.content?.equals(content)).toBe(true);
     expect(seen.at(-1)).toEqual([content.length, content.length]);
-    expect(asked[0]).toMatchObject({ 'accept-encoding': 'identity' });
-    expect(asked[0]).not.toHaveProperty('authorization');
+    expect(requested[0]).toMatchObject({ 'accept-encoding': 'identity' });
+    expect(requested[0]).not.toHaveProperty('authorization');
   });
 
   it('is downloaded into a file, which exists only after verification', async () => {
@@ -96,8 +96,8 @@ describe('firmware', () => {
     answer = ranged(100_000);
     const fetched = await fetchFirmware(wanted());
     expect(fetched.content?.equals(content)).toBe(true);
-    expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=100000-', 'bytes=200000-']);
-    expect(asked[1]).toMatchObject({ 'if-range': ETAG });
+    expect(requested.map(({ range }) => range)).toEqual([undefined, 'bytes=100000-', 'bytes=200000-']);
+    expect(requested[1]).toMatchObject({ 'if-range': ETAG });
   });
 
   it('starts over if the artifact has changed or has no entity tag', async () => {
@@ -113,7 +113,7 @@ describe('firmware', () => {
     expect(readFileSync(file).equals(content)).toBe(true);
     rmSync(file);
 
-    asked = [];
+    requested = [];
     let tries = 0;
     answer = (_, response) => {
       response.writeHead(200, { 'Content-Length': content.length });
@@ -121,14 +121,14 @@ describe('firmware', () => {
       else response.write(content.subarray(0, 10_000), () => response.destroy());
     };
     expect((await fetchFirmware(wanted())).content?.equals(content)).toBe(true);
-    expect(asked.map(({ range }) => range)).toEqual([undefined, undefined]);
+    expect(requested.map(({ range }) => range)).toEqual([undefined, undefined]);
   });
 
   it('starts over if the range is not satisfiable', async () => {
     const plan = [ranged(60_000), status(416), ranged()];
     answer = (...exchange) => plan.shift()?.(...exchange);
     expect((await fetchFirmware(wanted())).content?.equals(content)).toBe(true);
-    expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=60000-', undefined]);
+    expect(requested.map(({ range }) => range)).toEqual([undefined, 'bytes=60000-', undefined]);
   });
 
   it('is retried only after Retry-After, and can be verified without keeping it', async () => {
@@ -142,25 +142,25 @@ describe('firmware', () => {
   it('is not retried at once if Retry-After exceeds the maximum timer delay', async () => {
     answer = status(503, { 'Retry-After': '3000000' });
     await expect(fetchFirmware(wanted({ timeoutMs: 500 }))).rejects.toThrow();
-    expect(asked).toHaveLength(1);
+    expect(requested).toHaveLength(1);
   });
 
   it('is retried after server errors up to the limit', async () => {
     const plan = [status(503), status(500), whole];
     answer = (...exchange) => plan.shift()?.(...exchange);
     expect((await fetchFirmware(wanted())).bytes).toBe(content.length);
-    asked = [];
+    requested = [];
     answer = status(503);
     await expect(fetchFirmware(wanted({ tries: 3 }))).rejects.toThrow('the server answered 503');
-    expect(asked).toHaveLength(3);
+    expect(requested).toHaveLength(3);
   });
 
   it('is not retried after a client error', async () => {
     for (const code of [400, 403, 404, 410]) {
-      asked = [];
+      requested = [];
       answer = status(code);
       await expect(fetchFirmware(wanted())).rejects.toThrow(`the server answered ${code}`);
-      expect(asked).toHaveLength(1);
+      expect(requested).toHaveLength(1);
     }
   });
 
@@ -241,7 +241,7 @@ describe('an address', () => {
     await expect(fetchFirmware(wanted({ trustedHosts: [] }))).rejects.toMatchObject({ name: 'AddressRefused' });
     const named = url.replace('127.0.0.1', 'localhost');
     await expect(fetchFirmware(wanted({ url: named }))).rejects.toMatchObject({ name: 'AddressRefused' });
-    expect(asked).toHaveLength(0);
+    expect(requested).toHaveLength(0);
     expect((await fetchFirmware(wanted({ url: named, trustedHosts: ['localhost'] }))).bytes).toBe(content.length);
   });
 
@@ -251,6 +251,6 @@ describe('an address', () => {
     await expect(at('ftp://127.0.0.1/fw')).rejects.toThrow('must use http or https');
     await expect(at('nothing')).rejects.toThrow('must use http or https');
     await expect(fetchFirmware(wanted({ checksum: 'abc' }))).rejects.toThrow('must be a SHA-256');
-    expect(asked).toHaveLength(0);
+    expect(requested).toHaveLength(0);
   });
 });

@@ -223,9 +223,9 @@ describe('for random input,', () => {
   it('text recognized as canonical equals the output of canonicalize, and parsing is unchanged', () => {
     let claims = 0;
     fc.assert(
-      fc.property(object, object, choices, (payload, beside, drawn) => {
+      fc.property(object, object, choices, (payload, extra, drawn) => {
         const draw = drawer(drawn);
-        const others = written(beside, draw).replace(/^\{\s*|\s*\}$/g, '');
+        const others = written(extra, draw).replace(/^\{\s*|\s*\}$/g, '');
         const members = [`"payload":${written(payload, draw)}`, ...(others === '' ? [] : [others])];
         if (draw(2) === 0) members.reverse();
         const bytes = Buffer.from(`{${members.join(',')}}`);

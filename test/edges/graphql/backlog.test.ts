@@ -5,9 +5,9 @@ it('keeps the newest of each subject for a slow client, and all in order for a f
   const backlog = new Backlog<number>(() => {});
   for (let n = 0; n < 256; n++) backlog.push('lamp', n);
   for (let n = 256; n < 400; n++) backlog.push(n % 2 === 0 ? 'lamp' : 'lock', n);
-  const told: number[] = [];
-  for (let n = 0; n < 258; n++) told.push((await backlog.next()).value as number);
-  expect(told).toEqual([...Array.from({ length: 256 }, (_, n) => n), 398, 399]);
+  const notified: number[] = [];
+  for (let n = 0; n < 258; n++) notified.push((await backlog.next()).value as number);
+  expect(notified).toEqual([...Array.from({ length: 256 }, (_, n) => n), 398, 399]);
 });
 
 it('ends with a refusal for a client that reads nothing, and requests nothing more', async () => {

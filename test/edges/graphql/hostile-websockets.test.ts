@@ -8,17 +8,17 @@ import { eventually } from '../../support/clock.ts';
 import type { HttpService, HttpServiceOptions } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase } from '../../support/test-tenant.ts';
 
-let house: HttpService | null = null;
+let service: HttpService | null = null;
 const clients: WebSocket[] = [];
 afterEach(async () => {
   for (const client of clients.splice(0)) client.terminate();
-  await house?.close();
-  house = null;
+  await service?.close();
+  service = null;
 });
 
 const open = async (options?: HttpServiceOptions): Promise<HttpService> => {
-  house = await startHttpServiceOnDatabase(options);
-  return house;
+  service = await startHttpServiceOnDatabase(options);
+  return service;
 };
 
 async function connected(url: string): Promise<WebSocket> {
@@ -31,7 +31,7 @@ async function connected(url: string): Promise<WebSocket> {
 
 it('a client that sends requests without reading the answers is disconnected', async () => {
   const { graphql, url } = await open({ graphqlLimits: { maxPendingSends: 20 } });
-  const { tokens } = await makeTestTenant(house as HttpService);
+  const { tokens } = await makeTestTenant(service as HttpService);
   const client = await connected(url);
   const acked = new Promise((resolve) => client.once('message', resolve));
   client.send(JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer ${tokens.owner}` } }));
@@ -45,22 +45,22 @@ it('a client that sends requests without reading the answers is disconnected', a
 it('a client that sends an invalid frame during shutdown breaks nothing', async () => {
   const { graphql, url } = await open();
   const thrown: unknown[] = [];
-  const hear = (error: unknown) => void thrown.push(error);
-  process.on('uncaughtException', hear);
+  const receive = (error: unknown) => void thrown.push(error);
+  process.on('uncaughtException', receive);
   await graphql.close();
   const { hostname, port } = new URL(url);
   const client = connect(Number(port), hostname);
   client.on('error', () => {});
-  let said = '';
+  let sent = '';
   client.on('data', (chunk) => {
-    said += chunk.toString('latin1');
+    sent += chunk.toString('latin1');
   });
   const closed = new Promise((resolve) => client.on('close', resolve));
   client.write(`GET /graphql HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`);
   client.write(Buffer.from([0xff, 0xff, 0xff, 0xff]));
-  await eventually(() => said.includes('shutting down'));
+  await eventually(() => sent.includes('shutting down'));
   await closed;
-  process.off('uncaughtException', hear);
+  process.off('uncaughtException', receive);
   expect(thrown).toEqual([]);
 });
 
@@ -81,9 +81,9 @@ it('unsubscribing twice does not affect later subscribers', () => {
   } as never);
   const stop = feed.subscribe('state', 't', () => {});
   stop();
-  const heard: Update[] = [];
-  feed.subscribe('state', 't', (update) => heard.push(update));
+  const received: Update[] = [];
+  feed.subscribe('state', 't', (update) => received.push(update));
   stop();
   tell({ type: 'device.state', tenantId: 't', deviceId: 'd', state: {}, stateVersion: 1, at: 0 });
-  expect([heard.length, feed.subscriberCount('state', 't')]).toEqual([1, 1]);
+  expect([received.length, feed.subscriberCount('state', 't')]).toEqual([1, 1]);
 });

@@ -5,17 +5,17 @@ import { queryGraphql } from '../../support/graphql.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let closed: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
   closed = await startHttpServiceOnDatabase({ production: true });
 });
-afterAll(() => Promise.all([house.close(), closed.close()]));
+afterAll(() => Promise.all([service.close(), closed.close()]));
 
-const ask = (query: string) => queryGraphql(house, query, { token: mine.tokens.owner });
+const request = (query: string) => queryGraphql(service, query, { token: mine.tokens.owner });
 
 /** `home` and `room` refer to each other, to any depth. */
 const deep = (levels: number): string => {
@@ -25,8 +25,8 @@ const deep = (levels: number): string => {
 
 describe('an operation', () => {
   it('can be 12 fields deep, and no deeper', async () => {
-    expect((await ask(deep(12))).status).toBe(200);
-    const { status, body } = await ask(deep(13));
+    expect((await request(deep(12))).status).toBe(200);
+    const { status, body } = await request(deep(13));
     expect([status, body.errors[0].message]).toEqual([400, 'An operation can nest fields 12 deep; this one has 13.']);
   });
 
@@ -36,7 +36,7 @@ describe('an operation', () => {
       (_, n) =>
         `fragment F${n} on Room { home { rooms(first: 1) { ${n === 39 ? 'id' : `...F${n + 1} ...F${n + 1}`} } } }`,
     );
-    const { status, body } = await ask(
+    const { status, body } = await request(
       `{ rooms(homeId: "${mine.homeId}") { nodes { ...F0 } } } ${fragments.join(' ')}`,
     );
     expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/can nest fields 12 deep/)]);
@@ -52,7 +52,7 @@ describe('an operation', () => {
     ['brackets', `{ version(a: ${'['.repeat(9_000)}) { version } }`],
   ])('that overloads the service with %s is 400, for any Accept header', async (_, query) => {
     for (const accept of ['application/json', 'application/graphql-response+json', '*/*']) {
-      const { status, headers, body } = await queryGraphql(house, query, {
+      const { status, headers, body } = await queryGraphql(service, query, {
         token: mine.tokens.owner,
         headers: { accept },
       });
@@ -66,26 +66,26 @@ describe('an operation', () => {
   it('costs what it may return, by the arguments and variables that set the number', async () => {
     const fields = 'id name home { homeName rooms(first: 40) { id name } }';
     const costly = `query ($n: Int = 200) { devices(first: $n) { nodes { ${fields} } } }`;
-    const { status, body } = await ask(costly);
+    const { status, body } = await request(costly);
     expect([status, body.errors[0].extensions.code]).toEqual([400, 'VALIDATION_FAILED']);
     expect(body.errors[0].message).toMatch(/can cost 10000 points; this one costs \d{4,}/);
-    const fewer = await queryGraphql(house, costly, { token: mine.tokens.owner, variables: { n: 10 } });
+    const fewer = await queryGraphql(service, costly, { token: mine.tokens.owner, variables: { n: 10 } });
     expect(fewer.status).toBe(200);
   });
 
   it('changes at most a hundred records', async () => {
     const change = (n: number) =>
       `mutation { ${Array.from({ length: n }, (_, i) => `a${i}: deleteHome(input: {homeId: "x"}) { __typename }`).join(' ')} }`;
-    expect((await ask(change(30))).status).toBe(200);
-    expect((await ask(change(31))).status).toBe(400);
+    expect((await request(change(30))).status).toBe(200);
+    expect((await request(change(31))).status).toBe(400);
     expect(documentLimits.cost / 100).toBe(100);
   });
 
   it('for another tenant finds nothing', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const { device_id: id } = await other.register();
     const query = `{ device(id: "${id}") { id } rooms(homeId: "${other.homeId}") { nodes { id } } manifest(deviceId: "${id}") { version } }`;
-    const { body } = await ask(query);
+    const { body } = await request(query);
     expect(body.data).toEqual({ device: null, rooms: null, manifest: null });
     expect(body.errors.map((one: { extensions: { code: string } }) => one.extensions.code)).toEqual(
       Array(3).fill('NOT_FOUND'),
@@ -94,30 +94,30 @@ describe('an operation', () => {
 
   it('is refused with a string that no store accepts, as literal or variable', async () => {
     const literal = 'mutation { createHome(input: {homeName: "a\\u0000b"}) { ... on Refused { code } } }';
-    expect((await ask(literal)).body.data.createHome.code).toBe('VALIDATION_FAILED');
+    expect((await request(literal)).body.data.createHome.code).toBe('VALIDATION_FAILED');
     const { device_id: id } = await mine.register();
     const odd = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {__proto__: {a: 1}, b: 1e999}}) { ... on Refused { code } } }`;
-    expect((await ask(odd)).body.errors[0].message).toBe('The number is too large.');
+    expect((await request(odd)).body.errors[0].message).toBe('The number is too large.');
     const nested = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {a: ${'['.repeat(40)}${']'.repeat(40)}}}) { ... on Refused { code } } }`;
-    expect((await ask(nested)).body.data.commandDevice.code).toMatch(/VALIDATION_FAILED|PARAMS_INVALID/);
+    expect((await request(nested)).body.data.commandDevice.code).toMatch(/VALIDATION_FAILED|PARAMS_INVALID/);
   });
 });
 
 describe('the schema', () => {
   it('is public outside production', async () => {
-    const { body } = await queryGraphql(house, getIntrospectionQuery());
+    const { body } = await queryGraphql(service, getIntrospectionQuery());
     expect(body.data.__schema.queryType.name).toBe('Query');
   });
 
   it('can be queried only to its own depth', async () => {
     const inside = (n: number): string => (n === 0 ? 'name' : `fields { type { ${inside(n - 1)} } }`);
-    const { body } = await ask(`{ __schema { types { ${inside(6)} } } }`);
+    const { body } = await request(`{ __schema { types { ${inside(6)} } } }`);
     expect(body.errors[0].message).toMatch(/introspection depth/i);
   });
 
   it('can be queried a few times per operation, not many', async () => {
     const times = (n: number) =>
-      ask(`{ ${Array.from({ length: n }, (_, i) => `a${i}: __schema { types { name } }`).join(' ')} }`);
+      request(`{ ${Array.from({ length: n }, (_, i) => `a${i}: __schema { types { name } }`).join(' ')} }`);
     expect((await times(4)).status).toBe(200);
     const { status, body } = await times(6);
     expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/can cost 10000 points/)]);
@@ -155,7 +155,7 @@ describe('the explorer', () => {
     where.call('GET', path, { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
 
   it('is a page without anything inline or external', async () => {
-    const { status, headers, body } = await page(house);
+    const { status, headers, body } = await page(service);
     expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const policy = headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
@@ -165,7 +165,7 @@ describe('the explorer', () => {
     expect(linked.every((path) => path.startsWith('/'))).toBe(true);
     expect(body).not.toMatch(/<style|style=| on\w+="|<script>/);
     for (const path of ['/graphql/explorer.js', '/graphql/explorer.css'])
-      expect((await page(house, undefined, path)).status).toBe(200);
+      expect((await page(service, undefined, path)).status).toBe(200);
   });
 
   it('is for administrators in production', async () => {

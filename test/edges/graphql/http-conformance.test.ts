@@ -2,13 +2,13 @@ import { serverAudits } from 'graphql-http';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 
-let house: HttpService;
+let service: HttpService;
 beforeAll(async () => {
-  house = await startHttpService();
+  service = await startHttpService();
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const audits = serverAudits({ url: () => `${house.url}/graphql` });
+const audits = serverAudits({ url: () => `${service.url}/graphql` });
 
 it('the audits of GraphQL over HTTP exist', () => expect(audits.length).toBeGreaterThan(60));
 

@@ -4,26 +4,28 @@ import { queryGraphql } from '../../support/graphql.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const ask = (query: string, more: Parameters<typeof queryGraphql>[2] = {}) =>
-  queryGraphql(house, query, { token: mine.tokens.owner, ...more });
+const request = (query: string, more: Parameters<typeof queryGraphql>[2] = {}) =>
+  queryGraphql(service, query, { token: mine.tokens.owner, ...more });
 
 describe('a request', () => {
   it('for a subscription is answered with where subscriptions are served', async () => {
-    const { body } = await ask('subscription { stateChanged { deviceId } }');
+    const { body } = await request('subscription { stateChanged { deviceId } }');
     expect(body).toEqual({ errors: [{ message: expect.stringContaining('WebSocket') }] });
   });
 
   it('has the standard headers in its response, and is charged', async () => {
     const requestId = v4();
-    const { status, headers, body } = await ask('{ me { user { role } } }', { headers: { 'x-request-id': requestId } });
+    const { status, headers, body } = await request('{ me { user { role } } }', {
+      headers: { 'x-request-id': requestId },
+    });
     expect([status, body]).toEqual([200, { data: { me: { user: { role: 'OWNER' } } } }]);
     expect(headers.get('x-request-id')).toBe(requestId);
     expect(headers.get('x-api-version')).toBe('1');
@@ -33,7 +35,7 @@ describe('a request', () => {
 
   it('is a problem document if it is not a GraphQL request', async () => {
     const post = (body: unknown, headers = {}) =>
-      house.call('POST', '/graphql', { token: mine.tokens.owner, body, headers });
+      service.call('POST', '/graphql', { token: mine.tokens.owner, body, headers });
     const wrong = [
       ...[
         '{',
@@ -56,26 +58,28 @@ describe('a request', () => {
     expect((await post('{}', { 'content-type': 'text/plain' })).body.code).toBe('UNSUPPORTED_MEDIA_TYPE');
     const large = { query: '{ version { version } }', variables: { a: 'x'.repeat(256 * 1024) } };
     expect((await post(large)).body.code).toBe('PAYLOAD_TOO_LARGE');
-    const elsewhere = await house.call('GET', '/graphql/nowhere', { token: mine.tokens.owner });
+    const elsewhere = await service.call('GET', '/graphql/nowhere', { token: mine.tokens.owner });
     expect([elsewhere.status, elsewhere.body.code]).toEqual([404, 'NOT_FOUND']);
-    const put = await house.call('PUT', '/graphql', { token: mine.tokens.owner });
+    const put = await service.call('PUT', '/graphql', { token: mine.tokens.owner });
     expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST, OPTIONS']);
   });
 
   it('requires a credential only if its fields do', async () => {
-    expect((await queryGraphql(house, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
+    expect((await queryGraphql(service, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
       'Twinkeep',
     );
     for (const query of ['{ homes { nodes { id } } }', 'query { ...F } fragment F on Query { me { hasTenant } }']) {
-      const { status, headers, body } = await queryGraphql(house, query);
+      const { status, headers, body } = await queryGraphql(service, query);
       expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
       expect(headers.get('www-authenticate')).toMatch(/^Bearer /);
     }
-    expect((await queryGraphql(house, '{ version { version } }', { token: 'junk' })).status).toBe(401);
+    expect((await queryGraphql(service, '{ version { version } }', { token: 'junk' })).status).toBe(401);
   });
 
   it('returns allowed fields, and an error for each of the others', async () => {
-    const { body } = await ask('{ homes { nodes { homeName } } policy { confirmBy } }', { token: mine.tokens.viewer });
+    const { body } = await request('{ homes { nodes { homeName } } policy { confirmBy } }', {
+      token: mine.tokens.viewer,
+    });
     expect(body.data).toEqual({ homes: { nodes: [{ homeName: 'Lakeside' }] }, policy: null });
     expect(body.errors).toEqual([
       expect.objectContaining({
@@ -88,24 +92,24 @@ describe('a request', () => {
 
   it('by GET reads, and changes nothing', async () => {
     const query = (text: string) => `/graphql?query=${encodeURIComponent(text)}`;
-    const read = await house.call('GET', query('{ version { version } }'), { token: mine.tokens.owner });
+    const read = await service.call('GET', query('{ version { version } }'), { token: mine.tokens.owner });
     expect(read.body.data.version.version).toBe('1.0.0');
     const change = 'mutation { createHome(input: {homeName: "By GET"}) { __typename } }';
-    const { status, headers } = await house.call('GET', query(change), { token: mine.tokens.owner });
+    const { status, headers } = await service.call('GET', query(change), { token: mine.tokens.owner });
     expect([status, headers.get('allow')]).toEqual([405, 'POST']);
-    expect((await ask('{ homes { nodes { homeName } } }')).body.data.homes.nodes).toHaveLength(1);
-    expect((await house.call('GET', '/graphql?query={a}&query={b}', { token: mine.tokens.owner })).status).toBe(400);
+    expect((await request('{ homes { nodes { homeName } } }')).body.data.homes.nodes).toHaveLength(1);
+    expect((await service.call('GET', '/graphql?query={a}&query={b}', { token: mine.tokens.owner })).status).toBe(400);
   });
 
   it('works under maintenance if it reads, and is refused if it changes something', async () => {
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     try {
-      expect((await ask('{ homes { nodes { id } } }')).body.data.homes.nodes).toHaveLength(1);
+      expect((await request('{ homes { nodes { id } } }')).body.data.homes.nodes).toHaveLength(1);
       const change = 'mutation { createHome(input: {homeName: "x"}) { ... on Refused { code status retryAfterS } } }';
-      const { body } = await ask(change);
+      const { body } = await request(change);
       expect(body.data.createHome).toEqual({ code: 'MAINTENANCE', status: 503, retryAfterS: 60 });
     } finally {
-      await house.flags.set('maintenance_mode', false);
+      await service.flags.set('maintenance_mode', false);
     }
   });
 
@@ -113,33 +117,36 @@ describe('a request', () => {
     const query =
       'mutation { one: createHome(input: {homeName: "One"}) { ... on Created { id } } two: createHome(input: {homeName: "Two"}) { ... on Created { id } } }';
     const headers = { 'idempotency-key': v4() };
-    const first = await ask(query, { headers });
-    const again = await ask(query, { headers });
+    const first = await request(query, { headers });
+    const again = await request(query, { headers });
     expect(again.body).toEqual(first.body);
     expect(first.body.data.one.id).not.toBe(first.body.data.two.id);
     expect([first, again].map((one) => one.headers.get('idempotent-replayed'))).toEqual([null, 'true']);
-    const other = await ask('mutation { one: createHome(input: {homeName: "Other"}) { ... on Refused { code } } }', {
-      headers,
-    });
+    const other = await request(
+      'mutation { one: createHome(input: {homeName: "Other"}) { ... on Refused { code } } }',
+      {
+        headers,
+      },
+    );
     expect(other.body.data.one.code).toBe('IDEMPOTENCY_MISMATCH');
-    expect((await ask(query, { headers: { 'idempotency-key': 'with blank' } })).status).toBe(400);
+    expect((await request(query, { headers: { 'idempotency-key': 'with blank' } })).status).toBe(400);
   });
 
   it('of a cookie session changes nothing without its CSRF token, which is audited', async () => {
-    const token = await house.member(mine.tenantId, 'admin');
-    const opened = await house.call('POST', '/v1/auth/session', { body: { token } });
+    const token = await service.member(mine.tenantId, 'admin');
+    const opened = await service.call('POST', '/v1/auth/session', { body: { token } });
     const cookie = opened.headers
       .getSetCookie()
       .map((one) => one.split(';')[0])
       .join('; ');
     const change = 'mutation { createHome(input: {homeName: "Forged"}) { __typename ... on Refused { code } } }';
-    const forged = await queryGraphql(house, change, { headers: { cookie } });
+    const forged = await queryGraphql(service, change, { headers: { cookie } });
     expect(forged.body.data.createHome).toEqual({ __typename: 'Refused', code: 'CSRF_FAILED' });
-    const read = await queryGraphql(house, '{ me { user { role } } }', { headers: { cookie } });
+    const read = await queryGraphql(service, '{ me { user { role } } }', { headers: { cookie } });
     expect(read.body.data.me.user.role).toBe('ADMIN');
-    const csrf = await house.call('GET', '/v1/auth/csrf', { headers: { cookie } });
+    const csrf = await service.call('GET', '/v1/auth/csrf', { headers: { cookie } });
     const headers = { cookie, 'x-csrf-token': csrf.body.csrf_token };
-    expect((await queryGraphql(house, change, { headers })).body.data.createHome.__typename).toBe('Created');
+    expect((await queryGraphql(service, change, { headers })).body.data.createHome.__typename).toBe('Created');
     await expect
       .poll(async () =>
         (await mine.call('GET', '/audit?action=createHome')).body.entries.map(
@@ -157,26 +164,26 @@ describe('a request', () => {
       'mutation ($id: ID!, $action: String!, $dry: Boolean) { commandDevice(input: {deviceId: $id, action: $action, dryRun: $dry}) ' +
       `${fields} }`;
     const kindOf = async (action: string, dry?: boolean) =>
-      (await ask(command, { variables: { id: deviceId, action, dry } })).body.data.commandDevice;
+      (await request(command, { variables: { id: deviceId, action, dry } })).body.data.commandDevice;
     expect(await kindOf('turn_on')).toMatchObject({ __typename: 'Dispatched' });
     expect(await kindOf('turn_on', true)).toMatchObject({ __typename: 'DryRunRequired' });
     expect(await kindOf('revoke')).toMatchObject({ __typename: 'Refused', code: 'RESTRICTED_ACTION' });
     const { dryRunToken } = await kindOf('reboot');
     const confirm = 'mutation ($input: ConfirmCommandInput!) { confirmCommand(input: $input) { __typename } }';
-    const { body } = await ask(confirm, { variables: { input: { deviceId, dryRunToken } } });
+    const { body } = await request(confirm, { variables: { input: { deviceId, dryRunToken } } });
     expect(body.data.confirmCommand.__typename).toBe('Dispatched');
   });
 
   it('reports an unavailable store, and no internal errors', async () => {
-    const broken = { ...house.services.store.records, homes: () => Promise.reject(new Error('secret of the house')) };
-    const { homes } = house.services.store.records;
-    house.services.store.records.homes = broken.homes;
+    const broken = { ...service.services.store.records, homes: () => Promise.reject(new Error('secret of the house')) };
+    const { homes } = service.services.store.records;
+    service.services.store.records.homes = broken.homes;
     try {
-      const { body } = await ask('{ homes { nodes { id } } }');
+      const { body } = await request('{ homes { nodes { id } } }');
       expect(body.errors[0]).toMatchObject({ extensions: { code: 'INTERNAL', status: 500 } });
       expect(JSON.stringify(body)).not.toContain('secret');
     } finally {
-      house.services.store.records.homes = homes;
+      service.services.store.records.homes = homes;
     }
   });
 });

@@ -9,18 +9,18 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 const schema = makeSchema({ executed: true });
 const executed = (query: string): string => print(rewriteDocument(parse(query), schema));
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
   await mine.register({ name: 'Lamp' });
   const { device_id: id } = await mine.register();
   await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const ask = async (query: string) => (await queryGraphql(house, query, { token: mine.tokens.owner })).body;
+const request = async (query: string) => (await queryGraphql(service, query, { token: mine.tokens.owner })).body;
 
 describe('a list of plain objects', () => {
   it.each([
@@ -35,9 +35,9 @@ describe('a list of plain objects', () => {
     expect(executed(plain)).toContain('nodes: plainNodes');
     const fragment = `{ ${list}(first: 20) { nodes { ...F } pageInfo { hasNextPage } } } fragment F on ${list === 'audit' ? 'AuditEntry' : list === 'actors' ? 'ActorEntry' : list.replace(/^(.)(.*)s$/, (_, first: string, rest: string) => first.toUpperCase() + rest)} { ${members} }`;
     expect(executed(fragment)).not.toContain('plainNodes');
-    const answer = await ask(plain);
+    const answer = await request(plain);
     expect(answer.errors).toBeUndefined();
-    const { data } = await ask(fragment);
+    const { data } = await request(fragment);
     // The audit entry of the first query appears in the result of the second one at most.
     expect(answer.data).toEqual(data);
   });
@@ -52,15 +52,15 @@ describe('a list of plain objects', () => {
   ])('is unchanged if it %s', (_, query) => expect(executed(query)).toBe(print(parse(query))));
 
   it('uses the requested aliases', async () => {
-    const { data } = await ask('{ all: devices(first: 1) { those: nodes { a: id b: id } } }');
+    const { data } = await request('{ all: devices(first: 1) { those: nodes { a: id b: id } } }');
     expect(data.all.those).toEqual([{ a: expect.any(String), b: data.all.those[0].a }]);
-    const odd = await ask('{ devices(first: 1) { nodes { __proto__: id constructor: id } } }');
+    const odd = await request('{ devices(first: 1) { nodes { __proto__: id constructor: id } } }');
     const [only] = odd.data.devices.nodes;
     expect(Object.entries(only)).toEqual(['__proto__', 'constructor'].map((key) => [key, data.all.those[0].a]));
   });
 
   it('is not a field of the schema', async () => {
-    const { errors } = await ask('{ devices { plainNodes } }');
+    const { errors } = await request('{ devices { plainNodes } }');
     expect(errors[0].message).toMatch(/Cannot query field "plainNodes"/);
   });
 });

@@ -5,24 +5,24 @@ import { recordingStore } from '../../support/recording-store.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 const { calls, around } = recordingStore();
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase({}, around);
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase({}, around);
+  mine = await makeTestTenant(service);
   for (let n = 0; n < 20; n++) {
     const home = await mine.call('POST', '/homes', { home_name: `Home ${n}` });
     const room = await mine.call('POST', `/homes/${home.body.id}/rooms`, { name: `Room ${n}` });
     await mine.register({ home_id: home.body.id, room_id: room.body.id, name: `Lamp ${n}` });
   }
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 /** Counts the store calls of a query, by name. */
-async function asked(query: string): Promise<Record<string, number>> {
+async function storeCalls(query: string): Promise<Record<string, number>> {
   calls.length = 0;
-  const { body } = await queryGraphql(house, query, { token: mine.tokens.owner });
+  const { body } = await queryGraphql(service, query, { token: mine.tokens.owner });
   expect(body.errors).toBeUndefined();
   const counts: Record<string, number> = {};
   for (const call of calls) counts[call] = (counts[call] ?? 0) + 1;
@@ -34,8 +34,8 @@ describe('the fields of list entries', () => {
     const fields =
       'id home { homeName rooms { name } } room { name home { homeName } } manifest { version } state battery';
     const query = (first: number) => `{ devices(first: ${first}) { edges { cursor node { ${fields} } } totalCount } }`;
-    const two = await asked(query(2));
-    expect(await asked(query(20))).toEqual(two);
+    const two = await storeCalls(query(2));
+    expect(await storeCalls(query(20))).toEqual(two);
     expect(two).toEqual({
       'devices.list': 1,
       'devices.count': 1,
@@ -48,7 +48,7 @@ describe('the fields of list entries', () => {
   });
 
   it('are not loaded unless they are selected', async () => {
-    expect(await asked('{ devices { nodes { id name deviceType online } } }')).toEqual({
+    expect(await storeCalls('{ devices { nodes { id name deviceType online } } }')).toEqual({
       'devices.list': 1,
       'devices.count': 1,
     });
@@ -56,7 +56,7 @@ describe('the fields of list entries', () => {
 
   it('are correct, in the order of the list', async () => {
     const { body } = await queryGraphql(
-      house,
+      service,
       '{ devices(first: 20) { nodes { name home { homeName rooms { name } } room { name } } } }',
       {
         token: mine.tokens.owner,
@@ -72,17 +72,17 @@ describe('the fields of list entries', () => {
     const { body } = await mine.call('GET', '/devices?limit=3');
     const ids = body.devices.map(({ id }: { id: string }) => id);
     await mine.call('POST', '/groups', { name: 'Three', device_ids: ids });
-    const ask = async (args: string) =>
+    const request = async (args: string) =>
       (
-        await queryGraphql(house, `{ groups { nodes { deviceIds devices(${args}) { id } } } }`, {
+        await queryGraphql(service, `{ groups { nodes { deviceIds devices(${args}) { id } } } }`, {
           token: mine.tokens.owner,
         })
       ).body;
-    const { deviceIds, devices } = (await ask('first: 2')).data.groups.nodes[0];
+    const { deviceIds, devices } = (await request('first: 2')).data.groups.nodes[0];
     expect(devices).toEqual([{ id: deviceIds[0] }, { id: deviceIds[1] }]);
-    const rest = await ask(`first: 2, after: "${deviceIds[1]}"`);
+    const rest = await request(`first: 2, after: "${deviceIds[1]}"`);
     expect(rest.data.groups.nodes[0].devices).toEqual([{ id: deviceIds[2] }]);
-    const lost = await ask(`after: "${mine.homeId}"`);
+    const lost = await request(`after: "${mine.homeId}"`);
     expect(lost.errors[0].extensions.code).toBe('VALIDATION_FAILED');
   });
 
@@ -91,7 +91,7 @@ describe('the fields of list entries', () => {
       name: 'Devices alone',
       scopes: ['read:devices'],
     });
-    const { body } = await queryGraphql(house, '{ devices(first: 2) { nodes { name home { homeName } } } }', {
+    const { body } = await queryGraphql(service, '{ devices(first: 2) { nodes { name home { homeName } } } }', {
       token: key.key,
     });
     expect(body.data.devices.nodes.map((one: { home: unknown }) => one.home)).toEqual([null, null]);
@@ -106,7 +106,7 @@ describe('a connection', () => {
     const page = async (after: string | null, first: number) =>
       (
         await queryGraphql(
-          house,
+          service,
           'query ($after: String, $first: Int) { devices(first: $first, after: $after) { edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
           { token: mine.tokens.owner, variables: { after, first } },
         )

@@ -5,18 +5,18 @@ import WebSocket from 'ws';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
 });
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.dispose();
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 interface Closed {
   code: number;
@@ -31,7 +31,7 @@ function connect(
   const closed: Closed[] = [];
   const acked: unknown[] = [];
   const client = createClient({
-    url: `${house.url.replace('http', 'ws')}/graphql`,
+    url: `${service.url.replace('http', 'ws')}/graphql`,
     webSocketImpl: WebSocket,
     lazy: false,
     retryAttempts: 0,
@@ -51,18 +51,18 @@ type Told = any;
 
 /** Subscribes, and records the results and errors. */
 function listen(client: Client, query: string, variables: Record<string, unknown> = {}) {
-  const told: Told[] = [];
+  const notified: Told[] = [];
   const faults: Told[] = [];
   const end = client.subscribe(
     { query, variables },
-    { next: (result) => told.push(result), error: (fault) => faults.push(fault), complete: () => {} },
+    { next: (result) => notified.push(result), error: (fault) => faults.push(fault), complete: () => {} },
   );
-  return { told, faults, end };
+  return { notified, faults, end };
 }
 
 /** Resolves when the service has subscribed; earlier events are not delivered. */
 async function listening(kind: string): Promise<void> {
-  await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, kind as never)).toBeGreaterThan(0);
+  await expect.poll(() => service.graphql.subscriberCount(mine.tenantId, kind as never)).toBeGreaterThan(0);
 }
 
 describe('a subscription', () => {
@@ -71,16 +71,16 @@ describe('a subscription', () => {
     const { client } = connect(mine.tokens.user);
     const query =
       'subscription ($ids: [ID!]) { stateChanged(deviceIds: $ids) { deviceId state timestamp device { home { homeName } } } }';
-    const { told } = listen(client, query, { ids: [one.device_id] });
+    const { notified } = listen(client, query, { ids: [one.device_id] });
     await listening('state');
     await mine.report(other.device_id, { on: false });
     await mine.report(one.device_id, { on: true });
     await mine.report(one.device_id, { on: true, brightness: 40 });
-    await expect.poll(() => told.length).toBe(2);
-    expect(told.map(({ data }) => data.stateChanged.state)).toEqual([{ on: true }, { on: true, brightness: 40 }]);
-    expect(told[0].data.stateChanged).toMatchObject({
+    await expect.poll(() => notified.length).toBe(2);
+    expect(notified.map(({ data }) => data.stateChanged.state)).toEqual([{ on: true }, { on: true, brightness: 40 }]);
+    expect(notified[0].data.stateChanged).toMatchObject({
       deviceId: one.device_id,
-      timestamp: new Date(house.clock.now()).toISOString(),
+      timestamp: new Date(service.clock.now()).toISOString(),
       device: { home: { homeName: 'Lakeside' } },
     });
   });
@@ -93,15 +93,15 @@ describe('a subscription', () => {
     const waiting = listen(client, 'subscription { confirmationChanged { status expiresAt } }');
     await listening('command');
     await listening('confirmation');
-    const asked = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
-    await mine.acknowledge(id, asked.body.command_id, 'accepted');
-    await mine.acknowledge(id, asked.body.command_id, 'succeeded');
+    const requested = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    await mine.acknowledge(id, requested.body.command_id, 'accepted');
+    await mine.acknowledge(id, requested.body.command_id, 'succeeded');
     await expect
-      .poll(() => commands.told.map(({ data }) => data.commandChanged.status))
+      .poll(() => commands.notified.map(({ data }) => data.commandChanged.status))
       .toEqual(expect.arrayContaining(['DISPATCHED', 'ACKNOWLEDGED', 'SUCCEEDED']));
     await mine.call('POST', `/device/${id}/command`, { action: 'reboot' });
     await expect
-      .poll(() => waiting.told.map(({ data }) => data.confirmationChanged.status))
+      .poll(() => waiting.notified.map(({ data }) => data.confirmationChanged.status))
       .toEqual(['AWAITING_CONFIRMATION']);
   });
 
@@ -114,28 +114,28 @@ describe('a subscription', () => {
     await listening('presence');
     const made = await mine.call('POST', '/plans', { steps: [{ id: 'on', device_id: id, action: 'turn_on' }] });
     await expect
-      .poll(() => plans.told.map(({ data }) => data.planChanged))
+      .poll(() => plans.notified.map(({ data }) => data.planChanged))
       .toContainEqual(expect.objectContaining({ planId: made.body.plan.id, stepId: 'on', stepStatus: 'RUNNING' }));
     await mine.connect(id);
     await mine.report(id, { on: true });
     await expect
-      .poll(() => presence.told.map(({ data }) => data.presenceChanged))
+      .poll(() => presence.notified.map(({ data }) => data.presenceChanged))
       .toContainEqual({ deviceId: id, online: true });
   });
 
   it('sends nothing of another tenant, and ends with its client', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const { device_id: id } = await other.register();
     const { client } = connect(mine.tokens.user);
-    const { told, end } = listen(client, 'subscription { stateChanged { deviceId } }');
+    const { notified, end } = listen(client, 'subscription { stateChanged { deviceId } }');
     await listening('state');
     await other.report(id, { on: true });
     const { device_id: own } = await mine.register();
     await mine.report(own, { on: true });
-    await expect.poll(() => told.length).toBe(1);
-    expect(told[0].data.stateChanged.deviceId).toBe(own);
+    await expect.poll(() => notified.length).toBe(1);
+    expect(notified[0].data.stateChanged.deviceId).toBe(own);
     end();
-    await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
+    await expect.poll(() => service.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
   it('requires the role and the scope of its events', async () => {
@@ -165,17 +165,17 @@ describe('a subscription', () => {
 
 /** A raw connection that can send anything, with the received messages. */
 async function speak(token: string) {
-  const socket = new WebSocket(`${house.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
-  const told: Told[] = [];
+  const socket = new WebSocket(`${service.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
+  const notified: Told[] = [];
   const closed: number[] = [];
-  socket.on('message', (data) => told.push(JSON.parse(String(data))));
+  socket.on('message', (data) => notified.push(JSON.parse(String(data))));
   socket.on('close', (code) => closed.push(code));
   const send = (...messages: object[]) => messages.forEach((one) => void socket.send(JSON.stringify(one)));
   const subscribe = (id: string, query: string) => send({ id, type: 'subscribe', payload: { query } });
   await new Promise((resolve) => socket.once('open', resolve));
   send({ type: 'connection_init', payload: { Authorization: `Bearer ${token}` } });
-  await expect.poll(() => told[0]?.type).toBe('connection_ack');
-  return { socket, told, closed, send, subscribe };
+  await expect.poll(() => notified[0]?.type).toBe('connection_ack');
+  return { socket, notified, closed, send, subscribe };
 }
 
 describe('an id that is reused before its first operation has ended', () => {
@@ -190,46 +190,46 @@ describe('an id that is reused before its first operation has ended', () => {
     subscribe('1', STATE);
     await listening('state');
     socket.close();
-    await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
+    await expect.poll(() => service.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
   it('still ends with the required role', async () => {
-    const token = await house.member(mine.tenantId, 'user');
-    const { told, closed, send, subscribe } = await speak(token);
+    const token = await service.member(mine.tenantId, 'user');
+    const { notified, closed, send, subscribe } = await speak(token);
     subscribe('1', '{ devices(first: 200) { totalCount nodes { id } } }');
     send({ id: '1', type: 'complete' });
     subscribe('1', STATE);
     await listening('state');
-    await expect.poll(() => told.map(({ type }) => type)).toContain('complete');
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.updateUser(body.user.id, { role: 'viewer' });
+    await expect.poll(() => notified.map(({ type }) => type)).toContain('complete');
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
+    await service.updateUser(body.user.id, { role: 'viewer' });
     await expect.poll(() => closed[0]).toBe(4403);
   });
 });
 
 describe('queries and mutations', () => {
   it('use the same connection, each counted and executed with the current permissions', async () => {
-    const token = await house.member(mine.tenantId, 'admin');
+    const token = await service.member(mine.tenantId, 'admin');
     const { client } = connect(token);
     const change = 'mutation { createHome(input: {homeName: "By socket"}) { __typename ... on Refused { code } } }';
     const first = listen(client, change);
-    await expect.poll(() => first.told[0]?.data.createHome.__typename).toBe('Created');
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.updateUser(body.user.id, { role: 'viewer' });
+    await expect.poll(() => first.notified[0]?.data.createHome.__typename).toBe('Created');
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
+    await service.updateUser(body.user.id, { role: 'viewer' });
     const second = listen(client, change);
-    await expect.poll(() => second.told[0]?.data.createHome.code).toBe('FORBIDDEN_ROLE');
+    await expect.poll(() => second.notified[0]?.data.createHome.code).toBe('FORBIDDEN_ROLE');
     const read = listen(client, '{ me { user { role } } }');
-    await expect.poll(() => read.told[0]?.data.me.user.role).toBe('VIEWER');
+    await expect.poll(() => read.notified[0]?.data.me.user.role).toBe('VIEWER');
   });
 
   it('are refused above the rate limit of the tenant', async () => {
-    const { token } = await house.owner();
-    const { rateLimits } = house.services.settings as { rateLimits: Record<string, number> };
+    const { token } = await service.owner();
+    const { rateLimits } = service.services.settings as { rateLimits: Record<string, number> };
     rateLimits.free = 1;
     try {
       const { client } = connect(token);
       const [one, other] = [listen(client, '{ me { hasTenant } }'), listen(client, '{ me { hasTenant } }')];
-      await expect.poll(() => one.told.length + other.told.length).toBe(1);
+      await expect.poll(() => one.notified.length + other.notified.length).toBe(1);
       await expect.poll(() => [...one.faults, ...other.faults][0]?.[0]?.extensions.code).toBe('RATE_LIMIT_EXCEEDED');
       const { closed, subscribe } = await speak(token);
       subscribe('1', '{ nothing }');
@@ -252,23 +252,23 @@ describe('a connection', () => {
   });
 
   it('of a user without a tenant, or in a suspended one, is closed with 4403', async () => {
-    const nobody = connect(await house.token(v7()));
+    const nobody = connect(await service.token(v7()));
     await expect.poll(() => nobody.closed[0]?.code).toBe(4403);
-    const parked = await makeTestTenant(house);
+    const parked = await makeTestTenant(service);
     const { closed, acked } = connect(parked.tokens.owner);
     await expect.poll(() => acked.length).toBe(1);
-    const operator = await house.token(v7(), { scope: 'platform:admin' });
-    await house.call('POST', `/v1/admin/tenants/${parked.tenantId}/suspend`, { token: operator, body: {} });
+    const operator = await service.token(v7(), { scope: 'platform:admin' });
+    await service.call('POST', `/v1/admin/tenants/${parked.tenantId}/suspend`, { token: operator, body: {} });
     await expect.poll(() => closed[0]?.code).toBe(4403);
     const again = connect(parked.tokens.owner);
     await expect.poll(() => again.closed[0]?.code).toBe(4403);
   });
 
   it('ends within a second of its token, key, membership or role', async () => {
-    const token = await house.member(mine.tenantId, 'user');
+    const token = await service.member(mine.tenantId, 'user');
     const out = connect(token);
     await expect.poll(() => out.acked.length).toBe(1);
-    await house.call('POST', '/v1/auth/logout', { token, body: {} });
+    await service.call('POST', '/v1/auth/logout', { token, body: {} });
     await expect.poll(() => out.closed[0]?.code).toBe(4401);
 
     const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'Ends' });
@@ -277,27 +277,27 @@ describe('a connection', () => {
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
     await expect.poll(() => byKey.closed[0]?.code).toBe(4401);
 
-    const lesser = await house.member(mine.tenantId, 'user');
+    const lesser = await service.member(mine.tenantId, 'user');
     const { client, closed } = connect(lesser);
     listen(client, 'subscription { stateChanged { deviceId } }');
     await listening('state');
-    const { body } = await house.call('GET', '/v1/auth/me', { token: lesser });
-    await house.updateUser(body.user.id, { role: 'viewer' });
+    const { body } = await service.call('GET', '/v1/auth/me', { token: lesser });
+    await service.updateUser(body.user.id, { role: 'viewer' });
     await expect.poll(() => closed[0]?.code).toBe(4403);
   });
 
   it('ends when its token expires', async () => {
-    const token = await house.token(v7(), { ttlS: 60 });
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    const token = await service.token(v7(), { ttlS: 60 });
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
+    await service.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'user' });
     const { closed, acked } = connect(token);
     await expect.poll(() => acked.length).toBe(1);
-    house.clock.advance(61_000);
+    service.clock.advance(61_000);
     await expect.poll(() => closed[0]?.code).toBe(4401);
   });
 
   it('accepts a ticket once', async () => {
-    const { body } = await house.call('POST', '/ws/ticket', { token: mine.tokens.user, body: {} });
+    const { body } = await service.call('POST', '/ws/ticket', { token: mine.tokens.user, body: {} });
     const { acked } = connect(body.ticket);
     await expect.poll(() => acked.length).toBe(1);
     const again = connect(body.ticket);
@@ -305,7 +305,7 @@ describe('a connection', () => {
   });
 
   it('with another subprotocol, an invalid message, or no first message is closed', async () => {
-    const url = `${house.url.replace('http', 'ws')}/graphql`;
+    const url = `${service.url.replace('http', 'ws')}/graphql`;
     const codeOf = (protocol: string[], ...messages: string[]) =>
       new Promise<number>((resolve) => {
         const socket = new WebSocket(url, protocol);

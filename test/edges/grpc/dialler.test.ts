@@ -8,11 +8,11 @@ import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts'
 import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
 import { startSidecar } from '../../support/sidecar.ts';
-import { house } from './edge-harness.ts';
+import { service } from './edge-harness.ts';
 
 describe('the dialler', () => {
   it('retries until the sidecar listens, and is connected then', async () => {
-    const { edge, sidecar, lines } = await house();
+    const { edge, sidecar, lines } = await service();
     await eventually(() => lines.some(({ message }) => message.includes('sidecar unreachable')));
     expect(edge.connected()).toBe(false);
     await sidecar();
@@ -21,21 +21,21 @@ describe('the dialler', () => {
 
   it('logs nothing about a sidecar that is starting, and dials it when it has an address', async () => {
     const lines: string[] = [];
-    const say = (_: object, message: string) => void lines.push(message);
+    const send = (_: object, message: string) => void lines.push(message);
     let address: string | null = null;
-    let asked = 0;
+    let requested = 0;
     const dialler = dial({
       address() {
-        asked += 1;
+        requested += 1;
         return address;
       },
       limits: { ...defaultSidecarLimits, backoff: { firstMs: 1, maxMs: 2 } },
       lease: unlimitedLease,
-      log: { debug: say, info: say, warn: say, error: say },
+      log: { debug: send, info: send, warn: send, error: send },
       handleStream: () => ({ onProposal() {}, onClose() {} }),
     });
     onTestFinished(() => dialler.close());
-    await eventually(() => asked > 8);
+    await eventually(() => requested > 8);
     expect(lines).toEqual([]);
     const port = await freePort();
     const sidecar = await startSidecar({ port });
@@ -47,7 +47,7 @@ describe('the dialler', () => {
   });
 
   it('redials when the sidecar is killed, ends the stream, or fails', async () => {
-    const { edge, sidecar, counts } = await house();
+    const { edge, sidecar, counts } = await service();
     const first = await sidecar();
     await eventually(() => edge.connected());
     first.kill();
@@ -65,14 +65,14 @@ describe('the dialler', () => {
   });
 
   it('counts a sidecar as connected before its first proposal', async () => {
-    const { edge, sidecar } = await house();
+    const { edge, sidecar } = await service();
     await sidecar({ headers: false });
     await eventually(() => edge.connected());
   });
 
   it('does not count a server without this method as a sidecar', async () => {
     const { Server, ServerCredentials } = await import('@grpc/grpc-js');
-    const { edge, address, lines } = await house();
+    const { edge, address, lines } = await service();
     const server = new Server();
     await new Promise((resolve) => server.bindAsync(address, ServerCredentials.createInsecure(), resolve));
     await eventually(() => lines.some(({ fields }) => JSON.stringify(fields).includes('UNIMPLEMENTED')));
@@ -81,8 +81,8 @@ describe('the dialler', () => {
   });
 
   it('gives up a listener that does not respond, and one with another protocol', async () => {
-    const { edge, address, lines } = await house({ connectTimeoutMs: 100 });
-    const said = (why: string) => lines.some(({ fields }) => (fields as { why?: string }).why?.includes(why));
+    const { edge, address, lines } = await service({ connectTimeoutMs: 100 });
+    const sent = (why: string) => lines.some(({ fields }) => (fields as { why?: string }).why?.includes(why));
     let answer = '';
     const sockets = await listen(
       createServer((socket) => {
@@ -91,15 +91,15 @@ describe('the dialler', () => {
       }),
       address,
     );
-    await eventually(() => said('connection timed out'));
+    await eventually(() => sent('connection timed out'));
     answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
-    await eventually(() => said('connection failed'));
+    await eventually(() => sent('connection failed'));
     expect(edge.connected()).toBe(false);
     await eventually(() => sockets.filter((socket) => !socket.destroyed).length <= 1);
   });
 
   it('limits the decompressed size of a message', async () => {
-    const { edge, address, lines, counts } = await house();
+    const { edge, address, lines, counts } = await service();
     const folded = gzipSync(Buffer.alloc(64 * 1024 * 1024));
     const head = Buffer.from([1, 0, 0, 0, 0]);
     head.writeUInt32BE(folded.length, 1);
@@ -118,7 +118,7 @@ describe('the dialler', () => {
   });
 
   it('disconnects when it is closed, and does not dial again', async () => {
-    const { edge, sidecar } = await house();
+    const { edge, sidecar } = await service();
     const there = await sidecar();
     await eventually(() => edge.connected());
     edge.close();
@@ -130,7 +130,7 @@ describe('the dialler', () => {
   });
 
   it('truncates the last error of a sidecar in the log', async () => {
-    const { edge, sidecar, lines } = await house();
+    const { edge, sidecar, lines } = await service();
     const there = await sidecar();
     await eventually(() => edge.connected());
     there.stream.fail(13, `\u001b[31m${'x'.repeat(5_000)}`);

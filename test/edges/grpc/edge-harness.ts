@@ -12,7 +12,7 @@ import { MemoryCognition } from '../../support/memory-cognition.ts';
 import { freePort } from '../../support/programs.ts';
 import { startSidecar, type TestSidecar } from '../../support/sidecar.ts';
 
-export interface House {
+export interface EdgeHarness {
   edge: SidecarEdge;
   cognition: MemoryCognition;
   address: string;
@@ -32,19 +32,19 @@ export interface House {
 }
 
 /** Only the gRPC edge, with cognition in memory and a port that is not shared. */
-export async function house(
+export async function service(
   limits: Partial<SidecarLimits> = {},
   lease: Pick<Lease, 'valid'> = unlimitedLease,
-): Promise<House> {
+): Promise<EdgeHarness> {
   const port = await freePort();
   const cognition = new MemoryCognition();
   const edge = makeSidecarEdge();
   cognition.notify = (change) => edge.notify(change);
-  const lines: House['lines'] = [];
+  const lines: EdgeHarness['lines'] = [];
   const level = (name: string) => (fields: object, message: string) =>
     void lines.push({ level: name, fields, message });
   const log = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') };
-  const sinks = new EventBus(log);
+  const subscribers = new EventBus(log);
   const counts = new Map<string, number>();
   const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1);
   const homes = new Map<string, string | null>();
@@ -53,8 +53,8 @@ export async function house(
     cognition,
     services: {
       actors: {
-        subscribe: sinks.subscribe.bind(sinks),
-        subscribeTransitions: sinks.subscribeTransitions.bind(sinks),
+        subscribe: subscribers.subscribe.bind(subscribers),
+        subscribeTransitions: subscribers.subscribeTransitions.bind(subscribers),
         // biome-ignore lint/suspicious/noExplicitAny: the edge reads only the home of a device
         peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
       },
@@ -89,14 +89,14 @@ export async function house(
     },
     report(device, state) {
       device.state = state;
-      sinks.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, at: Date.now() });
+      subscribers.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, at: Date.now() });
     },
     place(device, homeId) {
       device.homeId = homeId;
       homes.set(device.id, homeId);
       const context = { id: device.id, tenantId };
       const committed = { ref: { kind: 'device', id: device.id }, snapshot: { context } } as unknown as Committed;
-      sinks.emitTransition(committed, { type: 'patch', at: Date.now() }, null);
+      subscribers.emitTransition(committed, { type: 'patch', at: Date.now() }, null);
     },
     async sidecar(options = {}) {
       const sidecar = await startSidecar({ port, ...options });

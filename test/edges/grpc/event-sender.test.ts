@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { ContextKind, ContextPhase, InterruptReason, NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
-import { house } from './edge-harness.ts';
+import { service } from './edge-harness.ts';
 
 const cases = (stream: { events: { event: { case?: string | undefined } }[] }) =>
   stream.events.map(({ event }) => event.case);
 
 describe('the event sender', () => {
   it('starts with the capabilities of devices, and numbers its events from 1', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     cognition.open({ id: newId(), tenantId, homeId });
     const stream = await (await sidecar()).waitForStream();
@@ -23,7 +23,7 @@ describe('the event sender', () => {
   });
 
   it('sends waiting contexts with their world', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     const lamp = device({ state: { on: true }, room: { id: newId(), name: 'Hall' } });
     const elsewhere = device({ homeId: newId() });
     const foreign = device({ tenantId: newId() });
@@ -37,9 +37,9 @@ describe('the event sender', () => {
       { contextId: id, kind: ContextKind.GOAL, text: 'good night', phase: ContextPhase.THINKING, nodes: [] },
     ]);
     expect(shown?.devices).toMatchObject([{ deviceId: lamp.id, state: { on: true }, roomName: 'Hall', online: true }]);
-    const told = JSON.stringify(shown, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
-    expect(told).not.toContain(elsewhere.id);
-    expect(told).not.toContain(foreign.id);
+    const notified = JSON.stringify(shown, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
+    expect(notified).not.toContain(elsewhere.id);
+    expect(notified).not.toContain(foreign.id);
     const sets = stream
       .eventsOf('capabilitySync')
       .flatMap((sync) => sync.sets.map(({ capabilitySetId }) => capabilitySetId));
@@ -47,7 +47,7 @@ describe('the event sender', () => {
   });
 
   it('sends a tenant’s manifest before the device that has it', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     const { manifest } = device();
     const own = structuredClone(manifest);
     if (own === null) throw new Error('a light has a manifest');
@@ -67,7 +67,7 @@ describe('the event sender', () => {
   });
 
   it('sends a new context at once, and a changed world at most once per interval', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ coalesceMs: 200 });
+    const { sidecar, cognition, device, report, tenantId, homeId } = await service({ coalesceMs: 200 });
     const lamp = device();
     const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
@@ -79,13 +79,13 @@ describe('the event sender', () => {
       for (let n = 0; n < 10; n++) report(lamp, { level: ++level });
       return stream.eventsOf('perceptionUpdate').length >= 3;
     });
-    const told = stream.eventsOf('perceptionUpdate').length;
-    expect(performance.now() - from).toBeGreaterThan((told - 1) * 200);
+    const notified = stream.eventsOf('perceptionUpdate').length;
+    expect(performance.now() - from).toBeGreaterThan((notified - 1) * 200);
     await eventually(() => stream.eventsOf('perceptionUpdate').at(-1)?.devices[0]?.state?.level === level);
   });
 
   it('sends an update for a home that a device left', async () => {
-    const { sidecar, cognition, device, place, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, place, tenantId, homeId } = await service();
     const lamp = device();
     cognition.open({ id: newId(), tenantId, homeId });
     const stream = await (await sidecar()).waitForStream();
@@ -96,15 +96,15 @@ describe('the event sender', () => {
   });
 
   it('reads a slow world no more often than its interval allows', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     const { world } = cognition;
     const readings: { from: number; took: number }[] = [];
-    cognition.world = async (asked) => {
+    cognition.world = async (requested) => {
       const from = performance.now();
       await new Promise((resolve) => setTimeout(resolve, 50));
       readings.push({ from, took: performance.now() - from });
-      return world.call(cognition, asked);
+      return world.call(cognition, requested);
     };
     const stream = await (await sidecar()).waitForStream();
     await eventually(() => {
@@ -118,7 +118,7 @@ describe('the event sender', () => {
   });
 
   it('sends nothing for a report that changes nothing', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, report, tenantId, homeId } = await service();
     const lamp = device({ state: { on: true } });
     cognition.open({ id: newId(), tenantId, homeId });
     const stream = await (await sidecar()).waitForStream();
@@ -132,7 +132,7 @@ describe('the event sender', () => {
   });
 
   it('does not send a home as idle that has a context by then', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ idleHomeIntervalMs: 200 });
+    const { sidecar, cognition, device, report, tenantId, homeId } = await service({ idleHomeIntervalMs: 200 });
     const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
     const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
@@ -142,12 +142,12 @@ describe('the event sender', () => {
     report(elsewhere, { on: false });
     cognition.open({ id: newId(), tenantId, homeId });
     await eventually(() => stream.eventsOf('perceptionUpdate').some((shown) => shown.homeId === elsewhere.homeId));
-    const told = stream.eventsOf('perceptionUpdate').filter((shown) => shown.homeId === homeId);
-    expect(told.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
+    const notified = stream.eventsOf('perceptionUpdate').filter((shown) => shown.homeId === homeId);
+    expect(notified.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
   });
 
   it('sends only the hash of a home without contexts', async () => {
-    const { sidecar, device, report, homeId } = await house();
+    const { sidecar, device, report, homeId } = await service();
     const lamp = device();
     const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
@@ -155,16 +155,16 @@ describe('the event sender', () => {
     await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     report(lamp, { on: false });
     await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
-    const told = stream.eventsOf('perceptionUpdate');
-    expect(told).toMatchObject([
+    const notified = stream.eventsOf('perceptionUpdate');
+    expect(notified).toMatchObject([
       { homeId, devices: [], activeContexts: [], memories: [] },
       { homeId, devices: [], activeContexts: [], memories: [] },
     ]);
-    expect(told[0]?.worldStateHash).not.toBe(told[1]?.worldStateHash);
+    expect(notified[0]?.worldStateHash).not.toBe(notified[1]?.worldStateHash);
   });
 
   it('sends results of nodes, of commands with the state of their device, and interruptions', async () => {
-    const { sidecar, cognition, edge, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, edge, device, tenantId, homeId } = await service();
     const lamp = device({ state: { on: false } });
     const commandId = newId();
     const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
@@ -205,7 +205,7 @@ describe('the event sender', () => {
   });
 
   it('sends everything that a reconnecting sidecar needs', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     const lamp = device({ state: { on: true } });
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
     const first = await sidecar();
@@ -230,7 +230,7 @@ describe('the event sender', () => {
   });
 
   it('sends as many contexts as fit, and the others when those have ended', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
+    const { sidecar, cognition, device, tenantId, homeId } = await service({ maxContextsPerUpdate: 2 });
     device();
     const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
     const stream = await (await sidecar()).waitForStream();
@@ -248,7 +248,7 @@ describe('the event sender', () => {
   });
 
   it('sends the others also when the sidecar ends one', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2, maxContexts: 3 });
+    const { sidecar, cognition, device, tenantId, homeId } = await service({ maxContextsPerUpdate: 2, maxContexts: 3 });
     device();
     const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
     const stream = await (await sidecar()).waitForStream();
@@ -267,16 +267,16 @@ describe('the event sender', () => {
   });
 
   it('sends the others when one ends while its world is read', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
+    const { sidecar, cognition, device, report, tenantId, homeId } = await service({ maxContextsPerUpdate: 2 });
     const lamp = device();
     const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
     const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     const { world } = cognition;
-    cognition.world = async (asked) => {
+    cognition.world = async (requested) => {
       cognition.world = world;
       cognition.interrupt(ids[0] as string, 'CANCELLED');
-      return world.call(cognition, asked);
+      return world.call(cognition, requested);
     };
     report(lamp, { on: true });
     await eventually(() =>
@@ -288,7 +288,7 @@ describe('the event sender', () => {
   });
 
   it('tracks no more contexts than its limit, and looks for others when some have ended', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContexts: 2 });
+    const { sidecar, cognition, device, tenantId, homeId } = await service({ maxContexts: 2 });
     device();
     const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
     const stream = await (await sidecar()).waitForStream();
@@ -307,7 +307,7 @@ describe('the event sender', () => {
   });
 
   it('serves tenants in turn, for any load of one of them', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     for (let count = 0; count < 50; count++) cognition.open({ id: newId(), tenantId, homeId: newId() });
     const other = newId();
@@ -320,13 +320,13 @@ describe('the event sender', () => {
   });
 
   it('sends everything else while one item cannot be read', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     const poison = cognition.open({ id: newId(), tenantId, homeId: newId() });
     const { world } = cognition;
-    cognition.world = (asked) => {
-      if (asked.homeId === poison.homeId) throw new Error('it never can');
-      return world.call(cognition, asked);
+    cognition.world = (requested) => {
+      if (requested.homeId === poison.homeId) throw new Error('it never can');
+      return world.call(cognition, requested);
     };
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
     const stream = await (await sidecar()).waitForStream();
@@ -337,7 +337,7 @@ describe('the event sender', () => {
   });
 
   it('continues when reading an item failed', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { sidecar, cognition, device, tenantId, homeId } = await service();
     device();
     cognition.open({ id: newId(), tenantId, homeId });
     let failures = 2;

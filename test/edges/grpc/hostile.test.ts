@@ -4,11 +4,11 @@ import { CognitionProposalSchema, NodeState } from '#proto/cognition/v1/runtime_
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
 import { fc } from '../../support/properties.ts';
-import { house } from './edge-harness.ts';
+import { service } from './edge-harness.ts';
 
 describe('a malicious sidecar', () => {
   it('that reads nothing: waiting events are bounded, and sent again later', async () => {
-    const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await house({ maxQueuedEvents: 20 });
+    const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await service({ maxQueuedEvents: 20 });
     const lamp = device({ state: { text: 'x'.repeat(30_000) } });
     const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
     const nodes = [{ ...node, timeoutS: null, status: 'pending', commandId: null, error: null } as const];
@@ -39,7 +39,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that never reads again: it is disconnected, and dialled again', async () => {
-    const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallTimeoutMs: 300 });
+    const { sidecar, cognition, device, tenantId, homeId, lines } = await service({ stallTimeoutMs: 300 });
     for (let count = 0; count < 30; count++) device({ state: { text: 'x'.repeat(30_000) } });
     const there = await sidecar({ reads: () => false });
     await there.waitForStream();
@@ -51,7 +51,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that floods: it is read no faster than its rate, and allowed proposals are executed', async () => {
-    const { sidecar, cognition, counts } = await house({
+    const { sidecar, cognition, counts } = await service({
       proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 },
     });
     const there = await sidecar();
@@ -68,7 +68,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that floods with few long messages: they count by their size', async () => {
-    const { sidecar, counts } = await house({ proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 } });
+    const { sidecar, counts } = await service({ proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 } });
     const stream = await (await sidecar()).waitForStream();
     const from = performance.now();
     const params = { text: 'x'.repeat(10 * 4_096) };
@@ -82,7 +82,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that requests much slow work: no more than the in-flight limit is accepted', async () => {
-    const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ maxInFlightProposals: 8 });
+    const { sidecar, cognition, counts, device, tenantId, homeId } = await service({ maxInFlightProposals: 8 });
     device();
     const stream = await (await sidecar()).waitForStream();
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
@@ -100,7 +100,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that exceeds the message size: the stream ends, and the next one works', async () => {
-    const { sidecar, cognition, edge, lines } = await house();
+    const { sidecar, cognition, edge, lines } = await service();
     const there = await sidecar();
     const stream = await there.waitForStream();
     stream.send({
@@ -114,7 +114,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that sends invalid messages: the stream ends, and the next one works', async () => {
-    const { sidecar, edge } = await house();
+    const { sidecar, edge } = await service();
     const there = await sidecar();
     for (const [at, bytes] of [
       [1, [0xff, 0xff, 0xff, 0xff]],
@@ -128,7 +128,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that nests too deeply for a recursive parser is refused', async () => {
-    const { sidecar, edge } = await house();
+    const { sidecar, edge } = await service();
     const there = await sidecar();
     const length = (count: number): number[] => (count < 128 ? [count] : [(count & 127) | 128, ...length(count >>> 7)]);
     const field = (no: number, body: number[]) => [(no << 3) | 2, ...length(body.length), ...body];
@@ -142,7 +142,7 @@ describe('a malicious sidecar', () => {
   });
 
   it('that sends any well-formed message does not affect the service', async () => {
-    const { sidecar, cognition, edge, device, tenantId, homeId } = await house({
+    const { sidecar, cognition, edge, device, tenantId, homeId } = await service({
       proposalRate: { perSecond: 10_000, burst: 10_000, bytesPerToken: 1024 * 1024 },
     });
     const lamp = device();
@@ -167,8 +167,8 @@ describe('a malicious sidecar', () => {
       fc.record({ case: fc.constant('complete' as const), value: fc.record({ summary: text }) }),
       fc.record({ case: fc.constant('error' as const), value: fc.record({ code: text, detail: text }) }),
     );
-    const said = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 100);
-    for (const one of said) stream.sendBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
+    const sent = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 100);
+    for (const one of sent) stream.sendBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
     const last = newId();
     stream.send({ proposalId: 'last', contextId: last, proposal: { case: 'complete', value: {} } });
     await eventually(() => stream.eventsOf('graphStateUpdate').some(({ proposalId }) => proposalId === 'last'));

@@ -8,7 +8,7 @@ import { silentLog } from '../../support/lock-parts.ts';
 import { freePort } from '../../support/programs.ts';
 import type { Proposal } from '../../support/sidecar.ts';
 import { startSidecar } from '../../support/sidecar.ts';
-import { house } from './edge-harness.ts';
+import { service } from './edge-harness.ts';
 
 /** A lease on a clock that the test sets. */
 function testLease() {
@@ -33,7 +33,7 @@ const turnOff = (deviceId: string, nodeId: string): Proposal => ({
 /** A goal that was sent to a connected sidecar. */
 async function connected() {
   const { lease, outlast } = testLease();
-  const there = await house({}, lease);
+  const there = await service({}, lease);
   const lamp = there.device();
   const { id } = there.cognition.open({ id: newId(), tenantId: there.tenantId, homeId: there.homeId });
   const sidecar = await there.sidecar();
@@ -86,7 +86,7 @@ describe('the stream to the sidecar, after the lease of this process ended,', ()
     answer();
     await eventually(() => stream.ended);
     await eventLoopTurns();
-    expect(cognition.calls.map(({ said }) => said)).toMatchObject([{ id: 'first' }]);
+    expect(cognition.calls.map(({ sent }) => sent)).toMatchObject([{ id: 'first' }]);
   });
 
   it('is not dialled again', async () => {

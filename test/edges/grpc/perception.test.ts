@@ -53,38 +53,41 @@ describe('a perception', () => {
     );
     const devices = Array.from({ length: 500 }, () => device({ state: { levels: Array(16_000).fill(1) } }));
     const memories = Array.from({ length: 250 }, () => memory({ content: 'm'.repeat(4_000) }));
-    const told = buildPerceptionUpdate(shown({ contexts, memories, contextsNotRead: 7 }, devices));
-    expect(toBinary(PerceptionUpdateSchema, told).length).toBeLessThan(MOST);
-    expect(told.activeContexts.length).toBeGreaterThan(0);
-    expect(told.contextsLeftOut).toBe(27 - told.activeContexts.length);
-    expect(told.devicesLeftOut).toBe(500 - told.devices.length);
-    expect(told.devices[0]).toMatchObject({ stateLeftOut: false });
-    expect(told.devices.at(-1)).toMatchObject({ stateLeftOut: true, deviceId: devices[told.devices.length - 1]?.id });
-    expect(told.memories.length).toBeGreaterThan(0);
+    const notified = buildPerceptionUpdate(shown({ contexts, memories, contextsNotRead: 7 }, devices));
+    expect(toBinary(PerceptionUpdateSchema, notified).length).toBeLessThan(MOST);
+    expect(notified.activeContexts.length).toBeGreaterThan(0);
+    expect(notified.contextsLeftOut).toBe(27 - notified.activeContexts.length);
+    expect(notified.devicesLeftOut).toBe(500 - notified.devices.length);
+    expect(notified.devices[0]).toMatchObject({ stateLeftOut: false });
+    expect(notified.devices.at(-1)).toMatchObject({
+      stateLeftOut: true,
+      deviceId: devices[notified.devices.length - 1]?.id,
+    });
+    expect(notified.memories.length).toBeGreaterThan(0);
   });
 
   it('omits parameters before it omits nodes', () => {
     const large = node('large', { params: { text: 'x'.repeat(5_000) } });
-    const [told] = buildPerceptionUpdate(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
+    const [notified] = buildPerceptionUpdate(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
       ...{ contexts: 4_000, devices: 0, memories: 0 },
     }).activeContexts;
-    expect(told?.nodes).toMatchObject([
+    expect(notified?.nodes).toMatchObject([
       { node: { nodeId: 'large' }, paramsLeftOut: true },
       { node: { nodeId: 'small', params: {} }, paramsLeftOut: false },
     ]);
-    expect(told?.nodes[0]?.node?.params).toBeUndefined();
+    expect(notified?.nodes[0]?.node?.params).toBeUndefined();
   });
 
   it('contains the oldest context of any size, and the next ones while they fit', () => {
     const contexts = [context({ text: 'x'.repeat(2_000) }), context(), context()];
-    const told = buildPerceptionUpdate(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
-    expect(told.activeContexts.map(({ contextId }) => contextId)).toEqual([contexts[0]?.id]);
-    expect(told.contextsLeftOut).toBe(2);
+    const notified = buildPerceptionUpdate(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
+    expect(notified.activeContexts.map(({ contextId }) => contextId)).toEqual([contexts[0]?.id]);
+    expect(notified.contextsLeftOut).toBe(2);
   });
 
   it('contains only the hash without a context', () => {
-    const told = buildPerceptionUpdate(shown({ contexts: [], memories: [memory()] }, [device()]));
-    expect(told).toMatchObject({
+    const notified = buildPerceptionUpdate(shown({ contexts: [], memories: [memory()] }, [device()]));
+    expect(notified).toMatchObject({
       tenantId,
       homeId,
       worldStateHash: 'h',
@@ -101,16 +104,18 @@ describe('a perception', () => {
       error: { code: 'TIMED_OUT', detail: 'Silence.' },
     });
     const contexts = [context({ nodes: [failed] }), context({ kind: 'observation', nodes: [node('b')] })];
-    const told = buildPerceptionUpdate(shown({ contexts }));
-    expect(told.activeContexts.map(({ nodes }) => nodes[0])).toMatchObject([
+    const notified = buildPerceptionUpdate(shown({ contexts }));
+    expect(notified.activeContexts.map(({ nodes }) => nodes[0])).toMatchObject([
       { state: NodeState.FAILED, commandId: failed.commandId, code: 'TIMED_OUT', detail: 'Silence.' },
       { state: NodeState.PROPOSED },
     ]);
   });
 
   it('contains a device without actions and reports', () => {
-    const told = buildPerceptionUpdate(shown({}, [device({ name: null, category: null, manifest: null, room: null })]));
-    expect(told.devices).toMatchObject([{ name: '', category: '', capabilitySetId: '', roomId: '', state: {} }]);
+    const notified = buildPerceptionUpdate(
+      shown({}, [device({ name: null, category: null, manifest: null, room: null })]),
+    );
+    expect(notified.devices).toMatchObject([{ name: '', category: '', capabilitySetId: '', roomId: '', state: {} }]);
   });
 
   it('estimates no JSON below its size on the wire', () => {

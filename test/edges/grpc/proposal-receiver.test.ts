@@ -4,7 +4,7 @@ import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
 import type { Proposal, SidecarStream } from '../../support/sidecar.ts';
-import { type House, house } from './edge-harness.ts';
+import { type EdgeHarness, service } from './edge-harness.ts';
 
 const refusals = (stream: SidecarStream) =>
   stream.eventsOf('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
@@ -14,8 +14,8 @@ const off = (deviceId: string, nodeId = 'off'): Proposal => ({
 });
 
 /** A goal for a home with a lamp, and a sidecar that has received it. */
-async function goal(given: Parameters<typeof house>[0] = {}) {
-  const there = await house(given);
+async function goal(given: Parameters<typeof service>[0] = {}) {
+  const there = await service(given);
   const lamp = there.device();
   const { id } = there.cognition.open({ id: newId(), tenantId: there.tenantId, homeId: there.homeId });
   const sidecar = await there.sidecar();
@@ -23,7 +23,8 @@ async function goal(given: Parameters<typeof house>[0] = {}) {
   await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
   return { ...there, lamp, id, sidecar, stream };
 }
-const words = ({ cognition }: Pick<House, 'cognition'>) => cognition.calls.map(({ word, said }) => ({ word, said }));
+const words = ({ cognition }: Pick<EdgeHarness, 'cognition'>) =>
+  cognition.calls.map(({ word, sent }) => ({ word, sent: sent }));
 
 describe('messages of a sidecar', () => {
   it('add a node as a step, and its first event names the proposal', async () => {
@@ -45,7 +46,7 @@ describe('messages of a sidecar', () => {
     expect(words({ cognition })).toEqual([
       {
         word: 'propose',
-        said: {
+        sent: {
           ...{ id: 'dim', device_id: lamp.id, action: 'set_brightness', params: { level: 10 }, depends_on: ['off'] },
           ...{ compensation: { action: 'set_brightness', params: { level: 90 } }, timeout_s: 20 },
         },
@@ -99,12 +100,12 @@ describe('messages of a sidecar', () => {
     stream.send({ contextId: other, proposal: { case: 'error', value: { code: 'NOT_UNDERSTOOD', detail: 'What?' } } });
     await eventually(() => cognition.calls.length === 4);
     expect(cognition.calls.filter(({ contextId }) => contextId === id)).toMatchObject([
-      { word: 'suspend', said: { reason: 'the heating is slow', forS: 600 } },
-      { word: 'suspend', said: { reason: 'still', forS: null } },
-      { word: 'complete', said: { summary: 'warm', finalState: { celsius: 21 } } },
+      { word: 'suspend', sent: { reason: 'the heating is slow', forS: 600 } },
+      { word: 'suspend', sent: { reason: 'still', forS: null } },
+      { word: 'complete', sent: { summary: 'warm', finalState: { celsius: 21 } } },
     ]);
     expect(cognition.calls.filter(({ contextId }) => contextId === other)).toMatchObject([
-      { word: 'fail', said: { code: 'NOT_UNDERSTOOD', detail: 'What?' } },
+      { word: 'fail', sent: { code: 'NOT_UNDERSTOOD', detail: 'What?' } },
     ]);
     expect(refusals(stream)).toEqual([]);
   });
@@ -119,7 +120,7 @@ describe('messages of a sidecar', () => {
     expect(cognition.calls).toHaveLength(1);
     release();
     await eventually(() => cognition.calls.length === 4);
-    expect(cognition.calls.map(({ word, said }) => [word, (said as { id?: string }).id])).toEqual([
+    expect(cognition.calls.map(({ word, sent }) => [word, (sent as { id?: string }).id])).toEqual([
       ['propose', 'a'],
       ['propose', 'b'],
       ['propose', 'c'],
@@ -137,11 +138,11 @@ describe('messages of a sidecar', () => {
     stream.send({ proposalId: 'p-4', contextId: id, proposal: off(lamp.id) });
     stream.send({ proposalId: 'p-5', contextId: id, proposal: { case: 'complete', value: {} } });
     await eventually(() => refusals(stream).length === 4);
-    const told = new Map(refusals(stream).map((one) => [one.proposalId, one]));
-    expect(told.get('p-1')).toMatchObject({ contextId: unknown, nodeId: 'off', code: 'NOT_FOUND' });
-    expect(told.get('p-2')).toMatchObject({ contextId: '', nodeId: 'off', code: 'NOT_FOUND' });
-    expect(told.get('p-4')).toMatchObject({ contextId: id, nodeId: 'off', code: 'CONFLICT' });
-    expect(told.get('p-5')).toMatchObject({ contextId: id, nodeId: '', code: 'CONFLICT' });
+    const notified = new Map(refusals(stream).map((one) => [one.proposalId, one]));
+    expect(notified.get('p-1')).toMatchObject({ contextId: unknown, nodeId: 'off', code: 'NOT_FOUND' });
+    expect(notified.get('p-2')).toMatchObject({ contextId: '', nodeId: 'off', code: 'NOT_FOUND' });
+    expect(notified.get('p-4')).toMatchObject({ contextId: id, nodeId: 'off', code: 'CONFLICT' });
+    expect(notified.get('p-5')).toMatchObject({ contextId: id, nodeId: '', code: 'CONFLICT' });
     expect(counts.get('refused NOT_FOUND')).toBe(2);
   });
 

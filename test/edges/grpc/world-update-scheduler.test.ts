@@ -10,21 +10,21 @@ const context = (tenantId: string, homeId: string): ActiveContext => ({
 });
 
 it('wakes a waiting slow part when a fast one has changed', () => {
-  const attention = new WorldUpdateScheduler(defaultSidecarLimits);
+  const scheduler = new WorldUpdateScheduler(defaultSidecarLimits);
   const [slow, quick] = [newId(), newId()].map((homeId) => ({ tenantId: newId(), homeId })) as [Home, Home];
-  for (const { tenantId, homeId } of [slow, quick]) attention.openContext(context(tenantId, homeId));
-  for (let part = attention.takeNext(0); part !== null; part = attention.takeNext(0)) {
-    attention.recordReadTime(part, part.homeId === slow.homeId ? 1_000 : 1);
+  for (const { tenantId, homeId } of [slow, quick]) scheduler.openContext(context(tenantId, homeId));
+  for (let part = scheduler.takeNext(0); part !== null; part = scheduler.takeNext(0)) {
+    scheduler.recordReadTime(part, part.homeId === slow.homeId ? 1_000 : 1);
   }
-  expect(attention.delayUntilNext(2_000)).toBeNull();
-  const moved = ({ tenantId, homeId }: Home) => attention.markDeviceChanged(tenantId, newId(), homeId);
+  expect(scheduler.delayUntilNext(2_000)).toBeNull();
+  const moved = ({ tenantId, homeId }: Home) => scheduler.markDeviceChanged(tenantId, newId(), homeId);
   expect(moved(slow)).toBe(true);
-  expect(attention.delayUntilNext(2_000)).toBe(18_000);
+  expect(scheduler.delayUntilNext(2_000)).toBe(18_000);
   expect(moved(slow)).toBe(false);
   expect(moved(quick)).toBe(true);
-  expect(attention.delayUntilNext(2_000)).toBe(0);
-  expect(attention.takeNext(2_000)).toMatchObject(quick);
-  expect(attention.delayUntilNext(2_000)).toBe(18_000);
+  expect(scheduler.delayUntilNext(2_000)).toBe(0);
+  expect(scheduler.takeNext(2_000)).toMatchObject(quick);
+  expect(scheduler.delayUntilNext(2_000)).toBe(18_000);
   expect(moved({ ...quick, homeId: newId() })).toBe(true);
 });
 

@@ -8,13 +8,13 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 
 // Messages during a tool call: elicitation, progress and cancellation.
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const device = async (device_type: string, name = 'Front door'): Promise<string> => {
   const { device_id } = await mine.register({ device_type, name });
@@ -38,20 +38,20 @@ const finish = async (deviceId: string): Promise<void> => {
 };
 
 describe.each(transports)('over %s', (transport) => {
-  let asks: string[];
+  let requests: string[];
   let answer: ElicitResult;
   let client: Client;
   beforeAll(async () => {
-    client = await mcpClient(house.url, mine.tokens.owner, { transport, capabilities: { elicitation: {} } });
+    client = await mcpClient(service.url, mine.tokens.owner, { transport, capabilities: { elicitation: {} } });
     client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
-      asks.push(params.message);
+      requests.push(params.message);
       return answer;
     });
     await client.listTools();
   });
   afterAll(() => client.close());
-  const asked = async (given: ElicitResult, args: object) => {
-    asks = [];
+  const requested = async (given: ElicitResult, args: object) => {
+    requests = [];
     answer = given;
     return callTool(client, 'execute_proto_command', args);
   };
@@ -60,9 +60,9 @@ describe.each(transports)('over %s', (transport) => {
   describe('a critical action', () => {
     it('is sent when the user of the client approves it in the dialogue', async () => {
       const id = await device('smart_lock', 'Front\u202e door');
-      const body = structured(await asked(yes, unlock(id)));
+      const body = structured(await requested(yes, unlock(id)));
       expect(body).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
-      expect(asks).toEqual([`The action unlock is critical. Do it on “Front door” (${id})?`]);
+      expect(requests).toEqual([`The action unlock is critical. Do it on “Front door” (${id})?`]);
       const { command } = (await mine.call('GET', `/commands/${body.command_id}`)).body;
       expect(command).toMatchObject({ status: 'dispatched', confirmed_by: mine.userId });
     });
@@ -70,7 +70,7 @@ describe.each(transports)('over %s', (transport) => {
     it('is cancelled when the user declines', async () => {
       const id = await device('smart_lock');
       for (const no of [{ action: 'decline' }, { action: 'accept', content: { confirm: false } }] as ElicitResult[]) {
-        const body = structured(await asked(no, unlock(id)));
+        const body = structured(await requested(no, unlock(id)));
         expect(body).toEqual({ status: 'cancelled', command_id: expect.any(String) });
         const { command } = (await mine.call('GET', `/commands/${body.command_id}`)).body;
         expect(command.status).toBe('cancelled');
@@ -79,16 +79,16 @@ describe.each(transports)('over %s', (transport) => {
 
     it('waits with its token when the user does not answer', async () => {
       const id = await device('smart_lock');
-      const body = structured(await asked({ action: 'cancel' }, unlock(id)));
+      const body = structured(await requested({ action: 'cancel' }, unlock(id)));
       expect(body).toMatchObject({ status: 'dry_run_required', dry_run_token: expect.any(String) });
     });
 
     it('is not sent if the user has lost the permission when they answer', async () => {
       const id = await device('smart_lock');
-      const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.user });
+      const { body } = await service.call('GET', '/v1/auth/me', { token: mine.tokens.user });
       const role = (to: string) => mine.call('PATCH', `/tenant/members/${body.user.id}`, { role: to }, owner);
       const owner = { token: await fresh() };
-      const theirs = await mcpClient(house.url, mine.tokens.user, { transport, capabilities: { elicitation: {} } });
+      const theirs = await mcpClient(service.url, mine.tokens.user, { transport, capabilities: { elicitation: {} } });
       theirs.setRequestHandler(ElicitRequestSchema, async () => {
         expect((await role('viewer')).status).toBe(200);
         return yes;
@@ -102,19 +102,19 @@ describe.each(transports)('over %s', (transport) => {
 
     it('has no dialogue if a dry run was requested', async () => {
       const id = await device('smart_lock');
-      expect(structured(await asked(yes, unlock(id, { dry_run: true }))).status).toBe('dry_run_required');
-      expect(asks).toEqual([]);
+      expect(structured(await requested(yes, unlock(id, { dry_run: true }))).status).toBe('dry_run_required');
+      expect(requests).toEqual([]);
     });
 
     it('of a group has one dialogue', async () => {
       const ids = [await device('smart_lock', 'Back door'), await device('smart_lock', 'Cellar')];
       const { slug } = (await mine.call('POST', '/groups', { name: 'Doors', device_ids: ids })).body;
-      const { results } = structured(await asked(yes, { target_type: 'group', target_id: slug, action: 'unlock' }));
+      const { results } = structured(await requested(yes, { target_type: 'group', target_id: slug, action: 'unlock' }));
       expect(results.map(({ status }: Body) => status)).toEqual(['dispatched', 'dispatched']);
-      expect(asks).toHaveLength(1);
-      expect(asks[0]).toContain('Back door');
+      expect(requests).toHaveLength(1);
+      expect(requests[0]).toContain('Back door');
       const no = structured(
-        await asked({ action: 'decline' }, { target_type: 'group', target_id: slug, action: 'unlock' }),
+        await requested({ action: 'decline' }, { target_type: 'group', target_id: slug, action: 'unlock' }),
       );
       expect(no.results.map(({ success, error }: Body) => [success, error])).toEqual([
         [false, 'The user declined.'],
@@ -127,8 +127,8 @@ describe.each(transports)('over %s', (transport) => {
       const policy = await mine.call('PATCH', '/tenant/policy', { confirm_by }, { token: await fresh() });
       expect(policy.status).toBe(200);
       try {
-        const result = await asked(yes, unlock(id));
-        expect(asks).toEqual([]);
+        const result = await requested(yes, unlock(id));
+        expect(requests).toEqual([]);
         expect(structured(result)).toMatchObject({ status: 'dry_run_required' });
         expect(JSON.stringify(result.content)).toContain('another user to confirm');
         const { dry_run_token } = structured(result);
@@ -142,7 +142,7 @@ describe.each(transports)('over %s', (transport) => {
   /** A token of the owner that was never presented at `/mcp`, and so counts as a person's. */
   const fresh = async (): Promise<string> => {
     const { body } = await mine.call('GET', '/auth/me');
-    return house.token(body.user.ext_id);
+    return service.token(body.user.ext_id);
   };
 
   describe('a plan', () => {
@@ -154,10 +154,10 @@ describe.each(transports)('over %s', (transport) => {
 
     it('reports progress until it has ended', async () => {
       const ids = [await device('smart_light'), await device('smart_light')];
-      const told: Progress[] = [];
+      const notified: Progress[] = [];
       const name = `progress ${transport}`;
       const running = client.callTool({ name: 'execute_plan', arguments: { name, steps: steps(...ids) } }, undefined, {
-        onprogress: (progress) => told.push(progress),
+        onprogress: (progress) => notified.push(progress),
       });
       for (const id of ids) await finish(id);
       const { plan } = structured((await running) as never);
@@ -166,8 +166,8 @@ describe.each(transports)('over %s', (transport) => {
       expect([
         [1, 2],
         [2, 2],
-      ]).toEqual(expect.arrayContaining(told.map(({ progress, total }) => [progress, total])));
-      expect(told[0]?.progress).toBe(1);
+      ]).toEqual(expect.arrayContaining(notified.map(({ progress, total }) => [progress, total])));
+      expect(notified[0]?.progress).toBe(1);
     });
 
     it('is cancelled, and completed steps are undone, when the client cancels the call', async () => {
@@ -189,7 +189,7 @@ describe.each(transports)('over %s', (transport) => {
     it('continues when the client disconnects during the stream', async () => {
       const id = await device('smart_light');
       const name = `dropped ${transport}`;
-      const leaving = await mcpClient(house.url, mine.tokens.owner, { transport });
+      const leaving = await mcpClient(service.url, mine.tokens.owner, { transport });
       const running = leaving.callTool({ name: 'execute_plan', arguments: { name, steps: steps(id) } }, undefined, {
         onprogress: () => {},
       });

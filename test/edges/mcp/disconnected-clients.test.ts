@@ -16,52 +16,52 @@ import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 describe('a client of HTTP+SSE', () => {
-  let house: HttpService;
+  let service: HttpService;
   let mine: TestTenant;
   beforeEach(async () => {
-    house = await startHttpServiceOnDatabase();
-    mine = await makeTestTenant(house);
+    service = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(service);
   });
-  afterEach(() => house.close());
+  afterEach(() => service.close());
 
   const headers = () => ({ authorization: `Bearer ${mine.tokens.owner}` });
   /** Opens the stream and returns the URL for its messages. */
   async function stream() {
     const stop = new AbortController();
-    const response = await fetch(`${house.url}/mcp`, { headers: headers(), signal: stop.signal });
+    const response = await fetch(`${service.url}/mcp`, { headers: headers(), signal: stop.signal });
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    const said = Buffer.from((await reader.read()).value ?? []).toString();
-    return { path: /data: (\S+)/.exec(said)?.[1] ?? '', close: () => stop.abort() };
+    const sent = Buffer.from((await reader.read()).value ?? []).toString();
+    return { path: /data: (\S+)/.exec(sent)?.[1] ?? '', close: () => stop.abort() };
   }
 
   it('that disconnects during an invalid POST is answered that the session does not exist, without a fault', async () => {
     const unheard: unknown[] = [];
-    const hear = (error: unknown) => void unheard.push(error);
-    process.on('unhandledRejection', hear);
+    const receive = (error: unknown) => void unheard.push(error);
+    process.on('unhandledRejection', receive);
     const { path, close } = await stream();
     const wrong = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} });
     const more = { 'content-type': 'application/json', 'content-length': `${wrong.length}` };
-    const posting = request(house.url + path, { method: 'POST', headers: { ...headers(), ...more } });
+    const posting = request(service.url + path, { method: 'POST', headers: { ...headers(), ...more } });
     const answered = new Promise<number>((resolve, reject) => {
       posting.on('response', (response) => resolve(response.resume().statusCode ?? 0)).on('error', reject);
     });
-    const came = once(house.server, 'request');
+    const came = once(service.server, 'request');
     posting.write(wrong.slice(0, 10));
     await came;
     // Once a later request is answered, the session of this one was found and the rest of its body is awaited.
-    await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
+    await service.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
     await eventLoopTurns();
     close();
-    await eventually(() => house.mcp.counts().sessions === 0);
+    await eventually(() => service.mcp.counts().sessions === 0);
     posting.end(wrong.slice(10));
     expect(await answered).toBe(404);
     await eventLoopTurns();
-    process.off('unhandledRejection', hear);
+    process.off('unhandledRejection', receive);
     expect(unheard).toEqual([]);
   });
 
   it('that disconnects while it is authenticated leaves no session', async () => {
-    const { users } = house.services;
+    const { users } = service.services;
     const { get } = users;
     let looked = 0;
     let go = () => {};
@@ -74,18 +74,18 @@ describe('a client of HTTP+SSE', () => {
       await held;
       return get(id);
     };
-    const asked = request(`${house.url}/mcp`, { headers: headers() });
-    asked.on('error', () => {});
-    const left = once(house.server, 'connection').then(([socket]) => once(socket, 'close'));
-    asked.end();
+    const requested = request(`${service.url}/mcp`, { headers: headers() });
+    requested.on('error', () => {});
+    const left = once(service.server, 'connection').then(([socket]) => once(socket, 'close'));
+    requested.end();
     await eventually(() => looked > 0);
-    asked.destroy();
+    requested.destroy();
     await left;
     go();
     // The user of this request is loaded before that of the later request.
-    await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
+    await service.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
     await eventLoopTurns();
-    expect(house.mcp.counts().sessions).toBe(0);
+    expect(service.mcp.counts().sessions).toBe(0);
   });
 });
 
@@ -135,8 +135,8 @@ it('a closed session has no subscriptions, although it requested some before', (
 
 it('a client with much to read gets a change after reading the rest', async () => {
   const { sessions, subscriptions, watchers, wire, session } = sessionsOfTheirOwn();
-  const server = createServer((asked, response) => {
-    wire.openEventStream(exchangeOf(asked, response, { newId: v7 }));
+  const server = createServer((requested, response) => {
+    wire.openEventStream(exchangeOf(requested, response, { newId: v7 }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const id = v7();
@@ -155,12 +155,12 @@ it('a client with much to read gets a change after reading the rest', async () =
   }
   vi.advanceTimersByTime(3 * NOTIFY_INTERVAL_MS);
   vi.useRealTimers();
-  let said = '';
+  let sent = '';
   stream.on('data', (chunk) => {
-    said = `${said}${chunk}`.slice(-1_000);
+    sent = `${sent}${chunk}`.slice(-1_000);
   });
   stream.resume();
-  await eventually(() => said.includes(`twin://plans/${id}`));
+  await eventually(() => sent.includes(`twin://plans/${id}`));
   sessions.close();
   server.closeAllConnections();
   server.close();

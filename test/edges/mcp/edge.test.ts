@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
 import {
-  ask,
   begin,
-  house,
   INITIALIZE,
   listen,
   mine,
@@ -11,6 +9,8 @@ import {
   type RequestHeaders,
   raw,
   rpc,
+  sendRequest,
+  service,
   WHOAMI,
   withMcpServices,
 } from './mcp-requests.ts';
@@ -20,16 +20,16 @@ withMcpServices();
 describe('authentication', () => {
   it('is required for every request; a 401 names the resource metadata', async () => {
     await open();
-    const url = `${house.url}/.well-known/oauth-protected-resource`;
+    const url = `${service.url}/.well-known/oauth-protected-resource`;
     const session = await begin();
     for (const authorization of ['', 'Bearer nonsense', 'Basic eDp5']) {
-      const { status, headers, body } = await ask(WHOAMI, { ...session, authorization });
+      const { status, headers, body } = await sendRequest(WHOAMI, { ...session, authorization });
       expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
       expect(headers.get('www-authenticate')).toContain(`resource_metadata="${url}"`);
     }
     expect((await listen({ authorization: 'Bearer nonsense' })).status).toBe(401);
-    const { body } = await ask(undefined, {}, 'GET', '/.well-known/oauth-protected-resource');
-    expect(body).toMatchObject({ resource: `${house.url}/mcp`, bearer_methods_supported: ['header'] });
+    const { body } = await sendRequest(undefined, {}, 'GET', '/.well-known/oauth-protected-resource');
+    expect(body).toMatchObject({ resource: `${service.url}/mcp`, bearer_methods_supported: ['header'] });
   });
 
   it('accepts a key, in either header, with its scopes', async () => {
@@ -37,7 +37,7 @@ describe('authentication', () => {
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['read:homes'] });
     for (const headers of [{ authorization: `Bearer ${body.key}` }, { authorization: '', 'x-api-key': body.key }]) {
       const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''));
-      const response = await fetch(`${house.url}/mcp`, {
+      const response = await fetch(`${service.url}/mcp`, {
         ...{ method: 'POST', headers: { ...given, 'content-type': 'application/json' } },
         body: JSON.stringify(rpc('tools/list')),
       });
@@ -45,21 +45,21 @@ describe('authentication', () => {
       expect(result.tools.map(({ name }) => name)).toEqual(['list_homes', 'list_rooms', 'whoami']);
     }
     const sent = rpc('tools/call', { name: 'list_devices', arguments: {} });
-    const { body: answered } = await ask(sent, { authorization: `Bearer ${body.key}` });
+    const { body: answered } = await sendRequest(sent, { authorization: `Bearer ${body.key}` });
     expect(answered.result.content[0].text).toMatch(/^INSUFFICIENT_SCOPE: .*\nNext: /s);
   });
 
   it('ignores cookies: a signed-in browser has no access', async () => {
     await open();
-    const { headers } = await house.call('POST', '/v1/auth/session', { body: { token: mine.tokens.owner } });
+    const { headers } = await service.call('POST', '/v1/auth/session', { body: { token: mine.tokens.owner } });
     const cookie = headers.getSetCookie()[0]?.split(';')[0] ?? '';
-    const response = await fetch(`${house.url}/mcp`, { method: 'POST', headers: { cookie } });
+    const response = await fetch(`${service.url}/mcp`, { method: 'POST', headers: { cookie } });
     expect(response.status).toBe(401);
   });
 
   it('refuses requests with a foreign Host or Origin before anything else', async () => {
     await open();
-    const { host, port } = new URL(house.url);
+    const { host, port } = new URL(service.url);
     for (const good of [{}, { host: `localhost:${port}` }, { host: '[::1]' }, { origin: `http://${host}` }]) {
       expect([good, await raw(good)]).toEqual([good, 200]);
     }
@@ -82,18 +82,22 @@ describe('authentication', () => {
 describe('a POST', () => {
   it('without a session is answered completely', async () => {
     await open();
-    const { status, headers, body } = await ask(WHOAMI);
+    const { status, headers, body } = await sendRequest(WHOAMI);
     expect([status, body.id, body.result.structuredContent.user.role]).toEqual([200, 7, 'owner']);
     expect(headers.get('mcp-session-id')).toBeNull();
     expect(headers.get('x-api-version')).toBe('1');
-    expect((await ask(rpc('tools/list'))).body.result.tools).toHaveLength(25);
-    const subscribe = await ask(rpc('resources/subscribe', { uri: `twin://homes/${mine.homeId}` }));
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+    const subscribe = await sendRequest(rpc('resources/subscribe', { uri: `twin://homes/${mine.homeId}` }));
     expect(subscribe.body.error.code).toBe(-32602);
   });
 
   it('with several messages is answered for each', async () => {
     await open();
-    const { body } = await ask([rpc('ping', {}, 1), rpc('tools/list', {}, 'two'), { jsonrpc: '2.0', method: 'x' }]);
+    const { body } = await sendRequest([
+      rpc('ping', {}, 1),
+      rpc('tools/list', {}, 'two'),
+      { jsonrpc: '2.0', method: 'x' },
+    ]);
     expect(body.map(({ id }: { id: unknown }) => id).sort()).toEqual([1, 'two']);
   });
 
@@ -104,7 +108,7 @@ describe('a POST', () => {
     const steps = [{ id: 'a', device_id, action: 'turn_on' }];
     const call = rpc('tools/call', { name: 'execute_plan', arguments: { name: 'never mind', steps } }, 'plan');
     const back = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'plan' } };
-    const { body } = await ask([call, back], await begin());
+    const { body } = await sendRequest([call, back], await begin());
     expect(body).toBe('');
     // The device never answers: the plan changes only if it is cancelled.
     await eventually(async () => {
@@ -118,7 +122,7 @@ describe('a POST', () => {
     for (let n = 0; n < 30; n += 1) await mine.register({ device_type: 'smart_light', name: `Lamp ${n}` });
     const listed = rpc('tools/call', { name: 'list_devices', arguments: {} });
     for (const version of [null, '2025-03-26', '2025-06-18', '2025-11-25']) {
-      const { result } = (await ask(listed, version === null ? {} : { 'mcp-protocol-version': version })).body;
+      const { result } = (await sendRequest(listed, version === null ? {} : { 'mcp-protocol-version': version })).body;
       const [text] = result.content.slice(-1).map((one: { text: string }) => one.text);
       const data = text.slice('<twinkeep-data>'.length, -'</twinkeep-data>'.length);
       expect(result.structuredContent.devices).toHaveLength(30);
@@ -133,14 +137,14 @@ describe('a POST', () => {
 
   it('with notifications only is accepted without an answer', async () => {
     await open();
-    const { status, body } = await ask({ jsonrpc: '2.0', method: 'notifications/initialized' }, await begin());
+    const { status, body } = await sendRequest({ jsonrpc: '2.0', method: 'notifications/initialized' }, await begin());
     expect([status, body]).toEqual([202, '']);
   });
 
   it('without a valid message is refused as on other edges', async () => {
     await open();
     const refused = async (body: unknown, headers: RequestHeaders = {}) => {
-      const answer = await ask(body, headers);
+      const answer = await sendRequest(body, headers);
       return [answer.status, answer.body.code];
     };
     const INVALID = [400, 'VALIDATION_FAILED'];
@@ -161,21 +165,21 @@ describe('a POST', () => {
 
   it('with invalid params, or an unknown method, is a protocol error', async () => {
     await open();
-    expect((await ask(rpc('tools/call', { arguments: {} }))).body.error.code).toBe(-32602);
-    expect((await ask(rpc('resources/read', { uri: 1 }))).body.error.code).toBe(-32602);
-    expect((await ask(rpc('tools/list', { cursor: 'x' }))).body.error.code).toBe(-32602);
-    expect((await ask(rpc('tasks/list'))).body.error.code).toBe(-32601);
+    expect((await sendRequest(rpc('tools/call', { arguments: {} }))).body.error.code).toBe(-32602);
+    expect((await sendRequest(rpc('resources/read', { uri: 1 }))).body.error.code).toBe(-32602);
+    expect((await sendRequest(rpc('tools/list', { cursor: 'x' }))).body.error.code).toBe(-32602);
+    expect((await sendRequest(rpc('tasks/list'))).body.error.code).toBe(-32601);
   });
 
   it('to another path or with another method is answered with the valid ones', async () => {
     await open();
-    expect((await ask(undefined, {}, 'PUT')).headers.get('allow')).toBe('GET, POST, DELETE, OPTIONS');
-    expect((await ask(undefined, {}, 'PUT')).status).toBe(405);
-    expect((await ask(undefined, {}, 'OPTIONS')).status).toBe(204);
-    expect((await ask(WHOAMI, {}, 'POST', '/mcp/other')).status).toBe(404);
-    expect((await ask(WHOAMI, {}, 'POST', '/mcp/')).status).toBe(200);
-    expect((await ask(undefined, {}, 'GET', '/mcp/messages')).status).toBe(405);
-    const { status } = await ask(undefined, { 'mcp-protocol-version': '2025-06-18' }, 'GET');
+    expect((await sendRequest(undefined, {}, 'PUT')).headers.get('allow')).toBe('GET, POST, DELETE, OPTIONS');
+    expect((await sendRequest(undefined, {}, 'PUT')).status).toBe(405);
+    expect((await sendRequest(undefined, {}, 'OPTIONS')).status).toBe(204);
+    expect((await sendRequest(WHOAMI, {}, 'POST', '/mcp/other')).status).toBe(404);
+    expect((await sendRequest(WHOAMI, {}, 'POST', '/mcp/')).status).toBe(200);
+    expect((await sendRequest(undefined, {}, 'GET', '/mcp/messages')).status).toBe(405);
+    const { status } = await sendRequest(undefined, { 'mcp-protocol-version': '2025-06-18' }, 'GET');
     expect(status).toBe(405);
   });
 });
@@ -184,7 +188,7 @@ describe('the rate limit', () => {
   it('counts tools/call and resources/read as one each, and nothing else', async () => {
     await open({ rateLimits: { free: 1_000 } });
     const remaining = async (body: unknown, headers: RequestHeaders = {}) =>
-      Number(/r=(\d+)/.exec((await ask(body, headers)).headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN);
+      Number(/r=(\d+)/.exec((await sendRequest(body, headers)).headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN);
     const before = await remaining(WHOAMI);
     const session = await begin();
     for (const method of ['tools/list', 'resources/list', 'prompts/list', 'ping']) {
@@ -206,25 +210,25 @@ describe('the rate limit', () => {
   it('refuses a tool with a result that contains the retry time', async () => {
     // The setup of the tenant takes ten requests.
     await open({ rateLimits: { free: 12 } });
-    let last = await ask(WHOAMI);
-    for (let n = 0; n < 12; n++) last = await ask(WHOAMI);
+    let last = await sendRequest(WHOAMI);
+    for (let n = 0; n < 12; n++) last = await sendRequest(WHOAMI);
     expect(last.status).toBe(200);
     expect(last.body.result).toMatchObject({
       isError: true,
       _meta: { 'twinkeep/refusal': { code: 'RATE_LIMIT_EXCEEDED' } },
     });
     expect(last.body.result.content[0].text).toContain('Retry after');
-    const read = await ask(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }));
+    const read = await sendRequest(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }));
     expect(read.body.error.data.code).toBe('RATE_LIMIT_EXCEEDED');
-    expect((await ask(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+    expect((await sendRequest(rpc('tools/list'))).body.result.tools).toHaveLength(25);
   });
 
   it('counts anonymous requests by address, and failed sign-ins too', async () => {
     await open({ fixedRates: { anonymous: 2, signIns: 2 } });
     const statuses: number[] = [];
     for (let n = 0; n < 3; n++) {
-      statuses.push((await fetch(`${house.url}/mcp`, { method: 'POST' })).status);
-      statuses.push((await ask(WHOAMI, { authorization: 'Bearer nonsense' })).status);
+      statuses.push((await fetch(`${service.url}/mcp`, { method: 'POST' })).status);
+      statuses.push((await sendRequest(WHOAMI, { authorization: 'Bearer nonsense' })).status);
     }
     expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
   });
@@ -233,7 +237,7 @@ describe('the rate limit', () => {
 describe('a token', () => {
   it('presented here is not a person’s token from then on', async () => {
     await open();
-    await ask(rpc('ping'));
+    await sendRequest(rpc('ping'));
     const { status, body } = await mine.call('POST', '/auth/api-keys', { name: 'mine' });
     expect([status, body.code]).toEqual([403, 'FORBIDDEN']);
   });
@@ -247,15 +251,15 @@ describe('shutdown', () => {
     const stream = await listen(await begin());
     const args = { steps: [{ id: 'on', device_id, action: 'turn_on' }] };
     const params = { name: 'execute_plan', arguments: args, _meta: { progressToken: 1 } };
-    const running = ask(rpc('tools/call', params), await begin());
+    const running = sendRequest(rpc('tools/call', params), await begin());
     await eventually(async () => (await mine.call('GET', '/plans')).body.plans.length === 1);
-    await house.mcp.close();
+    await service.mcp.close();
     expect((await running).body.result?.structuredContent.plan.status ?? (await running).body).toMatch(
       /pending|running/,
     );
     await eventually(() => stream.ended);
-    expect(stream.said).toContain('shutting down');
-    const late = await ask(WHOAMI);
+    expect(stream.text).toContain('shutting down');
+    const late = await sendRequest(WHOAMI);
     expect([late.status, late.body.code]).toEqual([503, 'OVERLOADED']);
   });
 });

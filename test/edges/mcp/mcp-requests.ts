@@ -3,14 +3,14 @@ import { afterAll, afterEach } from 'vitest';
 import type { HttpService, HttpServiceOptions } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-export let house: HttpService;
+export let service: HttpService;
 export let mine: TestTenant;
 let shared: HttpService | null = null;
 
 /** Closes the services that the tests of the file have opened. */
 export function withMcpServices(): void {
   afterEach(async () => {
-    if (house !== shared) await house.close();
+    if (service !== shared) await service.close();
   });
   afterAll(async () => {
     await shared?.close();
@@ -21,8 +21,8 @@ export function withMcpServices(): void {
 /** With options: a new service. Without: a new tenant of a service that the tests of the file share. */
 export async function open(options?: HttpServiceOptions): Promise<void> {
   if (options === undefined) shared ??= await startHttpServiceOnDatabase();
-  house = options === undefined ? (shared as HttpService) : await startHttpServiceOnDatabase(options);
-  mine = await makeTestTenant(house);
+  service = options === undefined ? (shared as HttpService) : await startHttpServiceOnDatabase(options);
+  mine = await makeTestTenant(service);
 }
 
 export type RequestHeaders = Record<string, string>;
@@ -38,8 +38,8 @@ export const rpc = (method: string, params: object = {}, id: number | string = 7
 });
 export const WHOAMI = rpc('tools/call', { name: 'whoami', arguments: {} });
 
-export const ask = async (body: unknown, headers: RequestHeaders = {}, method = 'POST', path = '/mcp') => {
-  const response = await fetch(house.url + path, {
+export const sendRequest = async (body: unknown, headers: RequestHeaders = {}, method = 'POST', path = '/mcp') => {
+  const response = await fetch(service.url + path, {
     method,
     headers: {
       ...(body !== undefined && { 'content-type': 'application/json' }),
@@ -53,20 +53,20 @@ export const ask = async (body: unknown, headers: RequestHeaders = {}, method = 
   return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
 };
 export const begin = async (headers: RequestHeaders = {}): Promise<RequestHeaders> => {
-  const { headers: answered } = await ask(INITIALIZE, headers);
+  const { headers: answered } = await sendRequest(INITIALIZE, headers);
   return { ...headers, 'mcp-session-id': answered.get('mcp-session-id') ?? '' };
 };
 /** Opens a stream and returns what it has received so far; the stream stays open. */
 export const listen = async (headers: RequestHeaders, path = '/mcp') => {
   const stop = new AbortController();
-  const response = await fetch(house.url + path, {
+  const response = await fetch(service.url + path, {
     headers: { accept: 'text/event-stream', authorization: `Bearer ${mine.tokens.owner}`, ...headers },
     signal: stop.signal,
   });
-  const stream = { status: response.status, said: '', ended: false, close: () => stop.abort() };
+  const stream = { status: response.status, text: '', ended: false, close: () => stop.abort() };
   const decoder = new TextDecoder();
   void (async () => {
-    for await (const chunk of response.body ?? []) stream.said += decoder.decode(chunk as Uint8Array);
+    for await (const chunk of response.body ?? []) stream.text += decoder.decode(chunk as Uint8Array);
   })()
     .catch(() => {})
     .finally(() => {
@@ -78,10 +78,10 @@ export const listen = async (headers: RequestHeaders, path = '/mcp') => {
 export const raw = (headers: RequestHeaders): Promise<number> =>
   new Promise((resolve, reject) => {
     const all = { authorization: `Bearer ${mine.tokens.owner}`, 'content-type': 'application/json', ...headers };
-    const asked = request(`${house.url}/mcp`, { method: 'POST', headers: all }, (answer) => {
+    const requested = request(`${service.url}/mcp`, { method: 'POST', headers: all }, (answer) => {
       answer.resume();
       resolve(answer.statusCode ?? 0);
     });
-    asked.on('error', reject);
-    asked.end(JSON.stringify(WHOAMI));
+    requested.on('error', reject);
+    requested.end(JSON.stringify(WHOAMI));
   });

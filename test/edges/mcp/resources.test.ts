@@ -8,15 +8,15 @@ import type { HttpService } from '../../support/http-service.ts';
 import { mcpClient, transports } from '../../support/mcp.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
+  other = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 describe.each(transports)('over %s', (transport) => {
   let client: Client;
@@ -24,9 +24,9 @@ describe.each(transports)('over %s', (transport) => {
   let updated: string[] = [];
   let lamp: string;
   beforeAll(async () => {
-    client = await mcpClient(house.url, mine.tokens.owner, { transport });
+    client = await mcpClient(service.url, mine.tokens.owner, { transport });
     client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => void updated.push(params.uri));
-    foreign = await mcpClient(house.url, other.tokens.owner, { transport });
+    foreign = await mcpClient(service.url, other.tokens.owner, { transport });
     lamp = (await mine.register({ name: 'Lamp' })).device_id;
     await mine.connect(lamp);
   });
@@ -55,7 +55,7 @@ describe.each(transports)('over %s', (transport) => {
     }
     await expect(foreign.readResource({ uri: `twin://devices/${lamp}` })).rejects.toMatchObject({ code: -32002 });
     await expect(foreign.subscribeResource({ uri: `twin://devices/${lamp}` })).rejects.toMatchObject({ code: -32002 });
-    const viewer = await mcpClient(house.url, mine.tokens.viewer, { transport });
+    const viewer = await mcpClient(service.url, mine.tokens.viewer, { transport });
     await expect(viewer.readResource({ uri: `twin://devices/${lamp}` })).rejects.toThrow('FORBIDDEN_ROLE');
     const home = await read(`twin://homes/${mine.homeId}`, viewer);
     expect(home.devices).toBeUndefined();
@@ -146,7 +146,7 @@ describe.each(transports)('over %s', (transport) => {
     });
 
     it('are listed for users who may use their tools', async () => {
-      const viewer = await mcpClient(house.url, mine.tokens.viewer, { transport });
+      const viewer = await mcpClient(service.url, mine.tokens.viewer, { transport });
       expect((await viewer.listPrompts()).prompts).toEqual([]);
       await expect(viewer.getPrompt({ name: 'check_house' })).rejects.toMatchObject({ code: -32602 });
       await viewer.close();

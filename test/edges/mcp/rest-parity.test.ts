@@ -228,14 +228,14 @@ const rows: Row[] = [
   { tool: 'whoami', args: () => ({}), rest: () => ['GET', '/auth/me'] },
 ];
 
-let house: HttpService;
+let service: HttpService;
 let byRest: Side;
 let byMcp: Side;
 let client: Client;
 let viewer: Client;
 
 async function makeSide(): Promise<Side> {
-  const tenancy = await makeTestTenant(house);
+  const tenancy = await makeTestTenant(service);
   const { roomId, call } = tenancy;
   const device = async (more: object): Promise<string> => {
     const { device_id } = await tenancy.register({ room_id: roomId, ...more });
@@ -253,15 +253,15 @@ async function makeSide(): Promise<Side> {
 }
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
+  service = await startHttpServiceOnDatabase();
   byRest = await makeSide();
   byMcp = await makeSide();
-  client = await mcpClient(house.url, byMcp.tenancy.tokens.owner);
-  viewer = await mcpClient(house.url, byMcp.tenancy.tokens.viewer);
+  client = await mcpClient(service.url, byMcp.tenancy.tokens.owner);
+  viewer = await mcpClient(service.url, byMcp.tenancy.tokens.viewer);
 });
 afterAll(async () => {
   await Promise.all([client.close(), viewer.close()]);
-  await house.close();
+  await service.close();
 });
 
 /** Replaces ids by their order of occurrence, and times and cursors by placeholders. */
@@ -311,8 +311,8 @@ describe.each(rows)('$tool', (row) => {
       const { body } = await askRest(row, args);
       const result = await callTool(client, row.tool, args);
       expect([codeOf(result), body.code]).toEqual([code, code]);
-      const told = result._meta?.['twinkeep/refusal'] as { detail: string };
-      expect(told.detail).toBe(body.detail);
+      const notified = result._meta?.['twinkeep/refusal'] as { detail: string };
+      expect(notified.detail).toBe(body.detail);
     }
   });
 

@@ -20,13 +20,13 @@ function followed() {
       watcher({ ref: { kind, id }, snapshot: { value: null, context } } as never, { type } as never, null);
     }
   };
-  const told: string[][] = [];
+  const notified: string[][] = [];
   let reads = true;
   const follower: Subscriber = {
     tenantId: 't',
     isClosed: false,
     notify(uris) {
-      if (reads) told.push([...uris]);
+      if (reads) notified.push([...uris]);
       return reads;
     },
   };
@@ -34,7 +34,7 @@ function followed() {
   const reading = (state: boolean) => {
     reads = state;
   };
-  return { watchers, subscriptions, happen, told, follower, add, reading };
+  return { watchers, subscriptions, happen, notified, follower, add, reading };
 }
 
 it('the event bus has no subscriber without subscriptions', () => {
@@ -56,30 +56,30 @@ it('one session has at most 200 subscriptions', () => {
 });
 
 it('a home is updated when a device of it changes, and when one leaves it', async () => {
-  const { happen, told, add } = followed();
+  const { happen, notified, add } = followed();
   const home = v7();
   const uri = `twin://homes/${home}`;
   add(uri);
   happen('device', v7(), { homeId: home, tenantId: 't' });
-  await eventually(() => told.length === 1);
+  await eventually(() => notified.length === 1);
   happen('device', v7(), { homeId: v7(), tenantId: 't' });
   happen('device', v7(), { homeId: v7(), tenantId: 'another' }, 'patch');
   happen('device', v7(), { homeId: v7(), tenantId: 't' }, 'patch');
-  await eventually(() => told.length === 2);
-  expect(told).toEqual([[uri], [uri]]);
+  await eventually(() => notified.length === 2);
+  expect(notified).toEqual([[uri], [uri]]);
 });
 
 it('a client that does not read at the moment is notified later, once', async () => {
-  const { subscriptions, happen, told, add, reading } = followed();
+  const { subscriptions, happen, notified, add, reading } = followed();
   const id = v7();
   add(`twin://plans/${id}`);
   reading(false);
   happen('plan', id);
   happen('plan', id);
   subscriptions.flush();
-  expect(told).toEqual([]);
+  expect(notified).toEqual([]);
   reading(true);
   subscriptions.flush();
   subscriptions.flush();
-  expect(told).toEqual([[`twin://plans/${id}`]]);
+  expect(notified).toEqual([[`twin://plans/${id}`]]);
 });

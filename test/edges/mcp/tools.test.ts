@@ -23,15 +23,15 @@ const NAMES = [
   ],
 ];
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
+  other = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const light = async (more: object = {}): Promise<string> => {
   const { device_id } = await mine.register({ name: 'Desk lamp', room_id: mine.roomId, ...more });
@@ -44,9 +44,9 @@ describe.each(transports)('over %s', (transport) => {
   let asViewer: Client;
   let foreign: Client;
   beforeAll(async () => {
-    client = await mcpClient(house.url, mine.tokens.owner, { transport });
-    asViewer = await mcpClient(house.url, mine.tokens.viewer, { transport });
-    foreign = await mcpClient(house.url, other.tokens.owner, { transport });
+    client = await mcpClient(service.url, mine.tokens.owner, { transport });
+    asViewer = await mcpClient(service.url, mine.tokens.viewer, { transport });
+    foreign = await mcpClient(service.url, other.tokens.owner, { transport });
     // From now on the client validates each result against the tool's output schema.
     await client.listTools();
   });
@@ -200,8 +200,8 @@ describe.each(transports)('over %s', (transport) => {
 
     it('answer a critical action with its token and preview, and send it after the confirmation', async () => {
       const id = await light({ device_type: 'smart_lock' });
-      const asked = { target_type: 'device', target_id: id, action: 'unlock' };
-      const result = await callTool(client, 'execute_proto_command', asked);
+      const requested = { target_type: 'device', target_id: id, action: 'unlock' };
+      const result = await callTool(client, 'execute_proto_command', requested);
       expect(result.isError).toBeUndefined();
       const dryRun = structured(result);
       expect(dryRun).toMatchObject({ status: 'dry_run_required', code: 'DRY_RUN_REQUIRED' });
@@ -218,7 +218,7 @@ describe.each(transports)('over %s', (transport) => {
         'CONFIRMATION_FAILED',
       );
 
-      const again = await call('execute_proto_command', asked);
+      const again = await call('execute_proto_command', requested);
       const named = { dry_run_token: again.dry_run_token, device_id: id };
       expect((await call('confirm_proto_command', named)).command_id).toBe(again.command_id);
       expect(await refused('confirm_proto_command', { dry_run_token: v4() })).toBe('CONFIRMATION_FAILED');
@@ -311,12 +311,12 @@ describe.each(transports)('over %s', (transport) => {
     });
 
     it('are stopped by a flag while reading tools continue', async () => {
-      await house.flags.set('maintenance_mode', true);
+      await service.flags.set('maintenance_mode', true);
       try {
         expect(await refused('setup_home', { home_name: 'Cabin' })).toBe('MAINTENANCE');
         expect((await call('list_homes')).homes.length).toBeGreaterThan(0);
       } finally {
-        await house.flags.set('maintenance_mode', false);
+        await service.flags.set('maintenance_mode', false);
       }
     });
   });

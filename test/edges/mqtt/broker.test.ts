@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { eventually, packets, Raw } from './client.ts';
-import { device, edge, house, open, openEdge, withEdge } from './edge-fixture.ts';
+import { device, edge, open, openEdge, service, withEdge } from './edge-fixture.ts';
 
 withEdge();
 
@@ -23,24 +23,24 @@ describe('a protocol violation closes the connection without an acknowledgement:
 
   it.each(topics)('a message on %s', async (_name, topicOf) => {
     await openEdge();
-    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const { raw } = await Raw.signedIn(service, device, edge.port);
     const topic = topicOf(`proto/${device.tenantId}/device/${device.deviceId}`);
     raw.socket.write(packets.publish(topic, '{}'));
     await raw.closed();
     expect(raw.bytes.length).toBe(0);
-    expect(house.received).toEqual([]);
+    expect(service.received).toEqual([]);
   });
 
   it.each(topics)('a message on %s, after one on its own topic', async (_name, topicOf) => {
     await openEdge();
-    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const { raw } = await Raw.signedIn(service, device, edge.port);
     const own = `proto/${device.tenantId}/device/${device.deviceId}`;
     raw.socket.write(
       Buffer.concat([`${own}/state`, topicOf(own)].map((topic) => packets.publish(topic, '{}', { qos: 0 }))),
     );
     await raw.closed();
-    expect(house.counted).toMatchObject({ 'refused MALFORMED': 1, 'closed forbidden': 1 });
-    expect(house.received).toEqual([]);
+    expect(service.counted).toMatchObject({ 'refused MALFORMED': 1, 'closed forbidden': 1 });
+    expect(service.received).toEqual([]);
   });
 
   it('a message in QoS 2, a retained one, and a topic in malformed UTF-8', async () => {
@@ -57,41 +57,41 @@ describe('a protocol violation closes the connection without an acknowledgement:
       Buffer.from([0xf0, 0]), // AUTH, of MQTT 5
       Buffer.from([0x82, 0]), // SUBSCRIBE without anything
     ]) {
-      house.now += 1;
-      const { raw } = await Raw.signedIn(house, device, edge.port);
+      service.now += 1;
+      const { raw } = await Raw.signedIn(service, device, edge.port);
       raw.socket.write(bytes);
       await raw.closed();
       expect(raw.bytes.length).toBe(0);
     }
-    expect(house.received).toEqual([]);
+    expect(service.received).toEqual([]);
   });
 
   it('a packet over 64 KiB, before it is read', async () => {
     await openEdge();
-    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const { raw } = await Raw.signedIn(service, device, edge.port);
     raw.socket.write(Buffer.from([0x32, 0xfe, 0xff, 0x03])); // 65,534 bytes and 4 of header
     await raw.closed();
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
   });
 
   it('but a packet of exactly 64 KiB is only refused for its content', async () => {
     await openEdge();
-    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const { raw } = await Raw.signedIn(service, device, edge.port);
     const topic = `proto/${device.tenantId}/device/${device.deviceId}/state`;
     const bytes = packets.publish(topic, 'x'.repeat(65_536 - 4 - 2 - topic.length - 2));
     expect(bytes.length).toBe(65_536);
     raw.socket.write(bytes);
     await eventually(() => expect([...raw.bytes]).toEqual([0x40, 2, 0, 1]));
-    expect(house.counted['refused MALFORMED']).toBe(1);
+    expect(service.counted['refused MALFORMED']).toBe(1);
     raw.socket.destroy();
   });
 
   it('earlier messages are committed nevertheless', async () => {
     const client = await open();
-    void client.say('state', { state: {} }).catch(() => {});
+    void client.send('state', { state: {} }).catch(() => {});
     void client.mqtt.publishAsync('elsewhere', 'x', { qos: 1 }).catch(() => {});
     await client.closed();
-    expect(house.events('state.reported')).toHaveLength(1);
-    expect(house.counted['closed forbidden']).toBe(1);
+    expect(service.events('state.reported')).toHaveLength(1);
+    expect(service.counted['closed forbidden']).toBe(1);
   });
 });

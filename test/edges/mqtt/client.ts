@@ -37,35 +37,35 @@ export type Told = CloudPayload & {
 
 /** A device that uses the MQTT client library: it signs, publishes, and verifies the messages it receives. */
 export class Device {
-  readonly told: Told[] = [];
+  readonly received: Told[] = [];
   readonly mqtt: MqttClient;
   readonly clientId: string;
   readonly device: TestDevice;
-  readonly #house: Around;
+  readonly #harness: Around;
   readonly #key: SigningKey;
   sequence = 0;
 
-  private constructor(mqtt: MqttClient, clientId: string, device: TestDevice, house: Around) {
+  private constructor(mqtt: MqttClient, clientId: string, device: TestDevice, service: Around) {
     this.mqtt = mqtt;
     this.clientId = clientId;
     this.device = device;
-    this.#house = house;
+    this.#harness = service;
     this.#key = signingKey(device.alg, device.secret);
     if (mqtt.stream instanceof Socket) mqtt.stream.setNoDelay(true);
     mqtt.on('error', () => {});
-    mqtt.on('message', (_topic, payload, packet) => this.#hear(payload, packet.qos));
+    mqtt.on('message', (_topic, payload, packet) => this.#receive(payload, packet.qos));
   }
 
   static async connect(
-    house: Around,
+    service: Around,
     device: TestDevice,
     port: number,
     options: IClientOptions & { url?: string } = {},
   ): Promise<Device> {
-    const { clientId, username, password } = credentials(house, device);
+    const { clientId, username, password } = credentials(service, device);
     const { url = `mqtt://127.0.0.1:${port}`, ...rest } = options;
     const mqtt = await connectAsync(url, { clientId, username, password, ...quiet, ...rest }, false);
-    return new Device(mqtt, rest.clientId ?? clientId, device, house);
+    return new Device(mqtt, rest.clientId ?? clientId, device, service);
   }
 
   topic(channel: Channel): string {
@@ -99,7 +99,7 @@ export class Device {
       messageId: randomUUID(),
       requestId: '',
       sequence: changes.sequence ?? ++this.sequence,
-      timestamp: this.#house.now,
+      timestamp: this.#harness.now,
       nonce: newNonce(),
       type: channel,
       payload,
@@ -111,11 +111,11 @@ export class Device {
 
   /** The same client for a session on another socket. */
   as(device: TestDevice, clientId: string): Device {
-    return new Device(this.mqtt, clientId, device, this.#house);
+    return new Device(this.mqtt, clientId, device, this.#harness);
   }
 
   /** Resolves when the message is acknowledged (QoS 1) or written (QoS 0). */
-  async say(
+  async send(
     channel: DeviceChannel,
     payload: JsonObject,
     changes: Partial<OutgoingMessage> = {},
@@ -128,22 +128,22 @@ export class Device {
     return gone(this.mqtt);
   }
 
-  #hear(payload: Buffer, qos: number): void {
+  #receive(payload: Buffer, qos: number): void {
     const { device } = this;
     const key =
       device.alg === 'ed25519'
-        ? verifyingKey('ed25519', this.#house.cloudPublicKey)
+        ? verifyingKey('ed25519', this.#harness.cloudPublicKey)
         : verifyingKey('hmac-sha256', device.secret);
     const checked = checkCloudMessage(
       payload,
       { deviceId: device.deviceId, tenantId: device.tenantId, clientId: this.clientId, keys: [key] },
-      this.#house.now,
+      this.#harness.now,
     );
     if (!checked.ok || !checked.message.body.ok) throw new Error('a message of the cloud is not in order');
     const fault = schemaViolation(JSON.parse(payload.toString()));
     if (fault !== null) throw new Error(fault);
     const { fields, body } = checked.message;
-    this.told.push({
+    this.received.push({
       ...body.value,
       messageId: fields.message_id,
       requestId: fields.request_id,
@@ -156,7 +156,7 @@ export class Device {
 
 export const quiet: IClientOptions = { reconnectPeriod: 0, connectTimeout: 15_000, clean: true };
 
-export function credentials(house: Around, device: TestDevice, at = house.now) {
+export function credentials(service: Around, device: TestDevice, at = service.now) {
   return sessionCredentials({ ...device, key: signingKey(device.alg, device.secret) }, at, newNonce());
 }
 
@@ -200,9 +200,9 @@ export class Raw {
   }
 
   /** A connection that is signed in as the device. */
-  static async signedIn(house: Around, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
+  static async signedIn(service: Around, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
     const raw = await Raw.open(port);
-    const { clientId, username, password } = credentials(house, device);
+    const { clientId, username, password } = credentials(service, device);
     raw.socket.write(packets.connect({ clientId, username, password }));
     await eventually(() => expect([...raw.bytes.subarray(0, 4)]).toEqual([0x20, 2, 0, 0]));
     raw.bytes = Buffer.alloc(0);

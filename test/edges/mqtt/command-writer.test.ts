@@ -5,24 +5,24 @@ import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
-let house: House;
+let service: EdgeHarness;
 let edge: MqttEdge;
 let device: TestDevice;
 let leaseValid: boolean;
 
 beforeEach(async () => {
-  house = new House();
-  device = house.addDevice();
+  service = new EdgeHarness();
+  device = service.addDevice();
   leaseValid = true;
-  edge = await house.open({ lease: { epoch: 1, valid: () => leaseValid } });
+  edge = await service.open({ lease: { epoch: 1, valid: () => leaseValid } });
 });
 afterEach(() => edge.close());
 
 function command(sessionId: string, changes: object = {}): Extract<VolatileOutput, { type: 'command.write' }> {
   const commandId = randomUUID();
-  house.commands.set(commandId, { deviceId: device.deviceId });
+  service.commands.set(commandId, { deviceId: device.deviceId });
   return {
     type: 'command.write',
     tenantId: device.tenantId,
@@ -35,31 +35,31 @@ function command(sessionId: string, changes: object = {}): Extract<VolatileOutpu
       requestId: randomUUID(),
       action: 'set_brightness',
       params: { level: 40 },
-      issuedAt: house.now,
-      expiresAt: house.now + 60_000,
+      issuedAt: service.now,
+      expiresAt: service.now + 60_000,
     },
     ...changes,
   };
 }
 
 const listening = async (of = device) => {
-  const client = await Device.connect(house, of, edge.port);
+  const client = await Device.connect(service, of, edge.port);
   await client.listen();
   return client;
 };
-const undone = () => house.events('write.undone');
+const undone = () => service.events('write.undone');
 
 describe('a command', () => {
   it('is written to its session in QoS 1, signed, numbered from 1, with a new timestamp at each write', async () => {
     for (const alg of ['hmac-sha256', 'ed25519'] as const) {
-      device = house.addDevice(undefined, alg);
+      device = service.addDevice(undefined, alg);
       const client = await listening();
       const output = command(client.clientId);
-      house.emit(output);
-      house.now += 5;
-      house.emit(output);
-      await eventually(() => expect(client.told).toHaveLength(2));
-      expect(client.told).toMatchObject(
+      service.emit(output);
+      service.now += 5;
+      service.emit(output);
+      await eventually(() => expect(client.received).toHaveLength(2));
+      expect(client.received).toMatchObject(
         [1, 2].map((sequence) => ({
           type: 'cmd',
           sequence,
@@ -75,7 +75,7 @@ describe('a command', () => {
           },
         })),
       );
-      const [first, second] = client.told.map(({ text }) => JSON.parse(text));
+      const [first, second] = client.received.map(({ text }) => JSON.parse(text));
       expect(second.timestamp - first.timestamp).toBe(5);
       expect(second.nonce).not.toBe(first.nonce);
       await client.mqtt.endAsync();
@@ -85,36 +85,36 @@ describe('a command', () => {
 
   it('numbers start again in the next session', async () => {
     const first = await listening();
-    house.emit(command(first.clientId));
-    await eventually(() => expect(first.told).toHaveLength(1));
-    house.now += 1;
+    service.emit(command(first.clientId));
+    await eventually(() => expect(first.received).toHaveLength(1));
+    service.now += 1;
     const second = await listening();
-    house.emit(command(second.clientId));
-    await eventually(() => expect(second.told).toMatchObject([{ sequence: 1 }]));
+    service.emit(command(second.clientId));
+    await eventually(() => expect(second.received).toMatchObject([{ sequence: 1 }]));
   });
 
   it('reaches only its device', async () => {
     const client = await listening();
-    const other = await listening(house.addDevice(device.tenantId));
-    house.emit(command(client.clientId));
-    await eventually(() => expect(client.told).toHaveLength(1));
-    await other.say('heartbeat', {});
-    expect(other.told).toEqual([]);
+    const other = await listening(service.addDevice(device.tenantId));
+    service.emit(command(client.clientId));
+    await eventually(() => expect(client.received).toHaveLength(1));
+    await other.send('heartbeat', {});
+    expect(other.received).toEqual([]);
   });
 
   it('pending commands are requested once the subscription is granted, after the SUBACK, and once', async () => {
-    const client = await Device.connect(house, device, edge.port);
-    house.onSubscribed = async (_deviceId, sessionId) => house.emit(command(sessionId));
+    const client = await Device.connect(service, device, edge.port);
+    service.onSubscribed = async (_deviceId, sessionId) => service.emit(command(sessionId));
     await client.listen();
     await client.listen();
-    await eventually(() => expect(client.told).toHaveLength(1));
-    expect(house.subscriptions).toEqual([client.clientId]);
+    await eventually(() => expect(client.received).toHaveLength(1));
+    expect(service.subscriptions).toEqual([client.clientId]);
   });
 
   it('pending commands are requested again during a store outage', async () => {
-    const client = await Device.connect(house, device, edge.port);
+    const client = await Device.connect(service, device, edge.port);
     let tries = 0;
-    house.onSubscribed = async () => {
+    service.onSubscribed = async () => {
       tries += 1;
       if (tries < 2) throw new Error('away');
     };
@@ -123,11 +123,11 @@ describe('a command', () => {
   });
 
   it('pending commands are requested one at a time during a store outage, for any number of subscriptions, and once more afterwards', async () => {
-    const client = await Device.connect(house, device, edge.port);
+    const client = await Device.connect(service, device, edge.port);
     let asking = 0;
     let most = 0;
     const held = Promise.withResolvers<void>();
-    house.onSubscribed = async () => {
+    service.onSubscribed = async () => {
       asking += 1;
       most = Math.max(most, asking);
       await held.promise;
@@ -140,16 +140,19 @@ describe('a command', () => {
     await client.listen();
     expect(most).toBe(1);
     held.resolve();
-    await eventually(() => expect(house.subscriptions).toHaveLength(2));
+    await eventually(() => expect(service.subscriptions).toHaveLength(2));
     await client.mqtt.unsubscribeAsync(client.topic('cmd'));
     await client.listen();
-    await eventually(() => expect(house.subscriptions).toHaveLength(3));
+    await eventually(() => expect(service.subscriptions).toHaveLength(3));
   });
 
   it.each([
     ['the device has no session', () => command('x')],
     ['it is another session', async () => command(`${(await listening()).clientId}x`)],
-    ['the subscription does not stand', async () => command((await Device.connect(house, device, edge.port)).clientId)],
+    [
+      'the subscription does not stand',
+      async () => command((await Device.connect(service, device, edge.port)).clientId),
+    ],
     [
       'the subscription was given up',
       async () => {
@@ -162,7 +165,7 @@ describe('a command', () => {
       'the device was revoked a moment ago',
       async () => {
         const client = await listening();
-        house.row(device.deviceId).revoked = true;
+        service.row(device.deviceId).revoked = true;
         return command(client.clientId);
       },
     ],
@@ -170,7 +173,7 @@ describe('a command', () => {
       'the key of the session has ended',
       async () => {
         const client = await listening();
-        house.reinstate(device.deviceId, false);
+        service.reinstate(device.deviceId, false);
         return command(client.clientId);
       },
     ],
@@ -178,7 +181,7 @@ describe('a command', () => {
       'the tenant was suspended a moment ago',
       async () => {
         const client = await listening();
-        house.tenants.set(device.tenantId, 'suspended');
+        service.tenants.set(device.tenantId, 'suspended');
         return command(client.clientId);
       },
     ],
@@ -186,7 +189,7 @@ describe('a command', () => {
       'the session has expired',
       async () => {
         const client = await listening();
-        house.now += 24 * 3_600_000;
+        service.now += 24 * 3_600_000;
         return command(client.clientId);
       },
     ],
@@ -195,7 +198,7 @@ describe('a command', () => {
       async () => {
         const client = await listening();
         const output = command(client.clientId);
-        house.now = output.message.expiresAt;
+        service.now = output.message.expiresAt;
         return output;
       },
     ],
@@ -210,55 +213,55 @@ describe('a command', () => {
     ['the session is of another tenant', async () => command((await listening()).clientId, { tenantId: randomUUID() })],
   ])('is not written and its mark is reset when %s', async (_why, given) => {
     const output = await given();
-    house.emit(output);
-    await eventually(() => expect(undone()).toMatchObject([{ sessionId: output.sessionId, at: house.now }]));
-    expect(house.counted['written cmd']).toBeUndefined();
-    expect(house.counted.undone).toBe(1);
+    service.emit(output);
+    await eventually(() => expect(undone()).toMatchObject([{ sessionId: output.sessionId, at: service.now }]));
+    expect(service.counted['written cmd']).toBeUndefined();
+    expect(service.counted.undone).toBe(1);
   });
 
   it('of a device that is not in memory is written after reading the store', async () => {
     const client = await listening();
-    house.inMemory = false;
-    house.emit(command(client.clientId));
-    await eventually(() => expect(client.told).toHaveLength(1));
-    house.row(device.deviceId).revoked = true;
-    house.emit(command(client.clientId));
+    service.inMemory = false;
+    service.emit(command(client.clientId));
+    await eventually(() => expect(client.received).toHaveLength(1));
+    service.row(device.deviceId).revoked = true;
+    service.emit(command(client.clientId));
     await eventually(() => expect(undone()).toHaveLength(1));
   });
 
   it('that was not written has its mark reset although the runtime is busy', async () => {
     let tries = 0;
-    house.commit = async () => {
+    service.commit = async () => {
       tries += 1;
       if (tries === 1) throw new Overloaded('full');
     };
-    house.emit(command('x'));
+    service.emit(command('x'));
     await eventually(() => expect(tries).toBe(2));
-    expect(house.counted.undone).toBe(1);
+    expect(service.counted.undone).toBe(1);
   });
 
   it('for a session that was replaced is offered to the new one after its mark was reset', async () => {
     const before = await listening();
-    house.now += 1;
+    service.now += 1;
     const client = await listening();
-    house.emit(command(before.clientId));
-    await eventually(() => expect(house.events('session.ready')).toMatchObject([{ sessionId: client.clientId }]));
+    service.emit(command(before.clientId));
+    await eventually(() => expect(service.events('session.ready')).toMatchObject([{ sessionId: client.clientId }]));
     expect(undone()).toMatchObject([{ sessionId: before.clientId }]);
   });
 
   it('that could not be written is not offered to the same session again', async () => {
     const client = await listening();
     const output = command(client.clientId);
-    house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
+    service.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
     await eventually(() => expect(undone()).toHaveLength(1));
-    await client.say('heartbeat', {});
-    expect(house.events('session.ready')).toEqual([]);
+    await client.send('heartbeat', {});
+    expect(service.events('session.ready')).toEqual([]);
   });
 
   it('that cannot be composed is reset, without other effects', async () => {
     const client = await listening();
     const output = command(client.clientId);
-    house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
+    service.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
     await eventually(() => expect(undone()).toHaveLength(1));
     expect(client.mqtt.connected).toBe(true);
   });
@@ -267,57 +270,57 @@ describe('a command', () => {
 describe('a session ends', () => {
   it('at once when its device is revoked', async () => {
     const client = await listening();
-    house.revoke(device.deviceId);
+    service.revoke(device.deviceId);
     await client.closed();
-    expect(house.live.size).toBe(0);
+    expect(service.live.size).toBe(0);
   });
 
   it('when its device is reinstated, if the end of the revocation was not reported', async () => {
     const client = await listening();
-    house.reinstate(device.deviceId);
+    service.reinstate(device.deviceId);
     await client.closed();
-    expect(house.counted['closed ended']).toBe(1);
+    expect(service.counted['closed ended']).toBe(1);
   });
 
   it('when its key ends, and not with another key', async () => {
     const client = await listening();
     const end = { type: 'session.end', tenantId: device.tenantId, deviceId: device.deviceId, reason: 'x' } as const;
-    house.emit({ ...end, keyVersion: 2 });
-    await client.say('heartbeat', {});
-    house.emit({ ...end, keyVersion: 1 });
+    service.emit({ ...end, keyVersion: 2 });
+    await client.send('heartbeat', {});
+    service.emit({ ...end, keyVersion: 1 });
     await client.closed();
   });
 
   it('at the end of the grace period of its key, when that is rotated', async () => {
     const client = await listening();
-    house.rotate(device.deviceId, house.now + 10_000);
-    house.now += 9_999;
-    await client.say('heartbeat', {});
-    house.now += 1;
+    service.rotate(device.deviceId, service.now + 10_000);
+    service.now += 9_999;
+    await client.send('heartbeat', {});
+    service.now += 1;
     await client.closed();
-    expect(house.counted['closed expired']).toBe(1);
+    expect(service.counted['closed expired']).toBe(1);
   });
 
   it('after 24 hours', async () => {
     const client = await listening();
-    house.now += 24 * 3_600_000;
+    service.now += 24 * 3_600_000;
     await client.closed();
-    expect(house.counted['closed expired']).toBe(1);
+    expect(service.counted['closed expired']).toBe(1);
   });
 
   it('when its tenant is suspended, and not with another tenant', async () => {
     const client = await listening();
-    const other = await listening(house.addDevice());
-    house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
+    const other = await listening(service.addDevice());
+    service.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: service.now });
     await client.closed();
-    house.emit({ type: 'tenant.changed', tenantId: other.device.tenantId, suspended: false, at: house.now });
-    await other.say('heartbeat', {});
+    service.emit({ type: 'tenant.changed', tenantId: other.device.tenantId, suspended: false, at: service.now });
+    await other.send('heartbeat', {});
   });
 });
 
 describe('a subscription of a device', () => {
   it('is granted for its own cmd topic only', async () => {
-    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const { raw } = await Raw.signedIn(service, device, edge.port);
     const own = `proto/${device.tenantId}/device/${device.deviceId}`;
     const refused = [
       `${own}/state`,
@@ -337,7 +340,7 @@ describe('a subscription of a device', () => {
     raw.socket.write(packets.subscribe(7, `${own}/cmd`, ...refused));
     const answer = [0x90, 2 + 1 + refused.length, 0, 7, 1, ...refused.map(() => 0x80)];
     await eventually(() => expect([...raw.bytes]).toEqual(answer));
-    expect(house.subscriptions).toHaveLength(1);
+    expect(service.subscriptions).toHaveLength(1);
     raw.socket.destroy();
   });
 });
@@ -346,18 +349,18 @@ describe('during shutdown', () => {
   it('messages in flight are committed and acknowledged, and no new ones are read', async () => {
     const client = await listening();
     let commit = () => {};
-    house.commit = () => new Promise((resolve) => (commit = resolve));
-    const said = client.say('state', { state: {} });
-    await eventually(() => expect(house.received).toHaveLength(1));
+    service.commit = () => new Promise((resolve) => (commit = resolve));
+    const sent = client.send('state', { state: {} });
+    await eventually(() => expect(service.received).toHaveLength(1));
     const closing = edge.close();
-    void client.say('state', { state: {} }).catch(() => {});
+    void client.send('state', { state: {} }).catch(() => {});
     await eventLoopTurns();
     commit();
-    await said;
+    await sent;
     await closing;
     await client.closed();
-    expect(house.received).toHaveLength(1);
-    expect(house.live.size).toBe(0);
+    expect(service.received).toHaveLength(1);
+    expect(service.live.size).toBe(0);
   });
 
   it('a process that lost its lease closes every connection at once', async () => {
@@ -370,14 +373,14 @@ describe('during shutdown', () => {
 
 it('a process whose lease ended acknowledges nothing and closes the connection', async () => {
   const client = await listening();
-  house.commit = async () => {
+  service.commit = async () => {
     leaseValid = false;
   };
   const closed = new Promise<void>((resolve) => client.mqtt.once('close', resolve));
   const acknowledged = vi.fn();
   client.mqtt.on('packetreceive', ({ cmd }) => cmd === 'puback' && acknowledged());
-  void client.say('state', { state: { on: true } }).catch(() => {});
+  void client.send('state', { state: { on: true } }).catch(() => {});
   await closed;
-  expect(house.events('state.reported')).toHaveLength(1);
+  expect(service.events('state.reported')).toHaveLength(1);
   expect(acknowledged).not.toHaveBeenCalled();
 });

@@ -3,18 +3,18 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { connack, credentials, Device, eventually, packets, quiet, Raw } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
 const REFUSED = 5;
 const UNAVAILABLE = 3;
 
 describe('a sign-in of a device', () => {
-  let house: House;
+  let service: EdgeHarness;
   let edge: MqttEdge;
 
   beforeEach(async () => {
-    house = new House();
-    edge = await house.open();
+    service = new EdgeHarness();
+    edge = await service.open();
   });
   afterEach(() => edge.close());
 
@@ -22,101 +22,101 @@ describe('a sign-in of a device', () => {
 
   it('is accepted with an HMAC key and with an Ed25519 key', async () => {
     for (const alg of ['hmac-sha256', 'ed25519'] as const) {
-      const device = house.addDevice(undefined, alg);
-      const client = await Device.connect(house, device, edge.port);
-      expect(house.live.get(device.deviceId)).toMatchObject({ sessionId: client.clientId, keyVersion: 1 });
+      const device = service.addDevice(undefined, alg);
+      const client = await Device.connect(service, device, edge.port);
+      expect(service.live.get(device.deviceId)).toMatchObject({ sessionId: client.clientId, keyVersion: 1 });
       await client.mqtt.endAsync();
     }
-    expect(house.counted['sign-in device']).toBe(2);
+    expect(service.counted['sign-in device']).toBe(2);
   });
 
   it('is refused with a wrong password, an unknown device, another tenant, or nothing', async () => {
-    const device = house.addDevice();
-    const other = house.addDevice();
-    const good = credentials(house, device);
-    expect(await signIn({ ...good, password: credentials(house, other).password })).toBe(REFUSED);
+    const device = service.addDevice();
+    const other = service.addDevice();
+    const good = credentials(service, device);
+    expect(await signIn({ ...good, password: credentials(service, other).password })).toBe(REFUSED);
     expect(await signIn({ ...good, password: 'x' })).toBe(REFUSED);
     expect(await signIn({ ...good, username: other.tenantId })).toBe(REFUSED);
     expect(await signIn({ ...good, username: 'not a uuid' })).toBe(REFUSED);
-    expect(await signIn(credentials(house, { ...device, tenantId: other.tenantId }))).toBe(REFUSED);
-    expect(await signIn(credentials(house, { ...device, deviceId: randomUUID() }))).toBe(REFUSED);
+    expect(await signIn(credentials(service, { ...device, tenantId: other.tenantId }))).toBe(REFUSED);
+    expect(await signIn(credentials(service, { ...device, deviceId: randomUUID() }))).toBe(REFUSED);
     expect(await signIn({ clientId: good.clientId })).toBe(REFUSED);
     expect(await signIn({ clientId: 'thermostat' })).toBe(REFUSED);
-    expect(house.live.size).toBe(0);
+    expect(service.live.size).toBe(0);
     expect(await signIn(good)).toBe(0);
   });
 
   it('is accepted within 120 s of its token in both directions, also right after the start', async () => {
-    const device = house.addDevice();
+    const device = service.addDevice();
     for (const passed of [0, 600_000]) {
-      house.now += passed;
-      expect(await signIn(credentials(house, device, house.now - 120_001))).toBe(REFUSED);
-      expect(await signIn(credentials(house, device, house.now + 120_001))).toBe(REFUSED);
-      expect(await signIn(credentials(house, device, house.now - 120_000))).toBe(0);
-      expect(await signIn(credentials(house, device, house.now + 120_000))).toBe(0);
+      service.now += passed;
+      expect(await signIn(credentials(service, device, service.now - 120_001))).toBe(REFUSED);
+      expect(await signIn(credentials(service, device, service.now + 120_001))).toBe(REFUSED);
+      expect(await signIn(credentials(service, device, service.now - 120_000))).toBe(0);
+      expect(await signIn(credentials(service, device, service.now + 120_000))).toBe(0);
     }
   });
 
   it('is accepted once with one token, also at the next process, and not before its use is durable', async () => {
-    const device = house.addDevice();
-    const used = credentials(house, device, house.now - 20_000);
+    const device = service.addDevice();
+    const used = credentials(service, device, service.now - 20_000);
     const marked = Promise.withResolvers<void>();
-    house.marked = () => marked.promise;
+    service.marked = () => marked.promise;
     const answer = signIn(used);
-    await eventually(() => house.lookups.length === 1);
-    expect(house.live.size).toBe(0);
+    await eventually(() => service.lookups.length === 1);
+    expect(service.live.size).toBe(0);
     marked.resolve();
     expect(await answer).toBe(0);
     await edge.close();
-    edge = await house.open();
+    edge = await service.open();
     expect(await signIn(used)).toBe(REFUSED);
-    expect(await signIn(credentials(house, device, house.now - 20_000))).toBe(0);
+    expect(await signIn(credentials(service, device, service.now - 20_000))).toBe(0);
   });
 
   it('is refused while the store cannot mark its token as used', async () => {
-    house.marked = () => Promise.reject(new Error('away'));
-    expect(await signIn(credentials(house, house.addDevice()))).toBe(UNAVAILABLE);
-    expect(house.live.size).toBe(0);
+    service.marked = () => Promise.reject(new Error('away'));
+    expect(await signIn(credentials(service, service.addDevice()))).toBe(UNAVAILABLE);
+    expect(service.live.size).toBe(0);
   });
 
   it('is accepted once with one token, also concurrently', async () => {
-    const device = house.addDevice();
-    const good = credentials(house, device);
+    const device = service.addDevice();
+    const good = credentials(service, device);
     const both = await Promise.all([signIn(good), signIn(good)]);
     expect(both.sort()).toEqual([0, REFUSED]);
     expect(await signIn(good)).toBe(REFUSED);
   });
 
   it('is refused with a will, and with a persistent session', async () => {
-    const device = house.addDevice();
+    const device = service.addDevice();
     const will = { topic: `proto/${device.tenantId}/device/${device.deviceId}/state`, payload: Buffer.from('x') };
-    expect(await signIn({ ...credentials(house, device), will: { ...will, qos: 0, retain: false } })).toBe(REFUSED);
-    expect(await signIn({ ...credentials(house, device), clean: false })).toBe(REFUSED);
-    expect(house.received).toEqual([]);
+    expect(await signIn({ ...credentials(service, device), will: { ...will, qos: 0, retain: false } })).toBe(REFUSED);
+    expect(await signIn({ ...credentials(service, device), clean: false })).toBe(REFUSED);
+    expect(service.received).toEqual([]);
   });
 
   it('is refused when the device is revoked or its tenant is suspended or unknown', async () => {
-    const revoked = house.addDevice();
-    house.row(revoked.deviceId).revoked = true;
-    expect(await signIn(credentials(house, revoked))).toBe(REFUSED);
-    const parked = house.addDevice();
-    house.tenants.set(parked.tenantId, 'suspended');
-    expect(await signIn(credentials(house, parked))).toBe(REFUSED);
-    house.tenants.delete(parked.tenantId);
-    expect(await signIn(credentials(house, parked))).toBe(REFUSED);
+    const revoked = service.addDevice();
+    service.row(revoked.deviceId).revoked = true;
+    expect(await signIn(credentials(service, revoked))).toBe(REFUSED);
+    const parked = service.addDevice();
+    service.tenants.set(parked.tenantId, 'suspended');
+    expect(await signIn(credentials(service, parked))).toBe(REFUSED);
+    service.tenants.delete(parked.tenantId);
+    expect(await signIn(credentials(service, parked))).toBe(REFUSED);
   });
 
   it('is refused when the device is revoked while its keys are looked up', async () => {
-    const device = house.addDevice();
-    house.lookup = async () => {
-      house.lookup = async () => {};
+    const device = service.addDevice();
+    service.lookup = async () => {
+      service.lookup = async () => {};
       setImmediate(() => {
-        house.row(device.deviceId).revoked = true;
+        service.row(device.deviceId).revoked = true;
       });
       await eventLoopTurns();
     };
-    expect(await signIn(credentials(house, device))).toBe(REFUSED);
-    expect(house.live.size).toBe(0);
+    expect(await signIn(credentials(service, device))).toBe(REFUSED);
+    expect(service.live.size).toBe(0);
   });
 
   /**
@@ -125,109 +125,109 @@ describe('a sign-in of a device', () => {
   async function signInUntilMarked(device: TestDevice): Promise<{ answer: ReturnType<typeof signIn>; marked(): void }> {
     const { promise, resolve } = Promise.withResolvers<void>();
     let isMarking = false;
-    house.marked = () => {
+    service.marked = () => {
       isMarking = true;
       return promise;
     };
-    const answer = signIn(credentials(house, device));
+    const answer = signIn(credentials(service, device));
     await eventually(() => expect(isMarking).toBe(true));
-    house.inMemory = false;
+    service.inMemory = false;
     return { answer, marked: resolve };
   }
 
   it.each(['revoked', 'suspended'])(
     'is refused when the device is %s and passivated while its token is marked as used',
     async (how) => {
-      const device = house.addDevice();
+      const device = service.addDevice();
       const { answer, marked } = await signInUntilMarked(device);
-      if (how === 'revoked') house.row(device.deviceId).revoked = true;
-      else house.tenants.set(device.tenantId, 'suspended');
+      if (how === 'revoked') service.row(device.deviceId).revoked = true;
+      else service.tenants.set(device.tenantId, 'suspended');
       marked();
       expect(await answer).toBe(REFUSED);
-      expect(house.live.size).toBe(0);
+      expect(service.live.size).toBe(0);
     },
   );
 
   it('is refused with a key that a revocation ended while its token was marked, although the device is reinstated', async () => {
-    const device = house.addDevice();
+    const device = service.addDevice();
     const { answer, marked } = await signInUntilMarked(device);
-    const reinstated = house.reinstate(device.deviceId);
+    const reinstated = service.reinstate(device.deviceId);
     marked();
     expect(await answer).toBe(REFUSED);
-    expect(await signIn(credentials(house, reinstated))).toBe(0);
+    expect(await signIn(credentials(service, reinstated))).toBe(0);
   });
 
   it('is accepted with the old key until its grace period ends', async () => {
-    const old = house.addDevice();
-    const current = house.rotate(old.deviceId, house.now + 1_000);
-    expect(await signIn(credentials(house, current))).toBe(0);
-    expect(await signIn(credentials(house, old))).toBe(0);
-    house.now += 1_000;
-    expect(await signIn(credentials(house, old))).toBe(REFUSED);
-    expect(await signIn(credentials(house, current))).toBe(0);
+    const old = service.addDevice();
+    const current = service.rotate(old.deviceId, service.now + 1_000);
+    expect(await signIn(credentials(service, current))).toBe(0);
+    expect(await signIn(credentials(service, old))).toBe(0);
+    service.now += 1_000;
+    expect(await signIn(credentials(service, old))).toBe(REFUSED);
+    expect(await signIn(credentials(service, current))).toBe(0);
   });
 
   it('with the old key opens a session that ends with the grace period', async () => {
-    const old = house.addDevice();
-    house.rotate(old.deviceId, house.now + 5_000);
+    const old = service.addDevice();
+    service.rotate(old.deviceId, service.now + 5_000);
     // The device is passivated: only the key's row contains the end of the grace period.
-    house.inMemory = false;
-    const client = await Device.connect(house, old, edge.port);
-    house.now += 4_999;
-    await client.say('heartbeat', {});
-    house.now += 1;
-    await eventually(() => expect(house.counted['closed expired']).toBe(1));
+    service.inMemory = false;
+    const client = await Device.connect(service, old, edge.port);
+    service.now += 4_999;
+    await client.send('heartbeat', {});
+    service.now += 1;
+    await eventually(() => expect(service.counted['closed expired']).toBe(1));
     await client.closed();
   });
 
   it('with a key that was rotated in the meantime opens a session for the grace period only', async () => {
-    const device = house.addDevice();
+    const device = service.addDevice();
     let release = () => {};
-    house.lookup = () => new Promise((resolve) => (release = resolve));
-    const connecting = Device.connect(house, device, edge.port);
-    await eventually(() => expect(house.lookups.length).toBe(1));
-    house.rotate(device.deviceId, house.now + 5_000);
-    house.row(device.deviceId).keys = house.row(device.deviceId).keys.map((key) => ({ ...key, graceUntil: null }));
+    service.lookup = () => new Promise((resolve) => (release = resolve));
+    const connecting = Device.connect(service, device, edge.port);
+    await eventually(() => expect(service.lookups.length).toBe(1));
+    service.rotate(device.deviceId, service.now + 5_000);
+    service.row(device.deviceId).keys = service.row(device.deviceId).keys.map((key) => ({ ...key, graceUntil: null }));
     release();
     const client = await connecting;
-    house.now += 5_000;
+    service.now += 5_000;
     await client.closed();
-    expect(house.counted['closed expired']).toBe(1);
+    expect(service.counted['closed expired']).toBe(1);
   });
 
   it('is answered as unavailable when the store cannot answer', async () => {
-    const device = house.addDevice();
-    house.lookup = async () => {
+    const device = service.addDevice();
+    service.lookup = async () => {
       throw new Error('away');
     };
-    expect(await signIn(credentials(house, device))).toBe(UNAVAILABLE);
-    house.lookup = async () => {};
-    expect(await signIn(credentials(house, device))).toBe(0);
+    expect(await signIn(credentials(service, device))).toBe(UNAVAILABLE);
+    service.lookup = async () => {};
+    expect(await signIn(credentials(service, device))).toBe(0);
   });
 
   it('needs few queries among many others', async () => {
-    const devices = Array.from({ length: 40 }, () => house.addDevice());
+    const devices = Array.from({ length: 40 }, () => service.addDevice());
     let release = () => {};
-    house.lookup = () => new Promise((resolve) => (release = resolve));
-    const clients = devices.map((device) => signIn(credentials(house, device)));
+    service.lookup = () => new Promise((resolve) => (release = resolve));
+    const clients = devices.map((device) => signIn(credentials(service, device)));
     await eventually(() => expect(edge.connections()).toBe(40));
-    house.lookup = async () => {};
+    service.lookup = async () => {};
     release();
     expect(await Promise.all(clients)).toEqual(devices.map(() => 0));
-    expect(house.lookups.length).toBeLessThan(6);
+    expect(service.lookups.length).toBeLessThan(6);
   });
 
   it('is accepted in MQTT 3.1.1 only', async () => {
     for (const version of [3, 5]) {
       const raw = await Raw.open(edge.port);
-      raw.socket.write(packets.connect({ ...credentials(house, house.addDevice()), version }));
+      raw.socket.write(packets.connect({ ...credentials(service, service.addDevice()), version }));
       await raw.closed();
       expect([...raw.bytes]).toEqual([0x20, 2, 0, 1]);
     }
   });
 
   it('is refused with malformed UTF-8 or NUL in its identifier', async () => {
-    const { clientId, username, password } = credentials(house, house.addDevice());
+    const { clientId, username, password } = credentials(service, service.addDevice());
     const names = [
       { clientId: Buffer.concat([Buffer.from(clientId), Buffer.from([0])]), username, password },
       { clientId: Buffer.concat([Buffer.from(clientId), Buffer.from([0xff])]), username, password },
@@ -243,51 +243,51 @@ describe('a sign-in of a device', () => {
   });
 
   it('again closes the older connection without taking the new one offline', async () => {
-    const device = house.addDevice();
-    const first = await Device.connect(house, device, edge.port);
-    house.now += 1;
-    const second = await Device.connect(house, device, edge.port);
+    const device = service.addDevice();
+    const first = await Device.connect(service, device, edge.port);
+    service.now += 1;
+    const second = await Device.connect(service, device, edge.port);
     await first.closed();
-    expect(house.closed).toContain(first.clientId);
-    expect(house.live.get(device.deviceId)?.sessionId).toBe(second.clientId);
+    expect(service.closed).toContain(first.clientId);
+    expect(service.live.get(device.deviceId)?.sessionId).toBe(second.clientId);
     expect(second.mqtt.connected).toBe(true);
     await second.mqtt.endAsync();
-    await eventually(() => expect(house.live.size).toBe(0));
+    await eventually(() => expect(service.live.size).toBe(0));
   });
 
   it('cannot take the place of another by its client identifier', async () => {
-    const device = house.addDevice();
-    const client = await Device.connect(house, device, edge.port);
-    const thief = credentials(house, house.addDevice());
+    const device = service.addDevice();
+    const client = await Device.connect(service, device, edge.port);
+    const thief = credentials(service, service.addDevice());
     expect(await signIn({ ...thief, clientId: client.clientId })).toBe(REFUSED);
-    house.users.set('token', { tenantId: device.tenantId, userId: 'u', expiresAt: null, role: 'user', scopes: null });
+    service.users.set('token', { tenantId: device.tenantId, userId: 'u', expiresAt: null, role: 'user', scopes: null });
     expect(await signIn({ clientId: client.clientId, username: 'jwt', password: 'token' })).toBe(0);
-    await client.say('heartbeat', {});
+    await client.send('heartbeat', {});
     expect(client.mqtt.connected).toBe(true);
     await client.mqtt.endAsync();
   });
 
   it('is followed by the end of the connection on a second CONNECT', async () => {
-    const device = house.addDevice();
-    const { raw } = await Raw.signedIn(house, device, edge.port);
-    raw.socket.write(packets.connect(credentials(house, device)));
+    const device = service.addDevice();
+    const { raw } = await Raw.signedIn(service, device, edge.port);
+    raw.socket.write(packets.connect(credentials(service, device)));
     await raw.closed();
-    await eventually(() => expect(house.live.size).toBe(0));
+    await eventually(() => expect(service.live.size).toBe(0));
   });
 });
 
 describe('failed sign-ins', () => {
   it('are delayed once an address had too many, and successful ones never', async () => {
-    const house = new House();
-    const edge = await house.open({ limits: { failedSignInsPerMinute: 5 } });
-    const device = house.addDevice();
-    const bad = { ...quiet, ...credentials(house, device), password: 'x' };
+    const service = new EdgeHarness();
+    const edge = await service.open({ limits: { failedSignInsPerMinute: 5 } });
+    const device = service.addDevice();
+    const bad = { ...quiet, ...credentials(service, device), password: 'x' };
     for (let i = 0; i < 5; i++) expect(await connack(edge.port, bad)).toBe(REFUSED);
     let answered = false;
     const late = connack(edge.port, bad).then(() => {
       answered = true;
     });
-    expect(await connack(edge.port, credentials(house, device))).toBe(0);
+    expect(await connack(edge.port, credentials(service, device))).toBe(0);
     expect(answered).toBe(false);
     await edge.close();
     await late;
@@ -296,16 +296,16 @@ describe('failed sign-ins', () => {
 
 describe('before the sign-in, a peer', () => {
   const open = async (limits = {}) => {
-    const house = new House();
-    return { house, edge: await house.open({ limits }) };
+    const service = new EdgeHarness();
+    return { service, edge: await service.open({ limits }) };
   };
 
   it('is disconnected when its CONNECT exceeds 4 KiB, before that is read', async () => {
-    const { edge, house } = await open();
+    const { edge, service } = await open();
     const raw = await Raw.open(edge.port);
     raw.socket.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
     await raw.closed();
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
     await edge.close();
   });
 
@@ -331,14 +331,14 @@ describe('before the sign-in, a peer', () => {
   });
 
   it('has nothing read after its CONNECT, and everything read after the sign-in', async () => {
-    const { edge, house } = await open();
-    const device = house.addDevice();
+    const { edge, service } = await open();
+    const device = service.addDevice();
     let release = () => {};
-    house.lookup = () => new Promise((resolve) => (release = resolve));
+    service.lookup = () => new Promise((resolve) => (release = resolve));
     const raw = await Raw.open(edge.port);
     const pings = Buffer.concat(Array.from({ length: 1_000 }, () => packets.ping));
-    raw.socket.write(Buffer.concat([packets.connect(credentials(house, device)), pings]));
-    await eventually(() => expect(house.lookups.length).toBe(1));
+    raw.socket.write(Buffer.concat([packets.connect(credentials(service, device)), pings]));
+    await eventually(() => expect(service.lookups.length).toBe(1));
     release();
     await eventually(() => expect(raw.bytes.length).toBe(4 + 2_000));
     raw.socket.destroy();
@@ -346,19 +346,19 @@ describe('before the sign-in, a peer', () => {
   });
 
   it('is disconnected when it sends much after its CONNECT', async () => {
-    const { edge, house } = await open();
-    house.lookup = () => new Promise(() => {});
+    const { edge, service } = await open();
+    service.lookup = () => new Promise(() => {});
     const raw = await Raw.open(edge.port);
-    raw.socket.write(packets.connect(credentials(house, house.addDevice())));
+    raw.socket.write(packets.connect(credentials(service, service.addDevice())));
     raw.socket.write(Buffer.alloc(20_000, packets.ping));
     await raw.closed();
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
     await edge.close();
   });
 
   it('is refused above the maximum number of connections', async () => {
-    const house = new House();
-    const edge = await house.open({
+    const service = new EdgeHarness();
+    const edge = await service.open({
       settings: {
         host: '127.0.0.1',
         port: 0,

@@ -12,27 +12,27 @@ import type { TestDevice } from './edge-harness.ts';
 const cloudKey = signingKey('ed25519', newDeviceSecret());
 const REFUSED = 5;
 
-let house: HttpService;
+let service: HttpService;
 let edge: MqttEdge;
 let mine: TestTenant;
 let around: Around;
 let device: TestDevice;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
+  service = await startHttpServiceOnDatabase();
   around = {
     get now() {
-      return house.clock.now();
+      return service.clock.now();
     },
     cloudPublicKey: cloudPublicKey(cloudKey),
   };
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 beforeEach(async () => {
   edge = await openMqtt({
-    services: house.services,
+    services: service.services,
     settings: {
       host: '127.0.0.1',
       port: 0,
@@ -41,13 +41,13 @@ beforeEach(async () => {
       deviceRate: { perSecond: 50, burst: 500 },
     },
     signingKey: cloudKey,
-    watches: (deviceId) => house.runtime.watches.forDevice(deviceId),
-    authenticateUser: userAuthentication(house.identity, house.services.newId),
+    watches: (deviceId) => service.runtime.watches.forDevice(deviceId),
+    authenticateUser: userAuthentication(service.identity, service.services.newId),
     addressOf: clientAddress([]),
-    log: house.services.log,
+    log: service.services.log,
   });
   device = await register();
-  house.clock.advance(1);
+  service.clock.advance(1);
 });
 afterEach(() => edge.close());
 
@@ -57,7 +57,7 @@ async function register(alg: 'hmac-sha256' | 'ed25519' = 'hmac-sha256'): Promise
 }
 
 const connect = async (as = device) => {
-  house.clock.advance(1);
+  service.clock.advance(1);
   return Device.connect(around, as, edge.port);
 };
 const signIn = (as: TestDevice) => connack(edge.port, credentials(around, as));
@@ -76,12 +76,12 @@ describe('a device and the service', () => {
   it('connect: hello, state, heartbeat, presence', async () => {
     const client = await connect();
     await client.listen();
-    await client.say('state', { state: { on: false, brightness: 10 } });
-    await client.say('state', { state: { on: true } });
-    await client.say('heartbeat', { battery: 77 });
-    await client.say('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
+    await client.send('state', { state: { on: false, brightness: 10 } });
+    await client.send('state', { state: { on: true } });
+    await client.send('heartbeat', { battery: 77 });
+    await client.send('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
     await eventually(() =>
-      expect(client.told).toMatchObject([
+      expect(client.received).toMatchObject([
         { type: 'hello_ack', payload: { last_sequence: 3, key_version: 1, heartbeat_s: 60 } },
       ]),
     );
@@ -101,10 +101,10 @@ describe('a device and the service', () => {
       const client = await connect();
       await client.listen();
       const id = await command({ action: 'set_brightness', params: { level: 40 } });
-      await eventually(() => expect(client.told).toMatchObject([{ type: 'cmd', payload: { command_id: id } }]));
-      await client.say('cmd_ack', { command_id: id, status: 'accepted' });
+      await eventually(() => expect(client.received).toMatchObject([{ type: 'cmd', payload: { command_id: id } }]));
+      await client.send('cmd_ack', { command_id: id, status: 'accepted' });
       expect(await commandStatus(id)).toEqual(['acknowledged', 'pending']);
-      await client.say('cmd_ack', { command_id: id, status: 'succeeded', state: { brightness: 40 } });
+      await client.send('cmd_ack', { command_id: id, status: 'succeeded', state: { brightness: 40 } });
       // The PUBACK came after both the twin and the command were committed.
       expect(await commandStatus(id)).toEqual(['succeeded', 'verified']);
       await client.mqtt.endAsync();
@@ -116,8 +116,8 @@ describe('a device and the service', () => {
     for (let session = 1; session <= 2; session++) {
       const client = await connect();
       await client.listen();
-      await eventually(() => expect(client.told.map(({ messageId }) => messageId)).toHaveLength(1));
-      expect(client.told[0]).toMatchObject({ type: 'cmd', sequence: 1, payload: { command_id: id } });
+      await eventually(() => expect(client.received.map(({ messageId }) => messageId)).toHaveLength(1));
+      expect(client.received[0]).toMatchObject({ type: 'cmd', sequence: 1, payload: { command_id: id } });
       await client.mqtt.endAsync();
     }
   });
@@ -126,19 +126,19 @@ describe('a device and the service', () => {
     const id = await command({ action: 'set_brightness', params: { level: 1 } });
     const other = await connect(await register());
     await other.listen();
-    await other.say('cmd_ack', { command_id: id, status: 'succeeded' });
-    await eventually(() => expect(other.told).toMatchObject([{ payload: { code: 'UNKNOWN_COMMAND' } }]));
+    await other.send('cmd_ack', { command_id: id, status: 'succeeded' });
+    await eventually(() => expect(other.received).toMatchObject([{ payload: { code: 'UNKNOWN_COMMAND' } }]));
     expect((await commandStatus(id))[0]).toBe('dispatched');
   });
 
   it('refuse replays by the device’s own window, across sessions', async () => {
     const first = await connect();
-    await first.say('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
+    await first.send('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
     const second = await connect();
     await second.listen();
-    await second.say('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
-    await second.say('state', { state: { n: 2 } }, { sequence: 5, messageId: 'another' });
-    await eventually(() => expect(second.told).toMatchObject([{ payload: { code: 'SEQUENCE_REUSED' } }]));
+    await second.send('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
+    await second.send('state', { state: { n: 2 } }, { sequence: 5, messageId: 'another' });
+    await eventually(() => expect(second.received).toMatchObject([{ payload: { code: 'SEQUENCE_REUSED' } }]));
     expect(await shown()).toMatchObject({ state: { n: 1 }, state_version: 1 });
   });
 
@@ -149,13 +149,13 @@ describe('a device and the service', () => {
     await client.closed();
     expect(await signIn(device)).toBe(REFUSED);
     const { body } = await mine.call('POST', `/device/${device.deviceId}/reinstate`, { reason: 'found' });
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect(await signIn(device)).toBe(REFUSED);
     expect(await signIn({ ...device, secret: body.new_secret, keyVersion: body.key_version })).toBe(0);
   });
 
   it('commit no queued message under a key that a revocation ended', async () => {
-    const { actors } = house.services;
+    const { actors } = service.services;
     const post = actors.post.bind(actors);
     const queued: (() => void)[] = [];
     const queue = vi.spyOn(actors, 'post').mockImplementation((...sent) => {
@@ -163,7 +163,7 @@ describe('a device and the service', () => {
     });
     const client = await connect();
     const acknowledged: string[] = [];
-    void client.say('state', { state: { n: 1 } }).then(
+    void client.send('state', { state: { n: 1 } }).then(
       () => acknowledged.push('the old message'),
       () => {},
     );
@@ -175,9 +175,9 @@ describe('a device and the service', () => {
     const again = await connect({ ...device, secret: body.new_secret, keyVersion: body.key_version });
     for (const send of queued) send();
     // Queued after it in the device's mailbox.
-    await again.say('heartbeat', {});
+    await again.send('heartbeat', {});
     expect(await shown()).toMatchObject({ state: {}, state_version: 0 });
-    await again.say('state', { state: { n: 2 } });
+    await again.send('state', { state: { n: 2 } });
     expect(await shown()).toMatchObject({ state: { n: 2 }, state_version: 1 });
     expect(acknowledged).toEqual([]);
   });
@@ -186,26 +186,26 @@ describe('a device and the service', () => {
     const client = await connect();
     const rotate = async () => (await mine.call('POST', `/device/${device.deviceId}/rotate-secret`)).body;
     const { new_secret: secret, key_version: keyVersion } = await rotate();
-    await client.say('state', { state: { n: 1 } });
+    await client.send('state', { state: { n: 1 } });
     expect(await signIn({ ...device, secret, keyVersion })).toBe(0);
     await client.closed();
     const again = await connect();
     await rotate();
     await again.closed();
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect(await signIn(device)).toBe(REFUSED);
   });
 
   it('disconnect while the tenant is suspended', async () => {
     const client = await connect();
     const ref = { kind: 'tenant', id: mine.tenantId } as const;
-    const at = house.clock.now();
-    await house.runtime.actors.send(ref, { type: 'suspend', at });
+    const at = service.clock.now();
+    await service.runtime.actors.send(ref, { type: 'suspend', at });
     await client.closed();
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect(await signIn(device)).toBe(REFUSED);
-    await house.runtime.actors.send(ref, { type: 'resume', at });
-    house.clock.advance(1);
+    await service.runtime.actors.send(ref, { type: 'resume', at });
+    service.clock.advance(1);
     expect(await signIn(device)).toBe(0);
   });
 
@@ -221,12 +221,12 @@ describe('a tenant user with a token', () => {
     const password = mine.tokens.user;
     const mqtt = await connectAsync(`mqtt://127.0.0.1:${edge.port}`, { ...quiet, username: 'jwt', password }, false);
     mqtt.on('error', () => {});
-    const heard: string[] = [];
-    mqtt.on('message', (topic) => heard.push(topic));
+    const received: string[] = [];
+    mqtt.on('message', (topic) => received.push(topic));
     await mqtt.subscribeAsync(`proto/${mine.tenantId}/device/+/state`, { qos: 1 });
     const client = await connect();
-    await client.say('state', { state: { n: 1 } });
-    await eventually(() => expect(heard).toEqual([client.topic('state')]));
+    await client.send('state', { state: { n: 1 } });
+    await eventually(() => expect(received).toEqual([client.topic('state')]));
     expect((await mine.call('POST', '/auth/logout', {}, { token: password })).status).toBe(200);
     await gone(mqtt);
   });

@@ -2,29 +2,29 @@ import { afterEach, beforeEach, expect } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { Device } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
-export let house: House;
+export let service: EdgeHarness;
 export let edge: MqttEdge;
 export let device: TestDevice;
 
 /** Prepares a service with one `device` before each test of the file; closes the edge that the test opened. */
 export function withEdge(): void {
   beforeEach(() => {
-    house = new House();
-    device = house.addDevice();
+    service = new EdgeHarness();
+    device = service.addDevice();
   });
   afterEach(() => edge.close());
 }
 
-export async function openEdge(parts: Parameters<House['open']>[0] = {}): Promise<void> {
-  edge = await house.open(parts);
+export async function openEdge(parts: Parameters<EdgeHarness['open']>[0] = {}): Promise<void> {
+  edge = await service.open(parts);
 }
 
 /** Opens the edge and connects `device`. */
-export async function open(parts: Parameters<House['open']>[0] = {}): Promise<Device> {
+export async function open(parts: Parameters<EdgeHarness['open']>[0] = {}): Promise<Device> {
   await openEdge(parts);
-  return Device.connect(house, device, edge.port);
+  return Device.connect(service, device, edge.port);
 }
 
 /** A latch: each call of `wait` blocks until the test opens it. */

@@ -50,7 +50,7 @@ export interface Received {
  * The service as the edge sees it: devices that only check sequence numbers, existing commands, and stored sessions. A
  * test may hold commits back or make them fail.
  */
-export class House {
+export class EdgeHarness {
   now = 1_800_000_000_000;
   readonly clock: Clock = { now: () => this.now };
   readonly rows = new Map<string, Row>();
@@ -68,7 +68,7 @@ export class House {
   /** A test may delay commits here, or throw. */
   commit: (received: Received) => Promise<void> = async () => {};
   /** The same for messages that a transition emitted. */
-  told: (received: Received) => Promise<void> = async () => {};
+  onMessageCommit: (received: Received) => Promise<void> = async () => {};
   lookup: () => Promise<void> = async () => {};
   /** The same for loading a command that is not in memory. */
   reads: () => Promise<void> = async () => {};
@@ -78,7 +78,7 @@ export class House {
   readonly cloudKey = signingKey('ed25519', newDeviceSecret());
   readonly cloudPublicKey = cloudPublicKey(this.cloudKey);
 
-  readonly #sinks = new Map<string, Set<(output: VolatileOutput) => void>>();
+  readonly #subscribers = new Map<string, Set<(output: VolatileOutput) => void>>();
   readonly #watchers = new Set<Parameters<Actors['subscribeTransitions']>[0]>();
 
   addTenant(): string {
@@ -132,7 +132,7 @@ export class House {
   }
 
   emit(output: VolatileOutput): void {
-    for (const sink of this.#sinks.get(output.type) ?? []) sink(output);
+    for (const sink of this.#subscribers.get(output.type) ?? []) sink(output);
   }
 
   row(deviceId: string): Row {
@@ -232,7 +232,7 @@ export class House {
     if (committed === null) throw new NoSuchActor(ref.id);
     const understood = ref.kind !== 'device' || !this.row(ref.id).revoked;
     const outputs = ref.kind === 'device' ? this.#judge(ref.id, event as DeviceEvent) : [];
-    return { ...committed, understood, outputs, messagesDelivered: this.told(received) };
+    return { ...committed, understood, outputs, messagesDelivered: this.onMessageCommit(received) };
   }
 
   #judge(id: string, event: DeviceEvent): Output[] {
@@ -256,11 +256,11 @@ export class House {
   readonly usedTokens = new Set<string>();
   /** A test may delay marking them here, or throw. */
   marked: () => Promise<void> = async () => {};
-  readonly news = makeLocalInvalidationBus();
+  readonly invalidations = makeLocalInvalidationBus();
   readonly services: Services = {
     clock: this.clock,
     newId: () => randomUUID(),
-    invalidations: this.news,
+    invalidations: this.invalidations,
     open: (sealed: string) => sealed.replace('sealed ', ''),
     settings: { cloudPublicKeys: ['cloud-key'] },
     store: {
@@ -303,9 +303,9 @@ export class House {
       },
       peek: (ref: ActorRef) => (this.inMemory ? (this.#find(ref) ?? undefined) : undefined),
       subscribe: (type: VolatileOutput['type'], sink: VolatileOutputHandler) => {
-        const sinks = this.#sinks.get(type) ?? new Set();
-        this.#sinks.set(type, sinks.add(sink as (output: VolatileOutput) => void));
-        return () => sinks.delete(sink as (output: VolatileOutput) => void);
+        const subscribers = this.#subscribers.get(type) ?? new Set();
+        this.#subscribers.set(type, subscribers.add(sink as (output: VolatileOutput) => void));
+        return () => subscribers.delete(sink as (output: VolatileOutput) => void);
       },
       subscribeTransitions: (watch: Parameters<Actors['subscribeTransitions']>[0]) => {
         this.#watchers.add(watch);

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { Overloaded } from '../../../src/actors/contract.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { Device, eventually } from './client.ts';
-import { device, edge, house, latch, open, turnsUntil, withEdge } from './edge-fixture.ts';
+import { device, edge, latch, open, service, turnsUntil, withEdge } from './edge-fixture.ts';
 
 withEdge();
 
@@ -18,93 +18,93 @@ describe('many messages of one connection', () => {
   it('are in flight together and reach the actor in order', async () => {
     const client = await open();
     const { open: commit, wait } = latch();
-    house.commit = wait;
-    const said = Array.from({ length: 20 }, (_, n) => client.say('state', { state: { n } }));
-    await eventually(() => expect(house.received).toHaveLength(20));
-    expect(house.events('state.reported').map((event) => (event as unknown as { state: object }).state)).toEqual(
+    service.commit = wait;
+    const sent = Array.from({ length: 20 }, (_, n) => client.send('state', { state: { n } }));
+    await eventually(() => expect(service.received).toHaveLength(20));
+    expect(service.events('state.reported').map((event) => (event as unknown as { state: object }).state)).toEqual(
       Array.from({ length: 20 }, (_, n) => ({ n })),
     );
     commit();
-    await Promise.all(said);
+    await Promise.all(sent);
   });
 
   it('are acknowledged in their order, for any order of commits', async () => {
     const client = await open();
     const first = latch();
-    house.commit = async ({ event }) => {
+    service.commit = async ({ event }) => {
       if ((event as unknown as { mark: { sequenceNumber: number } }).mark.sequenceNumber === 1) await first.wait();
     };
     const order: number[] = [];
-    const said = [1, 2, 3].map((n) => client.say('state', { state: { n } }).then(() => order.push(n)));
+    const sent = [1, 2, 3].map((n) => client.send('state', { state: { n } }).then(() => order.push(n)));
     await client.mqtt.publishAsync(client.topic('state'), 'not even JSON', { qos: 0 });
-    await eventually(() => expect(house.received).toHaveLength(3));
+    await eventually(() => expect(service.received).toHaveLength(3));
     await client.ping();
     expect(order).toEqual([]);
     first.open();
-    await Promise.all(said);
+    await Promise.all(sent);
     expect(order).toEqual([1, 2, 3]);
   });
 
   it('are not read beyond 32 in flight, and none is lost', async () => {
     const client = await open();
     const { open: commit, wait } = latch();
-    house.commit = wait;
-    const said = Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } }));
-    await eventually(() => expect(house.received).toHaveLength(32));
+    service.commit = wait;
+    const sent = Array.from({ length: 100 }, (_, n) => client.send('state', { state: { n } }));
+    await eventually(() => expect(service.received).toHaveLength(32));
     await eventLoopTurns();
-    expect(house.received).toHaveLength(32);
+    expect(service.received).toHaveLength(32);
     commit();
-    await Promise.all(said);
-    expect(house.received).toHaveLength(100);
+    await Promise.all(sent);
+    expect(service.received).toHaveLength(100);
   });
 
   it('above the rate of the device wait in its socket', async () => {
     const client = await open({ settings: slow(100, 10) });
     const started = performance.now();
-    await Promise.all(Array.from({ length: 30 }, (_, n) => client.say('state', { state: { n } })));
+    await Promise.all(Array.from({ length: 30 }, (_, n) => client.send('state', { state: { n } })));
     expect(performance.now() - started).toBeGreaterThan(150);
-    expect(house.received).toHaveLength(30);
+    expect(service.received).toHaveLength(30);
   });
 
   it('above the rate do not delay other devices', async () => {
     const client = await open({ settings: slow(0.001, 5) });
-    const said = Array.from({ length: 20 }, (_, n) => client.say('state', { state: { n } }));
-    for (const late of said) late.catch(() => {});
-    const neighbour = await Device.connect(house, house.addDevice(device.tenantId), edge.port);
-    for (let n = 0; n < 5; n++) await neighbour.say('state', { state: { n } });
-    expect(house.received.filter(({ ref }) => ref.id === neighbour.device.deviceId)).toHaveLength(5);
-    expect(house.received.filter(({ ref }) => ref.id === device.deviceId).length).toBeLessThanOrEqual(5);
+    const sent = Array.from({ length: 20 }, (_, n) => client.send('state', { state: { n } }));
+    for (const late of sent) late.catch(() => {});
+    const neighbour = await Device.connect(service, service.addDevice(device.tenantId), edge.port);
+    for (let n = 0; n < 5; n++) await neighbour.send('state', { state: { n } });
+    expect(service.received.filter(({ ref }) => ref.id === neighbour.device.deviceId)).toHaveLength(5);
+    expect(service.received.filter(({ ref }) => ref.id === device.deviceId).length).toBeLessThanOrEqual(5);
   });
 
   it('get no new burst by signing in again', async () => {
     const first = await open({ settings: slow(0.001, 5) });
-    for (let n = 0; n < 5; n++) await first.say('state', { state: { n } });
-    house.now += 1;
-    const second = await Device.connect(house, device, edge.port);
-    void second.say('state', { state: {} }).catch(() => {});
-    const neighbour = await Device.connect(house, house.addDevice(device.tenantId), edge.port);
-    await neighbour.say('state', { state: {} });
-    expect(house.received.filter(({ ref }) => ref.id === device.deviceId)).toHaveLength(5);
+    for (let n = 0; n < 5; n++) await first.send('state', { state: { n } });
+    service.now += 1;
+    const second = await Device.connect(service, device, edge.port);
+    void second.send('state', { state: {} }).catch(() => {});
+    const neighbour = await Device.connect(service, service.addDevice(device.tenantId), edge.port);
+    await neighbour.send('state', { state: {} });
+    expect(service.received.filter(({ ref }) => ref.id === device.deviceId)).toHaveLength(5);
   });
 
   it('wait while the runtime is overloaded, and then continue in order', async () => {
     const client = await open();
     let full = true;
     let refused = 0;
-    house.commit = async (received) => {
+    service.commit = async (received) => {
       if (!full) return;
       refused += 1;
-      house.received.splice(house.received.indexOf(received), 1);
+      service.received.splice(service.received.indexOf(received), 1);
       throw new Overloaded('full');
     };
-    const said = Array.from({ length: 60 }, (_, n) => client.say('state', { state: { n } }));
+    const sent = Array.from({ length: 60 }, (_, n) => client.send('state', { state: { n } }));
     await eventually(() => expect(refused).toBeGreaterThan(2));
     await eventLoopTurns();
-    expect(house.received).toEqual([]);
+    expect(service.received).toEqual([]);
     full = false;
-    await Promise.all(said);
+    await Promise.all(sent);
     expect(
-      house.events('state.reported').map((event) => (event as unknown as { state: { n: number } }).state.n),
+      service.events('state.reported').map((event) => (event as unknown as { state: { n: number } }).state.n),
     ).toEqual(Array.from({ length: 60 }, (_, n) => n));
   });
 
@@ -114,17 +114,17 @@ describe('many messages of one connection', () => {
       const client = await open();
       const { open: refuse, wait } = latch();
       let refused = 0;
-      house.commit = async () => {
+      service.commit = async () => {
         if (when === 'after') await wait();
         refused += 1;
         throw new Overloaded('full');
       };
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
       try {
-        for (let n = 0; n < 3; n++) void client.say('state', { state: { n } }).catch(() => {});
-        await turnsUntil(() => house.received.length === 3 && (when === 'after' || refused === 3));
+        for (let n = 0; n < 3; n++) void client.send('state', { state: { n } }).catch(() => {});
+        await turnsUntil(() => service.received.length === 3 && (when === 'after' || refused === 3));
         client.mqtt.stream.destroy();
-        await turnsUntil(() => house.closed.includes(client.clientId));
+        await turnsUntil(() => service.closed.includes(client.clientId));
         refuse();
         await turnsUntil(() => refused === 3);
         await vi.advanceTimersByTimeAsync(60_000);

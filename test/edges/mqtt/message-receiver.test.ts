@@ -6,7 +6,7 @@ import { SESSION_LIFE_MS } from '../../../src/protocol/constants.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { spanText } from '../../support/json-span.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
-import { device, edge, house, latch, open, openEdge, turnsUntil, withEdge } from './edge-fixture.ts';
+import { device, edge, latch, open, openEdge, service, turnsUntil, withEdge } from './edge-fixture.ts';
 
 withEdge();
 
@@ -14,13 +14,13 @@ describe('a message', () => {
   it('becomes one event of its device, with sender, time and message id', async () => {
     const client = await open({ watches: () => [{ commandId: 'c', expected: {}, seen: false }] });
     const messageId = randomUUID();
-    await client.say('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
-    await client.say('heartbeat', { battery: 80 });
-    await client.say('state', { state: { on: true } }, { messageId });
-    await client.say('state', { state: {}, full: true });
+    await client.send('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
+    await client.send('heartbeat', { battery: 80 });
+    await client.send('state', { state: { on: true } }, { messageId });
+    await client.send('state', { state: {}, full: true });
     const by = { kind: 'device', id: device.deviceId, via: 'mqtt' };
-    const at = house.now;
-    expect(house.received.map(({ event }) => event)).toMatchObject([
+    const at = service.now;
+    expect(service.received.map(({ event }) => event)).toMatchObject([
       { type: 'hello.received', firmware: '1.2.3', by, at },
       { type: 'heartbeat.received', mark: { sequenceNumber: 2 }, by, at },
       {
@@ -32,17 +32,17 @@ describe('a message', () => {
       },
       { type: 'state.reported', state: {}, full: true },
     ]);
-    expect(house.seen).toHaveLength(4);
-    expect(house.seen[1]).toEqual({ deviceId: device.deviceId, battery: 80 });
+    expect(service.seen).toHaveLength(4);
+    expect(service.seen[1]).toEqual({ deviceId: device.deviceId, battery: 80 });
   });
 
   it('with a state passes its text on if it contains only the state', async () => {
     const client = await open();
-    await client.say('state', { state: { on: true, name: 'Küche' } });
-    await client.say('state', { state: { on: false }, full: true });
-    await client.say('state', { state: { on: true }, and: 'more' });
-    await client.say('state', { state: { name: '"' } });
-    const written = house
+    await client.send('state', { state: { on: true, name: 'Küche' } });
+    await client.send('state', { state: { on: false }, full: true });
+    await client.send('state', { state: { on: true }, and: 'more' });
+    await client.send('state', { state: { name: '"' } });
+    const written = service
       .events('state.reported')
       .map((event) => (event as { written?: JsonSpan }).written)
       .map((span) => span && spanText(span));
@@ -52,24 +52,24 @@ describe('a message', () => {
   it('is acknowledged when its commit is durable, and not before', async () => {
     const client = await open();
     const { open: commit, wait } = latch();
-    house.commit = wait;
+    service.commit = wait;
     let acknowledged = false;
-    const said = client.say('state', { state: { a: 1 } }).then(() => {
+    const sent = client.send('state', { state: { a: 1 } }).then(() => {
       acknowledged = true;
     });
-    await eventually(() => expect(house.received).toHaveLength(1));
+    await eventually(() => expect(service.received).toHaveLength(1));
     await client.ping();
     expect(acknowledged).toBe(false);
     commit();
-    await said;
+    await sent;
   });
 
   it('in QoS 0 has the same effect and no acknowledgement', async () => {
     await openEdge();
-    const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
+    const { raw, clientId } = await Raw.signedIn(service, device, edge.port);
     const client = await signer(clientId);
     raw.socket.write(packets.publish(client.topic('state'), client.compose('state', { state: {} }), { qos: 0 }));
-    await eventually(() => expect(house.events('state.reported')).toHaveLength(1));
+    await eventually(() => expect(service.events('state.reported')).toHaveLength(1));
     raw.socket.write(packets.ping);
     await eventually(() => expect([...raw.bytes]).toEqual([0xd0, 0]));
     raw.socket.destroy();
@@ -77,26 +77,26 @@ describe('a message', () => {
 
   it('in QoS 0 is applied even if its sender disconnects after it', async () => {
     await openEdge();
-    const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
+    const { raw, clientId } = await Raw.signedIn(service, device, edge.port);
     const client = await signer(clientId);
-    const said = Array.from({ length: 30 }, (_, n) =>
+    const sent = Array.from({ length: 30 }, (_, n) =>
       packets.publish(client.topic('state'), client.compose('state', { state: { n } }), { qos: 0 }),
     );
-    raw.socket.end(Buffer.concat([...said, packets.disconnect]));
-    await eventually(() => expect(house.events('state.reported')).toHaveLength(30));
-    await eventually(() => expect(house.live.size).toBe(0));
+    raw.socket.end(Buffer.concat([...sent, packets.disconnect]));
+    await eventually(() => expect(service.events('state.reported')).toHaveLength(30));
+    await eventually(() => expect(service.live.size).toBe(0));
   });
 
   it('is refused after the end of its session, before the periodic check closes it', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
       const client = await open();
-      house.now += SESSION_LIFE_MS - 1;
-      await client.say('state', { state: { n: 1 } });
-      house.now += 1;
-      void client.say('state', { state: { n: 2 } }).catch(() => {});
-      await eventually(() => expect(house.counted['closed expired']).toBe(1));
-      expect(house.events('state.reported')).toHaveLength(1);
+      service.now += SESSION_LIFE_MS - 1;
+      await client.send('state', { state: { n: 1 } });
+      service.now += 1;
+      void client.send('state', { state: { n: 2 } }).catch(() => {});
+      await eventually(() => expect(service.counted['closed expired']).toBe(1));
+      expect(service.events('state.reported')).toHaveLength(1);
     } finally {
       await edge.close();
       vi.useRealTimers();
@@ -106,14 +106,14 @@ describe('a message', () => {
   it('sent twice is acknowledged twice and forwarded once', async () => {
     const client = await open();
     const messageId = randomUUID();
-    await client.say('state', { state: { a: 1 } }, { sequence: 1, messageId });
-    await client.say('state', { state: { a: 1 } }, { sequence: 1, messageId });
-    expect(house.counted).not.toHaveProperty('refused SEQUENCE_REUSED');
+    await client.send('state', { state: { a: 1 } }, { sequence: 1, messageId });
+    await client.send('state', { state: { a: 1 } }, { sequence: 1, messageId });
+    expect(service.counted).not.toHaveProperty('refused SEQUENCE_REUSED');
   });
 
   /** Composes messages for a session on a raw socket. */
   async function signer(clientId: string) {
-    const other = await Device.connect(house, house.addDevice(), edge.port);
+    const other = await Device.connect(service, service.addDevice(), edge.port);
     await other.mqtt.endAsync();
     return other.as(device, clientId);
   }
@@ -124,44 +124,44 @@ describe('when a message cannot be committed', () => {
     'its session ends without acknowledging it or later ones: %s',
     async (fault) => {
       const client = await open({ limits: { closeJitterMs: 50 } });
-      house.commit = async ({ event }) => {
+      service.commit = async ({ event }) => {
         if ((event as unknown as { mark: { sequenceNumber: number } }).mark.sequenceNumber === 2) throw fault;
       };
       const acknowledged: number[] = [];
       for (const n of [1, 2, 3]) {
-        void client.say('state', { state: { n } }).then(
+        void client.send('state', { state: { n } }).then(
           () => acknowledged.push(n),
           () => {},
         );
       }
       await client.closed();
       expect(acknowledged).toEqual([1]);
-      expect(house.counted['closed failed']).toBe(1);
+      expect(service.counted['closed failed']).toBe(1);
     },
   );
 
   it('and neither is one whose command was not updated', async () => {
     const client = await open({ limits: { closeJitterMs: 50 } });
     const id = randomUUID();
-    house.commands.set(id, { deviceId: device.deviceId });
-    house.told = async () => {
+    service.commands.set(id, { deviceId: device.deviceId });
+    service.onMessageCommit = async () => {
       throw new StoreUnavailable('away');
     };
-    void client.say('cmd_ack', { command_id: id, status: 'accepted' }).catch(() => {});
+    void client.send('cmd_ack', { command_id: id, status: 'accepted' }).catch(() => {});
     await client.closed();
-    expect(house.counted['closed failed']).toBe(1);
+    expect(service.counted['closed failed']).toBe(1);
   });
 
   it('sessions end spread over time, without reading until then', async () => {
     await openEdge({ limits: { closeJitterMs: 2_000 } });
     const clients = await Promise.all(
-      Array.from({ length: 20 }, () => Device.connect(house, house.addDevice(), edge.port)),
+      Array.from({ length: 20 }, () => Device.connect(service, service.addDevice(), edge.port)),
     );
-    house.commit = async () => {
+    service.commit = async () => {
       throw new StoreUnavailable('away');
     };
     const sayAll = () => {
-      for (const client of clients) void client.say('state', { state: {} }).catch(() => {});
+      for (const client of clients) void client.send('state', { state: {} }).catch(() => {});
     };
     let drawn = 0;
     vi.spyOn(Math, 'random').mockImplementation(() => (drawn++ % 20) / 20);
@@ -169,16 +169,16 @@ describe('when a message cannot be committed', () => {
     try {
       sayAll();
       await turnsUntil(() => drawn >= 20);
-      expect([house.received.length, drawn]).toEqual([20, 20]);
-      expect(house.counted['closed failed']).toBeUndefined();
+      expect([service.received.length, drawn]).toEqual([20, 20]);
+      expect(service.counted['closed failed']).toBeUndefined();
       sayAll();
       vi.advanceTimersByTime(950);
       await turnsUntil(() => clients.filter(({ mqtt }) => !mqtt.connected).length === 10);
-      expect(house.counted['closed failed']).toBe(10);
+      expect(service.counted['closed failed']).toBe(10);
       vi.advanceTimersByTime(950);
       await turnsUntil(() => clients.every(({ mqtt }) => !mqtt.connected));
-      expect(house.counted['closed failed']).toBe(20);
-      expect(house.received).toHaveLength(20);
+      expect(service.counted['closed failed']).toBe(20);
+      expect(service.received).toHaveLength(20);
     } finally {
       vi.useRealTimers();
     }
@@ -187,25 +187,25 @@ describe('when a message cannot be committed', () => {
   it('because of its data, it alone is refused with an error message', async () => {
     const client = await open();
     await client.listen();
-    house.commit = async () => {
+    service.commit = async () => {
       throw new EventFailed('no', { cause: new DataRefused('22003', 'no') });
     };
-    await client.say('state', { state: {} });
+    await client.send('state', { state: {} });
     await eventually(() =>
-      expect(client.told).toMatchObject([{ type: 'error', payload: { code: 'PAYLOAD_INVALID' } }]),
+      expect(client.received).toMatchObject([{ type: 'error', payload: { code: 'PAYLOAD_INVALID' } }]),
     );
   });
 
   it('because the device is deleted or revoked, its session ends at once', async () => {
     const client = await open();
-    house.row(device.deviceId).revoked = true;
-    void client.say('state', { state: {} }).catch(() => {});
+    service.row(device.deviceId).revoked = true;
+    void client.send('state', { state: {} }).catch(() => {});
     await client.closed();
-    const other = house.addDevice();
-    const second = await Device.connect(house, other, edge.port);
-    house.rows.delete(other.deviceId);
-    void second.say('state', { state: {} }).catch(() => {});
+    const other = service.addDevice();
+    const second = await Device.connect(service, other, edge.port);
+    service.rows.delete(other.deviceId);
+    void second.send('state', { state: {} }).catch(() => {});
     await second.closed();
-    expect(house.counted['closed ended']).toBe(2);
+    expect(service.counted['closed ended']).toBe(2);
   });
 });

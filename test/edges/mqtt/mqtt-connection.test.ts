@@ -10,18 +10,22 @@ const FRAME = 1_000;
 class Peer extends Duplex {
   taken = 0;
   #credit = 0;
-  readonly #asked: { length: number; done: () => void }[] = [];
+  readonly #pendingWrites: { length: number; done: () => void }[] = [];
 
   constructor() {
     super({ highWaterMark: 16_384 });
   }
 
   takeIn(bytes: number): void {
-    this.#credit = this.#asked.length === 0 ? 0 : this.#credit + bytes;
-    for (let [first] = this.#asked; first !== undefined && first.length <= this.#credit; [first] = this.#asked) {
+    this.#credit = this.#pendingWrites.length === 0 ? 0 : this.#credit + bytes;
+    for (
+      let [first] = this.#pendingWrites;
+      first !== undefined && first.length <= this.#credit;
+      [first] = this.#pendingWrites
+    ) {
       this.#credit -= first.length;
       this.taken += first.length;
-      this.#asked.shift();
+      this.#pendingWrites.shift();
       first.done();
     }
   }
@@ -29,7 +33,7 @@ class Peer extends Duplex {
   override _read(): void {}
 
   override _write({ length }: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    this.#asked.push({ length, done });
+    this.#pendingWrites.push({ length, done });
   }
 }
 
@@ -76,22 +80,22 @@ describe('a peer with a large queue', () => {
 
 describe('a connection that is closing', () => {
   const connect = packets.connect({ clientId: 'a', username: 'b', password: 'c' });
-  const hear = (bytes: Buffer) => peer.emit('data', bytes);
+  const receive = (bytes: Buffer) => peer.emit('data', bytes);
 
   it.each([
     ['before its sign-in completed', connect],
     ['before its first byte', Buffer.alloc(0)],
-  ])('%s is not read further', (_when, said) => {
-    if (said.length > 0) hear(said);
+  ])('%s is not read further', (_when, sent) => {
+    if (sent.length > 0) receive(sent);
     wire.close('stopping');
-    for (const packet of [packets.ping, packets.publish('a', 'b'), packets.disconnect]) hear(packet);
+    for (const packet of [packets.ping, packets.publish('a', 'b'), packets.disconnect]) receive(packet);
     expect(wire.reason).toBe('stopping');
-    expect(wire.read()?.length ?? 0).toBe(said.length);
+    expect(wire.read()?.length ?? 0).toBe(sent.length);
   });
 
   it('with a held packet is not read further', () => {
-    hear(connect);
-    hear(packets.ping);
+    receive(connect);
+    receive(packets.ping);
     wire.close('stopping');
     wire.resumeReading();
     expect(wire.read()?.length).toBe(connect.length);

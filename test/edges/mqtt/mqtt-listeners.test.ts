@@ -6,25 +6,25 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { credentials, Device, eventually, packets } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
 const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
 
-let house: House;
+let service: EdgeHarness;
 let edge: MqttEdge;
 let device: TestDevice;
 
 beforeEach(() => {
-  house = new House();
-  device = house.addDevice();
+  service = new EdgeHarness();
+  device = service.addDevice();
 });
 afterEach(() => edge.close());
 
 const talk = async (url: string, options: object = {}) => {
-  const client = await Device.connect(house, device, 0, { url, ...options });
+  const client = await Device.connect(service, device, 0, { url, ...options });
   await client.listen();
-  await client.say('hello', { protocol: 'PROTO/3.1' });
-  await eventually(() => expect(client.told).toMatchObject([{ type: 'hello_ack' }]));
+  await client.send('hello', { protocol: 'PROTO/3.1' });
+  await eventually(() => expect(client.received).toMatchObject([{ type: 'hello_ack' }]));
   return client;
 };
 
@@ -39,21 +39,21 @@ describe('over TLS', () => {
   };
 
   it('a device communicates as over TCP', async () => {
-    edge = await house.open({ settings });
+    edge = await service.open({ settings });
     const client = await talk(`mqtts://localhost:${edge.tlsPort}`, { ca: tls.cert });
-    await Promise.all(Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } })));
+    await Promise.all(Array.from({ length: 100 }, (_, n) => client.send('state', { state: { n } })));
     await client.mqtt.endAsync();
-    expect(house.counted).toMatchObject({ 'connected tls': 1, 'sign-in device': 1 });
+    expect(service.counted).toMatchObject({ 'connected tls': 1, 'sign-in device': 1 });
   });
 
   it('a peer without TLS, or with a long packet, is disconnected', async () => {
-    edge = await house.open({ settings });
-    await expect(Device.connect(house, device, edge.tlsPort ?? 0)).rejects.toThrow();
-    house.now += 1;
+    edge = await service.open({ settings });
+    await expect(Device.connect(service, device, edge.tlsPort ?? 0)).rejects.toThrow();
+    service.now += 1;
     const client = await talk(`mqtts://localhost:${edge.tlsPort}`, { ca: tls.cert });
     client.mqtt.publish(client.topic('state'), 'x'.repeat(70_000));
     await client.closed();
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
   });
 });
 
@@ -62,7 +62,7 @@ describe('over WebSocket', () => {
   let url: string;
 
   beforeEach(async () => {
-    edge = await house.open();
+    edge = await service.open();
     server = createServer();
     server.on('upgrade', (request, socket, head) => edge.upgrade(request, socket, head));
     server.listen(0, '127.0.0.1');
@@ -86,15 +86,15 @@ describe('over WebSocket', () => {
 
   it('a device communicates as over TCP', async () => {
     const client = await talk(url);
-    await Promise.all(Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } })));
+    await Promise.all(Array.from({ length: 100 }, (_, n) => client.send('state', { state: { n } })));
     await client.mqtt.endAsync();
-    await eventually(() => expect(house.live.size).toBe(0));
-    expect(house.counted).toMatchObject({ 'connected websocket': 1, 'sign-in device': 1 });
+    await eventually(() => expect(service.live.size).toBe(0));
+    expect(service.counted).toMatchObject({ 'connected websocket': 1, 'sign-in device': 1 });
   });
 
   it('packets are independent of frames', async () => {
     const { socket, received } = await open();
-    const bytes = Buffer.concat([packets.connect(credentials(house, device)), packets.ping, packets.ping]);
+    const bytes = Buffer.concat([packets.connect(credentials(service, device)), packets.ping, packets.ping]);
     for (let at = 0; at < bytes.length; at += 7) socket.send(bytes.subarray(at, at + 7));
     await eventually(() => expect([...Buffer.concat(received)]).toEqual([0x20, 2, 0, 0, 0xd0, 0, 0xd0, 0]));
     socket.terminate();
@@ -118,7 +118,7 @@ describe('over WebSocket', () => {
     const long = await open();
     long.socket.send(Buffer.concat([Buffer.from([0x10, 0xff, 0x7f]), Buffer.alloc(6_000)]));
     await long.closed;
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
   });
 
   it('an endless frame allocates no memory before the sign-in', async () => {
@@ -128,7 +128,7 @@ describe('over WebSocket', () => {
     raw.write(head);
     raw.write(Buffer.alloc(8_000));
     await closed;
-    expect(house.counted['closed oversized']).toBe(1);
+    expect(service.counted['closed oversized']).toBe(1);
   });
 
   it('connections are refused while the edge closes', async () => {

@@ -3,55 +3,55 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import { Device, eventually } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
-let house: House;
+let service: EdgeHarness;
 let edge: MqttEdge;
 let device: TestDevice;
 let client: Device;
 
 beforeEach(async () => {
-  house = new House();
-  device = house.addDevice();
-  edge = await house.open();
-  client = await Device.connect(house, device, edge.port);
+  service = new EdgeHarness();
+  device = service.addDevice();
+  edge = await service.open();
+  client = await Device.connect(service, device, edge.port);
 });
 afterEach(() => edge.close());
 
-const codes = () => client.told.map(({ payload }) => (payload as { code?: string }).code);
+const codes = () => client.received.map(({ payload }) => (payload as { code?: string }).code);
 
 describe('a refused message', () => {
   it('is acknowledged, counted, and reported on cmd with its id', async () => {
     await client.listen();
     const messageId = randomUUID();
-    await client.say('state', { state: {} }, { messageId, timestamp: house.now - 300_001 });
-    await eventually(() => expect(client.told).toHaveLength(1));
-    expect(client.told[0]).toMatchObject({
+    await client.send('state', { state: {} }, { messageId, timestamp: service.now - 300_001 });
+    await eventually(() => expect(client.received).toHaveLength(1));
+    expect(client.received[0]).toMatchObject({
       type: 'error',
       payload: { code: 'TIMESTAMP_SKEWED', message_id: messageId },
       requestId: messageId,
       sequence: 1,
     });
-    expect(house.received).toEqual([]);
-    expect(house.counted['refused TIMESTAMP_SKEWED']).toBe(1);
-    expect(house.refusals).toBe(1);
+    expect(service.received).toEqual([]);
+    expect(service.counted['refused TIMESTAMP_SKEWED']).toBe(1);
+    expect(service.refusals).toBe(1);
   });
 
   it('is reported with each code, in the order of the checks', async () => {
     await client.listen();
-    const other = house.addDevice();
-    await client.say('state', { state: {} }, { type: 'heartbeat' });
-    await client.say('state', { state: {} }, { deviceId: other.deviceId, clientId: 'x' });
-    await client.say('state', { state: {} }, { tenantId: other.tenantId });
-    await client.say('state', { state: {} }, { clientId: 'x', timestamp: 1 });
-    await client.say('state', { state: {} }, { timestamp: 1, keyVersion: 2 });
-    await client.say('state', { state: {} }, { keyVersion: 2 });
-    await client.say('state', {}, { sequence: 1 });
-    await client.say('state', {}, { sequence: 1 });
-    await client.say('cmd_ack', { command_id: randomUUID(), status: 'accepted' }, { sequence: 200 });
-    await client.say('state', { state: {} }, { sequence: 136 });
-    await client.say('hello', { protocol: 'PROTO/2' });
-    await eventually(() => expect(client.told).toHaveLength(11));
+    const other = service.addDevice();
+    await client.send('state', { state: {} }, { type: 'heartbeat' });
+    await client.send('state', { state: {} }, { deviceId: other.deviceId, clientId: 'x' });
+    await client.send('state', { state: {} }, { tenantId: other.tenantId });
+    await client.send('state', { state: {} }, { clientId: 'x', timestamp: 1 });
+    await client.send('state', { state: {} }, { timestamp: 1, keyVersion: 2 });
+    await client.send('state', { state: {} }, { keyVersion: 2 });
+    await client.send('state', {}, { sequence: 1 });
+    await client.send('state', {}, { sequence: 1 });
+    await client.send('cmd_ack', { command_id: randomUUID(), status: 'accepted' }, { sequence: 200 });
+    await client.send('state', { state: {} }, { sequence: 136 });
+    await client.send('hello', { protocol: 'PROTO/2' });
+    await eventually(() => expect(client.received).toHaveLength(11));
     expect(codes()).toEqual([
       'TYPE_MISMATCH',
       'IDENTITY_MISMATCH',
@@ -65,31 +65,31 @@ describe('a refused message', () => {
       'SEQUENCE_TOO_OLD',
       'PAYLOAD_INVALID',
     ]);
-    expect(client.told.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    expect(client.received.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   });
 
   it('uses its sequence number if only its payload was invalid, and not otherwise', async () => {
-    await client.say('state', { state: {} }, { sequence: 1, timestamp: 1 });
-    await client.say('state', { state: {} }, { sequence: 1 });
-    await client.say('state', { state: 1 }, { sequence: 2 });
-    await client.say('state', { state: {} }, { sequence: 2 });
-    expect(house.counted).toMatchObject({
+    await client.send('state', { state: {} }, { sequence: 1, timestamp: 1 });
+    await client.send('state', { state: {} }, { sequence: 1 });
+    await client.send('state', { state: 1 }, { sequence: 2 });
+    await client.send('state', { state: {} }, { sequence: 2 });
+    expect(service.counted).toMatchObject({
       'refused TIMESTAMP_SKEWED': 1,
       'refused PAYLOAD_INVALID': 1,
       'refused SEQUENCE_REUSED': 1,
     });
-    expect(house.events('message.rejected')).toMatchObject([{ code: 'PAYLOAD_INVALID' }]);
+    expect(service.events('message.rejected')).toMatchObject([{ code: 'PAYLOAD_INVALID' }]);
   });
 
   it('without a valid signature is not reported', async () => {
     await client.listen();
-    await client.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    await client.send('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
     await client.mqtt.publishAsync(client.topic('state'), '{"version": 1}', { qos: 1 });
     await client.mqtt.publishAsync(client.topic('state'), Buffer.from([0x7b, 0xff]), { qos: 1 });
     await client.mqtt.publishAsync(client.topic('state'), '', { qos: 1 });
-    await client.say('heartbeat', {});
-    expect(client.told).toEqual([]);
-    expect(house.counted).toMatchObject({ 'refused SIGNATURE_INVALID': 1, 'refused MALFORMED': 3 });
+    await client.send('heartbeat', {});
+    expect(client.received).toEqual([]);
+    expect(service.counted).toMatchObject({ 'refused SIGNATURE_INVALID': 1, 'refused MALFORMED': 3 });
   });
 
   it('with repeated keys, NUL or too deep nesting is malformed, and reported because it was signed', async () => {
@@ -104,43 +104,43 @@ describe('a refused message', () => {
 
   it('that is the twentieth in a minute is acknowledged, reported, and ends the session', async () => {
     await client.listen();
-    for (let n = 0; n < 19; n++) await client.say('state', {});
-    house.now += 60_000;
-    for (let n = 0; n < 19; n++) await client.say('state', {});
+    for (let n = 0; n < 19; n++) await client.send('state', {});
+    service.now += 60_000;
+    for (let n = 0; n < 19; n++) await client.send('state', {});
     expect(client.mqtt.connected).toBe(true);
-    await client.say('state', {});
+    await client.send('state', {});
     await client.closed();
-    expect(client.told).toHaveLength(39);
-    expect(house.counted['closed refusals']).toBe(1);
-    expect(house.live.size).toBe(0);
+    expect(client.received).toHaveLength(39);
+    expect(service.counted['closed refusals']).toBe(1);
+    expect(service.live.size).toBe(0);
   });
 
   it('without a signature ends the session too', async () => {
-    const said = Array.from({ length: 25 }, () =>
+    const sent = Array.from({ length: 25 }, () =>
       client.mqtt.publishAsync(client.topic('state'), '{}', { qos: 1 }).catch(() => {}),
     );
     await client.closed();
     client.mqtt.end(true);
-    await Promise.all(said);
-    expect(house.counted['closed refusals']).toBe(1);
+    await Promise.all(sent);
+    expect(service.counted['closed refusals']).toBe(1);
   });
 });
 
 describe('before the cmd subscription is granted', () => {
   it('the last hello_ack and eight errors are kept, and written afterwards', async () => {
-    for (let n = 0; n < 10; n++) await client.say('state', {});
-    await client.say('hello', { protocol: 'PROTO/3.1' });
+    for (let n = 0; n < 10; n++) await client.send('state', {});
+    await client.send('hello', { protocol: 'PROTO/3.1' });
     const messageId = randomUUID();
-    await client.say('hello', { protocol: 'PROTO/3.1' }, { messageId });
-    expect(client.told).toEqual([]);
-    house.now += 1_000;
+    await client.send('hello', { protocol: 'PROTO/3.1' }, { messageId });
+    expect(client.received).toEqual([]);
+    service.now += 1_000;
     await client.listen();
-    await eventually(() => expect(client.told).toHaveLength(9));
-    expect(client.told[0]).toMatchObject({
+    await eventually(() => expect(client.received).toHaveLength(9));
+    expect(client.received[0]).toMatchObject({
       type: 'hello_ack',
       requestId: messageId,
       payload: {
-        server_time: house.now - 1_000,
+        server_time: service.now - 1_000,
         last_sequence: 10,
         heartbeat_s: 60,
         key_version: 1,
@@ -149,13 +149,13 @@ describe('before the cmd subscription is granted', () => {
     });
     expect(codes().slice(1)).toEqual(Array.from({ length: 8 }, () => 'PAYLOAD_INVALID'));
     await client.listen();
-    await client.say('heartbeat', {});
-    expect(client.told).toHaveLength(9);
+    await client.send('heartbeat', {});
+    expect(client.received).toHaveLength(9);
   });
 
   it('and after it they are written at once', async () => {
     await client.listen();
-    await client.say('hello', { protocol: 'PROTO/3.1' });
-    await eventually(() => expect(client.told).toMatchObject([{ type: 'hello_ack', qos: 1 }]));
+    await client.send('hello', { protocol: 'PROTO/3.1' });
+    await eventually(() => expect(client.received).toMatchObject([{ type: 'hello_ack', qos: 1 }]));
   });
 });

@@ -5,16 +5,16 @@ import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { matchesTopic, parseTopicFilter } from '../../../src/edges/mqtt/topic-filters.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { connack, Device, eventually, gone, packets, quiet, Raw } from './client.ts';
-import { House, type TestDevice } from './edge-harness.ts';
+import { EdgeHarness, type TestDevice } from './edge-harness.ts';
 
-let house: House;
+let service: EdgeHarness;
 let edge: MqttEdge;
 let device: TestDevice;
 
 beforeEach(async () => {
-  house = new House();
-  device = house.addDevice();
-  edge = await house.open({ limits: { maxFilters: 4 } });
+  service = new EdgeHarness();
+  device = service.addDevice();
+  edge = await service.open({ limits: { maxFilters: 4 } });
 });
 afterEach(() => edge.close());
 
@@ -27,30 +27,33 @@ function user(secret: string, changes: Partial<MqttUser> = {}): MqttUser {
     scopes: null,
     ...changes,
   };
-  house.users.set(secret, made);
+  service.users.set(secret, made);
   return made;
 }
 
-interface Heard {
+interface ReceivedPacket {
   topic: string;
   payload: string;
   qos: number;
   retain: boolean;
 }
 
-async function listen(secret = 'token', ...filters: string[]): Promise<{ mqtt: MqttClient; heard: Heard[] }> {
+async function listen(
+  secret = 'token',
+  ...filters: string[]
+): Promise<{ mqtt: MqttClient; received: ReceivedPacket[] }> {
   const mqtt = await connectAsync(
     `mqtt://127.0.0.1:${edge.port}`,
     { ...quiet, clientId: 'me', username: 'jwt', password: secret },
     false,
   );
-  const heard: Heard[] = [];
+  const received: ReceivedPacket[] = [];
   mqtt.on('error', () => {});
   mqtt.on('message', (topic, payload, { qos, retain }) => {
-    heard.push({ topic, payload: payload.toString(), qos, retain });
+    received.push({ topic, payload: payload.toString(), qos, retain });
   });
   for (const filter of filters) await mqtt.subscribeAsync(filter, { qos: 1 });
-  return { mqtt, heard };
+  return { mqtt, received };
 }
 
 const below = (rest: string) => `proto/${device.tenantId}/device/${rest}`;
@@ -61,8 +64,8 @@ describe('a tenant user', () => {
     user('admin', { role: 'admin', scopes: ['read:devices'] });
     user('viewer', { role: 'viewer' });
     user('commander', { scopes: ['execute:commands'] });
-    const parked = house.addTenant();
-    house.tenants.set(parked, 'suspended');
+    const parked = service.addTenant();
+    service.tenants.set(parked, 'suspended');
     user('parked', { tenantId: parked });
     const answers: Record<string, number | null> = {};
     for (const password of ['token', 'admin', 'viewer', 'commander', 'parked', 'unknown', '']) {
@@ -81,25 +84,26 @@ describe('a tenant user', () => {
 
   it('is refused if the tenant is suspended between check and sign-in', async () => {
     user('token');
-    const { get } = house.tenants;
-    let asked = 0;
-    house.tenants.get = (id) => (id === device.tenantId && asked++ > 0 ? 'suspended' : get.call(house.tenants, id));
+    const { get } = service.tenants;
+    let requested = 0;
+    service.tenants.get = (id) =>
+      id === device.tenantId && requested++ > 0 ? 'suspended' : get.call(service.tenants, id);
     expect(await connack(edge.port, { username: 'jwt', password: 'token' })).not.toBe(0);
-    expect(asked).toBeGreaterThan(1);
+    expect(requested).toBeGreaterThan(1);
   });
 
   it('that a suspension missed is disconnected at the next check of its credential', async () => {
     const { userId } = user('token');
     const { mqtt } = await listen('token', below('#'));
     const over = gone(mqtt);
-    house.tenants.set(device.tenantId, 'suspended');
-    house.news.publish({ about: 'user', id: userId });
+    service.tenants.set(device.tenantId, 'suspended');
+    service.invalidations.publish({ about: 'user', id: userId });
     await over;
   });
 
   it('is answered as unavailable when its credential cannot be checked', async () => {
     await edge.close();
-    edge = await house.open({
+    edge = await service.open({
       authenticateUser: async () => {
         throw new Error('away');
       },
@@ -109,26 +113,26 @@ describe('a tenant user', () => {
 
   it('receives messages of and to devices of its tenant once they are durable', async () => {
     user('token');
-    const { mqtt, heard } = await listen('token', below('#'));
-    const client = await Device.connect(house, device, edge.port);
+    const { mqtt, received } = await listen('token', below('#'));
+    const client = await Device.connect(service, device, edge.port);
     await client.listen();
     let commit = () => {};
-    house.commit = () => new Promise((resolve) => (commit = resolve));
-    const said = client.say('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
-    await eventually(() => expect(house.received).toHaveLength(1));
-    expect(heard).toEqual([]);
+    service.commit = () => new Promise((resolve) => (commit = resolve));
+    const sent = client.send('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
+    await eventually(() => expect(service.received).toHaveLength(1));
+    expect(received).toEqual([]);
     commit();
-    await said;
-    house.commit = async () => {};
-    await eventually(() => expect(heard).toHaveLength(1));
-    expect(heard[0]).toMatchObject({ topic: client.topic('state'), qos: 1, retain: false });
-    expect(JSON.parse((heard[0] as Heard).payload).payload).toEqual({ state: { on: true } });
+    await sent;
+    service.commit = async () => {};
+    await eventually(() => expect(received).toHaveLength(1));
+    expect(received[0]).toMatchObject({ topic: client.topic('state'), qos: 1, retain: false });
+    expect(JSON.parse((received[0] as ReceivedPacket).payload).payload).toEqual({ state: { on: true } });
 
-    await client.say('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
-    await client.say('state', {}, { sequence: 2 });
-    await client.say('heartbeat', {}, { sequence: 3 }, 0);
-    await eventually(() => expect(heard).toHaveLength(3));
-    expect(heard.slice(1).map(({ topic, qos }) => [topic.split('/').at(-1), qos])).toEqual([
+    await client.send('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
+    await client.send('state', {}, { sequence: 2 });
+    await client.send('heartbeat', {}, { sequence: 3 }, 0);
+    await eventually(() => expect(received).toHaveLength(3));
+    expect(received.slice(1).map(({ topic, qos }) => [topic.split('/').at(-1), qos])).toEqual([
       ['cmd', 1],
       ['heartbeat', 0],
     ]);
@@ -137,24 +141,24 @@ describe('a tenant user', () => {
 
   it('receives nothing of another tenant', async () => {
     user('token');
-    const { mqtt, heard } = await listen('token', below('+/state'));
-    const stranger = await Device.connect(house, house.addDevice(), edge.port);
-    await stranger.say('state', { state: {} });
-    const client = await Device.connect(house, device, edge.port);
-    await client.say('state', { state: {} });
-    await eventually(() => expect(heard.map(({ topic }) => topic)).toEqual([client.topic('state')]));
+    const { mqtt, received } = await listen('token', below('+/state'));
+    const outsider = await Device.connect(service, service.addDevice(), edge.port);
+    await outsider.send('state', { state: {} });
+    const client = await Device.connect(service, device, edge.port);
+    await client.send('state', { state: {} });
+    await eventually(() => expect(received.map(({ topic }) => topic)).toEqual([client.topic('state')]));
     await mqtt.endAsync();
   });
 
   it('receives each message once, in the highest QoS of its matching filters', async () => {
     user('token');
-    const { mqtt, heard } = await listen('token', below('#'), below('+/state'));
+    const { mqtt, received } = await listen('token', below('#'), below('+/state'));
     await mqtt.subscribeAsync(below('+/heartbeat'), { qos: 0 });
     await mqtt.unsubscribeAsync(below('#'));
-    const client = await Device.connect(house, device, edge.port);
-    await client.say('state', { state: {} });
-    await client.say('heartbeat', {});
-    await eventually(() => expect(heard.map(({ qos }) => qos)).toEqual([1, 0]));
+    const client = await Device.connect(service, device, edge.port);
+    await client.send('state', { state: {} });
+    await client.send('heartbeat', {});
+    await eventually(() => expect(received.map(({ qos }) => qos)).toEqual([1, 0]));
     await mqtt.endAsync();
   });
 
@@ -194,8 +198,8 @@ describe('a tenant user', () => {
       mqtt.publish(topic, 'x');
       await gone(mqtt);
     }
-    expect(house.received).toEqual([]);
-    expect(house.counted['closed forbidden']).toBe(3);
+    expect(service.received).toEqual([]);
+    expect(service.counted['closed forbidden']).toBe(3);
   });
 
   it('can have several connections, with any client identifier', async () => {
@@ -208,46 +212,46 @@ describe('a tenant user', () => {
   });
 
   it('is disconnected when its credential ends by time, revocation, loss of role, or leaving its tenant', async () => {
-    const now = house.now;
+    const now = service.now;
     user('short', { expiresAt: now + 1_000 });
     for (const secret of ['revoked', 'demoted', 'moved', 'kept']) user(secret);
     const users = await Promise.all(['short', 'revoked', 'demoted', 'moved', 'kept'].map((secret) => listen(secret)));
-    house.now += 1_000;
-    house.users.delete('revoked');
+    service.now += 1_000;
+    service.users.delete('revoked');
     user('demoted', { role: 'viewer' });
-    user('moved', { tenantId: house.addTenant() });
+    user('moved', { tenantId: service.addTenant() });
     await Promise.all(users.slice(0, 4).map(({ mqtt }) => gone(mqtt)));
     expect(users[4]?.mqtt.connected).toBe(true);
-    expect(house.counted['closed credential']).toBe(4);
+    expect(service.counted['closed credential']).toBe(4);
     await users[4]?.mqtt.endAsync();
   });
 
   it('is disconnected at once when its tenant is suspended', async () => {
     user('token');
     const { mqtt } = await listen();
-    house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
+    service.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: service.now });
     await gone(mqtt);
   });
 
   it('that stops reading is disconnected, while devices and other users continue', async () => {
     await edge.close();
-    edge = await house.open({ limits: { queuedBytes: 262_144, stallMs: 60_000 } });
+    edge = await service.open({ limits: { queuedBytes: 262_144, stallMs: 60_000 } });
     user('token');
     const frozen = await Raw.open(edge.port);
     frozen.socket.write(packets.connect({ clientId: 'x', username: 'jwt', password: 'token' }));
     frozen.socket.write(packets.subscribe(1, below('#')));
     await eventually(() => expect(frozen.bytes.length).toBeGreaterThan(5));
     frozen.socket.pause();
-    const { mqtt, heard } = await listen('token', below('#'));
-    const client = await Device.connect(house, device, edge.port);
+    const { mqtt, received } = await listen('token', below('#'));
+    const client = await Device.connect(service, device, edge.port);
     const text = 'x'.repeat(30_000);
-    let said = 0;
-    while (house.counted['closed slow'] === undefined) {
-      await client.say('state', { state: { text } });
-      said += 1;
-      expect(said).toBeLessThan(2_000);
+    let sent = 0;
+    while (service.counted['closed slow'] === undefined) {
+      await client.send('state', { state: { text } });
+      sent += 1;
+      expect(sent).toBeLessThan(2_000);
     }
-    await eventually(() => expect(heard).toHaveLength(said));
+    await eventually(() => expect(received).toHaveLength(sent));
     frozen.socket.destroy();
     await mqtt.endAsync();
   });

@@ -5,25 +5,25 @@ import { actorKinds } from '../../../src/machines/outputs.ts';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
+  service = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const get = (path: string, sent?: CallOptions) => mine.call('GET', path, undefined, sent);
 const list = async (query = '', sent?: CallOptions) => (await get(`/actors${query}`, sent)).body;
 const device = async (type = 'smart_light') => (await mine.register({ device_type: type })).device_id;
-const quarantine = (id: string) => house.store.actors.quarantine({ kind: 'device', id }, 'it failed');
+const quarantine = (id: string) => service.store.actors.quarantine({ kind: 'device', id }, 'it failed');
 
 describe('the list of actors', () => {
   it('contains all kinds, newest first, in the shape of the contract', async () => {
     const id = await device();
-    house.clock.advance(10);
+    service.clock.advance(10);
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
     const { actors, next_cursor } = await list();
     expect(next_cursor).toBeNull();
@@ -47,7 +47,7 @@ describe('the list of actors', () => {
       const id = await device();
       ids.add(id);
       ids.add((await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' })).body.command_id);
-      if (n % 2) house.clock.advance(1);
+      if (n % 2) service.clock.advance(1);
     }
     const seen: string[] = [];
     let cursor = '';
@@ -67,7 +67,7 @@ describe('the list of actors', () => {
     for (const query of [`?kind=device&cursor=${next_cursor}`, `?state=active&cursor=${next_cursor}`, '?cursor=x']) {
       expect((await get(`/actors${query}`)).body.code).toBe('VALIDATION_FAILED');
     }
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     expect((await other.call('GET', `/actors?cursor=${next_cursor}`)).status).toBe(400);
   });
 
@@ -105,7 +105,7 @@ describe('the list of actors', () => {
     await mine.call('POST', `/device/${id}/revoke`, {});
     await mine.call('DELETE', `/devices/${id}`);
     expect((await list('?kind=device')).actors).toEqual([]);
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     await other.register();
     expect((await list()).actors.map(({ id }: { id: string }) => id)).toEqual([mine.tenantId]);
   });
@@ -116,8 +116,8 @@ describe('the list of actors', () => {
     const actors = (await list('?quarantined=true')).actors;
     expect(actors).toMatchObject([{ id: held, quarantined: true }]);
     expect((await list('?kind=device&quarantined=false')).actors).toMatchObject([{ id: free, quarantined: false }]);
-    house.clock.advance(601_000);
-    house.runtime.actors.passivate();
+    service.clock.advance(601_000);
+    service.runtime.actors.passivate();
     expect((await list('?kind=device')).actors).toMatchObject([{ live: false }, { live: false }]);
   });
 });
@@ -126,7 +126,7 @@ describe('an actor', () => {
   it('shows its context, its possible events and its timers', async () => {
     const id = await device();
     await mine.report(id, { on: true });
-    const rotatedAt = house.clock.now();
+    const rotatedAt = service.clock.now();
     await mine.call('POST', `/device/${id}/rotate-secret`, {});
     const { actor } = (await get(`/actors/device/${id}`)).body;
     expect(actor).toMatchObject({
@@ -143,15 +143,22 @@ describe('an actor', () => {
     const { device_id: id, device_secret: secret } = await mine.register({ device_type: 'lock' });
     await mine.connect(id);
     const rotated = (await mine.call('POST', `/device/${id}/rotate-secret`, {})).body.new_secret;
-    const asked = (await mine.call('POST', `/device/${id}/command`, { action: 'unlock' })).body;
-    const [stored] = await house.store.actors.load('command', [asked.command_id]);
+    const requested = (await mine.call('POST', `/device/${id}/command`, { action: 'unlock' })).body;
+    const [stored] = await service.store.actors.load('command', [requested.command_id]);
     const tokenHash = (stored?.context.confirmation as JsonObject | undefined)?.tokenHash;
-    const sessionId = house.runtime.sessions.get(id)?.sessionId;
+    const sessionId = service.runtime.sessions.get(id)?.sessionId;
     await mine.call('POST', `/device/${id}/command`, { action: 'lock' });
     const steps = [{ id: 'a', device_id: id, action: 'lock', compensation: { action: 'unlock' } }];
     await mine.call('POST', '/plans', { steps });
-    const keys = await house.store.devices.keyHistory(id);
-    const secrets = [secret, rotated, asked.dry_run_token, tokenHash, sessionId, ...keys.map((k) => k.sealedSecret)];
+    const keys = await service.store.devices.keyHistory(id);
+    const secrets = [
+      secret,
+      rotated,
+      requested.dry_run_token,
+      tokenHash,
+      sessionId,
+      ...keys.map((k) => k.sealedSecret),
+    ];
     const { actors } = await list();
     expect(new Set(actors.map(({ kind }: { kind: string }) => kind))).toEqual(new Set(actorKinds));
     for (const { kind, id } of actors) {
@@ -162,10 +169,10 @@ describe('an actor', () => {
   });
 
   it('is 404 with one body if it is missing, of another tenant or kind, or the id is invalid', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const foreign = (await other.register()).device_id;
     const own = await device();
-    const said = new Set<string>();
+    const sent = new Set<string>();
     const paths = [`device/${foreign}`, `device/${v7()}`, `command/${own}`, 'device/x', `lamp/${own}`];
     for (const path of [...paths, `tenant/${other.tenantId}`]) {
       for (const [method, end] of [
@@ -175,18 +182,18 @@ describe('an actor', () => {
       ] as const) {
         const { status, body } = await mine.call(method, `/actors/${path}${end}`, method === 'POST' ? {} : undefined);
         expect([path, end, status]).toEqual([path, end, 404]);
-        said.add(body.detail);
+        sent.add(body.detail);
       }
     }
-    expect([...said]).toEqual(['Actor not found.']);
+    expect([...sent]).toEqual(['Actor not found.']);
   });
 
   it('with a stored context that matches no machine is shown without it, and stays quarantined', async () => {
     const id = await device();
-    const [stored] = await house.store.actors.load('device', [id]);
-    house.clock.advance(601_000);
-    house.runtime.actors.passivate();
-    const { actors } = house.store;
+    const [stored] = await service.store.actors.load('device', [id]);
+    service.clock.advance(601_000);
+    service.runtime.actors.passivate();
+    const { actors } = service.store;
     if (stored === undefined) throw new Error('not there');
     const broken = { ...stored.context, keyVersion: 'two' };
     await actors.commit({
@@ -245,7 +252,7 @@ describe('the journal of an actor', () => {
 
 describe('a platform operator', () => {
   it('without a tenant reads the tenant that they name', async () => {
-    const token = await house.token(v7(), { scope: 'platform:admin' });
+    const token = await service.token(v7(), { scope: 'platform:admin' });
     const id = await device();
     await quarantine(id);
     const at = `?tenant_id=${mine.tenantId}`;
@@ -266,9 +273,9 @@ describe('a platform operator', () => {
 
   it('with too low a role in their own tenant must name it', async () => {
     const sub = v7();
-    const token = await house.token(sub, { scope: 'platform:admin' });
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'viewer' });
+    const token = await service.token(sub, { scope: 'platform:admin' });
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
+    await service.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'viewer' });
     expect((await get('/actors', { token })).body.code).toBe('FORBIDDEN_ROLE');
     expect((await get(`/actors?tenant_id=${mine.tenantId}`, { token })).status).toBe(200);
   });
@@ -292,7 +299,7 @@ describe('machines', () => {
   });
 
   it('are also for platform operators, for any tenant; other users may not name one', async () => {
-    const token = await house.token(v7(), { scope: 'platform:admin' });
+    const token = await service.token(v7(), { scope: 'platform:admin' });
     const kinds = (await get('/machines')).body;
     for (const query of ['', `?tenant_id=${mine.tenantId}`]) {
       expect((await get(`/machines${query}`, { token })).body).toEqual(kinds);
@@ -301,6 +308,6 @@ describe('machines', () => {
     expect((await get(`/machines?tenant_id=${v7()}`, { token })).status).toBe(404);
     expect((await get('/machines/lamp', { token })).status).toBe(404);
     expect((await get(`/machines?tenant_id=${mine.tenantId}`)).body.code).toBe('FORBIDDEN');
-    expect((await get('/machines', { token: await house.token(v7()) })).body.code).toBe('TENANT_REQUIRED');
+    expect((await get('/machines', { token: await service.token(v7()) })).body.code).toBe('TENANT_REQUIRED');
   });
 });

@@ -4,17 +4,17 @@ import { type CallOptions, type HttpService, startHttpService } from '../../supp
 
 const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';
 
-let house: HttpService;
+let service: HttpService;
 let operator: string;
-const call = (method: string, path: string, sent: CallOptions = {}) => house.call(method, `/v1${path}`, sent);
+const call = (method: string, path: string, sent: CallOptions = {}) => service.call(method, `/v1${path}`, sent);
 const admin = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
   call(method, `/admin${path}`, { token: operator, headers, ...(body !== undefined && { body }) });
 
 beforeAll(async () => {
-  house = await startHttpService();
-  operator = await house.token('operator', { scope: PLATFORM_SCOPE });
+  service = await startHttpService();
+  operator = await service.token('operator', { scope: PLATFORM_SCOPE });
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 describe('platform operators', () => {
   const requests = [
@@ -30,8 +30,8 @@ describe('platform operators', () => {
     '%s %s is reserved for them: refused to owners and to users without a tenant',
     async (method, path) => {
       const body = method === 'POST' ? { body: {} } : {};
-      const owner = await house.owner();
-      for (const token of [owner.token, await house.token('nobody')]) {
+      const owner = await service.owner();
+      for (const token of [owner.token, await service.token('nobody')]) {
         expect(await call(method, path, { token, ...body })).toMatchObject({
           status: 403,
           body: { code: 'FORBIDDEN' },
@@ -42,26 +42,26 @@ describe('platform operators', () => {
   );
 
   it('need no tenant, and work during maintenance and while their own tenant is suspended', async () => {
-    const { tenantId } = await house.owner();
+    const { tenantId } = await service.owner();
     const { body: me } = await call('GET', '/auth/me', { token: operator });
     expect(me.has_tenant).toBe(false);
     expect((await admin('POST', '/flags/maintenance_mode', { state: true })).status).toBe(200);
     expect((await admin('POST', `/tenants/${tenantId}/suspend`)).status).toBe(200);
-    await house.updateUser(me.user.id, { tenantId, role: 'viewer' });
+    await service.updateUser(me.user.id, { tenantId, role: 'viewer' });
     expect((await call('GET', '/homes', { token: operator })).body.code).toBe('TENANT_SUSPENDED');
     expect((await admin('POST', `/tenants/${tenantId}/resume`)).status).toBe(200);
     expect((await admin('POST', '/flags/maintenance_mode', { state: false })).status).toBe(200);
-    await house.updateUser(me.user.id, { tenantId: null, role: 'none' });
+    await service.updateUser(me.user.id, { tenantId: null, role: 'none' });
   });
 });
 
 it('no API key is a platform operator, not even of an operator', async () => {
-  const { tenantId } = await house.owner();
-  const both = await house.token('both', { scope: PLATFORM_SCOPE });
+  const { tenantId } = await service.owner();
+  const both = await service.token('both', { scope: PLATFORM_SCOPE });
   const { body: me } = await call('GET', '/auth/me', { token: both });
-  await house.updateUser(me.user.id, { tenantId, role: 'owner' });
+  await service.updateUser(me.user.id, { tenantId, role: 'owner' });
   const made = await call('POST', '/auth/api-keys', {
-    token: await house.token('both'),
+    token: await service.token('both'),
     body: { name: 'All' },
   });
   expect(made.status).toBe(201);
@@ -73,8 +73,8 @@ describe('the tenants', () => {
   it('are a plain array, newest first, with the next page in the Link header', async () => {
     const ids: string[] = [];
     for (let n = 0; n < 5; n++) {
-      house.clock.advance(1_234);
-      ids.unshift((await house.owner(`Tenant ${n}`)).tenantId);
+      service.clock.advance(1_234);
+      ids.unshift((await service.owner(`Tenant ${n}`)).tenantId);
     }
     const seen: { id: string; name: string; slug: string; created_at: object }[] = [];
     let path = '/tenants?limit=2';
@@ -86,7 +86,7 @@ describe('the tenants', () => {
       expect(path).toMatch(/^\/tenants\?limit=2&cursor=/);
     }
     expect(seen.slice(0, 5).map(({ id }) => id)).toEqual(ids);
-    const now = house.clock.now();
+    const now = service.clock.now();
     expect(seen[0]).toEqual({
       id: ids[0],
       name: 'Tenant 4',
@@ -105,14 +105,14 @@ describe('the tenants', () => {
   });
 
   it('are suspended and resumed, any number of times, with the reason in the journal', async () => {
-    const { tenantId } = await house.owner();
+    const { tenantId } = await service.owner();
     const suspended = { status: 200, body: { status: 'suspended', tenant_id: tenantId } };
     const active = { status: 200, body: { status: 'active', tenant_id: tenantId } };
     expect(await admin('POST', `/tenants/${tenantId}/resume`)).toMatchObject(active);
     expect(await admin('POST', `/tenants/${tenantId}/suspend`, { reason: 'Unpaid' })).toMatchObject(suspended);
     expect(await admin('POST', `/tenants/${tenantId}/suspend`)).toMatchObject(suspended);
     expect(await admin('POST', `/tenants/${tenantId}/resume`, {})).toMatchObject(active);
-    const journal = await house.store.actors.journal({ kind: 'tenant', id: tenantId }, 10);
+    const journal = await service.store.actors.journal({ kind: 'tenant', id: tenantId }, 10);
     const events = journal.map(({ event, data }) => [event, data]);
     expect(events).toContainEqual(['suspend', { reason: 'Unpaid' }]);
     expect(events).toContainEqual(['resume', {}]);
@@ -120,11 +120,11 @@ describe('the tenants', () => {
   });
 
   it('have a tier of RATE_LIMITS', async () => {
-    const { tenantId } = await house.owner();
+    const { tenantId } = await service.owner();
     const tier = `/tenants/${tenantId}/tier`;
     expect((await admin('POST', tier, { tier: 'pro' })).body).toEqual({ tenant_id: tenantId, tier: 'pro' });
     expect((await admin('POST', tier, { tier: 'pro' })).status).toBe(200);
-    const { snapshot } = (await house.runtime.actors.read({ kind: 'tenant', id: tenantId })) ?? {};
+    const { snapshot } = (await service.runtime.actors.read({ kind: 'tenant', id: tenantId })) ?? {};
     expect(snapshot?.context).toMatchObject({ tier: 'pro' });
     expect(await admin('POST', tier, { tier: 'gold' })).toMatchObject({
       status: 400,
@@ -145,13 +145,13 @@ describe('the tenants', () => {
   });
 
   it('are suspended once for one Idempotency-Key', async () => {
-    const { tenantId } = await house.owner();
+    const { tenantId } = await service.owner();
     const headers = { 'Idempotency-Key': 'once' };
     await admin('POST', `/tenants/${tenantId}/suspend`, { reason: 'Unpaid' }, headers);
     await admin('POST', `/tenants/${tenantId}/resume`);
     const again = await admin('POST', `/tenants/${tenantId}/suspend`, { reason: 'Unpaid' }, headers);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
-    const tenant = await house.runtime.actors.read({ kind: 'tenant', id: tenantId });
+    const tenant = await service.runtime.actors.read({ kind: 'tenant', id: tenantId });
     expect(tenant?.snapshot.value).toBe('active');
   });
 });
@@ -172,7 +172,7 @@ describe('the flags', () => {
     await admin('POST', '/flags/commands_disabled', { state: true });
     await admin('POST', '/flags/commands_disabled', { state: false });
     expect((await admin('GET', '/flags')).body).toEqual({ flags: none });
-    expect(await house.store.administration.flags()).toMatchObject({ commands_disabled: false });
+    expect(await service.store.administration.flags()).toMatchObject({ commands_disabled: false });
   });
 
   it('that do not exist are not found, and a value must be a boolean', async () => {
@@ -188,10 +188,10 @@ describe('the flags', () => {
   });
 
   it('take effect with the response: registration and changes are refused, reads continue', async () => {
-    const { token } = await house.owner();
+    const { token } = await service.owner();
     await admin('POST', '/flags/registration_lock', { state: true });
     const register = await call('POST', '/tenant/register', {
-      token: await house.token('late'),
+      token: await service.token('late'),
       body: { tenant_name: 'Late' },
     });
     expect(register).toMatchObject({ status: 503, body: { code: 'REGISTRATION_LOCKED' } });

@@ -2,22 +2,22 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CallResult, type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let owner: { token: string; userId: string; tenantId: string };
 beforeEach(async () => {
-  house = await startHttpService();
-  owner = await house.owner();
+  service = await startHttpService();
+  owner = await service.owner();
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const HOUR = 3_600_000;
 
 const post = (path: string, token: string | undefined, body?: unknown, headers: Record<string, string> = {}) =>
-  house.call('POST', `/v1${path}`, { token, body, headers });
+  service.call('POST', `/v1${path}`, { token, body, headers });
 const create = (token: string, body: object = { name: 'build' }, headers?: Record<string, string>) =>
   post('/auth/api-keys', token, body, headers);
-const list = (token: string, query = '') => house.call('GET', `/v1/auth/api-keys${query}`, { token });
-const me = (key: string) => house.call('GET', '/v1/auth/me', { token: key });
+const list = (token: string, query = '') => service.call('GET', `/v1/auth/api-keys${query}`, { token });
+const me = (key: string) => service.call('GET', '/v1/auth/me', { token: key });
 const answer = ({ status, body }: CallResult) => [status, body.code];
 
 async function newKey(token = owner.token, more: object = {}): Promise<{ key: string; prefix: string }> {
@@ -39,7 +39,7 @@ describe('a new key', () => {
       prefix: body.key.slice(3, 11),
       name: 'Night shift',
     });
-    const kept = JSON.stringify([...house.store.apiKeys.values()]);
+    const kept = JSON.stringify([...service.store.apiKeys.values()]);
     expect(kept).not.toContain(body.key.slice(12));
     const { keys, next_cursor } = (await list(owner.token)).body;
     expect(next_cursor).toBeNull();
@@ -48,7 +48,7 @@ describe('a new key', () => {
         prefix: body.prefix,
         name: 'Night shift',
         scopes: ['read:devices'],
-        created_at: new Date(house.clock.now()).toISOString(),
+        created_at: new Date(service.clock.now()).toISOString(),
         created_by: owner.userId,
         last_used_at: null,
         expires_at: null,
@@ -60,7 +60,7 @@ describe('a new key', () => {
   it('is accepted as a bearer or as X-API-Key, and acts for its creator, at most as an admin', async () => {
     const { key } = await newKey();
     const byBearer = await me(key);
-    const byHeader = await house.call('GET', '/v1/auth/me', { headers: { 'x-api-key': key } });
+    const byHeader = await service.call('GET', '/v1/auth/me', { headers: { 'x-api-key': key } });
     expect(byHeader.body).toEqual(byBearer.body);
     expect(byBearer.body).toMatchObject({
       authenticated: true,
@@ -69,14 +69,14 @@ describe('a new key', () => {
       invitations: [],
     });
     expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
-    const viewers = await newKey(await house.member(owner.tenantId, 'viewer'));
+    const viewers = await newKey(await service.member(owner.tenantId, 'viewer'));
     expect((await me(viewers.key)).body.user.role).toBe('viewer');
     expect(answer(await post('/homes', viewers.key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
   });
 
   it('has the permissions of its scopes, or all of its role without scopes', async () => {
     const { key } = await newKey(owner.token, { scopes: ['read:*'] });
-    expect((await house.call('GET', '/v1/homes', { token: key })).status).toBe(200);
+    expect((await service.call('GET', '/v1/homes', { token: key })).status).toBe(200);
     expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     const all = await newKey(owner.token, { scopes: [] });
     expect((await post('/homes', all.key, { home_name: 'x' })).status).toBe(201);
@@ -102,15 +102,16 @@ describe('a new key', () => {
     const keys: { prefix: string }[] = [];
     for (let n = 0; n < 100; n++) keys.push(await newKey());
     expect(answer(await create(owner.token))).toEqual([409, 'CONFLICT']);
-    expect((await create(await house.member(owner.tenantId, 'user'))).status).toBe(201);
+    expect((await create(await service.member(owner.tenantId, 'user'))).status).toBe(201);
     await post('/auth/api-keys/revoke', owner.token, { prefix: keys[0]?.prefix });
     expect((await create(owner.token)).status).toBe(201);
   });
 
   it('is refused to a user without a tenant, and in a suspended tenant', async () => {
-    expect(answer(await create(await house.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(answer(await create(await service.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
     const { key } = await newKey();
-    await house.runtime.actors.send({ kind: 'tenant', id: owner.tenantId }, { type: 'suspend', at: house.clock.now() });
+    const tenant = { kind: 'tenant', id: owner.tenantId } as const;
+    await service.runtime.actors.send(tenant, { type: 'suspend', at: service.clock.now() });
     expect(answer(await create(owner.token))).toEqual([403, 'TENANT_SUSPENDED']);
     expect(answer(await list(key))).toEqual([403, 'TENANT_SUSPENDED']);
     expect((await me(key)).body.user.tenant_id).toBe(owner.tenantId);
@@ -142,24 +143,24 @@ describe('a stored response', () => {
   });
 
   it('is deleted with the member whose key it shows', async () => {
-    const token = await house.member(owner.tenantId, 'user');
+    const token = await service.member(owner.tenantId, 'user');
     await create(token, { name: 'a' }, { 'idempotency-key': 'k' });
     const { id } = (await me(token)).body.user;
-    expect(house.store.idempotencyRows.size).toBe(1);
-    expect((await house.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token })).status).toBe(204);
-    expect(house.store.idempotencyRows.size).toBe(0);
+    expect(service.store.idempotencyRows.size).toBe(1);
+    expect((await service.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token })).status).toBe(204);
+    expect(service.store.idempotencyRows.size).toBe(0);
   });
 });
 
 describe('the list of keys', () => {
   it('has the keys of the caller, and all keys for an admin, newest first in pages', async () => {
-    const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
+    const [admin, user] = [await service.member(owner.tenantId, 'admin'), await service.member(owner.tenantId, 'user')];
     const made: string[] = [];
     for (const token of [owner.token, user, admin, user]) {
       made.unshift((await newKey(token)).prefix);
-      house.clock.advance(1);
+      service.clock.advance(1);
     }
-    await newKey((await house.owner()).token);
+    await newKey((await service.owner()).token);
     const prefixes = async (token: string, query?: string) =>
       (await list(token, query)).body.keys.map(({ prefix }: { prefix: string }) => prefix);
     expect(await prefixes(user)).toEqual([made[0], made[2]]);
@@ -173,21 +174,21 @@ describe('the list of keys', () => {
   it('shows the last use, which is written in batches', async () => {
     const { key, prefix } = await newKey();
     let writes = 0;
-    const { flushUse } = house.store.keys;
-    house.store.keys.flushUse = (uses) => {
+    const { flushUse } = service.store.keys;
+    service.store.keys.flushUse = (uses) => {
       writes += 1;
       return flushUse(uses);
     };
     for (let n = 0; n < 5; n++) await me(key);
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     await me(key);
-    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
-    expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
-    await house.services.apiKeys.flush();
-    await house.services.apiKeys.flush();
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(service.clock.now()).toISOString());
+    expect(service.store.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
+    await service.services.apiKeys.flush();
+    await service.services.apiKeys.flush();
     expect(writes).toBe(1);
-    expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBe(house.clock.now());
-    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
+    expect(service.store.apiKeys.get(prefix)?.lastUsedAt).toBe(service.clock.now());
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(service.clock.now()).toISOString());
   });
 });
 
@@ -202,12 +203,12 @@ describe('a request with a key', () => {
         calls += 1;
         return work(...given);
       };
-    for (const part of [house.store.keys, house.store.identity, house.store.members] as object[]) {
+    for (const part of [service.store.keys, service.store.identity, service.store.members] as object[]) {
       for (const [name, verb] of Object.entries(part)) Object.assign(part, { [name]: count(verb) });
     }
     for (let n = 0; n < 20; n++) {
       await me(key);
-      await house.call('GET', '/v1/homes', { token: key });
+      await service.call('GET', '/v1/homes', { token: key });
     }
     expect(calls).toBe(0);
   });
@@ -218,7 +219,7 @@ describe('a request with a key', () => {
     ['a secret too short', (key: string) => key.slice(0, -1)],
     ['something after it', (key: string) => `${key}x`],
     ['its prefix alone', (key: string) => key.slice(0, 11)],
-    ['its hash', (key: string) => house.store.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
+    ['its hash', (key: string) => service.store.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
   ])('with %s is 401', async (_, change) => {
     const { key } = await newKey();
     await me(key);
@@ -229,8 +230,8 @@ describe('a request with a key', () => {
   it('with a guess leaves nothing in memory, and reads the store once for an existing prefix', async () => {
     const { key } = await newKey();
     let finds = 0;
-    const { find } = house.store.keys;
-    house.store.keys.find = (prefix) => {
+    const { find } = service.store.keys;
+    service.store.keys.find = (prefix) => {
       finds += 1;
       return find(prefix);
     };
@@ -242,23 +243,23 @@ describe('a request with a key', () => {
   });
 
   it('is accepted until the moment the key expires', async () => {
-    const expires_at = new Date(house.clock.now() + HOUR).toISOString();
+    const expires_at = new Date(service.clock.now() + HOUR).toISOString();
     const { key } = await newKey(owner.token, { expires_at });
     expect((await me(key)).status).toBe(200);
-    house.clock.advance(HOUR - 1);
+    service.clock.advance(HOUR - 1);
     expect((await me(key)).status).toBe(200);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect((await me(key)).status).toBe(401);
-    const { body } = await list(await house.token([...house.store.users.values()][0]?.sub ?? ''));
+    const { body } = await list(await service.token([...service.store.users.values()][0]?.sub ?? ''));
     expect(body.keys[0]).toMatchObject({ expires_at, revoked_at: null });
   });
 
   it('has the current role of its creator', async () => {
-    const token = await house.member(owner.tenantId, 'admin');
+    const token = await service.member(owner.tenantId, 'admin');
     const { key } = await newKey(token);
     const { id } = (await me(key)).body.user;
     const change = (role: string) =>
-      house.call('PATCH', `/v1/tenant/members/${id}`, { token: owner.token, body: { role } });
+      service.call('PATCH', `/v1/tenant/members/${id}`, { token: owner.token, body: { role } });
     expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
     expect((await change('user')).status).toBe(200);
     expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
@@ -267,12 +268,12 @@ describe('a request with a key', () => {
   });
 
   it('is refused after its creator left the tenant, also when they return', async () => {
-    const token = await house.member(owner.tenantId, 'user');
+    const token = await service.member(owner.tenantId, 'user');
     const { key, prefix } = await newKey(token);
     const { id } = (await me(key)).body.user;
-    await house.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token });
+    await service.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token });
     expect((await me(token)).body.has_tenant).toBe(false);
-    await house.updateUser(id, { tenantId: owner.tenantId, role: 'user' });
+    await service.updateUser(id, { tenantId: owner.tenantId, role: 'user' });
     expect((await me(key)).status).toBe(401);
     expect((await me(token)).body.has_tenant).toBe(true);
     const { keys } = (await list(owner.token)).body;
@@ -291,29 +292,29 @@ describe('revoking a key', () => {
     expect((await me(key)).status).toBe(401);
     expect((await me(other.key)).status).toBe(200);
     const at = (await list(owner.token)).body.keys[1].revoked_at;
-    house.clock.advance(5);
+    service.clock.advance(5);
     expect((await revoke(owner.token, prefix)).status).toBe(200);
     expect((await list(owner.token)).body.keys[1].revoked_at).toBe(at);
   });
 
   it('ends a key that is being looked up', async () => {
     const { key, prefix } = await newKey();
-    const { find } = house.store.keys;
+    const { find } = service.store.keys;
     let release = () => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
-    let asked = false;
-    house.store.keys.find = async (...given) => {
+    let requested = false;
+    service.store.keys.find = async (...given) => {
       const row = await find(...given);
-      if (!asked) {
-        asked = true;
+      if (!requested) {
+        requested = true;
         await held;
       }
       return row;
     };
     const early = me(key);
-    await expect.poll(() => asked).toBe(true);
+    await expect.poll(() => requested).toBe(true);
     await revoke(owner.token, prefix);
     release();
     expect((await early).status).toBe(401);
@@ -321,7 +322,7 @@ describe('revoking a key', () => {
   });
 
   it('is possible for one’s own key, and for an admin', async () => {
-    const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
+    const [admin, user] = [await service.member(owner.tenantId, 'admin'), await service.member(owner.tenantId, 'user')];
     const [owners, users] = [await newKey(), await newKey(user)];
     expect(answer(await revoke(user, owners.prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
     expect((await me(owners.key)).status).toBe(200);
@@ -332,10 +333,10 @@ describe('revoking a key', () => {
 
   it('of another tenant is 404, as for an unknown one', async () => {
     const { key, prefix } = await newKey();
-    const stranger = await house.owner();
-    const [theirs, none] = [await revoke(stranger.token, prefix), await revoke(stranger.token, 'zzzzzzzz')];
-    const { instance: _, request_id: __, ...said } = theirs.body;
-    expect(none.body).toMatchObject(said);
+    const outsider = await service.owner();
+    const [theirs, none] = [await revoke(outsider.token, prefix), await revoke(outsider.token, 'zzzzzzzz')];
+    const { instance: _, request_id: __, ...sent } = theirs.body;
+    expect(none.body).toMatchObject(sent);
     for (const wrong of [theirs, none, await revoke(owner.token, key), await revoke(owner.token, '')]) {
       expect(answer(wrong)).toEqual([404, 'NOT_FOUND']);
     }
@@ -345,7 +346,7 @@ describe('revoking a key', () => {
 
   it('works during maintenance, unlike creating and rotating', async () => {
     const { prefix } = await newKey();
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     expect(answer(await create(owner.token))).toEqual([503, 'MAINTENANCE']);
     expect(answer(await post('/auth/api-keys/rotate', owner.token, { prefix }))).toEqual([503, 'MAINTENANCE']);
     expect((await revoke(owner.token, prefix)).status).toBe(200);
@@ -356,10 +357,10 @@ describe('rotating a key', () => {
   const rotate = (token: string, prefix: string) => post('/auth/api-keys/rotate', token, { prefix });
 
   it('returns a new prefix with the same name, scopes and expiry; the old key ends at once', async () => {
-    const expires_at = new Date(house.clock.now() + HOUR).toISOString();
+    const expires_at = new Date(service.clock.now() + HOUR).toISOString();
     const old = await newKey(owner.token, { scopes: ['read:homes'], expires_at });
     await me(old.key);
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     const { status, body } = await rotate(owner.token, old.prefix);
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -379,13 +380,14 @@ describe('rotating a key', () => {
     const revoked = await newKey();
     await post('/auth/api-keys/revoke', owner.token, { prefix: revoked.prefix });
     expect(answer(await rotate(owner.token, revoked.prefix))).toEqual([409, 'CONFLICT']);
-    const ending = await newKey(owner.token, { expires_at: new Date(house.clock.now() + 1_000).toISOString() });
-    house.clock.advance(1_000);
+    const ending = await newKey(owner.token, { expires_at: new Date(service.clock.now() + 1_000).toISOString() });
+    service.clock.advance(1_000);
     expect(answer(await rotate(owner.token, ending.prefix))).toEqual([409, 'CONFLICT']);
   });
 
   it('of another user by an admin makes it the admin’s own, with the former role at most', async () => {
-    const [admin, viewer] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'viewer')];
+    const admin = await service.member(owner.tenantId, 'admin');
+    const viewer = await service.member(owner.tenantId, 'viewer');
     const old = await newKey(viewer);
     expect(answer(await rotate(viewer, (await newKey()).prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
     const { body } = await rotate(admin, old.prefix);

@@ -56,12 +56,12 @@ describe('the AsyncAPI document', () => {
   });
 
   it('assigns every message to an operation', () => {
-    const told = new Set(
+    const notified = new Set(
       Object.values<{ messages: object[]; reply?: { messages: object[] } }>(asyncApiSpec.operations).flatMap(
         ({ messages: own, reply }) => [...refs(own), ...refs(reply?.messages)].map((ref) => ref.split('/').at(-1)),
       ),
     );
-    expect([...told].sort()).toEqual([...messages].sort());
+    expect([...notified].sort()).toEqual([...messages].sort());
   });
 
   it.each(messages)('has an example of %s that matches its schema', (name) => {
@@ -91,29 +91,29 @@ describe('the AsyncAPI document', () => {
 });
 
 describe('the event reference page', () => {
-  let house: HttpService;
+  let service: HttpService;
   beforeAll(async () => {
-    house = await startHttpService();
+    service = await startHttpService();
   });
-  afterAll(() => house.close());
+  afterAll(() => service.close());
 
   it('is served next to its document, with the addresses of this service', async () => {
-    const { body, headers } = await house.call('GET', '/asyncapi.json');
+    const { body, headers } = await service.call('GET', '/asyncapi.json');
     expect(headers.get('content-type')).toBe('application/json');
     expect(body.servers.websocket).toMatchObject({ host: '127.0.0.1', protocol: 'ws' });
     expect({ ...body, servers: 0, info: 0 }).toEqual({ ...JSON.parse(documentText), servers: 0, info: 0 });
-    expect((await house.call('GET', '/v1/asyncapi.json')).status).toBe(404);
+    expect((await service.call('GET', '/v1/asyncapi.json')).status).toBe(404);
   });
 
   it('contains no script, nothing inline and nothing external', async () => {
-    const { status, headers, body } = await house.call('GET', '/docs/events');
+    const { status, headers, body } = await service.call('GET', '/docs/events');
     expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const policy = headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
     expect(policy).not.toMatch(/script-src|unsafe|https?:|\*/);
     expect(body).not.toMatch(/<script|style=|onload=|(?:src|href)="https?:/);
     for (const [, file] of body.matchAll(/(?:src|href)="(\/[^"#]+)"/g)) {
-      expect([file, (await house.call('GET', file, { headers: { accept: 'text/html, */*' } })).status]).toEqual([
+      expect([file, (await service.call('GET', file, { headers: { accept: 'text/html, */*' } })).status]).toEqual([
         file,
         200,
       ]);
@@ -121,7 +121,7 @@ describe('the event reference page', () => {
   });
 
   it('has every channel, message and schema, and no broken link', async () => {
-    const { body } = await house.call('GET', '/docs/events');
+    const { body } = await service.call('GET', '/docs/events');
     for (const name of messages) expect(body).toContain(`id="message-${name}"`);
     for (const name of Object.keys(asyncApiSpec.components.schemas)) expect(body).toContain(`id="schema-${name}"`);
     for (const [, id] of body.matchAll(/href="#([^"]+)"/g)) expect(body).toContain(`id="${id}"`);
@@ -130,8 +130,8 @@ describe('the event reference page', () => {
   });
 
   it('is linked from the REST reference, and links back', async () => {
-    expect((await house.call('GET', '/docs')).body).toContain('href="/docs/events"');
-    expect((await house.call('GET', '/docs/events')).body).toContain('href="/docs"');
+    expect((await service.call('GET', '/docs')).body).toContain('href="/docs/events"');
+    expect((await service.call('GET', '/docs/events')).body).toContain('href="/docs"');
   });
 });
 

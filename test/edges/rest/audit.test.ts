@@ -7,17 +7,17 @@ import { eventually } from '../../support/clock.ts';
 import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let operator: string;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  operator = await house.token(v7(), { scope: 'platform:admin' });
+  service = await startHttpServiceOnDatabase();
+  operator = await service.token(v7(), { scope: 'platform:admin' });
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const audit = (query = '', sent?: CallOptions): Promise<CallResult> =>
   mine.call('GET', `/audit${query}`, undefined, sent);
@@ -33,7 +33,7 @@ describe('an audit entry of an action', () => {
   it('on a record exists with the response, and has user, credential and request', async () => {
     const made = await mine.call('POST', '/homes', { home_name: 'Cabin' }, { headers: { 'x-request-id': v4() } });
     expect((await entries('?limit=1'))[0]).toEqual({
-      at: new Date(house.clock.now()).toISOString(),
+      at: new Date(service.clock.now()).toISOString(),
       ...{ by: mine.userId, key: null, via: 'rest', action: 'createHome', subject: `home:${made.body.id}` },
       ...{ outcome: 'done', request_id: made.headers.get('x-request-id') },
     });
@@ -78,44 +78,44 @@ describe('an audit entry of an action', () => {
 
   it('needs no additional row and no additional query for a command', async () => {
     const { device_id: id } = await mine.register();
-    const { append } = house.store.audit;
+    const { append } = service.store.audit;
     let appended = 0;
-    house.store.audit.append = (rows) => {
+    service.store.audit.append = (rows) => {
       appended++;
       return append(rows);
     };
     for (let n = 0; n < 3; n++) await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
     await mine.report(id, { on: true });
     await mine.call('GET', '/devices');
-    house.store.audit.append = append;
+    service.store.audit.append = append;
     expect(appended).toBe(0);
   });
 
   it('is stored before the response', async () => {
-    const { append } = house.store.audit;
+    const { append } = service.store.audit;
     let away = true;
-    house.store.audit.append = async (rows) => {
+    service.store.audit.append = async (rows) => {
       if (away) throw new StoreUnavailable('away');
       return append(rows);
     };
     let answered = false;
-    const asked = mine.call('POST', '/homes', { home_name: 'Cabin' }).then((answer) => {
+    const requested = mine.call('POST', '/homes', { home_name: 'Cabin' }).then((answer) => {
       answered = true;
       return answer;
     });
     await eventually(async () => (await mine.call('GET', '/homes')).body.homes.length === 2);
     expect(answered).toBe(false);
     away = false;
-    const { status, body } = await asked;
-    house.store.audit.append = append;
+    const { status, body } = await requested;
+    service.store.audit.append = append;
     expect(status).toBe(201);
     expect(await entries('?limit=1')).toMatchObject([{ subject: `home:${body.id}` }]);
   });
 
   it('by a platform operator is visible to the affected tenant, on the service to operators only', async () => {
-    house.clock.advance(1);
-    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/tier`, { token: operator, body: { tier: 'pro' } });
-    await house.call('POST', '/v1/admin/flags/cognition_disabled', { token: operator, body: { state: false } });
+    service.clock.advance(1);
+    await service.call('POST', `/v1/admin/tenants/${mine.tenantId}/tier`, { token: operator, body: { tier: 'pro' } });
+    await service.call('POST', '/v1/admin/flags/cognition_disabled', { token: operator, body: { state: false } });
     expect(await entries('?limit=1')).toMatchObject([{ action: 'setTier', subject: `tenant:${mine.tenantId}` }]);
     expect((await entries('?platform=true&limit=1', { token: operator }))[0]).toMatchObject({
       ...{ action: 'setFlag', subject: 'flag:cognition_disabled', outcome: 'done' },
@@ -145,17 +145,17 @@ describe('an audit entry of a refusal', () => {
   });
 
   it('for a missing CSRF token exists, as do those of the sign-in and the sign-out', async () => {
-    const browser = browserAt(house.url);
+    const browser = browserAt(service.url);
     await browser.request('POST', '/v1/auth/session', { body: { token: mine.tokens.admin } });
     await browser.request('DELETE', `/v1/homes/${mine.homeId}`);
     const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
     const { id } = (await browser.request('GET', '/v1/auth/me')).body.user;
     await browser.request('POST', '/v1/auth/logout', { body: {}, headers });
     await refusals(1);
-    const told = (await entries(`?by=${id}`)).map(({ action, outcome, subject }: Record<string, string>) =>
+    const notified = (await entries(`?by=${id}`)).map(({ action, outcome, subject }: Record<string, string>) =>
       [action, outcome, subject].join(' '),
     );
-    expect(new Set(told)).toEqual(
+    expect(new Set(notified)).toEqual(
       new Set([
         `openCookieSession done user:${id}`,
         `deleteHome CSRF_FAILED home:${mine.homeId}`,
@@ -175,7 +175,7 @@ describe('an audit entry of a refusal', () => {
   });
 
   it('to a user who is not a platform operator is visible to their own tenant', async () => {
-    await house.call('GET', '/v1/admin/tenants', { token: mine.tokens.owner });
+    await service.call('GET', '/v1/admin/tenants', { token: mine.tokens.owner });
     await audit(`?tenant_id=${v7()}`);
     expect((await refusals(2)).map(({ action }: { action: string }) => action).sort()).toEqual([
       'listAudit',
@@ -192,7 +192,7 @@ describe('an audit entry of a refusal', () => {
   });
 
   it('does not exist for missing credentials and missing records', async () => {
-    await house.call('GET', '/v1/audit');
+    await service.call('GET', '/v1/audit');
     await mine.call('DELETE', `/homes/${v4()}`);
     await mine.call('GET', '/audit', undefined, { token: mine.tokens.viewer });
     expect((await refusals(1)).map(({ action }: { action: string }) => action)).toEqual(['listAudit']);
@@ -204,7 +204,7 @@ describe('the audit list', () => {
     for (let n = 0; n < 5; n++) {
       await mine.register();
       await mine.call('POST', '/homes', { home_name: `Home ${n}` });
-      if (n % 2) house.clock.advance(1);
+      if (n % 2) service.clock.advance(1);
     }
     const all = (await entries('?limit=200')).map(({ request_id }: { request_id: string }) => request_id);
     const seen: string[] = [];
@@ -221,13 +221,13 @@ describe('the audit list', () => {
   it('has filters, and cursors that are valid for these filters only', async () => {
     const { device_id: id } = await mine.register();
     await mine.call('PATCH', `/devices/${id}`, { name: 'a' });
-    const from = new Date(house.clock.now()).toISOString();
-    house.clock.advance(1_000);
+    const from = new Date(service.clock.now()).toISOString();
+    service.clock.advance(1_000);
     await mine.call('PATCH', `/devices/${id}`, { name: 'b' });
     expect(await entries(`?subject=device:${id}`)).toHaveLength(3);
     expect(await entries(`?subject=device:${id}&action=patchDevice`)).toHaveLength(2);
     expect(await entries(`?subject=device:${id}&to=${from}`)).toEqual([]);
-    expect(await entries(`?action=patchDevice&from=${new Date(house.clock.now()).toISOString()}`)).toHaveLength(1);
+    expect(await entries(`?action=patchDevice&from=${new Date(service.clock.now()).toISOString()}`)).toHaveLength(1);
     expect(await entries(`?by=${v7()}`)).toEqual([]);
     const { next_cursor } = (await audit('?limit=1')).body;
     expect((await audit(`?limit=1&action=patchDevice&cursor=${next_cursor}`)).status).toBe(400);
@@ -236,7 +236,7 @@ describe('the audit list', () => {
   });
 
   it('of a tenant contains nothing of another', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     await other.call('POST', '/homes', { home_name: 'Theirs' });
     const ours = JSON.stringify(await entries('?limit=200'));
     expect(ours).not.toContain(other.userId);

@@ -18,7 +18,7 @@ afterAll(() => world.service.close());
 const key = async (...scopes: string[]): Promise<string> =>
   (await world.tenant.call('POST', '/auth/api-keys', { name: 'Agent', scopes })).body.key;
 const intent = (payload: object, sent = {}) => world.tenant.call('POST', '/intent', { type: 'goal', payload }, sent);
-const ask = (path: string, body?: object, sent = {}) => world.tenant.call('POST', path, body, sent);
+const request = (path: string, body?: object, sent = {}) => world.tenant.call('POST', path, body, sent);
 
 /** Sends a request during a temporary change, and reverts the change. */
 async function during<T>(begin: () => unknown, end: () => unknown, work: () => Promise<T>): Promise<T> {
@@ -147,10 +147,10 @@ describe('a goal', () => {
   it('waits with its steps while commands are disabled', async () => {
     const device = await world.addLight();
     const id = await underFlag('commands_disabled', async () => {
-      const asked = await world.submitGoal('Light, please.');
-      unwrap(await world.service.cognition.propose(asked, turnOn('light', device)));
-      expect((await world.plan(asked)).steps).toMatchObject([{ status: 'pending' }]);
-      return asked;
+      const requested = await world.submitGoal('Light, please.');
+      unwrap(await world.service.cognition.propose(requested, turnOn('light', device)));
+      expect((await world.plan(requested)).steps).toMatchObject([{ status: 'pending' }]);
+      return requested;
     });
     await world.advanceClock(5_000);
     await world.waitForStepCommand(id, 'light');
@@ -158,7 +158,7 @@ describe('a goal', () => {
 
   it('is cancelled as any plan, which interrupts the sidecar', async () => {
     const id = await world.submitGoal('Light, please.');
-    expect((await ask(`/plans/${id}/cancel`)).body.plan.status).toBe('cancelled');
+    expect((await request(`/plans/${id}/cancel`)).body.plan.status).toBe('cancelled');
     expect(world.sidecar.changesOf(id).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
     expectRefusal(await world.service.cognition.complete(id, { summary: '' }), 'CONFLICT');
   });
@@ -177,7 +177,7 @@ describe('a goal', () => {
 describe('POST /devices/{id}/command', () => {
   it('accepts a goal, or an action with its parameters, and returns the plan', async () => {
     const device = await world.addLight();
-    for (const [body, told] of [
+    for (const [body, notified] of [
       [
         { goal: 'Dim it.', context: 'A film.' },
         { text: 'Dim it.', action: null, note: 'A film.' },
@@ -187,24 +187,24 @@ describe('POST /devices/{id}/command', () => {
         { text: null, note: null },
       ],
     ] as const) {
-      const { status, body: answer } = await ask(`/devices/${device}/command`, body);
+      const { status, body: answer } = await request(`/devices/${device}/command`, body);
       expect([status, answer]).toEqual([
         202,
         { status: 'ACCEPTED', plan_id: expect.any(String), device_id: device, mode: 'CLOUD_ENHANCED' },
       ]);
       const context = await world.service.cognition.context(answer.plan_id);
-      expect(context).toMatchObject({ kind: 'device', deviceId: device, homeId: world.tenant.homeId, ...told });
+      expect(context).toMatchObject({ kind: 'device', deviceId: device, homeId: world.tenant.homeId, ...notified });
       expect((await world.service.cognition.worldOf(context as NonNullable<typeof context>)).devices).toHaveLength(1);
     }
   });
 
   it('is refused without a sidecar, and below the role admin', async () => {
     const path = `/devices/${await world.addLight()}/command`;
-    const alone = await withoutSidecar(() => ask(path, { goal: 'Dim it.' }));
+    const alone = await withoutSidecar(() => request(path, { goal: 'Dim it.' }));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
-    const user = await ask(path, { goal: 'Dim it.' }, { token: world.tenant.tokens.user });
+    const user = await request(path, { goal: 'Dim it.' }, { token: world.tenant.tokens.user });
     expect([user.status, user.body.code]).toEqual([403, 'FORBIDDEN_ROLE']);
-    const off = await underFlag('cognition_disabled', () => ask(path, { goal: 'Dim it.' }));
+    const off = await underFlag('cognition_disabled', () => request(path, { goal: 'Dim it.' }));
     expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
   });
 
@@ -215,15 +215,15 @@ describe('POST /devices/{id}/command', () => {
     [{ params: { level: 5 } }],
     [{ goal: '' }],
   ])('refuses %j', async (body) => {
-    const { status, body: answer } = await ask(`/devices/${await world.addLight()}/command`, body);
+    const { status, body: answer } = await request(`/devices/${await world.addLight()}/command`, body);
     expect([status, answer.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
   it('does not find devices of another tenant, with a sidecar or without', async () => {
     const path = `/devices/${await world.addLight(world.otherTenant)}/command`;
     for (const { status } of [
-      await ask(path, { goal: 'Dim it.' }),
-      await withoutSidecar(() => ask(path, { goal: 'Dim it.' })),
+      await request(path, { goal: 'Dim it.' }),
+      await withoutSidecar(() => request(path, { goal: 'Dim it.' })),
     ]) {
       expect(status).toBe(404);
     }
@@ -263,24 +263,24 @@ describe('an observation', () => {
 
   it('is refused without a sidecar, under the flag, and with invalid measurements', async () => {
     const body = { device_id: await world.addLight(), data: { humidity: 81 } };
-    const alone = await withoutSidecar(() => ask('/cognition/observation', body));
+    const alone = await withoutSidecar(() => request('/cognition/observation', body));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
-    const off = await underFlag('cognition_disabled', () => ask('/cognition/observation', body));
+    const off = await underFlag('cognition_disabled', () => request('/cognition/observation', body));
     expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
     for (const data of [null, 81, [81], { text: 'x'.repeat(16 * 1024) }]) {
-      expect((await ask('/cognition/observation', { ...body, data })).body.code).toBe('VALIDATION_FAILED');
+      expect((await request('/cognition/observation', { ...body, data })).body.code).toBe('VALIDATION_FAILED');
     }
   });
 
   it('of an unknown device is not found, and one without extra fields is accepted', async () => {
     const body = { device_id: await world.addLight(), data: { humidity: 81 }, context: '' };
-    const none = await ask('/cognition/observation', { ...body, device_id: 'nowhere' });
+    const none = await request('/cognition/observation', { ...body, device_id: 'nowhere' });
     expect([none.status, none.body.code]).toEqual([404, 'NOT_FOUND']);
-    const { status, body: taken } = await ask('/cognition/observation', body);
+    const { status, body: taken } = await request('/cognition/observation', body);
     expect([status, (await world.proposal(taken.proposal_id)).context]).toEqual([202, undefined]);
-    const asked = await ask('/devices/nowhere/command', { goal: 'Dim it.', context: '' });
-    expect([asked.status, asked.body.code]).toEqual([404, 'NOT_FOUND']);
-    const dim = await ask(`/devices/${body.device_id}/command`, { goal: 'Dim it.', context: '' });
+    const requested = await request('/devices/nowhere/command', { goal: 'Dim it.', context: '' });
+    expect([requested.status, requested.body.code]).toEqual([404, 'NOT_FOUND']);
+    const dim = await request(`/devices/${body.device_id}/command`, { goal: 'Dim it.', context: '' });
     expect(dim.status).toBe(202);
   });
 
@@ -288,7 +288,11 @@ describe('an observation', () => {
     const { id, device } = await spoken();
     const { commands } = (await world.tenant.call('GET', `/device/${device}/commands`)).body;
     expect(commands).toEqual([]);
-    const { status, body } = await ask(`/cognition/proposals/${id}/accept`, {}, { token: world.tenant.tokens.user });
+    const { status, body } = await request(
+      `/cognition/proposals/${id}/accept`,
+      {},
+      { token: world.tenant.tokens.user },
+    );
     const me = (await world.tenant.call('GET', '/auth/me', undefined, { token: world.tenant.tokens.user })).body.user
       .id;
     expect(status).toBe(202);
@@ -300,14 +304,14 @@ describe('an observation', () => {
     const command = await world.waitForStepCommand(body.plan.id, 'light');
     await world.executeCommand(device, command, true);
     await world.waitForPlan(body.plan.id, (plan) => plan.status === 'succeeded');
-    const told = world.sidecar.changesOf(id).map((one) => (one.type === 'node' ? one.to : one.type));
-    expect(told).toEqual(['opened', 'pending', 'running', 'outcome', 'succeeded']);
+    const notified = world.sidecar.changesOf(id).map((one) => (one.type === 'node' ? one.to : one.type));
+    expect(notified).toEqual(['opened', 'pending', 'running', 'outcome', 'succeeded']);
   });
 
   it('accepted by two users becomes one plan', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/accept`;
-    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(path)));
+    const answers = await Promise.all(Array.from({ length: 6 }, () => request(path)));
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409, 409, 409]);
     const { plans } = (await world.tenant.call('GET', '/plans?limit=200')).body;
     const mine = plans.filter((plan: { cognition?: { proposal_id?: string } }) => plan.cognition?.proposal_id === id);
@@ -318,19 +322,19 @@ describe('an observation', () => {
     const { id } = await spoken();
     const headers = { 'idempotency-key': v4() };
     const [first, again] = [
-      await ask(`/cognition/proposals/${id}/accept`, {}, { headers }),
-      await ask(`/cognition/proposals/${id}/accept`, {}, { headers }),
+      await request(`/cognition/proposals/${id}/accept`, {}, { headers }),
+      await request(`/cognition/proposals/${id}/accept`, {}, { headers }),
     ];
     expect([again.status, again.body]).toEqual([202, first.body]);
   });
 
   it('cannot be accepted before the sidecar has finished, nor without steps', async () => {
     const id = await world.observe(await world.addLight());
-    const early = await ask(`/cognition/proposals/${id}/accept`);
+    const early = await request(`/cognition/proposals/${id}/accept`);
     expect([early.status, early.body.code]).toEqual([409, 'CONFLICT']);
     unwrap(await world.service.cognition.complete(id, { summary: 'All is well.' }));
     expect(await world.proposal(id)).toMatchObject({ status: 'pending', reason: 'All is well.', steps: [] });
-    const empty = await ask(`/cognition/proposals/${id}/accept`);
+    const empty = await request(`/cognition/proposals/${id}/accept`);
     expect([empty.status, empty.body.code]).toEqual([409, 'CONFLICT']);
   });
 
@@ -344,30 +348,30 @@ describe('an observation', () => {
       reason: 'The model does not answer.',
       steps: [],
     });
-    expect((await ask(`/cognition/proposals/${id}/accept`)).status).toBe(409);
+    expect((await request(`/cognition/proposals/${id}/accept`)).status).toBe(409);
   });
 
   it('is accepted only by a user who may run plans and commands', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/accept`;
     for (const scopes of [['execute:plans'], ['execute:commands']]) {
-      const { status, body } = await ask(path, {}, { token: await key(...scopes) });
+      const { status, body } = await request(path, {}, { token: await key(...scopes) });
       expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
     }
-    expect((await ask(path, {}, { token: world.tenant.tokens.viewer })).body.code).toBe('FORBIDDEN_ROLE');
-    expect((await ask(path, {}, { token: await key('execute:plans', 'execute:commands') })).status).toBe(202);
+    expect((await request(path, {}, { token: world.tenant.tokens.viewer })).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await request(path, {}, { token: await key('execute:plans', 'execute:commands') })).status).toBe(202);
   });
 
   it('that is refused stays so, and the sidecar is notified', async () => {
     const { id } = await spoken();
     const path = `/cognition/proposals/${id}/refuse`;
-    const { status, body } = await ask(path, { reason: 'The window is open.' });
+    const { status, body } = await request(path, { reason: 'The window is open.' });
     expect([status, body.proposal]).toMatchObject([200, { id, status: 'refused', reason: 'The window is open.' }]);
-    expect((await ask(path)).body.proposal).toMatchObject({ status: 'refused', reason: 'The window is open.' });
-    expect((await ask(`/cognition/proposals/${id}/accept`)).body.code).toBe('CONFLICT');
+    expect((await request(path)).body.proposal).toMatchObject({ status: 'refused', reason: 'The window is open.' });
+    expect((await request(`/cognition/proposals/${id}/accept`)).body.code).toBe('CONFLICT');
     expect(world.sidecar.changesOf(id).at(-1)).toMatchObject({ type: 'node', from: 'pending', to: 'skipped' });
     const early = await world.observe(await world.addLight());
-    await ask(`/cognition/proposals/${early}/refuse`);
+    await request(`/cognition/proposals/${early}/refuse`);
     expect(world.sidecar.changesOf(early).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
     expectRefusal(await world.service.cognition.complete(early, { summary: '' }), 'CONFLICT');
   });
@@ -380,7 +384,7 @@ describe('an observation', () => {
     const { body } = await world.tenant.call('GET', `/cognition/proposals/${id}`, undefined, { token });
     expect(body.proposal).toMatchObject({ status: 'expired', reason: 'It is dark.' });
     for (const verb of ['accept', 'refuse']) {
-      const late = await ask(`/cognition/proposals/${id}/${verb}`, {}, { token });
+      const late = await request(`/cognition/proposals/${id}/${verb}`, {}, { token });
       expect([late.status, late.body.code]).toEqual([409, 'CONFLICT']);
     }
     expectRefusal(await world.service.cognition.complete(waiting, { summary: '' }), 'CONFLICT');

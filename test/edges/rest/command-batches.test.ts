@@ -3,18 +3,18 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const batch = (body: object, sent?: CallOptions) => mine.call('POST', '/devices/command', body, sent);
 const register = async (more = {}) => (await mine.register(more)).device_id;
@@ -74,7 +74,7 @@ describe('POST /devices/command', () => {
         command_id: anId,
         status: 'dry_run_required',
         dry_run_token: anId,
-        expires_at: new Date(house.clock.now() + 300_000).toISOString(),
+        expires_at: new Date(service.clock.now() + 300_000).toISOString(),
         error: expect.any(String),
         code: 'DRY_RUN_REQUIRED',
       });

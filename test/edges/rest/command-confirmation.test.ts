@@ -5,7 +5,7 @@ import type { CommandContext } from '../../../src/machines/command-types.ts';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 let written: string[];
@@ -13,15 +13,15 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const UUID_4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
-  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
+  service.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   written = [];
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const command = (id: string, body: object, sent?: CallOptions) =>
   mine.call('POST', `/device/${id}/command`, body, sent);
@@ -32,7 +32,7 @@ const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).b
 const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
 const dryRun = async (id: string, body: object = { action: 'unlock' }) => (await command(id, body)).body;
 const contextOf = async (id: string) =>
-  (await house.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
+  (await service.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
 
 describe('a dry run', () => {
   it('is required for a critical action with 409, in the shape of the specification', async () => {
@@ -42,7 +42,7 @@ describe('a dry run', () => {
     const answer = await command(id, { action: 'unlock' });
     expect(answer.status).toBe(409);
     expect(answer.headers.get('content-type')).toContain('application/json');
-    const { now } = house.clock;
+    const { now } = service.clock;
     expect(answer.body).toEqual({
       status: 'dry_run_required',
       reason: expect.any(String),
@@ -90,7 +90,7 @@ describe('a dry run', () => {
   it('stores its token as a hash only', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await dryRun(id);
-    const { store } = house.services;
+    const { store } = service.services;
     const kept = [
       await store.actors.load('command', [command_id]),
       await store.actors.journal({ kind: 'command', id: command_id }, 10),
@@ -173,9 +173,9 @@ describe('POST /device/{deviceId}/command/confirm', () => {
   it('fails when the token has expired, and with it the command', async () => {
     const id = await register('lock');
     const { command_id, dry_run_token } = await dryRun(id);
-    house.clock.advance(300_000);
+    service.clock.advance(300_000);
     await failing(id, dry_run_token);
-    await house.runtime.timers.tick();
+    await service.runtime.timers.tick();
     expect(await show(command_id)).toMatchObject({ status: 'expired' });
     await failing(id, dry_run_token);
   });
@@ -206,9 +206,9 @@ describe('POST /device/{deviceId}/command/confirm', () => {
   it('keeps the token while commands are disabled', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);
-    await house.flags.set('commands_disabled', true);
+    await service.flags.set('commands_disabled', true);
     const disabled = await confirm(id, { dry_run_token });
-    await house.flags.set('commands_disabled', false);
+    await service.flags.set('commands_disabled', false);
     expect([disabled.status, disabled.body.code]).toEqual([503, 'COMMANDS_DISABLED']);
     expect((await confirm(id, { dry_run_token })).status).toBe(202);
   });
@@ -216,10 +216,10 @@ describe('POST /device/{deviceId}/command/confirm', () => {
   it('follows the policy of the tenant', async () => {
     const id = await register('lock');
     const policy = { confirm_by: 'another_principal', confirm_ttl_s: 60 } as const;
-    const event = { type: 'policy.set', at: house.clock.now(), policy };
-    await house.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, event);
+    const event = { type: 'policy.set', at: service.clock.now(), policy };
+    await service.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, event);
     const { dry_run_token, expires_at } = await dryRun(id);
-    expect(Date.parse(expires_at)).toBe(house.clock.now() + 60_000);
+    expect(Date.parse(expires_at)).toBe(service.clock.now() + 60_000);
     await failing(id, dry_run_token);
     expect((await confirm(id, { dry_run_token }, { token: mine.tokens.user })).status).toBe(202);
   });

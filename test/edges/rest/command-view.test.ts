@@ -3,24 +3,24 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
 const command = async (id: string, body: object) => (await mine.call('POST', `/device/${id}/command`, body)).body;
 const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 const history = (id: string, query = '') => mine.call('GET', `/device/${id}/commands${query}`);
-const now = () => new Date(house.clock.now()).toISOString();
+const now = () => new Date(service.clock.now()).toISOString();
 const statuses = (timeline: { status: string }[]) => timeline.map(({ status }) => status);
 
 describe('GET /device/{deviceId}/commands', () => {
@@ -93,14 +93,14 @@ describe('GET /commands/{id}', () => {
         { status: 'dispatched', at: requested, by: mine.userId },
       ],
     });
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     await mine.connect(id);
     await mine.acknowledge(id, command_id, 'accepted');
     const accepted = now();
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     await mine.report(id, { brightness: 39 });
     await mine.acknowledge(id, command_id, 'succeeded', { result: { took_ms: 12 } });
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     await mine.report(id, { brightness: 40 });
     const shown = await show(command_id);
     expect(shown).toMatchObject({
@@ -140,7 +140,7 @@ describe('GET /commands/{id}', () => {
     const { command_id, dry_run_token } = await command(id, { action: 'unlock' });
     const asUser = { token: mine.tokens.user };
     await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token }, asUser);
-    const userId = (await house.call('GET', '/v1/auth/me', asUser)).body.user.id;
+    const userId = (await service.call('GET', '/v1/auth/me', asUser)).body.user.id;
     await mine.call('POST', `/commands/${command_id}/cancel`, { reason: 'changed my mind' });
     const shown = await show(command_id);
     expect(shown).toMatchObject({ status: 'cancelled', requested_by: mine.userId, confirmed_by: userId });
@@ -161,8 +161,8 @@ describe('GET /commands/{id}', () => {
     expect(await show(failing)).toMatchObject({ status: 'failed', error: { code: 7, note: 'no bulb' } });
 
     const { command_id: slow } = await command(id, { action: 'turn_on' });
-    house.clock.advance(30_000);
-    await house.runtime.timers.tick();
+    service.clock.advance(30_000);
+    await service.runtime.timers.tick();
     expect(await show(slow)).toMatchObject({ status: 'timed_out' });
     await mine.acknowledge(id, slow, 'succeeded');
     const shown = await show(slow);
@@ -172,8 +172,8 @@ describe('GET /commands/{id}', () => {
     mine.disconnect(id);
 
     const { command_id: unwritten } = await command(id, { action: 'turn_on', ttl_s: 5 });
-    house.clock.advance(5_000);
-    await house.runtime.timers.tick();
+    service.clock.advance(5_000);
+    await service.runtime.timers.tick();
     expect(await show(unwritten)).toMatchObject({ status: 'expired', verification: { status: 'unverifiable' } });
   });
 

@@ -4,22 +4,22 @@ import type { CommandContext } from '../../../src/machines/command-types.ts';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 let written: string[];
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
-  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
+  service.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   written = [];
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const command = (id: string, body: object, sent?: CallOptions) =>
   mine.call('POST', `/device/${id}/command`, body, sent);
@@ -28,7 +28,7 @@ const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).b
 const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
 const dryRun = async (id: string, body: object = { action: 'unlock' }) => (await command(id, body)).body;
 const contextOf = async (id: string) =>
-  (await house.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
+  (await service.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
 
 describe('POST /device/{deviceId}/command', () => {
   it('dispatches a normal action with 202', async () => {
@@ -114,13 +114,13 @@ describe('POST /device/{deviceId}/command', () => {
       code: 'MANIFEST_NOT_FOUND',
     });
     const id = await register();
-    await house.flags.set('commands_disabled', true);
+    await service.flags.set('commands_disabled', true);
     const disabled = await command(id, { action: 'turn_on' });
     // The flag is checked before the existence of the device (contract §5).
     const missing = await command(v7(), { action: 'turn_on' });
     const batch = await mine.call('POST', '/devices/command', { device_ids: [v7()], action: 'turn_on' });
     const unconfirmed = await mine.call('POST', `/device/${v7()}/command/confirm`, { token: v7() });
-    await house.flags.set('commands_disabled', false);
+    await service.flags.set('commands_disabled', false);
     for (const { body } of [missing, unconfirmed])
       expect(body).toMatchObject({ status: 503, code: 'COMMANDS_DISABLED' });
     expect(batch.body.results).toMatchObject([{ success: false, code: 'COMMANDS_DISABLED' }]);
@@ -171,9 +171,9 @@ describe('POST /device/{deviceId}/command', () => {
 
   it('is refused during maintenance without creating a command', async () => {
     const id = await register();
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     const answer = await command(id, { action: 'turn_on' });
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect(answer.body).toMatchObject({ status: 503, code: 'MAINTENANCE' });
     expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toEqual([]);
   });
@@ -234,8 +234,8 @@ describe('POST /commands/{id}/cancel', () => {
       ids.push(command_id);
     }
     const { command_id: late } = (await command(id, { action: 'turn_on' })).body;
-    house.clock.advance(30_000);
-    await house.runtime.timers.tick();
+    service.clock.advance(30_000);
+    await service.runtime.timers.tick();
     expect(await show(late)).toMatchObject({ status: 'timed_out' });
     for (const one of [...ids, late]) {
       const answer = await cancel(one);
@@ -250,9 +250,9 @@ describe('POST /commands/{id}/cancel', () => {
     expect((await cancel(command_id, { token: mine.tokens.viewer })).status).toBe(403);
     for (const one of [v7(), 'x']) expect((await cancel(one)).status).toBe(404);
     expect((await other.call('POST', `/commands/${command_id}/cancel`)).status).toBe(404);
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     const answer = await cancel(command_id, { token: mine.tokens.user });
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect(answer.status).toBe(200);
   });
 });

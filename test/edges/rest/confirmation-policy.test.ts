@@ -11,18 +11,18 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 
 // Every combination of policy, principal and path: a command is sent exactly if the policy allows it.
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let lock: string;
 const credentials: Record<string, string> = {};
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
+  mine = await makeTestTenant(service);
   lock = (await mine.register({ device_type: 'lock', room_id: mine.roomId })).device_id;
   await mine.call('POST', '/groups', { name: 'Doors', device_ids: [lock] });
   const idOf = async (token: string): Promise<string> =>
-    (await house.call('GET', '/v1/auth/me', { token })).body.user.id;
+    (await service.call('GET', '/v1/auth/me', { token })).body.user.id;
   const asker = await idOf(mine.tokens.user);
   const second = await idOf(mine.tokens.admin);
   const { tenantId } = mine;
@@ -45,11 +45,11 @@ beforeAll(async () => {
     'a viewer': mine.tokens.viewer,
     'a key that only reads': fakeCredential(second, { key: 'bbbbbbbd', tenantId, scopes: ['read:commands'] }),
     'a key for intents': fakeCredential(second, { key: 'bbbbbbbe', tenantId, scopes: ['execute:intents'] }),
-    'somebody of another tenant': (await house.owner()).token,
+    'somebody of another tenant': (await service.owner()).token,
     nobody: v7(),
   });
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const people = [
   { who: 'the asker by token', isAsker: true, isPerson: true },
@@ -73,7 +73,7 @@ interface Waiting {
 }
 
 /** Sends a request as the requesting user and returns the pending confirmation. */
-const ask = async (path: string, body: JsonObject): Promise<Waiting> => {
+const sendRequest = async (path: string, body: JsonObject): Promise<Waiting> => {
   const answer = await mine.call('POST', path, body, { token: mine.tokens.user });
   const waiting = answer.body.results?.[0] ?? answer.body;
   if (waiting.status !== 'dry_run_required') throw new Error(JSON.stringify(answer.body));
@@ -87,42 +87,43 @@ const byInbox = ({ command_id }: Waiting, token: string) =>
 
 const roads: Record<
   string,
-  { ask(): Promise<Waiting>; confirm(waiting: Waiting, token: string): Promise<CallResult> }
+  { request(): Promise<Waiting>; confirm(waiting: Waiting, token: string): Promise<CallResult> }
 > = {
   'the token of a command': {
-    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    request: () => sendRequest(`/device/${lock}/command`, { action: 'unlock' }),
     confirm: byToken,
   },
   'the token of a dry run of a normal action': {
-    ask: () => ask(`/device/${lock}/command`, { action: 'lock', dry_run: true }),
+    request: () => sendRequest(`/device/${lock}/command`, { action: 'lock', dry_run: true }),
     confirm: byToken,
   },
   'the token of a batch': {
-    ask: () => ask('/devices/command', { device_ids: [lock], action: 'unlock' }),
+    request: () => sendRequest('/devices/command', { device_ids: [lock], action: 'unlock' }),
     confirm: byToken,
   },
   'the token of a room command': {
-    ask: () => ask(`/rooms/${mine.roomId}/command`, { action: 'unlock' }),
+    request: () => sendRequest(`/rooms/${mine.roomId}/command`, { action: 'unlock' }),
     confirm: byToken,
   },
   'the token of a group command': {
-    ask: () => ask('/groups/doors/command', { action: 'unlock' }),
+    request: () => sendRequest('/groups/doors/command', { action: 'unlock' }),
     confirm: byToken,
   },
   'the token of an intent': {
-    ask: () => ask('/intent', { type: 'device.control', payload: { device_id: lock, action: 'unlock' } }),
+    request: () => sendRequest('/intent', { type: 'device.control', payload: { device_id: lock, action: 'unlock' } }),
     confirm: byToken,
   },
   'the inbox': {
-    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    request: () => sendRequest(`/device/${lock}/command`, { action: 'unlock' }),
     confirm: byInbox,
   },
   'the inbox, for an intent': {
-    ask: () => ask('/intent', { type: 'room.control', payload: { room_id: mine.roomId, action: 'unlock' } }),
+    request: () =>
+      sendRequest('/intent', { type: 'room.control', payload: { room_id: mine.roomId, action: 'unlock' } }),
     confirm: byInbox,
   },
   'the inbox, with an Idempotency-Key': {
-    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    request: () => sendRequest(`/device/${lock}/command`, { action: 'unlock' }),
     confirm: ({ command_id }, token) =>
       mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token, headers: { 'idempotency-key': v7() } }),
   },
@@ -133,10 +134,10 @@ const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
   expect((await mine.call('PATCH', '/tenant/policy', { confirm_by })).body.policy.confirm_by).toBe(confirm_by);
 
 describe.each(confirmers)('under %s', (policy) => {
-  describe.each(Object.entries(roads))('%s', (_, { ask, confirm }) => {
+  describe.each(Object.entries(roads))('%s', (_, { request, confirm }) => {
     it.each(people)('is allowed or refused for $who as the policy requires', async ({ who, isAsker, isPerson }) => {
       await setPolicy(policy);
-      const waiting = await ask();
+      const waiting = await request();
       const answer = await confirm(waiting, credentials[who] as string);
       if (allowed(policy, isAsker, isPerson)) {
         expect([answer.status, answer.body.command_id]).toEqual([202, waiting.command_id]);
@@ -156,7 +157,7 @@ describe.each(confirmers)('under %s', (policy) => {
       ['nobody', 401, 'UNAUTHENTICATED'],
     ] as const)('is refused to %s', async (who, status, code) => {
       await setPolicy(policy);
-      const waiting = await ask();
+      const waiting = await request();
       const answer = await confirm(waiting, credentials[who] as string);
       expect([answer.status, answer.body.code]).toEqual([status, code]);
       expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
@@ -164,7 +165,7 @@ describe.each(confirmers)('under %s', (policy) => {
 
     it('is not found for users of another tenant', async () => {
       await setPolicy(policy);
-      const waiting = await ask();
+      const waiting = await request();
       const answer = await confirm(waiting, credentials['somebody of another tenant'] as string);
       expect([answer.status, answer.body.code]).toEqual([404, 'NOT_FOUND']);
       expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
@@ -173,7 +174,7 @@ describe.each(confirmers)('under %s', (policy) => {
 });
 
 describe('no other request leads to a dispatch', () => {
-  const unlock = () => ask(`/device/${lock}/command`, { action: 'unlock' });
+  const unlock = () => sendRequest(`/device/${lock}/command`, { action: 'unlock' });
 
   it('a token in a request for a command is an unknown field', async () => {
     const { dry_run_token, command_id } = await unlock();
@@ -187,7 +188,7 @@ describe('no other request leads to a dispatch', () => {
   it('a WebSocket ticket confirms nothing', async () => {
     await setPolicy('requester');
     const waiting = await unlock();
-    const ticket = await house.call('POST', '/ws/ticket', { token: mine.tokens.admin });
+    const ticket = await service.call('POST', '/ws/ticket', { token: mine.tokens.admin });
     expect((await byInbox(waiting, ticket.body.ticket)).status).toBe(401);
     expect((await byToken(waiting, ticket.body.ticket)).status).toBe(401);
   });
@@ -196,10 +197,10 @@ describe('no other request leads to a dispatch', () => {
     await setPolicy('person');
     const { command_id } = await unlock();
     const asking = { via: 'mcp', requestId: v7(), address: '127.0.0.1' };
-    const caller = await house.identity.authenticate(credentials['another by cookie'] as string, asking);
+    const caller = await service.identity.authenticate(credentials['another by cookie'] as string, asking);
     if (!caller.ok) throw new Error('not signed in');
     const request = { input: { command_id }, caller: caller.value, keyed: null };
-    expect(await house.perform(approveConfirmation, request)).toMatchObject({
+    expect(await service.perform(approveConfirmation, request)).toMatchObject({
       ok: false,
       refusal: { code: 'CONFIRMATION_FAILED' },
     });
@@ -257,8 +258,8 @@ describe('no other request leads to a dispatch', () => {
 
 it('a policy that changes during the lookup of a token applies', async () => {
   await setPolicy('requester');
-  const waiting = await ask(`/device/${lock}/command`, { action: 'unlock' });
-  const { commands } = house.services.store;
+  const waiting = await sendRequest(`/device/${lock}/command`, { action: 'unlock' });
+  const { commands } = service.services.store;
   const { byToken: find } = commands;
   commands.byToken = async (...given) => {
     await setPolicy('another_principal');
@@ -272,16 +273,16 @@ it('a policy that changes during the lookup of a token applies', async () => {
 describe('credentials as users and programs obtain them', () => {
   /** All kinds of credentials of one user; each confirms a command by its inbox entry. */
   async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
-    const made = await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
-    const browser = browserAt(house.url);
+    const made = await service.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
+    const browser = browserAt(service.url);
     await browser.request('POST', '/v1/auth/session', { body: { token } });
     const csrf = (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token;
     const { sub } = decodeJwt(token);
-    const seen = await house.token(sub as string);
-    const marked = await house.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
+    const seen = await service.token(sub as string);
+    const marked = await service.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
     if (!marked.ok) throw new Error('not signed in');
     const approve = (credential: string) => async (path: string) =>
-      (await house.call('POST', path, { token: credential })).status;
+      (await service.call('POST', path, { token: credential })).status;
     return {
       token: approve(token),
       cookie: async (path) => (await browser.request('POST', path, { headers: { 'x-csrf-token': csrf } })).status,
@@ -300,7 +301,7 @@ describe('credentials as users and programs obtain them', () => {
     for (const who of ['asker', 'another'] as const) {
       const answered: number[] = [];
       for (const approve of Object.values(kinds[who])) {
-        const { command_id } = await ask(`/device/${lock}/command`, { action: 'unlock' });
+        const { command_id } = await sendRequest(`/device/${lock}/command`, { action: 'unlock' });
         answered.push(await approve(`/v1/confirmations/${command_id}/approve`));
       }
       expect(answered, who).toEqual(expected[who]);
@@ -310,8 +311,8 @@ describe('credentials as users and programs obtain them', () => {
   it('a token that was presented at /mcp loosens no policy, and neither does a key', async () => {
     await setPolicy('person');
     const made = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
-    const seen = await house.token(decodeJwt(mine.tokens.owner).sub as string);
-    await house.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
+    const seen = await service.token(decodeJwt(mine.tokens.owner).sub as string);
+    await service.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
     for (const token of [made.body.key, seen]) {
       const answer = await mine.call('PATCH', '/tenant/policy', { confirm_by: 'requester' }, { token });
       expect([answer.status, answer.body.code]).toEqual([403, 'FORBIDDEN']);

@@ -3,22 +3,22 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 let lock: string;
 let written: string[];
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
-  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
+  service.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   lock = (await mine.register({ device_type: 'lock' })).device_id;
   written = [];
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const unlock = async (sent?: CallOptions) =>
   (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' }, sent)).body;
@@ -37,7 +37,7 @@ describe('GET /confirmations', () => {
     await mine.connect(lock);
     await mine.report(lock, { locked: true });
     const { command_id, expires_at, preview, reason } = await unlock({ token: mine.tokens.user });
-    const asker = (await house.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
+    const asker = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
     const answer = await mine.call('GET', '/confirmations');
     expect([answer.status, answer.body]).toEqual([
       200,
@@ -51,7 +51,7 @@ describe('GET /confirmations', () => {
             reason,
             preview,
             requested_by: asker,
-            requested_at: new Date(house.clock.now()).toISOString(),
+            requested_at: new Date(service.clock.now()).toISOString(),
             expires_at,
           },
         ],
@@ -75,10 +75,10 @@ describe('GET /confirmations', () => {
   });
 
   it('is ordered newest first, in pages that insertions do not shift', async () => {
-    const asked: string[] = [];
+    const requested: string[] = [];
     for (let n = 0; n < 5; n++) {
-      asked.unshift((await unlock()).command_id);
-      if (n % 2 === 0) house.clock.advance(1);
+      requested.unshift((await unlock()).command_id);
+      if (n % 2 === 0) service.clock.advance(1);
     }
     const first = await inbox('?limit=2');
     const late = (await unlock()).command_id;
@@ -87,7 +87,7 @@ describe('GET /confirmations', () => {
     const seen = [first, second, third].flatMap(({ confirmations }) =>
       confirmations.map(({ command_id }: { command_id: string }) => command_id),
     );
-    expect(seen).toEqual(asked);
+    expect(seen).toEqual(requested);
     expect([third.next_cursor, (await waitingIds())[0]]).toEqual([null, late]);
     const foreign = (await mine.call('GET', '/devices?limit=1')).body.next_cursor ?? 'x';
     for (const query of ['?cursor=nonsense', `?cursor=${foreign}`, '?limit=0', '?limit=201', '?status=all']) {
@@ -97,9 +97,9 @@ describe('GET /confirmations', () => {
 
   it('keeps an entry until the last millisecond of its deadline, independent of the timer', async () => {
     const { command_id } = await unlock();
-    house.clock.advance(299_999);
+    service.clock.advance(299_999);
     expect(await waitingIds()).toEqual([command_id]);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect(await waitingIds()).toEqual([]);
   });
 
@@ -111,7 +111,7 @@ describe('GET /confirmations', () => {
       'FORBIDDEN_ROLE',
     ]);
     expect((await inbox('', { token: mine.tokens.user })).confirmations[0].command_id).toBe(command_id);
-    expect((await house.call('GET', '/v1/confirmations')).status).toBe(401);
+    expect((await service.call('GET', '/v1/confirmations')).status).toBe(401);
   });
 
   it('omits commands of revoked devices', async () => {
@@ -122,16 +122,16 @@ describe('GET /confirmations', () => {
 
   it('needs one query for a page', async () => {
     for (let n = 0; n < 3; n++) await unlock();
-    const { commands } = house.services.store;
+    const { commands } = service.services.store;
     const { awaitingConfirmation } = commands;
-    let asked = 0;
+    let requested = 0;
     commands.awaitingConfirmation = (...given) => {
-      asked++;
+      requested++;
       return awaitingConfirmation(...given);
     };
     await inbox();
     commands.awaitingConfirmation = awaitingConfirmation;
-    expect(asked).toBe(1);
+    expect(requested).toBe(1);
   });
 });
 
@@ -145,29 +145,29 @@ describe('POST /confirmations/{command_id}/approve', () => {
       { success: true, command_id, message_id: expect.stringMatching(/^[0-9a-f-]{36}$/) },
     ]);
     expect(written).toEqual([command_id]);
-    const admin = (await house.call('GET', '/v1/auth/me', { token: mine.tokens.admin })).body.user.id;
+    const admin = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.admin })).body.user.id;
     expect(await show(command_id)).toMatchObject({ status: 'dispatched', confirmed_by: admin });
     mine.disconnect(lock);
   });
 
   it('of a command in memory reads nothing from the store', async () => {
     const { command_id } = await unlock();
-    const { store } = house.services;
+    const { store } = service.services;
     const { load } = store.actors;
     const { manifests } = store.devices;
-    const asked: string[] = [];
+    const requested: string[] = [];
     store.actors.load = (...given) => {
-      asked.push(given[0]);
+      requested.push(given[0]);
       return load(...given);
     };
     store.devices.manifests = (...given) => {
-      asked.push('manifests');
+      requested.push('manifests');
       return manifests(...given);
     };
     const { status } = await approve(command_id);
     store.actors.load = load;
     store.devices.manifests = manifests;
-    expect([status, asked]).toEqual([202, []]);
+    expect([status, requested]).toEqual([202, []]);
   });
 
   it('accepts an empty object, no body, and nothing else', async () => {
@@ -212,22 +212,22 @@ describe('POST /confirmations/{command_id}/approve', () => {
   it('is possible until the announced deadline, for any later policy', async () => {
     await mine.call('PATCH', '/tenant/policy', { confirm_ttl_s: 60 });
     const [kept, late] = [await unlock(), await unlock()];
-    expect(Date.parse(kept.expires_at)).toBe(house.clock.now() + 60_000);
+    expect(Date.parse(kept.expires_at)).toBe(service.clock.now() + 60_000);
     await mine.call('PATCH', '/tenant/policy', { confirm_ttl_s: 86_400 });
-    house.clock.advance(59_999);
+    service.clock.advance(59_999);
     expect((await approve(kept.command_id)).status).toBe(202);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect(coded(await approve(late.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
-    await house.runtime.timers.tick();
+    await service.runtime.timers.tick();
     expect(await show(late.command_id)).toMatchObject({ status: 'expired' });
     expect(coded(await approve(late.command_id))).toEqual([409, 'ILLEGAL_TRANSITION']);
   });
 
   it('runs the gateway again', async () => {
     const { command_id } = await unlock();
-    await house.flags.set('commands_disabled', true);
+    await service.flags.set('commands_disabled', true);
     const disabled = await approve(command_id);
-    await house.flags.set('commands_disabled', false);
+    await service.flags.set('commands_disabled', false);
     expect(coded(disabled)).toEqual([503, 'COMMANDS_DISABLED']);
     await mine.call('POST', `/devices/${lock}/manifest`, { capabilities: [{ action: 'unlock' }] });
     expect(coded(await approve(command_id))).toEqual([403, 'CONFIRMATION_FAILED']);
@@ -265,9 +265,9 @@ describe('POST /confirmations/{command_id}/approve', () => {
 
   it('is refused during maintenance; refusing works', async () => {
     const { command_id } = await unlock();
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     const [approved, listed, refused] = [await approve(command_id), await inbox(), await refuse(command_id)];
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect(coded(approved)).toEqual([503, 'MAINTENANCE']);
     expect(listed.confirmations).toHaveLength(1);
     expect(refused.status).toBe(200);
@@ -300,7 +300,7 @@ describe('POST /confirmations/{command_id}/refuse', () => {
     const { command_id } = await unlock();
     const answer = await refuse(command_id, { reason: 'Nobody is at home.' }, { token: mine.tokens.user });
     expect([answer.status, answer.body]).toEqual([200, { status: 'cancelled', command_id }]);
-    const by = (await house.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
+    const by = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
     const command = await show(command_id);
     expect(command.status).toBe('cancelled');
     expect(command.timeline.at(-1)).toMatchObject({ status: 'cancelled', by, reason: 'Nobody is at home.' });

@@ -5,15 +5,15 @@ import { type Browser, browserAt } from '../../support/browser.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let browser: Browser;
 let token: string;
 beforeEach(async () => {
-  house = await startHttpService();
-  browser = browserAt(house.url);
-  ({ token } = await house.owner());
+  service = await startHttpService();
+  browser = browserAt(service.url);
+  ({ token } = await service.owner());
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const open = (presented = token) => browser.request('POST', '/v1/auth/session', { body: { token: presented } });
 const me = () => browser.request('GET', '/v1/auth/me');
@@ -34,10 +34,10 @@ describe('a cookie session', () => {
 
   it('stores neither its token nor its cookie in the cache', async () => {
     const kept: string[] = [];
-    const { set } = house.services.cache;
-    house.services.cache.set = (key, value, ttl) => {
+    const { set } = service.services.cache;
+    service.services.cache.set = (key, value, ttl) => {
       kept.push(key, value);
-      return set.call(house.services.cache, key, value, ttl);
+      return set.call(service.services.cache, key, value, ttl);
     };
     await open();
     expect(kept).toHaveLength(2);
@@ -48,13 +48,13 @@ describe('a cookie session', () => {
   });
 
   it('cannot be forged by writing to the cache', async () => {
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
-    const until = house.clock.now() + 60_000;
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
+    const until = service.clock.now() + 60_000;
     const secret = 'A'.repeat(43);
     const name = fingerprint(secret);
     const holder = { userId: body.user.id, scopes: null, platformAdmin: true, csrf: null };
     const forged = { ...holder, name, until, token: { id: 'x', expiresAt: until } };
-    await house.services.cache.set(`session:${name}`, JSON.stringify(forged), 60_000);
+    await service.services.cache.set(`session:${name}`, JSON.stringify(forged), 60_000);
     browser.cookies.set('twinkeep_session', secret);
     expect((await me()).status).toBe(401);
   });
@@ -88,10 +88,10 @@ describe('a cookie session', () => {
   });
 
   it('rejects malformed CSRF tokens, and those of another session or of none', async () => {
-    const stranger = browserAt(house.url);
-    const nobodys = (await stranger.request('GET', '/v1/auth/csrf')).body.csrf_token;
-    await stranger.request('POST', '/v1/auth/session', { body: { token: await house.token('mallory') } });
-    const anothers = (await stranger.request('GET', '/v1/auth/csrf')).body.csrf_token;
+    const outsider = browserAt(service.url);
+    const nobodys = (await outsider.request('GET', '/v1/auth/csrf')).body.csrf_token;
+    await outsider.request('POST', '/v1/auth/session', { body: { token: await service.token('mallory') } });
+    const anothers = (await outsider.request('GET', '/v1/auth/csrf')).body.csrf_token;
     await open();
     for (const wrong of [nobodys, anothers, '', 'x', 'v1.', 'x'.repeat(4_000), `${await csrf()}x`]) {
       expect((await makeHome({ 'x-csrf-token': wrong })).body.code).toBe('CSRF_FAILED');
@@ -105,31 +105,31 @@ describe('a cookie session', () => {
   });
 
   it('ends with its token, to the second, without leeway', async () => {
-    await open(await house.token('ada', { ttlS: 600 }));
-    house.clock.advance(598_000);
+    await open(await service.token('ada', { ttlS: 600 }));
+    service.clock.advance(598_000);
     expect((await me()).status).toBe(200);
-    house.clock.advance(3_000);
+    service.clock.advance(3_000);
     expect((await me()).status).toBe(401);
   });
 
   it('ends when its token is logged out elsewhere', async () => {
     await open();
-    await house.call('POST', '/v1/auth/logout', { token });
+    await service.call('POST', '/v1/auth/logout', { token });
     expect((await me()).status).toBe(401);
   });
 
   it('is closed by the next one of the same browser', async () => {
     await open();
     const older = browser.cookies.get('twinkeep_session');
-    await open(await house.token('ada'));
+    await open(await service.token('ada'));
     expect((await me()).body.user.ext_id).toBe('ada');
     browser.cookies.set('twinkeep_session', older ?? '');
     expect((await me()).status).toBe(401);
   });
 
   it('has exactly the permissions of its token: scopes and platform administration', async () => {
-    await open(await house.token('ada', { scope: 'read:devices' }));
-    const outcome = await house.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
+    await open(await service.token('ada', { scope: 'read:devices' }));
+    const outcome = await service.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
     expect(outcome).toMatchObject({ scopes: ['read:devices'], platformAdmin: false });
   });
 
@@ -145,29 +145,29 @@ describe('a cookie session', () => {
 
   it('cannot be opened with an API key, which is not a person’s', async () => {
     const body = { name: 'Night shift' };
-    const { key } = (await house.call('POST', '/v1/auth/api-keys', { token, body })).body;
-    const { status, body: told } = await open(key);
-    expect([status, told.code, browser.cookies.size]).toEqual([403, 'FORBIDDEN', 0]);
+    const { key } = (await service.call('POST', '/v1/auth/api-keys', { token, body })).body;
+    const { status, body: notified } = await open(key);
+    expect([status, notified.code, browser.cookies.size]).toEqual([403, 'FORBIDDEN', 0]);
   });
 
   it('cannot be opened with an agent token, and is not a person’s if that is presented later', async () => {
-    const asking = { via: 'mcp', requestId: house.services.newId(), address: null };
-    await house.identity.authenticate(await house.token('ada', { jti: 'before' }), asking);
-    expect((await open(await house.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
+    const asking = { via: 'mcp', requestId: service.services.newId(), address: null };
+    await service.identity.authenticate(await service.token('ada', { jti: 'before' }), asking);
+    expect((await open(await service.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
     await open();
     const headers = { 'x-csrf-token': await csrf() };
     const invite = () => browser.request('POST', '/v1/auth/api-keys', { body: { name: 'x' }, headers });
     expect((await invite()).status).toBe(201);
-    await house.identity.authenticate(token, asking);
+    await service.identity.authenticate(token, asking);
     expect((await invite()).body.code).toBe('FORBIDDEN');
     expect((await me()).status).toBe(200);
   });
 
   it('has a rate limit per user, also without a valid CSRF token', async () => {
-    await house.close();
-    house = await startHttpService({ fixedRates: { session: 4 } });
-    browser = browserAt(house.url);
-    await open(await house.token('ada'));
+    await service.close();
+    service = await startHttpService({ fixedRates: { session: 4 } });
+    browser = browserAt(service.url);
+    await open(await service.token('ada'));
     const first = await me();
     expect(first.headers.get('ratelimit-policy')).toBe('"session";q=4;w=60');
     for (let n = 0; n < 3; n++) expect((await makeHome()).status).toBe(403);
@@ -180,7 +180,7 @@ describe('a cookie session', () => {
   });
 
   it('can be opened and closed during maintenance, and changes nothing else', async () => {
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     expect((await open()).status).toBe(204);
     const headers = { 'x-csrf-token': await csrf() };
     expect((await makeHome(headers)).status).toBe(503);
@@ -190,24 +190,24 @@ describe('a cookie session', () => {
   it('needs no read of store or cache if nothing changed', async () => {
     await open();
     await me();
-    const { userReads } = house.store;
+    const { userReads } = service.store;
     let cacheReads = 0;
-    const { get } = house.services.cache;
-    house.services.cache.get = (key) => {
+    const { get } = service.services.cache;
+    service.services.cache.get = (key) => {
       cacheReads++;
-      return get.call(house.services.cache, key);
+      return get.call(service.services.cache, key);
     };
     for (let n = 0; n < 5; n++) await me();
-    expect([house.store.userReads - userReads, cacheReads]).toEqual([0, 0]);
+    expect([service.store.userReads - userReads, cacheReads]).toEqual([0, 0]);
   });
 });
 
 describe('next to a cookie', () => {
   it('a credential in the headers has priority, needs no CSRF token, and falls back to nothing', async () => {
     await open();
-    const ada = await house.token('ada');
-    const asked = await browser.request('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
-    expect(asked.body.user.ext_id).toBe('ada');
+    const ada = await service.token('ada');
+    const requested = await browser.request('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
+    expect(requested.body.user.ext_id).toBe('ada');
     expect((await makeHome({ authorization: `Bearer ${token}` })).status).toBe(201);
     for (const headers of [{ authorization: 'Bearer nonsense' }, { 'x-api-key': 'nonsense' }]) {
       expect((await browser.request('GET', '/v1/auth/me', { headers })).status).toBe(401);
@@ -233,14 +233,15 @@ describe('logging out of a cookie session', () => {
     const { status, body } = await browser.request('POST', '/v1/auth/logout', { headers });
     expect([status, body]).toEqual([200, { status: 'logged_out' }]);
     expect(browser.cookies.size).toBe(0);
-    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
+    expect((await service.call('GET', '/v1/auth/me', { token })).status).toBe(401);
   });
 
   it('revokes the token in the header too, if both are present', async () => {
     await open();
-    const ada = await house.token('ada');
+    const ada = await service.token('ada');
     await browser.request('POST', '/v1/auth/logout', { headers: { authorization: `Bearer ${ada}` } });
-    for (const dead of [token, ada]) expect((await house.call('GET', '/v1/auth/me', { token: dead })).status).toBe(401);
+    for (const dead of [token, ada])
+      expect((await service.call('GET', '/v1/auth/me', { token: dead })).status).toBe(401);
   });
 
   it('makes a stolen cookie useless', async () => {

@@ -4,20 +4,20 @@ import { publicKeyFromSeed } from '../../../src/protocol/signature.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 const HOUR = 3_600_000;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
-  house.services.settings.betaDeviceLimit = 0;
+  mine = await makeTestTenant(service);
+  service.services.settings.betaDeviceLimit = 0;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const publicKey = () =>
   publicKeyFromSeed(Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url'));
@@ -25,7 +25,7 @@ const publicKey = () =>
 describe('keys of a device', () => {
   it('rotate to a new secret, and are listed with their history', async () => {
     const { device_id: id, device_secret: first } = await mine.register();
-    const at = house.clock.now();
+    const at = service.clock.now();
     const rotated = await mine.call('POST', `/device/${id}/rotate-secret`);
     expect(rotated.status).toBe(200);
     expect(rotated.body).toEqual({ device_id: id, new_secret: expect.stringMatching(/^[\w-]{43}$/), key_version: 2 });
@@ -52,7 +52,7 @@ describe('keys of a device', () => {
     expect(status).toBe(200);
     expect(body).toEqual({ device_id: id, new_secret: null, key_version: 2 });
     const seeded = await mine.call('POST', `/device/${id}/rotate-secret`);
-    const keys = await house.services.store.devices.keyHistory(id);
+    const keys = await service.services.store.devices.keyHistory(id);
     const current = keys.find(({ keyVersion }) => keyVersion === 3);
     expect(current).toMatchObject({ publicKey: publicKeyFromSeed(seeded.body.new_secret), sealedSecret: null });
   });
@@ -122,7 +122,7 @@ describe('keys of a device', () => {
 
   it('can only be revoked during maintenance', async () => {
     const { device_id: id } = await mine.register();
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     try {
       for (const path of ['rotate-secret', 'reinstate']) {
         const answer = await mine.call('POST', `/device/${id}/${path}`, path === 'reinstate' ? { reason: 'x' } : {});
@@ -130,7 +130,7 @@ describe('keys of a device', () => {
       }
       expect((await mine.call('POST', `/device/${id}/revoke`)).status).toBe(200);
     } finally {
-      await house.flags.set('maintenance_mode', false);
+      await service.flags.set('maintenance_mode', false);
     }
   });
 

@@ -4,19 +4,19 @@ import { publicKeyFromSeed } from '../../../src/protocol/signature.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
-  house.services.settings.betaDeviceLimit = 0;
+  mine = await makeTestTenant(service);
+  service.services.settings.betaDeviceLimit = 0;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const publicKey = () =>
   publicKeyFromSeed(Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url'));
@@ -30,15 +30,15 @@ describe('POST /device/register', () => {
       status: 'registered',
       device_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       tenant_id: mine.tenantId,
-      api_base_url: house.services.settings.apiBaseUrl,
+      api_base_url: service.services.settings.apiBaseUrl,
       device_secret: expect.stringMatching(/^[\w-]{43}$/),
       initial_sequence: 1,
       home_id: mine.homeId,
       room_id: mine.roomId,
       key_version: 1,
       signing_alg: 'hmac-sha256',
-      mqtt_url: house.services.settings.mqttUrl,
-      cloud_public_keys: house.services.settings.cloudPublicKeys,
+      mqtt_url: service.services.settings.mqttUrl,
+      cloud_public_keys: service.services.settings.cloudPublicKeys,
     });
     const { device_id: id, device_secret: secret } = answer.body;
     const shown = [
@@ -47,22 +47,22 @@ describe('POST /device/register', () => {
       await mine.call('GET', `/device/${id}/key-history`),
       await mine.call('GET', `/devices/${id}/manifest`),
     ];
-    const journal = await house.services.store.actors.journal({ kind: 'device', id }, 100);
-    const stored = await house.services.store.actors.load('device', [id]);
-    expect(JSON.stringify([shown.map((one) => one.body), journal, stored, house.errors])).not.toContain(secret);
+    const journal = await service.services.store.actors.journal({ kind: 'device', id }, 100);
+    const stored = await service.services.store.actors.load('device', [id]);
+    expect(JSON.stringify([shown.map((one) => one.body), journal, stored, service.errors])).not.toContain(secret);
   });
 
   it('stores an HMAC secret sealed and bound to its context', async () => {
     const { device_id: id, device_secret: secret } = await mine.register();
-    const [key] = await house.services.store.devices.keyHistory(id);
+    const [key] = await service.services.store.devices.keyHistory(id);
     expect(key?.sealedSecret).not.toContain(secret);
-    expect(house.services.open(key?.sealedSecret ?? '', `device:${id}:1`)).toBe(secret);
-    expect(() => house.services.open(key?.sealedSecret ?? '', `device:${id}:2`)).toThrow();
+    expect(service.services.open(key?.sealedSecret ?? '', `device:${id}:1`)).toBe(secret);
+    expect(() => service.services.open(key?.sealedSecret ?? '', `device:${id}:2`)).toThrow();
   });
 
   it('creates an Ed25519 key and stores its public half only', async () => {
     const { device_id: id, device_secret: seed } = await mine.register({ signing_alg: 'ed25519' });
-    const [key] = await house.services.store.devices.keyHistory(id);
+    const [key] = await service.services.store.devices.keyHistory(id);
     expect(key).toMatchObject({ sealedSecret: null, publicKey: publicKeyFromSeed(seed), signingAlg: 'ed25519' });
   });
 
@@ -70,7 +70,7 @@ describe('POST /device/register', () => {
     const own = publicKey();
     const answer = await mine.register({ signing_alg: 'ed25519', public_key: own });
     expect(answer.device_secret).toBeNull();
-    const [key] = await house.services.store.devices.keyHistory(answer.device_id);
+    const [key] = await service.services.store.devices.keyHistory(answer.device_id);
     expect(key).toMatchObject({ sealedSecret: null, publicKey: own });
   });
 
@@ -118,10 +118,10 @@ describe('POST /device/register', () => {
   });
 
   it('is refused under registration_lock', async () => {
-    await house.flags.set('registration_lock', true);
+    await service.flags.set('registration_lock', true);
     const answer = await mine.call('POST', '/device/register', { device_type: 'switch', home_id: mine.homeId });
     expect([answer.status, answer.body.code]).toEqual([503, 'REGISTRATION_LOCKED']);
-    await house.flags.set('registration_lock', false);
+    await service.flags.set('registration_lock', false);
   });
 
   it('returns the same response, including the secret, to a repeat with the same Idempotency-Key', async () => {
@@ -140,7 +140,7 @@ describe('POST /device/register', () => {
 
 describe('BETA_DEVICE_LIMIT', () => {
   const limit = async (spare: number) => {
-    house.services.settings.betaDeviceLimit = (await house.services.store.devices.countActive()) + spare;
+    service.services.settings.betaDeviceLimit = (await service.services.store.devices.countActive()) + spare;
   };
   const register = () => mine.call('POST', '/device/register', { device_type: 'switch', home_id: mine.homeId });
 

@@ -3,19 +3,19 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
-  house.services.settings.betaDeviceLimit = 0;
+  mine = await makeTestTenant(service);
+  service.services.settings.betaDeviceLimit = 0;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 describe('GET /devices', () => {
   it('lists newest first, with the count of all devices, in pages', async () => {
@@ -99,10 +99,10 @@ describe('GET /devices/{id}', () => {
     const { device_id: id } = await mine.register({ name: 'Lamp', metadata: { floor: 2 } });
     await mine.connect(id);
     await mine.report(id, { on: true, brightness: 40 });
-    house.runtime.sessions.recordActivity(id, { at: house.clock.now(), battery: 87 });
+    service.runtime.sessions.recordActivity(id, { at: service.clock.now(), battery: 87 });
     const { status, body } = await mine.call('GET', `/devices/${id}`);
     expect(status).toBe(200);
-    const now = new Date(house.clock.now()).toISOString();
+    const now = new Date(service.clock.now()).toISOString();
     expect(body).toEqual({
       device: {
         id,
@@ -125,7 +125,7 @@ describe('GET /devices/{id}', () => {
       },
     });
     mine.disconnect(id);
-    await house.runtime.sessions.tick();
+    await service.runtime.sessions.tick();
     const { device } = (await mine.call('GET', `/devices/${id}`)).body;
     expect(device).toMatchObject({ last_seen: now, battery: 87 });
   });
@@ -231,13 +231,13 @@ describe('DELETE /devices/{id}', () => {
     const early = await mine.call('DELETE', `/devices/${id}`);
     expect([early.status, early.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
     await mine.call('POST', `/device/${id}/revoke`);
-    const before = house.services.manifests.sizes().manifests as number;
+    const before = service.services.manifests.sizes().manifests as number;
     expect((await mine.call('DELETE', `/devices/${id}`)).status).toBe(204);
-    expect(house.services.manifests.sizes().manifests).toBe(before - 1);
+    expect(service.services.manifests.sizes().manifests).toBe(before - 1);
     expect((await mine.call('GET', `/devices/${id}`)).status).toBe(404);
     expect((await mine.call('DELETE', `/devices/${id}`)).status).toBe(404);
     expect((await mine.call('GET', '/devices')).body).toMatchObject({ devices: [], count: 0 });
-    const journal = await house.services.store.actors.journal({ kind: 'device', id }, 100);
+    const journal = await service.services.store.actors.journal({ kind: 'device', id }, 100);
     expect(journal.map(({ event }) => event)).toEqual(expect.arrayContaining(['register', 'revoke', 'delete']));
   });
 

@@ -13,30 +13,30 @@ const HOUR_MS = 3_600_000;
 const octets = { headers: { 'content-type': 'application/octet-stream' } };
 const sumOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let mine: TestTenant;
 let id: string;
 let version = 0;
 
 beforeAll(async () => {
-  house = await startHttpService();
-  mine = await makeTestTenant(house);
+  service = await startHttpService();
+  mine = await makeTestTenant(service);
 });
 beforeEach(async () => {
   id = await draft();
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 async function draft(more: object = {}): Promise<string> {
-  const asked = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
-  const { body } = await mine.call('POST', '/firmware/release', asked);
+  const requested = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
+  const { body } = await mine.call('POST', '/firmware/release', requested);
   return body.id;
 }
 const upload = (bytes: Buffer, to = id, sent: object = octets) =>
   mine.call('PUT', `/firmware/${to}/artifact`, bytes, sent);
 const files = (): string[] => {
   try {
-    return readdirSync(dirname(house.services.artifacts.pathOf('x'))).sort();
+    return readdirSync(dirname(service.services.artifacts.pathOf('x'))).sort();
   } catch {
     return [];
   }
@@ -111,7 +111,7 @@ describe('an upload', () => {
           yield chunk.subarray(0, Math.min(left, chunk.length));
         }
       }
-      const response = await fetch(`${house.url}/v1/firmware/${id}/artifact`, {
+      const response = await fetch(`${service.url}/v1/firmware/${id}/artifact`, {
         method: 'PUT',
         headers: { authorization: `Bearer ${mine.tokens.owner}`, ...octets.headers, ...headers },
         body: body(),
@@ -131,17 +131,17 @@ describe('an upload', () => {
     expect((await send(most)).status).toBe(200);
     expect(held).toBeLessThan(most / 4);
     expect(files()).toHaveLength(before.length + 1);
-    const said = await fetch(`${house.url}/v1/firmware/${id}/artifact`, {
+    const sent = await fetch(`${service.url}/v1/firmware/${id}/artifact`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${mine.tokens.owner}`, ...octets.headers },
       body: Buffer.alloc(most + 1),
     });
-    expect(said.status).toBe(413);
+    expect(sent.status).toBe(413);
   });
 
   it('that is interrupted leaves nothing', async () => {
     const before = files();
-    const { port } = new URL(house.url);
+    const { port } = new URL(service.url);
     const socket = connect(Number(port), '127.0.0.1');
     socket.write(
       `PUT /v1/firmware/${id}/artifact HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${mine.tokens.owner}\r\n` +
@@ -151,9 +151,11 @@ describe('an upload', () => {
     socket.destroy();
     await eventually(() => files().join() === before.join());
     expect((await mine.call('GET', `/firmware/${id}`)).body.release).toMatchObject({ checksum: null, url: null });
-    expect(house.errors).toEqual([]);
+    expect(service.errors).toEqual([]);
     // The file is deleted first, its row afterwards.
-    await eventually(async () => (await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).length === 0);
+    await eventually(
+      async () => (await service.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).length === 0,
+    );
   });
 
   it('whose draft was withdrawn in the meantime is refused and leaves nothing', async () => {
@@ -166,7 +168,7 @@ describe('an upload', () => {
       });
       yield Buffer.from('ended');
     }
-    const answer = fetch(`${house.url}/v1/firmware/${id}/artifact`, {
+    const answer = fetch(`${service.url}/v1/firmware/${id}/artifact`, {
       method: 'PUT',
       headers: { authorization: `Bearer ${mine.tokens.owner}`, ...octets.headers },
       body: body(),
@@ -186,7 +188,7 @@ describe('an upload', () => {
       await new Promise<void>((resolve) => finishes.push(resolve));
     }
     const put = async (to: string) =>
-      fetch(`${house.url}/v1/firmware/${to}/artifact`, {
+      fetch(`${service.url}/v1/firmware/${to}/artifact`, {
         method: 'PUT',
         headers: { authorization: `Bearer ${mine.tokens.owner}`, ...octets.headers },
         body: body(),
@@ -204,14 +206,14 @@ describe('an upload', () => {
   it('that a crash left is deleted when no upload can still be running', async () => {
     const name = '0195d9a2-7f00-7000-8000-0000000000aa';
     const before = files();
-    await house.store.firmware.beginArtifact(name, house.clock.now());
-    await house.services.artifacts.removeOrphans();
-    expect(await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([name]);
-    house.clock.advance(HOUR_MS + 1);
-    await house.services.artifacts.removeOrphans();
-    expect(await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([]);
+    await service.store.firmware.beginArtifact(name, service.clock.now());
+    await service.services.artifacts.removeOrphans();
+    expect(await service.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([name]);
+    service.clock.advance(HOUR_MS + 1);
+    await service.services.artifacts.removeOrphans();
+    expect(await service.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([]);
     expect(files()).toEqual(before);
-    house.clock.advance(-HOUR_MS - 1);
+    service.clock.advance(-HOUR_MS - 1);
   });
 });
 
@@ -223,14 +225,14 @@ describe('a signed URL', () => {
 
   it('is valid for an hour', async () => {
     const url = await urlOf();
-    expect(Number(new URL(url).searchParams.get('expires'))).toBe(house.clock.now() + HOUR_MS);
-    house.clock.advance(HOUR_MS - 1);
+    expect(Number(new URL(url).searchParams.get('expires'))).toBe(service.clock.now() + HOUR_MS);
+    service.clock.advance(HOUR_MS - 1);
     expect((await fetchBytes(url)).response.status).toBe(200);
-    house.clock.advance(1);
-    const { response, bytes: told } = await fetchBytes(url);
-    expect([response.status, JSON.parse(told.toString()).code]).toEqual([403, 'FORBIDDEN']);
-    expect(told.toString()).not.toContain('signature=');
-    house.clock.advance(-HOUR_MS);
+    service.clock.advance(1);
+    const { response, bytes: notified } = await fetchBytes(url);
+    expect([response.status, JSON.parse(notified.toString()).code]).toEqual([403, 'FORBIDDEN']);
+    expect(notified.toString()).not.toContain('signature=');
+    service.clock.advance(-HOUR_MS);
   });
 
   it('is valid under both roots, for its own release and time only', async () => {
@@ -241,7 +243,7 @@ describe('a signed URL', () => {
     expect((await fetchBytes(url.replace(id, id.toUpperCase()))).response.status).toBe(200);
     const wrong = [
       url.replace(id, other),
-      url.replace(/expires=\d+/, `expires=${house.clock.now() + 2 * HOUR_MS}`),
+      url.replace(/expires=\d+/, `expires=${service.clock.now() + 2 * HOUR_MS}`),
       url.replace(/signature=.{4}/, 'signature=AAAA'),
     ];
     for (const one of wrong) expect((await fetchBytes(one)).response.status).toBe(403);
@@ -283,7 +285,7 @@ describe('a signed URL', () => {
   it('of a suspended tenant is refused until it is resumed', async () => {
     const url = await urlOf();
     const turn = (type: string) =>
-      house.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, { type, at: house.clock.now() });
+      service.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, { type, at: service.clock.now() });
     await turn('suspend');
     expect((await fetchBytes(url)).response.status).toBe(403);
     await turn('resume');
@@ -292,11 +294,11 @@ describe('a signed URL', () => {
 
   it('whose file is lost is answered as gone, without a path', async () => {
     const url = await urlOf();
-    const { artifact } = (await house.store.firmware.findInAnyTenant(id)) ?? {};
-    await house.services.artifacts.discard(artifact?.name ?? '');
-    const { response, bytes: told } = await fetchBytes(url);
-    expect([response.status, JSON.parse(told.toString()).code]).toEqual([410, 'GONE']);
-    expect(told.toString()).not.toContain(artifact?.name);
+    const { artifact } = (await service.store.firmware.findInAnyTenant(id)) ?? {};
+    await service.services.artifacts.discard(artifact?.name ?? '');
+    const { response, bytes: notified } = await fetchBytes(url);
+    expect([response.status, JSON.parse(notified.toString()).code]).toEqual([410, 'GONE']);
+    expect(notified.toString()).not.toContain(artifact?.name);
     expect(response.headers.get('content-type')).toBe('application/problem+json');
   });
 });

@@ -6,7 +6,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 const SUM = 'ab'.repeat(32);
 const HAND = { url: 'https://example.com/light.bin', checksum: SUM };
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let version = 0;
 let device: string;
@@ -14,20 +14,20 @@ let release: string;
 const written: { deviceId: string; message: { params: object } }[] = [];
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
-  house.runtime.actors.subscribe('command.write', (output) => void written.push(output));
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
+  service.runtime.actors.subscribe('command.write', (output) => void written.push(output));
 });
 beforeEach(async () => {
   device = (await mine.register()).device_id;
   release = await released();
   written.length = 0;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 async function released(more: object = HAND): Promise<string> {
-  const asked = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
-  const { body } = await mine.call('POST', '/firmware/release', asked);
+  const requested = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
+  const { body } = await mine.call('POST', '/firmware/release', requested);
   const answer = await mine.call('POST', `/firmware/${body.id}/release`);
   if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
   return body.id;
@@ -44,13 +44,13 @@ const invalid = {
 describe('update_firmware', () => {
   it('is critical; only the device receives version, url and checksum of the release', async () => {
     await mine.connect(device);
-    const asked = await update(release);
-    expect(asked).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED', preview: { expected: null } } });
+    const requested = await update(release);
+    expect(requested).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED', preview: { expected: null } } });
     expect(written).toEqual([]);
-    expect((await confirm(asked.body.dry_run_token)).status).toBe(202);
+    expect((await confirm(requested.body.dry_run_token)).status).toBe(202);
     const params = { firmware_id: release, version: `1.${version}.0`, ...HAND };
     expect(written.map(({ message }) => message.params)).toEqual([params]);
-    const shown = await mine.call('GET', `/commands/${asked.body.command_id}`);
+    const shown = await mine.call('GET', `/commands/${requested.body.command_id}`);
     expect(shown.body.command).toMatchObject({ params: { firmware_id: release }, safety_class: 'CRITICAL' });
     expect(JSON.stringify(shown.body)).not.toContain(HAND.url);
   });
@@ -61,20 +61,20 @@ describe('update_firmware', () => {
     await mine.call('PUT', `/firmware/${body.id}/artifact`, Buffer.from('firmware'), octets);
     await mine.call('POST', `/firmware/${body.id}/release`);
     await mine.connect(device);
-    const asked = await update(body.id, device, { dry_run: true });
-    expect(asked.status).toBe(200);
-    house.clock.advance(60_000);
-    await confirm(asked.body.dry_run_token);
+    const requested = await update(body.id, device, { dry_run: true });
+    expect(requested.status).toBe(200);
+    service.clock.advance(60_000);
+    await confirm(requested.body.dry_run_token);
     const [url] = written.map(({ message }) => (message.params as { url: string }).url) as [string];
-    expect(Number(new URL(url).searchParams.get('expires'))).toBe(house.clock.now() + URL_LIFE_MS);
+    expect(Number(new URL(url).searchParams.get('expires'))).toBe(service.clock.now() + URL_LIFE_MS);
     expect(await (await fetch(url)).text()).toBe('firmware');
-    const journal = await house.store.actors.journal({ kind: 'command', id: asked.body.command_id }, 50);
+    const journal = await service.store.actors.journal({ kind: 'command', id: requested.body.command_id }, 50);
     expect(JSON.stringify(journal)).not.toContain('signature=');
   });
 
   it('waits for its device, with the URL signed at the confirmation', async () => {
-    const asked = await update(release);
-    await confirm(asked.body.dry_run_token);
+    const requested = await update(release);
+    await confirm(requested.body.dry_run_token);
     await mine.connect(device);
     expect(written.map(({ message }) => message.params)).toMatchObject([{ firmware_id: release, ...HAND }]);
   });
@@ -84,7 +84,7 @@ describe('update_firmware', () => {
       ...{ device_type: 'smart_light', version: '98.0.0', ...HAND },
     });
     const lock = await released({ device_type: 'smart_lock', ...HAND });
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const theirs = await other.call('POST', '/firmware/release', {
       ...{ device_type: 'smart_light', version: '1.0.0', ...HAND },
     });
@@ -103,10 +103,10 @@ describe('update_firmware', () => {
   });
 
   it('is checked again at its confirmation: with a withdrawn release it is refused, also from the inbox', async () => {
-    const asked = await update(release);
+    const requested = await update(release);
     await mine.call('POST', `/firmware/${release}/withdraw`);
-    expect(await confirm(asked.body.dry_run_token)).toMatchObject(invalid);
-    const inbox = await mine.call('POST', `/confirmations/${asked.body.command_id}/approve`);
+    expect(await confirm(requested.body.dry_run_token)).toMatchObject(invalid);
+    const inbox = await mine.call('POST', `/confirmations/${requested.body.command_id}/approve`);
     expect(inbox).toMatchObject({ status: 400, body: { code: 'PARAMS_INVALID' } });
     expect(written).toEqual([]);
   });
@@ -115,7 +115,7 @@ describe('update_firmware', () => {
     const lock = (await mine.register({ device_type: 'smart_lock' })).device_id;
     const more = (await mine.register({ room_id: mine.roomId })).device_id;
     await mine.call('POST', '/groups', { name: `G${version}`, device_ids: [device, lock, more] });
-    const find = vi.spyOn(house.store.firmware, 'find');
+    const find = vi.spyOn(service.store.firmware, 'find');
     const wish = { action: 'update_firmware', params: { firmware_id: release } };
     const batch = await mine.call('POST', '/devices/command', { device_ids: [device, lock, more], ...wish });
     expect(find).toHaveBeenCalledTimes(1);
@@ -130,7 +130,7 @@ describe('update_firmware', () => {
   });
 
   it('needs no lookup for other commands', async () => {
-    const find = vi.spyOn(house.store.firmware, 'find');
+    const find = vi.spyOn(service.store.firmware, 'find');
     expect((await mine.call('POST', `/device/${device}/command`, { action: 'turn_on' })).status).toBe(202);
     expect(find).not.toHaveBeenCalled();
     find.mockRestore();

@@ -7,19 +7,19 @@ const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';
 const SUM = 'ab'.repeat(32);
 const HAND = { url: 'https://example.com/light.bin', checksum: SUM };
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let type = '';
 let types = 0;
 
 beforeAll(async () => {
-  house = await startHttpService();
-  mine = await makeTestTenant(house);
+  service = await startHttpService();
+  mine = await makeTestTenant(service);
 });
 beforeEach(() => {
   type = `light-${++types}`;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const create = (more: object = {}, sent = {}) =>
   mine.call('POST', '/firmware/release', { device_type: type, version: '1.5.0', ...more }, sent);
@@ -52,7 +52,7 @@ describe('a draft', () => {
         notes: 'Smoother\ndimming',
         status: 'draft',
         rollout_percent: 100,
-        created_at: new Date(house.clock.now()).toISOString(),
+        created_at: new Date(service.clock.now()).toISOString(),
         released_at: null,
       },
     });
@@ -69,7 +69,7 @@ describe('a draft', () => {
       expect(await create({ version })).toMatchObject({ status: 409, body: { code: 'CONFLICT' } });
     }
     expect((await create({ version: '1.5.0-rc.1' })).status).toBe(201);
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const theirs = await other.call('POST', '/firmware/release', { device_type: type, version: '1.5.0' });
     expect(theirs.status).toBe(201);
   });
@@ -109,18 +109,18 @@ describe('a draft', () => {
 describe('a release', () => {
   it('is rolled out to all devices by default', async () => {
     const id = await drafted();
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     const { status, body } = await mine.call('POST', `/firmware/${id}/release`);
     expect(status).toBe(200);
     expect(body).toMatchObject({ status: 'released', id, release: { id, status: 'released', rollout_percent: 100 } });
-    expect(body.release.released_at).toBe(new Date(house.clock.now()).toISOString());
+    expect(body.release.released_at).toBe(new Date(service.clock.now()).toISOString());
   });
 
   it('keeps the rollout of its draft, and its first release time', async () => {
     const id = await drafted({ rollout_percent: 5 });
     const first = await mine.call('POST', `/firmware/${id}/release`, {});
     expect(first.body.release.rollout_percent).toBe(5);
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     const more = await mine.call('POST', `/firmware/${id}/release`, { rollout_percent: 50 });
     expect(more.body.release).toEqual({ ...first.body.release, rollout_percent: 50 });
     expect((await mine.call('POST', `/firmware/${id}/release`)).body.release.rollout_percent).toBe(50);
@@ -157,7 +157,7 @@ describe('a release', () => {
   });
 
   it('of another tenant is not found', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const id = await released('2.0.0');
     for (const [method, path] of [
       ['GET', ''],
@@ -179,7 +179,7 @@ describe('a release', () => {
 describe('the list of releases', () => {
   it('is ordered newest first, in pages, by type and status', async () => {
     for (const version of ['1.0.0', '1.1.0', '1.2.0']) {
-      house.clock.advance(10);
+      service.clock.advance(10);
       await drafted({ version });
     }
     const query = `?device_type=${type}&limit=2`;
@@ -198,17 +198,17 @@ describe('the list of releases', () => {
 describe('roles', () => {
   it('a viewer reads, a user checks too, an admin changes', async () => {
     const id = await drafted();
-    const asked = async (role: 'viewer' | 'user', method: string, path: string, body?: object) =>
+    const requested = async (role: 'viewer' | 'user', method: string, path: string, body?: object) =>
       (await mine.call(method, path, body, { token: mine.tokens[role] })).status;
     const question = { device_type: type, current_version: '1.0.0' };
-    expect(await asked('viewer', 'GET', '/firmware')).toBe(200);
-    expect(await asked('viewer', 'GET', `/firmware/${id}`)).toBe(200);
-    expect(await asked('viewer', 'POST', '/firmware/check', question)).toBe(403);
-    expect(await asked('user', 'POST', '/firmware/check', question)).toBe(200);
-    expect(await asked('user', 'POST', '/firmware/release', { device_type: type, version: '9.0.0' })).toBe(403);
-    expect(await asked('user', 'POST', `/firmware/${id}/release`)).toBe(403);
-    expect(await asked('user', 'POST', `/firmware/${id}/withdraw`)).toBe(403);
-    expect(await asked('user', 'PUT', `/firmware/${id}/artifact`)).toBe(403);
+    expect(await requested('viewer', 'GET', '/firmware')).toBe(200);
+    expect(await requested('viewer', 'GET', `/firmware/${id}`)).toBe(200);
+    expect(await requested('viewer', 'POST', '/firmware/check', question)).toBe(403);
+    expect(await requested('user', 'POST', '/firmware/check', question)).toBe(200);
+    expect(await requested('user', 'POST', '/firmware/release', { device_type: type, version: '9.0.0' })).toBe(403);
+    expect(await requested('user', 'POST', `/firmware/${id}/release`)).toBe(403);
+    expect(await requested('user', 'POST', `/firmware/${id}/withdraw`)).toBe(403);
+    expect(await requested('user', 'PUT', `/firmware/${id}/artifact`)).toBe(403);
   });
 });
 
@@ -249,7 +249,7 @@ describe('a check for updates', () => {
 
   it('requires a device of the tenant and of the requested type', async () => {
     const { device_id } = await mine.register({ device_type: type });
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const question = { device_type: type, current_version: '1.0.0', device_id };
     expect((await other.call('POST', '/firmware/check', question)).status).toBe(404);
     expect((await check({ device_id: MISSING })).status).toBe(404);
@@ -259,9 +259,9 @@ describe('a check for updates', () => {
   it('accepts semantic versions, and works during maintenance', async () => {
     expect((await check({ current_version: 'v1' })).status).toBe(400);
     expect((await mine.call('POST', '/firmware/check', { device_type: type })).status).toBe(400);
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     expect((await check()).status).toBe(200);
     expect((await create()).body.code).toBe('MAINTENANCE');
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
   });
 });

@@ -6,17 +6,17 @@ import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const UUID = /^[0-9a-f-]{36}$/;
 const intent = (type: string, payload: object, sent?: CallOptions) =>
@@ -55,16 +55,16 @@ describe('device.control', () => {
   it('is served under both roots', async () => {
     const id = await register();
     const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
-    const answer = await house.call('POST', '/api/v1/intent', { token: mine.tokens.user, body });
+    const answer = await service.call('POST', '/api/v1/intent', { token: mine.tokens.user, body });
     expect([answer.status, answer.body.status]).toEqual([200, 'SUCCESS']);
   });
 
   it('has mode CLOUD_ENHANCED if a sidecar is connected', async () => {
     const id = await register();
-    const { connected } = house.services.sidecar;
-    house.services.sidecar.connected = () => true;
+    const { connected } = service.services.sidecar;
+    service.services.sidecar.connected = () => true;
     const answer = await device(id, 'turn_on');
-    house.services.sidecar.connected = connected;
+    service.services.sidecar.connected = connected;
     expect(answer.body.mode).toBe('CLOUD_ENHANCED');
   });
 
@@ -107,7 +107,7 @@ describe('device.control', () => {
         status: 'dry_run_required',
         command_id: expect.stringMatching(UUID),
         dry_run_token: expect.stringMatching(UUID),
-        expires_at: new Date(house.clock.now() + 300_000).toISOString(),
+        expires_at: new Date(service.clock.now() + 300_000).toISOString(),
       },
     ]);
     const confirmed = await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token });
@@ -192,25 +192,25 @@ describe('an intent', () => {
 
   it('with a goal requires a sidecar', async () => {
     expect(refusal(await intent('goal', { text: 'make it cosy' }))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
-    await house.flags.set('cognition_disabled', true);
+    await service.flags.set('cognition_disabled', true);
     const stopped = await intent('goal', { text: 'make it cosy', home_id: mine.homeId });
     const direct = await device(await register(), 'turn_on');
-    await house.flags.set('cognition_disabled', false);
+    await service.flags.set('cognition_disabled', false);
     expect(refusal(stopped)).toEqual([503, 'COGNITION_DISABLED']);
     expect(direct.body.status).toBe('SUCCESS');
   });
 
   it('is refused command by command while commands are disabled, and as a whole during maintenance', async () => {
     const id = await register();
-    await house.flags.set('commands_disabled', true);
+    await service.flags.set('commands_disabled', true);
     const disabled = await device(id, 'turn_on');
     const missing = await device(v7(), 'turn_on');
-    await house.flags.set('commands_disabled', false);
+    await service.flags.set('commands_disabled', false);
     expect(disabled.body).toMatchObject({ status: 'REJECTED', results: [{ code: 'COMMANDS_DISABLED' }] });
     expect(refusal(missing)).toEqual([503, 'COMMANDS_DISABLED']);
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     const maintained = await device(id, 'turn_on');
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect(refusal(maintained)).toEqual([503, 'MAINTENANCE']);
   });
 
@@ -222,7 +222,7 @@ describe('an intent', () => {
     ]);
     expect((await device(id, 'turn_on', undefined, { token: mine.tokens.user })).status).toBe(200);
     const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
-    expect(refusal(await house.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
+    expect(refusal(await service.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
   });
 
   it('requires execute:intents of a key, which is enough to request and not to confirm', async () => {
@@ -249,7 +249,7 @@ describe('an intent', () => {
     const ids = [await inKitchen('smart_light'), await inKitchen('smart_light')];
     const sent = { headers: { 'idempotency-key': v7() } };
     const payload = { room_id: mine.roomId, action: 'turn_on' };
-    const { actors } = house.services;
+    const { actors } = service.services;
     const create = actors.create.bind(actors);
     let left = 1;
     const cutOff = vi

@@ -7,16 +7,16 @@ import { type HttpService, startHttpService } from '../../support/http-service.t
 import type { MemoryStore } from '../../support/memory-store.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let token: string;
 beforeAll(async () => {
-  house = await startHttpService();
-  ({ token } = await house.owner());
+  service = await startHttpService();
+  ({ token } = await service.owner());
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const post = (body: unknown, headers: Record<string, string> = {}) =>
-  house.call('POST', '/v1/homes', { token, body, headers });
+  service.call('POST', '/v1/homes', { token, body, headers });
 
 describe('every response', () => {
   it.each([
@@ -27,7 +27,7 @@ describe('every response', () => {
     ['OPTIONS', 'OPTIONS', '/v1/homes'],
     ['health', 'GET', '/health'],
   ])('%s has the versions and a request id', async (_, method, path) => {
-    const { headers } = await house.call(method, path, { token });
+    const { headers } = await service.call(method, path, { token });
     expect(headers.get('x-api-version')).toBe('1');
     expect(headers.get('x-protocol-version')).toBe('PROTO/3.0');
     expect(headers.get('x-request-id')).toMatch(UUID);
@@ -38,16 +38,16 @@ describe('every response', () => {
 
   it('echoes a request id that is a UUID, and replaces other values', async () => {
     const mine = 'C7B4D6A2-5F0B-4F0C-9E5A-0B1A2C3D4E5F';
-    const echoed = await house.call('GET', '/version', { headers: { 'x-request-id': mine } });
+    const echoed = await service.call('GET', '/version', { headers: { 'x-request-id': mine } });
     expect(echoed.headers.get('x-request-id')).toBe(mine);
     for (const bad of ['1', 'c7b4d6a2-5f0b-4f0c-9e5a', `${mine}0`, 'x'.repeat(5000)]) {
-      const { headers } = await house.call('GET', '/version', { headers: { 'x-request-id': bad } });
+      const { headers } = await service.call('GET', '/version', { headers: { 'x-request-id': bad } });
       expect(headers.get('x-request-id')).toMatch(UUID);
     }
   });
 
   it('is a complete problem document when it is a refusal', async () => {
-    const { status, headers, body } = await house.call('GET', '/api/v1/nothing?token=secret', {
+    const { status, headers, body } = await service.call('GET', '/api/v1/nothing?token=secret', {
       headers: { 'x-request-id': 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f' },
     });
     expect(status).toBe(404);
@@ -66,44 +66,44 @@ describe('every response', () => {
 
 describe('paths and methods', () => {
   it('are the same under both roots', async () => {
-    const made = await house.call('POST', '/api/v1/homes', { token, body: { home_name: 'Both' } });
+    const made = await service.call('POST', '/api/v1/homes', { token, body: { home_name: 'Both' } });
     expect(made.status).toBe(201);
-    const { body } = await house.call('GET', '/v1/homes', { token });
-    expect(body).toEqual((await house.call('GET', '/api/v1/homes', { token })).body);
+    const { body } = await service.call('GET', '/v1/homes', { token });
+    expect(body).toEqual((await service.call('GET', '/api/v1/homes', { token })).body);
     expect(body.homes.map(({ id }: { id: string }) => id)).toContain(made.body.id);
   });
 
   it('of health, status, version and changelog are also served without a prefix, and no others', async () => {
     for (const path of ['/health', '/health/live', '/health/ready', '/status', '/version', '/changelog']) {
-      for (const root of ['', '/v1', '/api/v1']) expect((await house.call('GET', root + path)).status).toBe(200);
+      for (const root of ['', '/v1', '/api/v1']) expect((await service.call('GET', root + path)).status).toBe(200);
     }
-    expect((await house.call('GET', '/homes', { token })).status).toBe(404);
-    expect((await house.call('GET', '/v2/version')).status).toBe(404);
+    expect((await service.call('GET', '/homes', { token })).status).toBe(404);
+    expect((await service.call('GET', '/v2/version')).status).toBe(404);
   });
 
   it('return 405 with the methods of the path', async () => {
-    const { status, headers, body } = await house.call('PUT', '/v1/homes', { token, body: {} });
+    const { status, headers, body } = await service.call('PUT', '/v1/homes', { token, body: {} });
     expect(status).toBe(405);
     expect(body.code).toBe('METHOD_NOT_ALLOWED');
     expect(headers.get('allow')).toBe('POST, GET, HEAD, OPTIONS');
-    const options = await house.call('OPTIONS', '/v1/homes');
+    const options = await service.call('OPTIONS', '/v1/homes');
     expect([options.status, options.headers.get('allow')]).toEqual([204, 'POST, GET, HEAD, OPTIONS']);
   });
 
   it('answer HEAD as GET, without the body', async () => {
-    const { status, headers, body } = await house.call('HEAD', '/version');
+    const { status, headers, body } = await service.call('HEAD', '/version');
     expect([status, body]).toEqual([200, '']);
     expect(Number(headers.get('content-length'))).toBeGreaterThan(10);
   });
 
   it('allow one trailing slash, and not two', async () => {
-    expect((await house.call('GET', '/v1/homes/', { token })).status).toBe(200);
-    expect((await house.call('GET', '/v1/homes//', { token })).status).toBe(404);
-    expect((await house.call('GET', '/v1//homes', { token })).status).toBe(404);
+    expect((await service.call('GET', '/v1/homes/', { token })).status).toBe(200);
+    expect((await service.call('GET', '/v1/homes//', { token })).status).toBe(404);
+    expect((await service.call('GET', '/v1//homes', { token })).status).toBe(404);
   });
 
   it('return the same for an invalid id as for a missing one', async () => {
-    const missing = await house.call('PATCH', '/v1/homes/0190a000-0000-7000-8000-000000000000', { token, body: {} });
+    const missing = await service.call('PATCH', '/v1/homes/0190a000-0000-7000-8000-000000000000', { token, body: {} });
     expect(missing.status).toBe(404);
     const { instance: _, request_id: __, ...words } = missing.body;
     for (const id of [
@@ -117,7 +117,7 @@ describe('paths and methods', () => {
       '__proto__',
       'constructor',
     ]) {
-      const { status, body } = await house.call('PATCH', `/v1/homes/${id}`, { token, body: {} });
+      const { status, body } = await service.call('PATCH', `/v1/homes/${id}`, { token, body: {} });
       expect([id, status]).toEqual([id, 404]);
       expect(body).toMatchObject(words);
     }
@@ -125,14 +125,14 @@ describe('paths and methods', () => {
 
   it('accept ids in upper and lower case', async () => {
     const { body } = await post({ home_name: 'Case' });
-    const { status } = await house.call('GET', `/v1/homes/${body.id.toUpperCase()}/rooms`, { token });
+    const { status } = await service.call('GET', `/v1/homes/${body.id.toUpperCase()}/rooms`, { token });
     expect(status).toBe(200);
   });
 
   it('include invalid request targets, which are refused', async () => {
     for (const target of ['*', 'http://elsewhere', 'ftp://elsewhere/v1/homes', '/%', '/?', '/v1', '/\\']) {
       const status = await new Promise((resolve) => {
-        const { port } = new URL(house.url);
+        const { port } = new URL(service.url);
         request({ port, method: 'OPTIONS', path: target }, (response) => {
           response.resume();
           resolve(response.statusCode);
@@ -145,17 +145,17 @@ describe('paths and methods', () => {
 
 it('accepts an absolute URL as target, as a proxy sends it', async () => {
   const body = await new Promise<string>((resolve) => {
-    const asked = request({ port: new URL(house.url).port, path: 'http://elsewhere/v1/version' }, (response) => {
+    const requested = request({ port: new URL(service.url).port, path: 'http://elsewhere/v1/version' }, (response) => {
       response.on('data', (data) => resolve(String(data)));
     });
-    asked.end();
+    requested.end();
   });
   expect(JSON.parse(body)).toEqual({ version: '1.0.0', protocol: 'PROTO/3.0' });
 });
 
 it('checks the permission before the input', async () => {
-  const nobody = await house.token('nobody');
-  const { status, body } = await house.call('POST', '/v1/homes', { token: nobody, body: '{"home_name":' });
+  const nobody = await service.token('nobody');
+  const { status, body } = await service.call('POST', '/v1/homes', { token: nobody, body: '{"home_name":' });
   expect([status, body.code]).toEqual([403, 'TENANT_REQUIRED']);
 });
 
@@ -216,7 +216,7 @@ describe('bodies', () => {
     const name = 'Дом 家 🏠';
     const made = await post({ home_name: name }, { 'content-type': 'application/json; charset=UTF-8' });
     expect(made.status).toBe(201);
-    const { body } = await house.call('GET', '/v1/homes?limit=1', { token });
+    const { body } = await service.call('GET', '/v1/homes?limit=1', { token });
     expect(body.homes[0].home_name).toBe(name);
   });
 
@@ -229,45 +229,45 @@ describe('bodies', () => {
         else controller.close();
       },
     });
-    const response = await fetch(`${house.url}/v1/homes`, {
+    const response = await fetch(`${service.url}/v1/homes`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body: endless,
       duplex: 'half',
     } as RequestInit);
     expect(response.status).toBe(413);
-    expect((await house.call('GET', '/version')).status).toBe(200);
+    expect((await service.call('GET', '/version')).status).toBe(200);
   });
 
   it('of a disconnected client are dropped', async () => {
-    const { port } = new URL(house.url);
-    const before = house.errors.length;
-    const requested = once(house.server, 'request') as Promise<[IncomingMessage]>;
+    const { port } = new URL(service.url);
+    const before = service.errors.length;
+    const requested = once(service.server, 'request') as Promise<[IncomingMessage]>;
     const socket = connect(Number(port), '127.0.0.1');
     const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
     socket.write(`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"home`);
     const [received] = await requested;
     // Once a later request is answered, the first one is authenticated and waits for the rest of its body.
-    expect((await house.call('GET', '/v1/homes', { token })).status).toBe(200);
+    expect((await service.call('GET', '/v1/homes', { token })).status).toBe(200);
     await eventLoopTurns();
     const left = once(received.socket, 'close');
     socket.destroy();
     await left;
     await eventLoopTurns();
-    expect((await house.call('GET', '/version')).status).toBe(200);
-    expect(house.errors.length).toBe(before);
+    expect((await service.call('GET', '/version')).status).toBe(200);
+    expect(service.errors.length).toBe(before);
   });
 
   it('can arrive with their headers or after them, in sequence on a connection', async () => {
-    const { port } = new URL(house.url);
-    const asked = (home_name: string) => {
+    const { port } = new URL(service.url);
+    const requested = (home_name: string) => {
       const body = JSON.stringify({ home_name });
       const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
       return `${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
     };
     for (const step of [10_000, 1_000, 211, 17]) {
       const names = ['Äußeres Haus', 'x'.repeat(60), 'Ende'].map((name) => `${name} ${step}`);
-      const bytes = Buffer.from(names.map(asked).join(''));
+      const bytes = Buffer.from(names.map(requested).join(''));
       const socket = connect(Number(port), '127.0.0.1').setNoDelay(true);
       let received = '';
       socket.on('data', (data) => {
@@ -279,7 +279,7 @@ describe('bodies', () => {
       }
       await eventually(() => received.match(/HTTP\/1\.1 201 /g)?.length === 3);
       socket.destroy();
-      const { body } = await house.call('GET', '/v1/homes', { token });
+      const { body } = await service.call('GET', '/v1/homes', { token });
       expect(body.homes.map((home: { home_name: string }) => home.home_name)).toEqual(expect.arrayContaining(names));
     }
   });
@@ -301,31 +301,31 @@ describe('queries', () => {
     ['a cursor that is none', 'cursor=abc'],
     ['NUL', 'cursor=%00'],
   ])('%s is 400', async (_, query) => {
-    const { status, body } = await house.call('GET', `/v1/homes?${query}`, { token });
+    const { status, body } = await service.call('GET', `/v1/homes?${query}`, { token });
     expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
   it('are refused on a POST', async () => {
-    const { status } = await house.call('POST', '/v1/homes?a=1', { token, body: { home_name: 'x' } });
+    const { status } = await service.call('POST', '/v1/homes?a=1', { token, body: { home_name: 'x' } });
     expect(status).toBe(400);
   });
 });
 
 it('refuses new work while it drains, and still reports its health', async () => {
-  house.state.draining = true;
-  const refused = await house.call('GET', '/v1/homes', { token });
-  const live = await house.call('GET', '/health/live');
-  house.state.draining = false;
+  service.state.draining = true;
+  const refused = await service.call('GET', '/v1/homes', { token });
+  const live = await service.call('GET', '/health/live');
+  service.state.draining = false;
   expect([refused.status, refused.body.code, refused.headers.get('retry-after')]).toEqual([503, 'OVERLOADED', '1']);
   expect(live.status).toBe(200);
 });
 
 it('passes the pattern of the route to observers, never its path', async () => {
-  house.observed.length = 0;
-  await house.call('GET', '/v1/homes/abc/rooms', { token });
-  await house.call('GET', '/nowhere');
-  await expect.poll(() => house.observed.length).toBe(2);
-  expect(house.observed).toEqual([
+  service.observed.length = 0;
+  await service.call('GET', '/v1/homes/abc/rooms', { token });
+  await service.call('GET', '/nowhere');
+  await expect.poll(() => service.observed.length).toBe(2);
+  expect(service.observed).toEqual([
     { route: '/homes/{homeId}/rooms', status: 404 },
     { route: 'none', status: 404 },
   ]);

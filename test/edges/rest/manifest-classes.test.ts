@@ -7,7 +7,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 
 // The class of an action decides whether a confirmation is required, so no credential of a program may change it.
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let garage: string;
 /** All credentials that an agent could have: keys with all scopes, and an owner's token that was presented at /mcp. */
@@ -17,12 +17,12 @@ const raised = { capabilities: [{ action: 'open', safetyClass: 'CRITICAL' }, { a
 const lowered = { capabilities: [{ action: 'open' }, { action: 'close' }] };
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
   const key = async (scopes?: string[]) =>
     (await mine.call('POST', '/auth/api-keys', { name: 'agent', ...(scopes && { scopes }) })).body.key;
-  const seen = await house.token(decodeJwt(mine.tokens.owner).sub as string);
-  await (await mcpClient(house.url, seen)).close();
+  const seen = await service.token(decodeJwt(mine.tokens.owner).sub as string);
+  await (await mcpClient(service.url, seen)).close();
   programs = {
     'a key without scopes': await key(),
     'a key with every scope': await key(['*:*']),
@@ -34,7 +34,7 @@ beforeAll(async () => {
 beforeEach(async () => {
   garage = (await mine.register({ device_type: 'garage_cover' })).device_id;
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const manifestOf = async () => (await mine.call('GET', `/devices/${garage}/manifest`)).body;
 const opened = async (token: string) =>
@@ -51,8 +51,11 @@ describe('a manifest', () => {
 
       const query = `mutation($input: UpdateManifestInput!) {
         updateManifest(input: $input) { __typename ... on Refused { code } } }`;
-      const asked = await queryGraphql(house, query, { token, variables: { input: { ...body, deviceId: garage } } });
-      expect([name, asked.body.data.updateManifest]).toEqual([name, { __typename: 'Refused', code: 'FORBIDDEN' }]);
+      const requested = await queryGraphql(service, query, {
+        token,
+        variables: { input: { ...body, deviceId: garage } },
+      });
+      expect([name, requested.body.data.updateManifest]).toEqual([name, { __typename: 'Refused', code: 'FORBIDDEN' }]);
 
       expect([name, await opened(token)]).toEqual([name, 'DRY_RUN_REQUIRED']);
     }
@@ -87,15 +90,15 @@ describe('an action spelled like one in the registry', () => {
       expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'capabilities.0.safetyClass']);
       const made = await register({ action });
       expect([made.status, made.body.capabilities[0].safetyClass]).toEqual([201, 'CRITICAL']);
-      const asked = await mine.call('POST', `/device/${garage}/command`, { action });
-      expect([asked.status, asked.body.code]).toEqual([409, 'DRY_RUN_REQUIRED']);
+      const requested = await mine.call('POST', `/device/${garage}/command`, { action });
+      expect([requested.status, requested.body.code]).toEqual([409, 'DRY_RUN_REQUIRED']);
     },
   );
 
   it.each(['Revoke', 'rotateKey'])('%s is internal to the protocol', async (action) => {
     const refused = await register({ action });
     expect([refused.status, refused.body.errors[0].path]).toEqual([400, 'capabilities.0.action']);
-    const asked = await mine.call('POST', `/device/${garage}/command`, { action });
-    expect([asked.status, asked.body.code]).toEqual([403, 'RESTRICTED_ACTION']);
+    const requested = await mine.call('POST', `/device/${garage}/command`, { action });
+    expect([requested.status, requested.body.code]).toEqual([403, 'RESTRICTED_ACTION']);
   });
 });

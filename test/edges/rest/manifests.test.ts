@@ -4,18 +4,18 @@ import { capabilities, categories } from '../../../src/domain/capability-registr
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let other: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(service);
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const own = (more: object = {}) => ({ capabilities: [{ action: 'sing', ...more }] });
 

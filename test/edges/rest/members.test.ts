@@ -4,37 +4,37 @@ import type { MemoryStore } from '../../support/memory-store.ts';
 
 type Role = 'viewer' | 'user' | 'admin' | 'owner';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let owner: { token: string; userId: string; tenantId: string };
 let tokens: Record<Role, string>;
 beforeEach(async () => {
-  house = await startHttpService();
-  owner = await house.owner('Lakeside');
+  service = await startHttpService();
+  owner = await service.owner('Lakeside');
   tokens = {
     owner: owner.token,
-    admin: await house.member(owner.tenantId, 'admin'),
-    user: await house.member(owner.tenantId, 'user'),
-    viewer: await house.member(owner.tenantId, 'viewer'),
+    admin: await service.member(owner.tenantId, 'admin'),
+    user: await service.member(owner.tenantId, 'user'),
+    viewer: await service.member(owner.tenantId, 'viewer'),
   };
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const DAY = 86_400_000;
 const NOBODY = '0195d9a2-7f00-7000-8000-000000000000';
 
-const ask = (method: string, path: string, token: string, body?: unknown, headers: Record<string, string> = {}) =>
-  house.call(method, `/v1${path}`, { token, body, headers });
+const request = (method: string, path: string, token: string, body?: unknown, headers: Record<string, string> = {}) =>
+  service.call(method, `/v1${path}`, { token, body, headers });
 const answer = ({ status, body }: CallResult) => [status, body.code];
-const me = async (token: string) => (await ask('GET', '/auth/me', token)).body;
+const me = async (token: string) => (await request('GET', '/auth/me', token)).body;
 const idOf = async (token: string): Promise<string> => (await me(token)).user.id;
-const members = async (token: string, query = '') => (await ask('GET', `/tenant/members${query}`, token)).body;
+const members = async (token: string, query = '') => (await request('GET', `/tenant/members${query}`, token)).body;
 const invite = (token: string, email = 'bea@example.com', role: string = 'user', headers?: Record<string, string>) =>
-  ask('POST', '/tenant/members', token, { email, role }, headers);
-const change = (token: string, id: string, role: string) => ask('PATCH', `/tenant/members/${id}`, token, { role });
-const remove = (token: string, id: string) => ask('DELETE', `/tenant/members/${id}`, token);
+  request('POST', '/tenant/members', token, { email, role }, headers);
+const change = (token: string, id: string, role: string) => request('PATCH', `/tenant/members/${id}`, token, { role });
+const remove = (token: string, id: string) => request('DELETE', `/tenant/members/${id}`, token);
 const accept = (token: string, id: string, headers?: Record<string, string>) =>
-  ask('POST', `/auth/invitations/${id}/accept`, token, undefined, headers);
-const bea = (email = 'bea@example.com', sub = 'bea') => house.token(sub, { email });
+  request('POST', `/auth/invitations/${id}/accept`, token, undefined, headers);
+const bea = (email = 'bea@example.com', sub = 'bea') => service.token(sub, { email });
 
 async function invited(role: string = 'user', email = 'bea@example.com'): Promise<string> {
   const { status, body } = await invite(tokens.owner, email, role);
@@ -45,7 +45,7 @@ async function invited(role: string = 'user', email = 'bea@example.com'): Promis
 describe('the list of members', () => {
   it('has all members and invitations of the tenant, newest first in pages', async () => {
     const id = await invited('viewer');
-    await house.owner();
+    await service.owner();
     const { members: all, next_cursor } = await members(tokens.admin);
     expect(next_cursor).toBeNull();
     expect(all.map(({ role, status }: { role: string; status: string }) => [role, status]).sort()).toEqual([
@@ -64,7 +64,7 @@ describe('the list of members', () => {
 
   it('requires the role admin', async () => {
     for (const role of ['viewer', 'user'] as const) {
-      expect(answer(await ask('GET', '/tenant/members', tokens[role]))).toEqual([403, 'FORBIDDEN_ROLE']);
+      expect(answer(await request('GET', '/tenant/members', tokens[role]))).toEqual([403, 'FORBIDDEN_ROLE']);
     }
   });
 });
@@ -83,11 +83,11 @@ describe('an invitation', () => {
       user: { role: 'none', tenant_id: null },
       invitations: [{ id: body.member.id, tenant_name: 'Lakeside', role: 'user' }],
     });
-    expect(answer(await ask('GET', '/homes', token))).toEqual([403, 'TENANT_REQUIRED']);
+    expect(answer(await request('GET', '/homes', token))).toEqual([403, 'TENANT_REQUIRED']);
     const accepted = await accept(token, body.member.id);
     expect([accepted.status, accepted.body]).toEqual([200, { tenant_id: owner.tenantId, role: 'user' }]);
     expect(await me(token)).toMatchObject({ user: { role: 'user', tenant_id: owner.tenantId }, invitations: [] });
-    expect((await ask('GET', '/homes', token)).status).toBe(200);
+    expect((await request('GET', '/homes', token)).status).toBe(200);
     const { members: all } = await members(tokens.admin);
     expect(all).toContainEqual({ id: await idOf(token), email: 'bea@example.com', role: 'user', status: 'active' });
     expect(all).toHaveLength(5);
@@ -106,10 +106,10 @@ describe('an invitation', () => {
     const id = await invited();
     const token = await bea();
     const userId = await idOf(token);
-    await house.updateUser(userId, { emailVerified: false });
+    await service.updateUser(userId, { emailVerified: false });
     expect((await me(token)).invitations).toEqual([]);
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
-    await house.updateUser(userId, { email: null, emailVerified: false });
+    await service.updateUser(userId, { email: null, emailVerified: false });
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
   });
 
@@ -127,11 +127,11 @@ describe('an invitation', () => {
   it('is kept while its user belongs to another tenant', async () => {
     const id = await invited();
     const token = await bea();
-    await ask('POST', '/tenant/register', token, { tenant_name: 'Mine' });
+    await request('POST', '/tenant/register', token, { tenant_name: 'Mine' });
     expect((await me(token)).invitations).toHaveLength(1);
     expect(answer(await accept(token, id))).toEqual([409, 'CONFLICT']);
     const userId = await idOf(token);
-    await house.updateUser(userId, { tenantId: null, role: 'none' });
+    await service.updateUser(userId, { tenantId: null, role: 'none' });
     expect((await accept(token, id)).status).toBe(200);
   });
 
@@ -139,25 +139,25 @@ describe('an invitation', () => {
     const id = await invited();
     const token = await bea();
     const ref = { kind: 'tenant', id: owner.tenantId } as const;
-    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
+    await service.runtime.actors.send(ref, { type: 'suspend', at: service.clock.now() });
     expect((await me(token)).invitations).toHaveLength(1);
     expect(answer(await accept(token, id))).toEqual([403, 'TENANT_SUSPENDED']);
-    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
-    await house.flags.set('maintenance_mode', true);
+    await service.runtime.actors.send(ref, { type: 'resume', at: service.clock.now() });
+    await service.flags.set('maintenance_mode', true);
     expect(answer(await accept(token, id))).toEqual([503, 'MAINTENANCE']);
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect((await accept(token, id)).status).toBe(200);
   });
 
   it('expires after 14 days', async () => {
     const id = await invited();
-    house.clock.advance(14 * DAY - 1);
+    service.clock.advance(14 * DAY - 1);
     expect((await me(await bea())).invitations).toHaveLength(1);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect((await me(await bea())).invitations).toEqual([]);
     expect(answer(await accept(await bea(), id))).toEqual([404, 'NOT_FOUND']);
-    const sub = house.store.users.get(owner.userId)?.sub ?? '';
-    const later = await house.token(sub);
+    const sub = service.store.users.get(owner.userId)?.sub ?? '';
+    const later = await service.token(sub);
     expect((await members(later)).members).toHaveLength(4);
     expect((await invite(later)).status).toBe(201);
   });
@@ -207,7 +207,7 @@ describe('an invitation', () => {
   it('is refused above a hundred', async () => {
     for (let n = 0; n < 100; n++) await invited('viewer', `p${n}@example.com`);
     expect(answer(await invite(tokens.owner))).toEqual([409, 'CONFLICT']);
-    expect((await invite((await house.owner()).token)).status).toBe(201);
+    expect((await invite((await service.owner()).token)).status).toBe(201);
   });
 
   it.each([
@@ -242,14 +242,14 @@ describe('roles', () => {
           role,
           ...(allowed ? [200, undefined] : [403, 'FORBIDDEN_ROLE']),
         ]);
-        await house.updateUser(target, { role: 'viewer' });
+        await service.updateUser(target, { role: 'viewer' });
       }
     }
   });
 
   it('above one’s own cannot be changed or removed', async () => {
-    const second = await house.member(owner.tenantId, 'admin');
-    await house.updateUser(await idOf(second), { role: 'owner' });
+    const second = await service.member(owner.tenantId, 'admin');
+    await service.updateUser(await idOf(second), { role: 'owner' });
     expect(answer(await change(tokens.admin, owner.userId, 'viewer'))).toEqual([403, 'FORBIDDEN_ROLE']);
     expect(answer(await remove(tokens.admin, owner.userId))).toEqual([403, 'FORBIDDEN_ROLE']);
     const offered = await invited('owner');
@@ -259,7 +259,7 @@ describe('roles', () => {
 
   it('change with the next request', async () => {
     const id = await idOf(tokens.user);
-    const home = () => ask('POST', '/homes', tokens.user, { home_name: 'x' });
+    const home = () => request('POST', '/homes', tokens.user, { home_name: 'x' });
     expect(answer(await home())).toEqual([403, 'FORBIDDEN_ROLE']);
     const { status, body } = await change(tokens.admin, id, 'admin');
     expect([status, body]).toEqual([200, { member: { id, email: null, role: 'admin', status: 'active' } }]);
@@ -280,7 +280,7 @@ describe('roles', () => {
       change(tokens.admin, await idOf(tokens.admin), 'user'),
     ]);
     expect(both.filter(({ status }) => status === 409)).toHaveLength(1);
-    const owners = [...house.store.users.values()].filter(
+    const owners = [...service.store.users.values()].filter(
       ({ tenantId, role }) => tenantId === owner.tenantId && role === 'owner',
     );
     expect(owners).toHaveLength(1);
@@ -293,7 +293,7 @@ describe('leaving a tenant', () => {
       const id = await idOf(tokens[role]);
       expect((await remove(tokens[role], id)).status).toBe(204);
       expect(await me(tokens[role])).toMatchObject({ has_tenant: false, user: { role: 'none', tenant_id: null } });
-      expect(answer(await ask('GET', '/homes', tokens[role]))).toEqual([403, 'TENANT_REQUIRED']);
+      expect(answer(await request('GET', '/homes', tokens[role]))).toEqual([403, 'TENANT_REQUIRED']);
     }
     expect((await members(tokens.owner)).members).toHaveLength(1);
   });
@@ -308,32 +308,32 @@ describe('leaving a tenant', () => {
 
   it('allows the user to register or join another tenant', async () => {
     await remove(tokens.user, await idOf(tokens.user));
-    expect((await ask('POST', '/tenant/register', tokens.user, { tenant_name: 'Mine' })).status).toBe(201);
+    expect((await request('POST', '/tenant/register', tokens.user, { tenant_name: 'Mine' })).status).toBe(201);
   });
 });
 
 describe('of another tenant', () => {
   it('members and invitations are not found, with the same body as missing ones', async () => {
-    const stranger = await house.owner();
-    const said = async (work: Promise<CallResult>) => {
+    const outsider = await service.owner();
+    const sent = async (work: Promise<CallResult>) => {
       const { instance: _, request_id: __, ...rest } = (await work).body;
       return rest;
     };
-    const missing = await said(remove(stranger.token, NOBODY));
+    const missing = await sent(remove(outsider.token, NOBODY));
     expect(missing).toMatchObject({ status: 404, code: 'NOT_FOUND' });
     for (const id of [owner.userId, await idOf(tokens.viewer), await invited(), 'nonsense']) {
-      expect(await said(remove(stranger.token, id))).toEqual(missing);
-      expect(await said(change(stranger.token, id, 'viewer'))).toEqual(missing);
+      expect(await sent(remove(outsider.token, id))).toEqual(missing);
+      expect(await sent(change(outsider.token, id, 'viewer'))).toEqual(missing);
     }
-    const gone = await said(accept(stranger.token, NOBODY));
-    expect(await said(accept(stranger.token, await invited('user', 'x@example.com')))).toEqual(gone);
+    const gone = await sent(accept(outsider.token, NOBODY));
+    expect(await sent(accept(outsider.token, await invited('user', 'x@example.com')))).toEqual(gone);
     expect(gone).toMatchObject({ status: 404, code: 'NOT_FOUND' });
   });
 });
 
 describe('a key', () => {
   it('cannot change members or accept for its creator, with any role and scopes', async () => {
-    const { body } = await ask('POST', '/auth/api-keys', tokens.owner, { name: 'all', scopes: ['*:*'] });
+    const { body } = await request('POST', '/auth/api-keys', tokens.owner, { name: 'all', scopes: ['*:*'] });
     const id = await invited();
     const target = await idOf(tokens.viewer);
     for (const refused of [
@@ -350,12 +350,12 @@ describe('a key', () => {
 });
 
 it('concurrent acceptance and leaving gives each user one tenant or none', async () => {
-  const other = await house.owner('Hillside');
+  const other = await service.owner('Hillside');
   const token = await bea();
   const ids = [await invited(), (await invite(other.token)).body.member.id];
   const answers = await Promise.all([
     ...ids.map((id) => accept(token, id)),
-    ask('POST', '/tenant/register', token, { tenant_name: 'Mine' }),
+    request('POST', '/tenant/register', token, { tenant_name: 'Mine' }),
   ]);
   expect(answers.map(({ status }) => status < 300).filter(Boolean)).toHaveLength(1);
   expect(answers.filter(({ status }) => status === 409)).toHaveLength(2);

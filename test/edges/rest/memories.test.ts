@@ -3,15 +3,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
+  service = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const given = { kind: 'preference', subject: 'living room', content: 'Warm light in the evening.', tags: ['light'] };
 const write = (more: object = {}, sent?: CallOptions): Promise<CallResult> =>
@@ -30,7 +30,7 @@ describe('a memory', () => {
     expect(body.memory).toEqual({
       ...given,
       ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), source: `user:${mine.userId}` },
-      created_at: isoAt(house.clock.now()),
+      created_at: isoAt(service.clock.now()),
     });
     const bare = (await mine.call('POST', '/memories', { kind: 'observation', content: 'x' })).body.memory;
     expect(Object.keys(bare)).toEqual(['id', 'kind', 'content', 'tags', 'source', 'created_at']);
@@ -57,14 +57,14 @@ describe('a memory', () => {
   });
 
   it('of another tenant is answered like a missing one', async () => {
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const { id } = (await other.call('POST', '/memories', given)).body.memory;
     const [theirs, nobodys, noId] = await Promise.all(
       [id, v4(), 'x'].map((one) => mine.call('DELETE', `/memories/${one}`)),
     );
-    const said = ({ status, body: { instance: _, request_id: __, ...rest } }: CallResult) => ({ status, ...rest });
-    expect(said(theirs as CallResult)).toEqual({ ...said(nobodys as CallResult), status: 404 });
-    expect(said(noId as CallResult)).toEqual(said(theirs as CallResult));
+    const sent = ({ status, body: { instance: _, request_id: __, ...rest } }: CallResult) => ({ status, ...rest });
+    expect(sent(theirs as CallResult)).toEqual({ ...sent(nobodys as CallResult), status: 404 });
+    expect(sent(noId as CallResult)).toEqual(sent(theirs as CallResult));
     for (const query of [{}, { q: 'light' }, { q: '-x' }, { tag: 'light' }, { subject: 'living room' }]) {
       expect((await list(query)).body.memories).toEqual([]);
     }
@@ -73,7 +73,7 @@ describe('a memory', () => {
 
   it('is audited when written and deleted, without its text', async () => {
     const { id } = (await write()).body.memory;
-    house.clock.advance(1);
+    service.clock.advance(1);
     await mine.call('DELETE', `/memories/${id}`);
     const { body } = await mine.call('GET', `/audit?subject=memory:${id}`);
     expect(body.entries.map(({ action }: { action: string }) => action)).toEqual(['deleteMemory', 'writeMemory']);
@@ -81,21 +81,21 @@ describe('a memory', () => {
   });
 
   it('is stored once for an idempotent request, with one write', async () => {
-    const { insert } = house.store.memories;
-    const { put } = house.store.idempotency;
+    const { insert } = service.store.memories;
+    const { put } = service.store.idempotency;
     let [inserts, puts] = [0, 0];
-    house.store.memories.insert = (...all) => {
+    service.store.memories.insert = (...all) => {
       inserts++;
       return insert(...all);
     };
-    house.store.idempotency.put = (row) => {
+    service.store.idempotency.put = (row) => {
       puts++;
       return put(row);
     };
     const headers = { 'idempotency-key': v4() };
     const answers = [await write({}, { headers }), await write({}, { headers })];
-    house.store.memories.insert = insert;
-    house.store.idempotency.put = put;
+    service.store.memories.insert = insert;
+    service.store.idempotency.put = put;
     expect(answers[1]?.body).toEqual(answers[0]?.body);
     expect(answers[1]?.headers.get('idempotent-replayed')).toBe('true');
     expect(await contents()).toHaveLength(1);
@@ -104,23 +104,23 @@ describe('a memory', () => {
   });
 
   it('above the limit of the tenant is refused, and accepted with the same key when there is space', async () => {
-    const { insert } = house.store.memories;
+    const { insert } = service.store.memories;
     const headers = { 'idempotency-key': v4() };
-    house.store.memories.insert = (memory, most, also) => insert(memory, most - 10_000, also);
+    service.store.memories.insert = (memory, most, also) => insert(memory, most - 10_000, also);
     const refused = await write({}, { headers });
-    house.store.memories.insert = insert;
+    service.store.memories.insert = insert;
     expect(code(refused)).toEqual([409, 'CONFLICT']);
     expect((await write({}, { headers })).status).toBe(201);
   });
 
   it('can fill the limit exactly, under concurrent requests', async () => {
-    const { insert } = house.store.memories;
-    house.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
+    const { insert } = service.store.memories;
+    service.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
     const answers = await Promise.all(Array.from({ length: 10 }, () => write()));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(3);
     // Preferences are not deleted to make room for an observation.
     expect(code(await write({ kind: 'observation' }))).toEqual([409, 'CONFLICT']);
-    house.store.memories.insert = insert;
+    service.store.memories.insert = insert;
     expect(await contents()).toHaveLength(3);
   });
 });
@@ -171,7 +171,7 @@ describe('the text of a memory', () => {
 
 describe('a memory with an expiry', () => {
   it('must expire in the future, by at least a millisecond', async () => {
-    const now = house.clock.now();
+    const now = service.clock.now();
     const past = await write({ expires_at: isoAt(now) });
     expect([...code(past), past.body.errors]).toEqual([
       ...[400, 'VALIDATION_FAILED'],
@@ -181,10 +181,10 @@ describe('a memory with an expiry', () => {
   });
 
   it('exists until then, and is afterwards neither listed, found, nor deleted', async () => {
-    const { id } = (await write({ expires_at: isoAt(house.clock.now() + 60_000) })).body.memory;
-    house.clock.advance(59_999);
+    const { id } = (await write({ expires_at: isoAt(service.clock.now() + 60_000) })).body.memory;
+    service.clock.advance(59_999);
     expect(await contents({ q: 'warm' })).toHaveLength(1);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect([await contents(), await contents({ q: 'warm' }), await contents({ tag: 'light' })]).toEqual([[], [], []]);
     expect(code(await mine.call('DELETE', `/memories/${id}`))).toEqual([404, 'NOT_FOUND']);
   });
@@ -222,7 +222,7 @@ describe('the list of memories', () => {
   it('has pages that insertions do not shift, with cursors for these filters only', async () => {
     for (let n = 0; n < 5; n++) {
       await write({ content: `light ${n}` });
-      if (n % 2) house.clock.advance(1);
+      if (n % 2) service.clock.advance(1);
     }
     const seen: string[] = [];
     let cursor: string | null = null;

@@ -5,7 +5,6 @@ import {
   type Body,
   does,
   get,
-  house,
   light,
   lock,
   mine,
@@ -13,6 +12,7 @@ import {
   on,
   run,
   running,
+  service,
   step,
   tick,
   undoing,
@@ -90,11 +90,11 @@ describe('a critical step', () => {
 describe('the authority of a plan', () => {
   it('is its creator’s at each step: after the loss of a role it fails with that code', async () => {
     const [a, b] = [await light(), await light()];
-    const token = await house.member(mine.tenantId, 'user');
+    const token = await service.member(mine.tenantId, 'user');
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token });
     const first = await running(id, 'a');
     const { created_by } = await get(id);
-    await house.updateUser(created_by, { role: 'viewer' });
+    await service.updateUser(created_by, { role: 'viewer' });
     await does(a, first, true);
     const plan = await until(id, (now) => step(now, 'b').status === 'failed');
     expect(step(plan, 'b').error.code).toBe('FORBIDDEN_ROLE');
@@ -107,14 +107,14 @@ describe('the authority of a plan', () => {
   ])('of a key that %s ends', async (_, scopes, revoke, code) => {
     const [a, b] = [await light(), await light()];
     const key = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes })).body;
-    house.services.flags = () => ({ ...none, commands_disabled: true });
+    service.services.flags = () => ({ ...none, commands_disabled: true });
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token: key.key });
     if (revoke) {
       // The step must be deferred before the key is revoked; otherwise no timer exists for the clock to fire.
-      await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
+      await eventually(async () => (await service.store.inspection.timers({ kind: 'plan', id })).length === 1);
       await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
     }
-    house.services.flags = () => none;
+    service.services.flags = () => none;
     await tick(5_000);
     const plan = await until(id, ({ status }) => status === 'rolled_back');
     expect(step(plan, 'a').error.code).toBe(code);
@@ -123,12 +123,17 @@ describe('the authority of a plan', () => {
   it('of a token with scopes has these scopes: without the command scope it commands nothing', async () => {
     const device = await light();
     const sub = v7();
-    const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
-    await house.updateUser(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
-    const token = await house.token(sub, { scope: 'execute:plans execute:intents' });
-    const asked = { steps: [on('a', device)] };
-    const { body } = await mine.call('POST', '/plans', asked, { token });
-    const intent = await mine.call('POST', '/intent', { type: 'plan.execute', payload: { plan: asked } }, { token });
+    const me = await service.call('GET', '/v1/auth/me', { token: await service.token(sub) });
+    await service.updateUser(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    const token = await service.token(sub, { scope: 'execute:plans execute:intents' });
+    const requested = { steps: [on('a', device)] };
+    const { body } = await mine.call('POST', '/plans', requested, { token });
+    const intent = await mine.call(
+      'POST',
+      '/intent',
+      { type: 'plan.execute', payload: { plan: requested } },
+      { token },
+    );
     for (const id of [body.plan.id, intent.body.plan_id]) {
       const plan = await until(id, ({ status }) => status === 'rolled_back');
       expect(step(plan, 'a').error.code).toBe('INSUFFICIENT_SCOPE');

@@ -3,18 +3,18 @@ import { eventually } from '../../support/clock.ts';
 import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-export let house: HttpService;
+export let service: HttpService;
 export let mine: TestTenant;
 export let other: TestTenant;
 
 /** Starts a service with two tenants before the tests of the file. */
 export function withPlanService(): void {
   beforeAll(async () => {
-    house = await startHttpServiceOnDatabase();
-    mine = await makeTestTenant(house);
-    other = await makeTestTenant(house);
+    service = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(service);
+    other = await makeTestTenant(service);
   });
-  afterAll(() => house.close());
+  afterAll(() => service.close());
 }
 
 export type Body = CallResult['body'];
@@ -64,8 +64,8 @@ export const does = async (deviceId: string, commandId: string, isOn: boolean) =
   await mine.acknowledge(deviceId, commandId, 'succeeded');
 };
 export const tick = async (ms: number) => {
-  house.clock.advance(ms);
-  await house.runtime.timers.tick();
+  service.clock.advance(ms);
+  await service.runtime.timers.tick();
 };
 export const none = {
   maintenance_mode: false,

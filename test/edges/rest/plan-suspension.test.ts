@@ -4,13 +4,13 @@ import {
   type Body,
   does,
   get,
-  house,
   light,
   mine,
   none,
   on,
   run,
   running,
+  service,
   step,
   tick,
   until,
@@ -26,17 +26,17 @@ describe('a flag', () => {
       const [a, b] = [await light(), await light()];
       const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })]);
       const first = await running(id, 'a');
-      await house.flags.set(flag, true);
-      house.services.flags = () => house.flags.current();
+      await service.flags.set(flag, true);
+      service.services.flags = () => service.flags.current();
       await does(a, first, true);
       await until(id, (plan) => step(plan, 'a').status === 'succeeded');
       for (let n = 0; n < 3; n++) {
-        await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
+        await eventually(async () => (await service.store.inspection.timers({ kind: 'plan', id })).length === 1);
         await tick(5_000);
       }
       expect([(await get(id)).status, step(await get(id), 'b').status]).toEqual(['running', 'pending']);
-      await house.flags.set(flag, false);
-      await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
+      await service.flags.set(flag, false);
+      await eventually(async () => (await service.store.inspection.timers({ kind: 'plan', id })).length === 1);
       await tick(5_000);
       await does(b, await running(id, 'b'), true);
       await until(id, ({ status }) => status === 'succeeded');
@@ -46,20 +46,20 @@ describe('a flag', () => {
 
 describe('a suspension', () => {
   const turn = async (type: 'suspend' | 'resume') => {
-    const reply = await house.runtime.actors.send(
+    const reply = await service.runtime.actors.send(
       { kind: 'tenant', id: mine.tenantId },
-      { type, at: house.clock.now() },
+      { type, at: service.clock.now() },
     );
     await reply.messagesDelivered;
   };
   const stored = async (id: string) =>
-    (await house.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
+    (await service.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
 
   it('pauses a plan without running steps, and ends one that lost a step with the policy stop', async () => {
     const [a, b, c] = [await light(), await light(), await light()];
-    house.services.flags = () => ({ ...none, commands_disabled: true });
+    service.services.flags = () => ({ ...none, commands_disabled: true });
     const waiting = await run([on('c', c)]);
-    house.services.flags = () => none;
+    service.services.flags = () => none;
     const id = await run([on('a', a), on('b', b), on('c', a, { depends_on: ['b'] })]);
     await does(a, await running(id, 'a'), true);
     await running(id, 'b');

@@ -6,7 +6,6 @@ import {
   type Body,
   does,
   get,
-  house,
   lastCommand,
   light,
   lock,
@@ -16,6 +15,7 @@ import {
   post,
   run,
   running,
+  service,
   step,
   tick,
   undoing,
@@ -117,7 +117,7 @@ describe('POST /plans', () => {
       await eventually(async () => (await tries()) === n + 1);
       await until(id, (plan) => step(plan, 'a').status === 'compensating');
       await eventually(async () => {
-        const timers = await house.store.inspection.timers({ kind: 'plan', id });
+        const timers = await service.store.inspection.timers({ kind: 'plan', id });
         return timers.length === 1;
       });
       await tick(wait);
@@ -208,7 +208,7 @@ describe('GET /plans', () => {
     const made: string[] = [];
     for (let n = 0; n < 3; n++) {
       made.unshift((await other.call('POST', '/plans', { steps: [on('a', device)] })).body.plan.id);
-      house.clock.advance(1);
+      service.clock.advance(1);
     }
     const first = (await other.call('GET', '/plans?limit=2')).body;
     const rest = (await other.call('GET', `/plans?limit=2&cursor=${first.next_cursor}`)).body;
@@ -298,7 +298,7 @@ describe('a plan as an actor', () => {
       ['command.moved', 'running', 'running'],
       ['create', 'pending', undefined],
     ]);
-    const command = (await house.runtime.actors.read<CommandContext>({ kind: 'command', id: commandId }))?.snapshot
+    const command = (await service.runtime.actors.read<CommandContext>({ kind: 'command', id: commandId }))?.snapshot
       .context;
     expect(command?.origin.plan).toEqual({ id, stepId: 'a', compensation: null });
     const audit = (await mine.call('GET', `/audit?subject=plan:${id}`)).body.entries;

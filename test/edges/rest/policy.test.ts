@@ -3,25 +3,25 @@ import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
 import type { CallOptions, HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
+  service = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const get = (sent?: CallOptions) => mine.call('GET', '/tenant/policy', undefined, sent);
 const patch = (body: unknown, sent?: CallOptions) => mine.call('PATCH', '/tenant/policy', body, sent);
 const DEFAULT = { confirm_by: 'requester', confirm_ttl_s: 300 };
-const journal = () => house.services.store.actors.journal({ kind: 'tenant', id: mine.tenantId }, 20);
+const journal = () => service.services.store.actors.journal({ kind: 'tenant', id: mine.tenantId }, 20);
 
 describe('GET /tenant/policy', () => {
   it('shows the default to admins of the tenant, under both roots', async () => {
     expect((await get()).body).toEqual({ policy: DEFAULT });
-    const answer = await house.call('GET', '/api/v1/tenant/policy', { token: mine.tokens.admin });
+    const answer = await service.call('GET', '/api/v1/tenant/policy', { token: mine.tokens.admin });
     expect([answer.status, answer.body]).toEqual([200, { policy: DEFAULT }]);
     for (const token of [mine.tokens.user, mine.tokens.viewer]) {
       expect((await get({ token })).body.code).toBe('FORBIDDEN_ROLE');
@@ -35,9 +35,9 @@ describe('GET /tenant/policy', () => {
   });
 
   it('requires a sign-in and a tenant', async () => {
-    expect((await house.call('GET', '/v1/tenant/policy')).status).toBe(401);
-    const stranger = await house.call('GET', '/v1/tenant/policy', { token: await house.token('stranger') });
-    expect([stranger.status, stranger.body.code]).toEqual([403, 'TENANT_REQUIRED']);
+    expect((await service.call('GET', '/v1/tenant/policy')).status).toBe(401);
+    const outsider = await service.call('GET', '/v1/tenant/policy', { token: await service.token('stranger') });
+    expect([outsider.status, outsider.body.code]).toEqual([403, 'TENANT_REQUIRED']);
   });
 });
 
@@ -62,7 +62,7 @@ describe('PATCH /tenant/policy', () => {
     }
     const entries = (await journal()).filter(({ event }) => event === 'policy.set');
     expect(entries).toHaveLength(1);
-    const { id } = (await house.call('GET', '/v1/auth/me', { token: mine.tokens.admin })).body.user;
+    const { id } = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.admin })).body.user;
     expect(entries[0]).toMatchObject({
       by: { kind: 'user', id, via: 'rest', person: true },
       data: { policy: { confirm_by: 'person', confirm_ttl_s: 300 } },
@@ -105,9 +105,9 @@ describe('PATCH /tenant/policy', () => {
   });
 
   it('is refused during maintenance', async () => {
-    await house.flags.set('maintenance_mode', true);
+    await service.flags.set('maintenance_mode', true);
     const [read, change] = [await get(), await patch({ confirm_ttl_s: 60 })];
-    await house.flags.set('maintenance_mode', false);
+    await service.flags.set('maintenance_mode', false);
     expect([read.status, change.status, change.body.code]).toEqual([200, 503, 'MAINTENANCE']);
   });
 });

@@ -7,22 +7,22 @@ import { makeStandbyListener } from '../../../src/edges/rest/standby.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 beforeAll(async () => {
   const graphql: RequestListener = (_, response) => void response.end('elsewhere');
   const mcp: RequestListener = () => {
     throw new Error('a bug');
   };
-  house = await startHttpService({ mounts: { graphql, mcp } });
+  service = await startHttpService({ mounts: { graphql, mcp } });
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const get = (path: string) => house.call('GET', path);
+const get = (path: string) => service.call('GET', path);
 
 describe('metrics', () => {
   it('are served under every root, in Prometheus’ format, and count responses by the pattern of their route', async () => {
-    const { token } = await house.owner();
-    await house.call('GET', '/v1/homes/abc/rooms', { token });
+    const { token } = await service.owner();
+    await service.call('GET', '/v1/homes/abc/rooms', { token });
     for (const path of ['/metrics', '/v1/metrics', '/api/v1/metrics']) {
       const { status, headers, body } = await get(path);
       expect(status).toBe(200);
@@ -40,7 +40,7 @@ describe('the public keys', () => {
   it('verify an internal token, and contain nothing private', async () => {
     const { body } = await get('/.well-known/jwks.json');
     expect(Object.keys(body.keys[0])).not.toContain('d');
-    const verified = await jwtVerify(await house.token('ada'), createLocalJWKSet(body), { issuer: 'urn:twinkeep' });
+    const verified = await jwtVerify(await service.token('ada'), createLocalJWKSet(body), { issuer: 'urn:twinkeep' });
     expect(verified.payload.sub).toBe('ada');
   });
 
@@ -73,7 +73,7 @@ describe('the API reference', () => {
   });
 
   it('has no other method', async () => {
-    expect((await house.call('POST', '/docs', { body: {} })).status).toBe(405);
+    expect((await service.call('POST', '/docs', { body: {} })).status).toBe(405);
   });
 });
 
@@ -84,19 +84,19 @@ it('forwards requests of other edges', async () => {
 
 it('answers for a bug of another edge without describing it', async () => {
   // Not validated against the API description, which does not contain this path.
-  const answer = await fetch(new URL('/mcp', house.url));
+  const answer = await fetch(new URL('/mcp', service.url));
   const body = (await answer.json()) as Record<string, unknown>;
   expect(answer.status).toBe(500);
   expect(body).toMatchObject({ code: 'INTERNAL', instance: '/mcp' });
   expect(JSON.stringify(body)).not.toContain('a bug');
-  expect(house.errors).toMatchObject([{ err: { message: 'a bug' }, request_id: body.request_id }]);
+  expect(service.errors).toMatchObject([{ err: { message: 'a bug' }, request_id: body.request_id }]);
 });
 
 describe('invalid HTTP', () => {
   const talk = (text: string) =>
     new Promise<string>((resolve) => {
       let answer = '';
-      const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.write(text));
+      const socket = connect(Number(new URL(service.url).port), '127.0.0.1', () => socket.write(text));
       socket.on('data', (chunk) => {
         answer += chunk;
       });
@@ -130,21 +130,21 @@ describe('invalid HTTP', () => {
 describe('a standby process', () => {
   it('is live, not ready, and refuses everything else', async () => {
     const server = createServer(
-      makeStandbyListener({ newId: house.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
+      makeStandbyListener({ newId: service.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    const ask = async (path: string) => {
+    const request = async (path: string) => {
       const response = await fetch(url + path);
       return { status: response.status, headers: response.headers, body: await response.json() };
     };
     for (const root of ['', '/v1', '/api/v1']) {
-      expect(await ask(`${root}/health/live`)).toMatchObject({ status: 200, body: { status: 'alive', uptime: 3 } });
-      expect(await ask(`${root}/health/ready`)).toMatchObject({ status: 503, body: { status: 'standby' } });
-      expect(await ask(`${root}/health`)).toMatchObject({ status: 503, body: { status: 'degraded' } });
-      expect(await ask(`${root}/version`)).toMatchObject({ status: 503, body: { code: 'STANDBY' } });
+      expect(await request(`${root}/health/live`)).toMatchObject({ status: 200, body: { status: 'alive', uptime: 3 } });
+      expect(await request(`${root}/health/ready`)).toMatchObject({ status: 503, body: { status: 'standby' } });
+      expect(await request(`${root}/health`)).toMatchObject({ status: 503, body: { status: 'degraded' } });
+      expect(await request(`${root}/version`)).toMatchObject({ status: 503, body: { code: 'STANDBY' } });
     }
-    const { headers } = await ask('/v1/homes');
+    const { headers } = await request('/v1/homes');
     expect([headers.get('retry-after'), headers.get('x-api-version')]).toEqual(['5', '1']);
     await new Promise((resolve) => {
       server.close(resolve);

@@ -10,37 +10,37 @@ import {
 } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
-afterEach(() => house.close());
+let service: HttpService<MemoryStore>;
+afterEach(() => service.close());
 
 const open = async (options: HttpServiceOptions = {}) => {
-  house = await startHttpService({ rateLimits: { free: 5, pro: 8, flat: 0 }, ...options });
+  service = await startHttpService({ rateLimits: { free: 5, pro: 8, flat: 0 }, ...options });
 };
 
 function setTier(tenantId: string, tier: string) {
-  const event = { type: 'tier.set', at: house.clock.now(), tier } satisfies TenantEvent & MachineEvent;
-  return house.services.actors.send({ kind: 'tenant', id: tenantId }, event);
+  const event = { type: 'tier.set', at: service.clock.now(), tier } satisfies TenantEvent & MachineEvent;
+  return service.services.actors.send({ kind: 'tenant', id: tenantId }, event);
 }
 
 const ratesOf = ({ headers }: CallResult) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
 
-async function statuses(count: number, ask: () => Promise<CallResult>): Promise<number[]> {
+async function statuses(count: number, request: () => Promise<CallResult>): Promise<number[]> {
   const found: number[] = [];
-  for (let n = 0; n < count; n++) found.push((await ask()).status);
+  for (let n = 0; n < count; n++) found.push((await request()).status);
   return found;
 }
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
 describe('a tenant', () => {
-  const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
+  const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
 
   it('has the requests of its tier per minute, with the remaining number in each response', async () => {
     await open();
-    const { token } = await house.owner(); // charged as a user without a tenant
+    const { token } = await service.owner(); // charged as a user without a tenant
     const first = await me(token);
     expect([first.status, ...ratesOf(first)]).toEqual([200, '"tenant";q=5;w=60', '"tenant";r=4;t=60']);
-    house.clock.advance(10_500);
+    service.clock.advance(10_500);
     expect(await statuses(4, () => me(token))).toEqual(times(4, 200));
     const refused = await me(token);
     expect(refused).toMatchObject({
@@ -54,46 +54,46 @@ describe('a tenant', () => {
 
   it('waits until the end of its minute, to the millisecond', async () => {
     await open();
-    const { token } = await house.owner();
+    const { token } = await service.owner();
     await statuses(5, () => me(token));
-    house.clock.advance(59_999);
+    service.clock.advance(59_999);
     expect((await me(token)).status).toBe(429);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect((await me(token)).status).toBe(200);
   });
 
   it('shares its limit among its users, and with no other tenant', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
-    const viewer = await house.member(tenantId, 'viewer');
+    const { token, tenantId } = await service.owner();
+    const viewer = await service.member(tenantId, 'viewer');
     expect(await statuses(3, () => me(token))).toEqual(times(3, 200));
     expect(await statuses(3, () => me(viewer))).toEqual([200, 200, 429]);
-    const other = await house.owner('Another');
+    const other = await service.owner('Another');
     expect((await me(other.token)).status).toBe(200);
   });
 
   it('is charged under both roots, also for refusals', async () => {
     await open();
-    const { token } = await house.owner();
-    const asked = [
-      await house.call('GET', '/api/v1/homes', { token }),
-      await house.call('GET', `/v1/devices/${v7()}`, { token }),
-      await house.call('POST', '/v1/homes', { token, body: { wrong: 1 } }),
-      await house.call('POST', '/v1/homes', { token, body: '{' }),
-      await house.call('POST', '/v1/homes', { token, body: 'x', headers: { 'content-type': 'text/plain' } }),
-      await house.call('GET', '/v1/homes', { token }),
+    const { token } = await service.owner();
+    const requested = [
+      await service.call('GET', '/api/v1/homes', { token }),
+      await service.call('GET', `/v1/devices/${v7()}`, { token }),
+      await service.call('POST', '/v1/homes', { token, body: { wrong: 1 } }),
+      await service.call('POST', '/v1/homes', { token, body: '{' }),
+      await service.call('POST', '/v1/homes', { token, body: 'x', headers: { 'content-type': 'text/plain' } }),
+      await service.call('GET', '/v1/homes', { token }),
     ];
-    expect(asked.map(({ status }) => status)).toEqual([200, 404, 400, 400, 415, 429]);
-    expect(asked.map((answer) => answer.headers.get('ratelimit'))).toEqual(
+    expect(requested.map(({ status }) => status)).toEqual([200, 404, 400, 400, 415, 429]);
+    expect(requested.map((answer) => answer.headers.get('ratelimit'))).toEqual(
       [4, 3, 2, 1, 0, 0].map((left) => `"tenant";r=${left};t=60`),
     );
   });
 
   it('is charged for a replayed response', async () => {
     await open();
-    const { token } = await house.owner();
+    const { token } = await service.owner();
     const make = () =>
-      house.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' }, headers: { 'idempotency-key': 'k' } });
+      service.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' }, headers: { 'idempotency-key': 'k' } });
     expect((await make()).status).toBe(201);
     const again = await make();
     expect([again.headers.get('idempotent-replayed'), again.headers.get('ratelimit')]).toEqual([
@@ -104,12 +104,12 @@ describe('a tenant', () => {
 
   it('above its limit causes no read, no write and no parsing of its body', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
-    const homes = async () => (await house.store.records.homes(tenantId, 50)).items.length;
-    const make = () => house.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' } });
+    const { token, tenantId } = await service.owner();
+    const homes = async () => (await service.store.records.homes(tenantId, 50)).items.length;
+    const make = () => service.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' } });
     await statuses(5, make);
     expect(await homes()).toBe(5);
-    const refused = await house.call('POST', '/v1/homes', { token, body: 'x'.repeat(300_000) });
+    const refused = await service.call('POST', '/v1/homes', { token, body: 'x'.repeat(300_000) });
     expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
     expect((await make()).status).toBe(429);
     expect(await homes()).toBe(5);
@@ -117,7 +117,7 @@ describe('a tenant', () => {
 
   it('gets a new tier with the next request', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
+    const { token, tenantId } = await service.owner();
     expect(await statuses(6, () => me(token))).toEqual([...times(5, 200), 429]);
     await setTier(tenantId, 'pro');
     const next = await me(token);
@@ -128,7 +128,7 @@ describe('a tenant', () => {
 
   it('of a tier without limit is never refused and gets no rate headers', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
+    const { token, tenantId } = await service.owner();
     await setTier(tenantId, 'flat');
     const answers = await Promise.all(times(20, null).map(() => me(token)));
     expect(answers.map(({ status }) => status)).toEqual(times(20, 200));
@@ -137,16 +137,16 @@ describe('a tenant', () => {
 
   it('of a tier that is not configured has the default limit', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
+    const { token, tenantId } = await service.owner();
     await setTier(tenantId, 'legacy');
     expect(ratesOf(await me(token))[0]).toBe('"tenant";q=5;w=60');
   });
 
   it('that is not in memory is loaded for its tier', async () => {
     await open();
-    const { token, tenantId } = await house.owner();
+    const { token, tenantId } = await service.owner();
     await setTier(tenantId, 'pro');
-    const { actors } = house.services;
+    const { actors } = service.services;
     const { peek } = actors;
     actors.peek = () => undefined;
     expect(ratesOf(await me(token))[0]).toBe('"tenant";q=8;w=60');
@@ -157,8 +157,8 @@ describe('a tenant', () => {
 describe('a caller without a tenant', () => {
   it('has the requests of the default tier, per user', async () => {
     await open();
-    const [one, other] = [await house.token(v7()), await house.token(v7())];
-    const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
+    const [one, other] = [await service.token(v7()), await service.token(v7())];
+    const me = (token: string) => service.call('GET', '/v1/auth/me', { token });
     expect(ratesOf(await me(one))).toEqual(['"user";q=5;w=60', '"user";r=4;t=60']);
     expect(await statuses(5, () => me(one))).toEqual([...times(4, 200), 429]);
     expect((await me(other)).status).toBe(200);
@@ -168,17 +168,17 @@ describe('a caller without a tenant', () => {
 describe('a cookie session', () => {
   it('has its own limit per user, separate from its tenant', async () => {
     await open({ fixedRates: { session: 7 } });
-    const { token, userId, tenantId } = await house.owner();
-    const { authenticate } = house.identity;
-    house.identity.authenticate = async (credential, asking) => {
+    const { token, userId, tenantId } = await service.owner();
+    const { authenticate } = service.identity;
+    service.identity.authenticate = async (credential, asking) => {
       const who = await authenticate(credential, asking);
       return who.ok && who.value.user?.id === userId ? { ok: true, value: { ...who.value, cookie: true } } : who;
     };
-    const first = await house.call('GET', '/v1/auth/me', { token });
+    const first = await service.call('GET', '/v1/auth/me', { token });
     expect(ratesOf(first)).toEqual(['"session";q=7;w=60', '"session";r=6;t=60']);
-    expect(await statuses(7, () => house.call('GET', '/v1/auth/me', { token }))).toEqual([...times(6, 200), 429]);
-    const colleague = await house.member(tenantId, 'viewer');
-    expect(ratesOf(await house.call('GET', '/v1/auth/me', { token: colleague }))).toEqual([
+    expect(await statuses(7, () => service.call('GET', '/v1/auth/me', { token }))).toEqual([...times(6, 200), 429]);
+    const colleague = await service.member(tenantId, 'viewer');
+    expect(ratesOf(await service.call('GET', '/v1/auth/me', { token: colleague }))).toEqual([
       '"tenant";q=5;w=60',
       '"tenant";r=4;t=60',
     ]);
@@ -188,26 +188,26 @@ describe('a cookie session', () => {
 describe('an anonymous request', () => {
   it('is limited per client address, for every path', async () => {
     await open({ fixedRates: { anonymous: 6 } });
-    const asked = [
-      await house.call('GET', '/version'),
-      await house.call('GET', '/v1/status'),
-      await house.call('GET', '/v1/devices'),
-      await house.call('GET', '/nowhere'),
-      await house.call('DELETE', '/v1/homes'),
-      await house.call('GET', '/openapi.json'),
-      await house.call('GET', '/version'),
-      await house.call('GET', '/docs'),
+    const requested = [
+      await service.call('GET', '/version'),
+      await service.call('GET', '/v1/status'),
+      await service.call('GET', '/v1/devices'),
+      await service.call('GET', '/nowhere'),
+      await service.call('DELETE', '/v1/homes'),
+      await service.call('GET', '/openapi.json'),
+      await service.call('GET', '/version'),
+      await service.call('GET', '/docs'),
     ];
-    expect(asked.map(({ status }) => status)).toEqual([200, 200, 401, 404, 405, 200, 429, 429]);
-    expect(asked.map((answer) => ratesOf(answer)[1])).toEqual(
+    expect(requested.map(({ status }) => status)).toEqual([200, 200, 401, 404, 405, 200, 429, 429]);
+    expect(requested.map((answer) => ratesOf(answer)[1])).toEqual(
       [5, 4, 3, 2, 1, 0, 0, 0].map((left) => `"address";r=${left};t=60`),
     );
-    const { token } = await house.owner();
-    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    const { token } = await service.owner();
+    expect((await service.call('GET', '/v1/auth/me', { token })).status).toBe(200);
     // An endpoint without authentication is charged to the address, with or without a token.
-    expect((await house.call('GET', '/version', { token })).status).toBe(429);
-    house.clock.advance(60_000);
-    expect((await house.call('GET', '/version')).status).toBe(200);
+    expect((await service.call('GET', '/version', { token })).status).toBe(429);
+    service.clock.advance(60_000);
+    expect((await service.call('GET', '/version')).status).toBe(200);
   });
 
   it('of health, metrics and keys is not counted', async () => {
@@ -221,32 +221,32 @@ describe('an anonymous request', () => {
       '/.well-known/jwks.json',
       '/.well-known/oauth-protected-resource',
     ]) {
-      const asked = [await house.call('GET', path), await house.call('GET', path)];
-      expect(asked.map(({ status, ...answer }) => [status, ...ratesOf({ status, ...answer })])).toEqual(
+      const requested = [await service.call('GET', path), await service.call('GET', path)];
+      expect(requested.map(({ status, ...answer }) => [status, ...ratesOf({ status, ...answer })])).toEqual(
         times(2, [200, null, null]),
       );
     }
-    expect((await house.call('GET', '/version')).status).toBe(200);
+    expect((await service.call('GET', '/version')).status).toBe(200);
   });
 
   it('is attributed by a trusted proxy only, and by the /64 of an IPv6 address', async () => {
     await open({ fixedRates: { anonymous: 1 }, trustedProxies: ['127.0.0.1'] });
     const from = async (forwarded: string) =>
-      (await house.call('GET', '/version', { headers: { 'x-forwarded-for': forwarded } })).status;
+      (await service.call('GET', '/version', { headers: { 'x-forwarded-for': forwarded } })).status;
     expect([await from('192.0.2.1'), await from('6.6.6.6, 192.0.2.1'), await from('192.0.2.2')]).toEqual([
       200, 429, 200,
     ]);
     expect([await from('2001:db8::1'), await from('2001:db8::2'), await from('2001:db8:0:1::1')]).toEqual([
       200, 429, 200,
     ]);
-    await house.close();
+    await service.close();
     await open({ fixedRates: { anonymous: 1 } });
     expect([await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([200, 429]);
   });
 });
 
 describe('a failed sign-in', () => {
-  const bad = (more: object = {}) => house.call('GET', '/v1/auth/me', { token: `no token ${v7()}`, ...more });
+  const bad = (more: object = {}) => service.call('GET', '/v1/auth/me', { token: `no token ${v7()}`, ...more });
 
   it('is answered with 401 a limited number of times per minute, and then with 429', async () => {
     await open({ fixedRates: { signIns: 3 } });
@@ -256,15 +256,15 @@ describe('a failed sign-in', () => {
     const refused = await bad({ token: undefined, headers: { 'x-api-key': 'tk_aaaaaaaa_b' } });
     expect(refused).toMatchObject({ status: 429, body: { code: 'RATE_LIMIT_EXCEEDED' } });
     expect(refused.headers.get('retry-after')).toBe('60');
-    house.clock.advance(59_999);
+    service.clock.advance(59_999);
     expect((await bad()).status).toBe(429);
-    house.clock.advance(1);
+    service.clock.advance(1);
     expect((await bad()).status).toBe(401);
   });
 
   it('with a token in a body is limited by the same rate', async () => {
     await open({ fixedRates: { signIns: 1 } });
-    const session = () => house.call('POST', '/v1/auth/session', { body: { token: 'none' } });
+    const session = () => service.call('POST', '/v1/auth/session', { body: { token: 'none' } });
     expect((await session()).status).toBe(401);
     const refused = await session();
     expect([refused.status, ...ratesOf(refused)]).toEqual([429, '"sign-in";q=1;w=60', '"sign-in";r=0;t=60']);
@@ -272,33 +272,33 @@ describe('a failed sign-in', () => {
 
   it('does not affect valid credentials, cached or not', async () => {
     await open({ fixedRates: { signIns: 3 } });
-    const { token } = await house.owner();
+    const { token } = await service.owner();
     expect(await statuses(4, bad)).toEqual([401, 401, 401, 429]);
-    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
-    expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(200);
+    expect((await service.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    expect((await service.call('GET', '/v1/auth/me', { token: await service.token(v7()) })).status).toBe(200);
   });
 
   it('is not verified after ten times the limit, while cached credentials work', async () => {
     await open({ fixedRates: { signIns: 3 } });
-    const { token } = await house.owner();
-    await house.call('GET', '/v1/auth/me', { token });
+    const { token } = await service.owner();
+    await service.call('GET', '/v1/auth/me', { token });
     expect(await statuses(40, bad)).toEqual([...times(3, 401), ...times(37, 429)]);
-    expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(429);
-    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    expect((await service.call('GET', '/v1/auth/me', { token: await service.token(v7()) })).status).toBe(429);
+    expect((await service.call('GET', '/v1/auth/me', { token })).status).toBe(200);
   });
 
   it('with a cookie is not verified then either, while cached sessions work', async () => {
     await open({ fixedRates: { signIns: 3 } });
-    const { token } = await house.owner();
-    const presented = await house.identity.authenticate(token, { via: 'rest', requestId: v7(), address: null });
+    const { token } = await service.owner();
+    const presented = await service.identity.authenticate(token, { via: 'rest', requestId: v7(), address: null });
     if (!presented.ok || presented.value.token === null) throw new Error('the token is not good');
     const { user, token: opener } = presented.value;
     const holder = { userId: user?.id ?? '', scopes: null, platformAdmin: false, token: opener, csrf: null };
-    const { secret } = await house.services.cookieSessions.open(holder);
+    const { secret } = await service.services.cookieSessions.open(holder);
     const by = async (cookie: string) =>
-      (await house.call('GET', '/v1/auth/me', { headers: { cookie: `twinkeep_session=${cookie}` } })).status;
+      (await service.call('GET', '/v1/auth/me', { headers: { cookie: `twinkeep_session=${cookie}` } })).status;
     const unknown = (n: number) => `${n}`.padEnd(43, 'A');
-    const looks = vi.spyOn(house.services.cache, 'get');
+    const looks = vi.spyOn(service.services.cache, 'get');
     for (let n = 0; n < 30; n++) expect(await by(unknown(n))).toBe(n < 3 ? 401 : 429);
     expect(looks).toHaveBeenCalledTimes(30);
     expect(await by(unknown(30))).toBe(429);
@@ -314,8 +314,8 @@ describe('a failed sign-in', () => {
 
   it('with a logged-out token counts too', async () => {
     await open({ fixedRates: { signIns: 2 } });
-    const { token } = await house.owner();
-    await house.call('POST', '/v1/auth/logout', { token });
-    expect(await statuses(3, () => house.call('GET', '/v1/auth/me', { token }))).toEqual([401, 401, 429]);
+    const { token } = await service.owner();
+    await service.call('POST', '/v1/auth/logout', { token });
+    expect(await statuses(3, () => service.call('GET', '/v1/auth/me', { token }))).toEqual([401, 401, 429]);
   });
 });

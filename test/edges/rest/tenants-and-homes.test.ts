@@ -5,42 +5,42 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 
 // The tests of the operations use a store in memory; these run on a database.
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  mine = await makeTestTenant(house);
+  service = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const keyed = (key: string) => ({ headers: { 'idempotency-key': key } });
 const namesOf = (list: { name?: string; home_name?: string }[]) => list.map(({ name, home_name }) => name ?? home_name);
 
 describe('tenants', () => {
   it('with the same name have different slugs, also when created concurrently', async () => {
-    const tokens = await Promise.all([1, 2, 3].map((n) => house.token(`same-${n}`)));
+    const tokens = await Promise.all([1, 2, 3].map((n) => service.token(`same-${n}`)));
     const made = await Promise.all(
-      tokens.map((token) => house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Same' } })),
+      tokens.map((token) => service.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Same' } })),
     );
     expect(made.map(({ status }) => status)).toEqual([201, 201, 201]);
-    const answers = await Promise.all(tokens.map((token) => house.call('GET', '/v1/auth/me', { token })));
+    const answers = await Promise.all(tokens.map((token) => service.call('GET', '/v1/auth/me', { token })));
     const slugs = answers.map(({ body }) => body.user.tenant_slug).sort();
     expect(slugs).toEqual(['same', 'same-2', 'same-3']);
   });
 
   it('are registered once by one user, and again only as a replay', async () => {
-    const token = await house.token('once');
+    const token = await service.token('once');
     const register = (key?: string) =>
-      house.call('POST', '/v1/tenant/register', {
+      service.call('POST', '/v1/tenant/register', {
         token,
         body: { tenant_name: 'Once' },
         ...(key !== undefined && keyed(key)),
       });
     const answers = await Promise.all([register('k'), register(), register()]);
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
-    const newcomer = await house.token('twice');
+    const newUser = await service.token('twice');
     const again = () =>
-      house.call('POST', '/v1/tenant/register', { token: newcomer, body: { tenant_name: 'Twice' }, ...keyed('k') });
+      service.call('POST', '/v1/tenant/register', { token: newUser, body: { tenant_name: 'Twice' }, ...keyed('k') });
     const first = await again();
     const second = await again();
     expect([second.status, second.headers.get('idempotent-replayed'), second.body]).toEqual([201, 'true', first.body]);
@@ -144,9 +144,9 @@ describe('idempotency', () => {
 });
 
 it('a logged-out token stays revoked after a restart', async () => {
-  const token = await house.token('leaver');
-  await house.call('POST', '/v1/auth/logout', { token });
-  expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
+  const token = await service.token('leaver');
+  await service.call('POST', '/v1/auth/logout', { token });
+  expect((await service.call('GET', '/v1/auth/me', { token })).status).toBe(401);
   const jti = JSON.parse(Buffer.from(token.split('.')[1] as string, 'base64url').toString()).jti;
-  expect((await loadRevocations(house.store.identity, house.clock)).has(jti)).toBe(true);
+  expect((await loadRevocations(service.store.identity, service.clock)).has(jti)).toBe(true);
 });

@@ -40,13 +40,13 @@ it.each([
     const client = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
     clients.push(client);
     client.on('error', () => {});
-    let said = '';
+    let sent = '';
     client.on('data', (chunk) => {
-      said += chunk;
+      sent += chunk;
     });
     client.write(text);
-    await eventually(() => said.endsWith('}'));
-    expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    await eventually(() => sent.endsWith('}'));
+    expect(sent).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
     await eventually(async () => (await connections()) === 0);
   },
 );

@@ -5,20 +5,20 @@ import type { HttpService } from '../../support/http-service.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let edge: TestSockets;
 let mine: TestTenant;
 let operator: string;
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  operator = await house.token(v7(), { scope: 'platform:admin' });
+  service = await startHttpServiceOnDatabase();
+  operator = await service.token(v7(), { scope: 'platform:admin' });
 });
 beforeEach(async () => {
-  edge = await startTestSockets(house);
-  mine = await makeTestTenant(house);
+  edge = await startTestSockets(service);
+  mine = await makeTestTenant(service);
 });
 afterEach(() => edge.close());
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 const connect = (token: string | null, query = '') => edge.connect(token, query, '/ws/actors');
 async function listening(token: string, query = '') {
@@ -31,8 +31,8 @@ const device = async () => (await mine.register({ device_type: 'smart_light' }))
 /** Updates received before the registration of a marker device. */
 async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
   const mark = await device();
-  const heard = await eventually(() => (client.messages.some(({ id }) => id === mark) ? client.messages : null));
-  return heard.filter(({ id }) => id !== mark);
+  const received = await eventually(() => (client.messages.some(({ id }) => id === mark) ? client.messages : null));
+  return received.filter(({ id }) => id !== mark);
 }
 
 describe('an administrator', () => {
@@ -42,12 +42,12 @@ describe('an administrator', () => {
     await mine.report(id, { on: true });
     await mine.call('PATCH', `/devices/${id}`, { name: 'Lamp' });
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
-    const heard = await client.waitForMessages(4);
+    const received = await client.waitForMessages(4);
     const one = 'administration.active.one_key,link';
-    expect(heard).toEqual([
+    expect(received).toEqual([
       {
         ...{ type: 'actor_transition', kind: 'device', id, from: null, to: `${one}.offline`, event: 'register' },
-        at: house.clock.now(),
+        at: service.clock.now(),
       },
       expect.objectContaining({ id, from: `${one}.offline`, to: `${one}.online`, event: 'state.reported' }),
       expect.objectContaining({ id, from: `${one}.online`, to: `${one}.online`, event: 'patch' }),
@@ -58,7 +58,7 @@ describe('an administrator', () => {
   it('receives nothing of telemetry, of another tenant, or of refused events', async () => {
     const id = await device();
     await mine.report(id, { n: 0 });
-    const other = await makeTestTenant(house);
+    const other = await makeTestTenant(service);
     const client = await listening(mine.tokens.admin);
     for (let n = 1; n <= 20; n++) await mine.report(id, { n });
     await mine.send(id, { type: 'heartbeat.received' });
@@ -80,13 +80,13 @@ describe('an administrator', () => {
     const id = await device();
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 5 });
     const client = await listening(mine.tokens.owner);
-    house.clock.advance(5_000);
-    await house.runtime.timers.tick();
+    service.clock.advance(5_000);
+    await service.runtime.timers.tick();
     expect(await client.waitForMessages(1)).toMatchObject([{ id: body.command_id, event: 'after ttl over' }]);
   });
 
   it('can connect with a ticket, which keeps scopes and role', async () => {
-    const ticket = (await house.call('POST', '/ws/ticket', { token: mine.tokens.admin, body: {} })).body.ticket;
+    const ticket = (await service.call('POST', '/ws/ticket', { token: mine.tokens.admin, body: {} })).body.ticket;
     const client = await listening(ticket);
     await device();
     expect(await client.waitForMessages(1)).toMatchObject([{ event: 'register' }]);
@@ -99,7 +99,7 @@ describe('a client without permission', () => {
     ['a client without a credential', async () => null, '', 4401],
     ['a bad token', async () => 'junk', '', 4401],
     ['a user', async () => mine.tokens.user, '', 4403],
-    ['a person without a tenant', () => house.token(v7()), '', 4403],
+    ['a person without a tenant', () => service.token(v7()), '', 4403],
     ['an owner with a tenant parameter', async () => mine.tokens.owner, `tenant_id=${v7()}`, 4403],
     ['an operator without a tenant parameter', async () => operator, '', 4403],
     ['an operator with an unknown tenant', async () => operator, `tenant_id=${v7()}`, 4400],
@@ -123,7 +123,7 @@ describe('a connected client', () => {
   it('is disconnected within a second when its role is removed', async () => {
     const client = await listening(mine.tokens.admin);
     const me = (await mine.call('GET', '/auth/me', undefined, { token: mine.tokens.admin })).body.user;
-    await house.updateUser(me.id, { role: 'user' });
+    await service.updateUser(me.id, { role: 'user' });
     expect((await client.closed).code).toBe(4403);
   });
 
@@ -136,19 +136,19 @@ describe('a connected client', () => {
   it('is disconnected by a suspension, except an operator of the platform', async () => {
     const inside = await listening(mine.tokens.owner);
     const outside = await listening(operator, `tenant_id=${mine.tenantId}`);
-    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/suspend`, { token: operator, body: {} });
+    await service.call('POST', `/v1/admin/tenants/${mine.tenantId}/suspend`, { token: operator, body: {} });
     expect((await inside.closed).code).toBe(4403);
     expect(await outside.waitForMessages(1)).toMatchObject([
       { kind: 'tenant', from: 'active', to: 'suspended', event: 'suspend' },
     ]);
-    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/resume`, { token: operator, body: {} });
+    await service.call('POST', `/v1/admin/tenants/${mine.tenantId}/resume`, { token: operator, body: {} });
     expect(await outside.waitForMessages(2)).toMatchObject([{}, { to: 'active' }]);
   });
 });
 
 describe('an operator', () => {
   it('connects with a ticket, to the tenant that they name', async () => {
-    const { ticket } = (await house.call('POST', '/ws/ticket', { token: operator, body: {} })).body;
+    const { ticket } = (await service.call('POST', '/ws/ticket', { token: operator, body: {} })).body;
     const client = await listening(ticket, `tenant_id=${mine.tenantId}`);
     const id = await device();
     expect(await client.waitForMessages(1)).toMatchObject([{ id }]);

@@ -4,24 +4,24 @@ import { eventually } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: HttpService;
+let service: HttpService;
 let edge: TestSockets;
 beforeEach(async () => {
-  house = await startHttpService();
-  edge = await startTestSockets(house);
+  service = await startHttpService();
+  edge = await startTestSockets(service);
 });
 afterEach(async () => {
   await edge.close();
-  await house.close();
+  await service.close();
 });
 
 it('a client that disconnects during its sign-in is dropped, without subscriptions', async () => {
-  const { token } = await house.owner();
-  const { authenticate } = house.identity;
+  const { token } = await service.owner();
+  const { authenticate } = service.identity;
   const arrived = Promise.withResolvers<void>();
   const held = Promise.withResolvers<void>();
-  house.identity.authenticate = async (...asked) => {
-    const answer = await authenticate.call(house.identity, ...asked);
+  service.identity.authenticate = async (...requested) => {
+    const answer = await authenticate.call(service.identity, ...requested);
     arrived.resolve();
     await held.promise;
     return answer;

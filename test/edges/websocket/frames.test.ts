@@ -77,8 +77,8 @@ describe('frames in one write', () => {
       fc.property(made, (made) => {
         const ours: UpdateFrame[] = [];
         for (const [n, { pieces, ours: isOurs }] of made.entries()) {
-          const told = encodeUpdateFrame(`${n}`, n, pieces);
-          if (isOurs > 0) ours.push(told);
+          const notified = encodeUpdateFrame(`${n}`, n, pieces);
+          if (isOurs > 0) ours.push(notified);
         }
         const chunks = [...chunksOf(ours)].map(({ bytes, items }) => ({ bytes: Buffer.from(bytes), items }));
         expect(chunks.flatMap(({ items }) => items)).toEqual(ours);
@@ -109,8 +109,8 @@ describe('frames in one write', () => {
 });
 
 describe('the text of an update', () => {
-  const heard = (output: VolatileOutput & { type: 'device.state' }): Update => {
-    let heard: Update | undefined;
+  const received = (output: VolatileOutput & { type: 'device.state' }): Update => {
+    let received: Update | undefined;
     updateKinds.state.subscribe(
       {
         subscribe: (_, sink) => {
@@ -119,10 +119,10 @@ describe('the text of an update', () => {
         },
       },
       (update) => {
-        heard = update;
+        received = update;
       },
     );
-    return heard as Update;
+    return received as Update;
   };
 
   const device = {
@@ -138,7 +138,7 @@ describe('the text of an update', () => {
     { on: true, level: 40, name: 'Küche "\\ \u2028 </script>', deep: { list: [1, null, '電'] } },
     JSON.parse('{"__proto__":{"a":1},"toJSON":1,"-0":-0}') as JsonObject,
   ])('is the JSON of its message: %j', (state) => {
-    const update = heard({ ...device, state });
+    const update = received({ ...device, state });
     expect(textOf(update.fragments())).toBe(JSON.stringify(update.message()));
     expect(update).toMatchObject({ kind: 'state', subject: `state ${update.deviceId}`, version: 7 });
   });
@@ -147,7 +147,7 @@ describe('the text of an update', () => {
     const words = '{"10":1,"9":"Küche"}';
     const bytes = Buffer.from(`before${words}behind`);
     const state = JSON.parse(words) as JsonObject;
-    const update = heard({ ...device, state, written: { bytes, from: 6, to: bytes.length - 6 } });
+    const update = received({ ...device, state, written: { bytes, from: 6, to: bytes.length - 6 } });
     expect(textOf(update.fragments())).toContain(`"state":${words},"timestamp"`);
     expect(JSON.parse(textOf(update.fragments()))).toEqual(update.message());
   });

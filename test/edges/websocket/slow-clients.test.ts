@@ -6,16 +6,16 @@ import { eventually } from '../../support/clock.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: HttpService;
+let service: HttpService;
 let edge: TestSockets;
 let owner: { token: string; tenantId: string };
 beforeEach(async () => {
-  house = await startHttpService();
-  owner = await house.owner();
+  service = await startHttpService();
+  owner = await service.owner();
 });
 afterEach(async () => {
   await edge.close();
-  await house.close();
+  await service.close();
 });
 
 const text = 'x'.repeat(20_000);
@@ -35,7 +35,7 @@ async function flood(ids: readonly string[], rounds: number) {
 
 describe('a client that does not read', () => {
   it('has a bounded queue, receives the latest state of each device, and continues from there', async () => {
-    edge = await startTestSockets(house, { highWater: 256 * 1024 });
+    edge = await startTestSockets(service, { highWater: 256 * 1024 });
     const ids = Array.from({ length: 5 }, () => v7());
     const slow = await edge.connect(owner.token);
     const quick = await edge.connect(owner.token);
@@ -61,7 +61,7 @@ describe('a client that does not read', () => {
   });
 
   it('receives the latest presence of each device and the latest status of each command', async () => {
-    edge = await startTestSockets(house, { highWater: 64 * 1024 });
+    edge = await startTestSockets(service, { highWater: 64 * 1024 });
     const client = await edge.connect(owner.token, 'events=state,presence,command');
     await eventually(() => edge.sockets.counts().conflating === 0);
     client.socket.pause();
@@ -97,7 +97,7 @@ describe('a client that does not read', () => {
   });
 
   it('is disconnected when too many different subjects are queued for it', async () => {
-    edge = await startTestSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
+    edge = await startTestSockets(service, { highWater: 64 * 1024, maxPendingUpdates: 50 });
     const client = await edge.connect(owner.token);
     await eventually(() => edge.sockets.counts().conflating === 0);
     client.socket.pause();
@@ -111,9 +111,9 @@ describe('a client that does not read', () => {
   });
 
   it('is treated as dead when it neither answers nor reads', async () => {
-    edge = await startTestSockets(house, { pingIntervalMs: 500 });
+    edge = await startTestSockets(service, { pingIntervalMs: 500 });
     const living = await edge.connect(owner.token);
-    const { hostname, port } = new URL(house.url);
+    const { hostname, port } = new URL(service.url);
     const dead = connect(Number(port), hostname);
     dead.write(
       `GET /ws/state?token=${owner.token} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
@@ -130,7 +130,7 @@ describe('a client that does not read', () => {
 });
 
 it('all clients get a close code when the service stops, and new ones are refused', async () => {
-  edge = await startTestSockets(house);
+  edge = await startTestSockets(service);
   const clients = [await edge.connect(owner.token), await edge.connect(owner.token)];
   const stopped = edge.sockets.close();
   for (const client of clients) expect((await client.closed).code).toBe(1001);

@@ -8,21 +8,21 @@ import { type HttpService, startHttpService } from '../../support/http-service.t
 import { seed } from '../../support/properties.ts';
 import { type SocketClient, startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: HttpService;
+let service: HttpService;
 let edge: TestSockets;
 let owner: { token: string; tenantId: string };
 beforeAll(async () => {
-  house = await startHttpService();
-  owner = await house.owner();
+  service = await startHttpService();
+  owner = await service.owner();
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 /** The rows of the store: each number is both state and version. */
 let stored: Map<string, number>;
 beforeEach(async () => {
   stored = new Map();
   // Long enough for a slow machine.
-  edge = await startTestSockets(house, { snapshotWindowMs: 3_000 });
+  edge = await startTestSockets(service, { snapshotWindowMs: 3_000 });
   edge.store.states = async (_, ids) => rows(ids);
 });
 afterEach(() => edge.close());
@@ -195,10 +195,10 @@ describe('a snapshot', () => {
       for (const id of ids) {
         const last = stored.get(id) as number;
         const numbers = await eventually(() => {
-          const told = client.messages
+          const notified = client.messages
             .filter(({ device_id }) => device_id === id)
             .map(({ timestamp }) => Number(timestamp));
-          return told.at(-1) === last ? told : null;
+          return notified.at(-1) === last ? notified : null;
         });
         const from = numbers[0] as number;
         expect(numbers).toEqual(Array.from({ length: last - from + 1 }, (_, n) => from + n));

@@ -8,17 +8,17 @@ import { type HttpService, startHttpService } from '../../support/http-service.t
 import type { MemoryStore } from '../../support/memory-store.ts';
 import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let edge: TestSockets;
 let owner: { token: string; userId: string; tenantId: string };
 beforeAll(async () => {
-  house = await startHttpService();
-  edge = await startTestSockets(house);
-  owner = await house.owner();
+  service = await startHttpService();
+  edge = await startTestSockets(service);
+  owner = await service.owner();
 });
 afterAll(async () => {
   await edge.close();
-  await house.close();
+  await service.close();
 });
 
 const state = (deviceId: string, brightness: number, tenantId = owner.tenantId): VolatileOutput => ({
@@ -57,8 +57,8 @@ describe('a client with a valid token', () => {
     const client = await listening(owner.token);
     const ids = [v7(), v7(), v7()];
     for (let n = 1; n <= 900; n++) edge.emit(state(ids[n % 3] as string, n));
-    const heard = await client.waitForMessages(900);
-    expect(heard.map((message) => (message.state as { brightness: number }).brightness)).toEqual(
+    const received = await client.waitForMessages(900);
+    expect(received.map((message) => (message.state as { brightness: number }).brightness)).toEqual(
       Array.from({ length: 900 }, (_, n) => n + 1),
     );
   });
@@ -69,13 +69,15 @@ describe('a client with a valid token', () => {
     texts.forEach((text, n) => {
       edge.emit({ ...state(v7(), n + 1), state: { text } } as VolatileOutput);
     });
-    const heard = await client.waitForMessages(texts.length);
-    expect(heard.map((message) => (message.state as { text: string }).text.length)).toEqual(texts.map((t) => t.length));
-    expect(heard.at(-1)?.state).toEqual({ text: texts.at(-1) });
+    const received = await client.waitForMessages(texts.length);
+    expect(received.map((message) => (message.state as { text: string }).text.length)).toEqual(
+      texts.map((t) => t.length),
+    );
+    expect(received.at(-1)?.state).toEqual({ text: texts.at(-1) });
   });
 
   it('receives nothing of another tenant, for any filter', async () => {
-    const other = await house.owner();
+    const other = await service.owner();
     const secret = v7();
     const mine = v7();
     const all = await listening(owner.token, 'events=state,presence,command');
@@ -172,7 +174,7 @@ describe('a credential', () => {
     ['a text', async () => 'nonsense'],
     [
       'an expired token',
-      async () => signToken(house.key, { sub: 'a', jti: v7(), ttlS: 1 }, house.clock.now() - 60_000),
+      async () => signToken(service.key, { sub: 'a', jti: v7(), ttlS: 1 }, service.clock.now() - 60_000),
     ],
     [
       'an unsigned token',
@@ -190,32 +192,32 @@ describe('a credential', () => {
   });
 
   it('that expires closes with 4401 within a second', async () => {
-    const token = await house.token('someone-else');
-    await house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Short' } });
-    const short = await house.token('someone-else', { ttlS: 120 });
+    const token = await service.token('someone-else');
+    await service.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Short' } });
+    const short = await service.token('someone-else', { ttlS: 120 });
     const client = await listening(short);
-    const shorter = await listening(await house.token('someone-else', { ttlS: 118 }));
-    house.clock.advance(119_000);
+    const shorter = await listening(await service.token('someone-else', { ttlS: 118 }));
+    service.clock.advance(119_000);
     // Expired connections have been checked.
     expect((await shorter.closed).code).toBe(4401);
     expect(client.socket.readyState).toBe(client.socket.OPEN);
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     expect((await client.closed).code).toBe(4401);
   });
 
   it('that is logged out closes with 4401', async () => {
-    const token = await house.member(owner.tenantId, 'user');
+    const token = await service.member(owner.tenantId, 'user');
     const client = await listening(token);
-    expect((await house.call('POST', '/v1/auth/logout', { token })).status).toBe(200);
+    expect((await service.call('POST', '/v1/auth/logout', { token })).status).toBe(200);
     const { code, reason } = await client.closed;
     expect([code, reason]).toEqual([4401, 'UNAUTHENTICATED: the credential was revoked']);
     expect((await (await edge.connect(token)).closed).code).toBe(4401);
   });
 
   it('of a viewer, or of a user without a tenant, closes with 4403', async () => {
-    const viewer = await edge.connect(await house.member(owner.tenantId, 'viewer'));
+    const viewer = await edge.connect(await service.member(owner.tenantId, 'viewer'));
     expect(await viewer.closed).toEqual({ code: 4403, reason: 'FORBIDDEN_ROLE: state needs the role user' });
-    const nobody = await edge.connect(await house.token('nobody'));
+    const nobody = await edge.connect(await service.token('nobody'));
     expect(await nobody.closed).toEqual({
       code: 4403,
       reason: 'TENANT_REQUIRED: you are not a member of a tenant; register one first',
@@ -223,12 +225,16 @@ describe('a credential', () => {
   });
 
   it('without the scopes of a kind closes with 4403', async () => {
-    const scoped = await signToken(house.key, { sub: 'scoped', jti: v7(), scope: 'read:devices' }, house.clock.now());
-    await house.call('GET', '/v1/auth/me', { token: scoped });
-    const user = [...house.store.users.values()].find(({ sub }) => sub === 'scoped');
+    const scoped = await signToken(
+      service.key,
+      { sub: 'scoped', jti: v7(), scope: 'read:devices' },
+      service.clock.now(),
+    );
+    await service.call('GET', '/v1/auth/me', { token: scoped });
+    const user = [...service.store.users.values()].find(({ sub }) => sub === 'scoped');
     if (user === undefined) throw new Error('no user');
-    house.store.users.set(user.id, { ...user, tenantId: owner.tenantId, role: 'admin' });
-    house.services.users.invalidate(user.id);
+    service.store.users.set(user.id, { ...user, tenantId: owner.tenantId, role: 'admin' });
+    service.services.users.invalidate(user.id);
     const client = await listening(scoped, 'events=state,presence');
     for (const kind of ['command', 'confirmation']) {
       expect((await (await edge.connect(scoped, `events=state,${kind}`)).closed).code).toBe(4403);
@@ -238,14 +244,14 @@ describe('a credential', () => {
 
   it('whose user lost the role or the tenant closes with 4403, and a deleted user with 4401', async () => {
     const change = async (changed: object | null) => {
-      const token = await house.member(owner.tenantId, 'user');
-      const me = await house.call('GET', '/v1/auth/me', { token });
+      const token = await service.member(owner.tenantId, 'user');
+      const me = await service.call('GET', '/v1/auth/me', { token });
       const client = await listening(token);
-      const user = house.store.users.get(me.body.user.id);
+      const user = service.store.users.get(me.body.user.id);
       if (user === undefined) throw new Error('no user');
-      if (changed === null) house.store.users.delete(user.id);
-      else house.store.users.set(user.id, { ...user, ...changed });
-      house.services.users.invalidate(user.id);
+      if (changed === null) service.store.users.delete(user.id);
+      else service.store.users.set(user.id, { ...user, ...changed });
+      service.services.users.invalidate(user.id);
       return (await client.closed).code;
     };
     expect(await change({ role: 'viewer' })).toBe(4403);
@@ -255,13 +261,13 @@ describe('a credential', () => {
   });
 
   it('stays valid when its user gains a role', async () => {
-    const token = await house.member(owner.tenantId, 'user');
-    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    const token = await service.member(owner.tenantId, 'user');
+    const { body } = await service.call('GET', '/v1/auth/me', { token });
     const client = await listening(token);
-    const user = house.store.users.get(body.user.id);
+    const user = service.store.users.get(body.user.id);
     if (user === undefined) throw new Error('no user');
-    house.store.users.set(user.id, { ...user, role: 'admin' });
-    house.services.users.invalidate(user.id);
+    service.store.users.set(user.id, { ...user, role: 'admin' });
+    service.services.users.invalidate(user.id);
     client.socket.send('ping');
     await eventually(() => client.texts.includes('pong'));
     expect(client.socket.readyState).toBe(client.socket.OPEN);
@@ -270,9 +276,9 @@ describe('a credential', () => {
   it('is never in a log or visible to later handlers of the request', async () => {
     const seen: string[] = [];
     const look = (incoming: { url?: string }) => seen.push(incoming.url ?? '');
-    house.server.on('upgrade', look);
+    service.server.on('upgrade', look);
     const client = await listening(owner.token, 'events=state');
-    house.server.off('upgrade', look);
+    service.server.off('upgrade', look);
     expect(seen).toEqual(['/ws/state']);
     client.socket.terminate();
   });
@@ -280,20 +286,20 @@ describe('a credential', () => {
 
 describe('a suspended tenant', () => {
   it('loses its connections with 4403 and gets new ones when it is resumed', async () => {
-    const other = await house.owner();
+    const other = await service.owner();
     const client = await listening(other.token);
     const ref = { kind: 'tenant', id: other.tenantId } as const;
-    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
+    await service.runtime.actors.send(ref, { type: 'suspend', at: service.clock.now() });
     expect(await client.closed).toEqual({ code: 4403, reason: 'TENANT_SUSPENDED: the tenant is suspended' });
     expect((await (await edge.connect(other.token)).closed).code).toBe(4403);
-    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
+    await service.runtime.actors.send(ref, { type: 'resume', at: service.clock.now() });
     const again = await listening(other.token);
     expect(again.socket.readyState).toBe(again.socket.OPEN);
   });
 });
 
 describe('a ticket', () => {
-  const ticketOf = async (token: string) => house.call('POST', '/ws/ticket', { token });
+  const ticketOf = async (token: string) => service.call('POST', '/ws/ticket', { token });
 
   it('opens one connection', async () => {
     const { status, body } = await ticketOf(owner.token);
@@ -308,45 +314,45 @@ describe('a ticket', () => {
 
   it('expires after 30 s', async () => {
     const { body } = await ticketOf(owner.token);
-    house.clock.advance(30_000);
+    service.clock.advance(30_000);
     expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
   });
 
   it('ends with the token that created it, and so does its connection', async () => {
-    const token = await house.member(owner.tenantId, 'user');
+    const token = await service.member(owner.tenantId, 'user');
     const [used, unused] = [await ticketOf(token), await ticketOf(token)];
     const client = await listening(used.body.ticket);
-    await house.call('POST', '/v1/auth/logout', { token });
+    await service.call('POST', '/v1/auth/logout', { token });
     expect((await client.closed).code).toBe(4401);
     expect((await (await edge.connect(unused.body.ticket)).closed).code).toBe(4401);
   });
 
   it('requires the role user, and is issued at the root only', async () => {
-    const viewer = await house.member(owner.tenantId, 'viewer');
+    const viewer = await service.member(owner.tenantId, 'viewer');
     expect((await ticketOf(viewer)).body.code).toBe('FORBIDDEN_ROLE');
-    expect((await house.call('POST', '/v1/ws/ticket', { token: owner.token })).status).toBe(404);
-    expect((await house.call('POST', '/ws/ticket')).status).toBe(401);
+    expect((await service.call('POST', '/v1/ws/ticket', { token: owner.token })).status).toBe(404);
+    expect((await service.call('POST', '/ws/ticket')).status).toBe(401);
   });
 
   it('is not a bearer token', async () => {
     const { body } = await ticketOf(owner.token);
-    expect((await house.call('GET', '/v1/homes', { token: body.ticket })).status).toBe(401);
+    expect((await service.call('GET', '/v1/homes', { token: body.ticket })).status).toBe(401);
   });
 });
 
 describe('an upgrade', () => {
   const answerTo = (path: string, headers: Record<string, string> = {}) =>
     new Promise<IncomingMessage>((resolve, reject) => {
-      const { hostname, port } = new URL(house.url);
-      const asked = request({
+      const { hostname, port } = new URL(service.url);
+      const requested = request({
         hostname,
         port,
         path,
         headers: { connection: 'upgrade', upgrade: 'websocket', ...headers },
       });
-      asked.on('response', (response) => resolve(response.resume())).on('error', reject);
-      asked.on('upgrade', (response, socket) => resolve(socket.destroy() && response));
-      asked.end();
+      requested.on('response', (response) => resolve(response.resume())).on('error', reject);
+      requested.on('upgrade', (response, socket) => resolve(socket.destroy() && response));
+      requested.end();
     });
   const handshake = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
   const requestId = 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f';

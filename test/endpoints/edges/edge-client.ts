@@ -5,9 +5,9 @@ import type { Ask } from '../endpoint.ts';
 
 /** One request, ready for any edge. */
 export interface Request {
-  house: HttpService;
+  service: HttpService;
   route: Route;
-  ask: Ask;
+  request: Ask;
   /** Input of the operation, with wire names. */
   input: JsonObject;
   token: string | undefined;
@@ -30,18 +30,18 @@ export interface Edge {
 /** The members of an operation's input, from their locations in REST. */
 export function inputOf(
   { path: template, operation, secretHeaders = {}, conditionHeaders = {} }: Route,
-  ask: Ask,
+  request: Ask,
 ): JsonObject {
-  const [path = '', query = ''] = ask.path.split('?', 2);
+  const [path = '', query = ''] = request.path.split('?', 2);
   const names = template
     .split('/')
     .flatMap((part, n) => (part.startsWith('{') ? [[part.slice(1, -1), n] as const] : []));
   const values = path.split('/');
-  const input: JsonObject = { ...(ask.body as JsonObject) };
+  const input: JsonObject = { ...(request.body as JsonObject) };
   for (const [name, value] of new URLSearchParams(query)) input[name] = typed(operation.input, name, value);
   for (const [name, n] of names) input[name] = decodeURIComponent(values[n] ?? '');
   for (const [header, name] of Object.entries({ ...secretHeaders, ...conditionHeaders })) {
-    const sent = ask.headers?.[header];
+    const sent = request.headers?.[header];
     if (sent !== undefined) input[name] = typed(operation.input, name, sent.replaceAll('"', ''));
   }
   return input;

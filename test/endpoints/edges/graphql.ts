@@ -74,7 +74,7 @@ function variable(type: GraphQLInputType, value: unknown): unknown {
 
 const RENAMED: Readonly<Record<string, string>> = { limit: 'first', cursor: 'after' };
 
-function asked(input: object, { name, args }: GraphQLField<unknown, unknown>, changes: boolean) {
+function argumentsOf(input: object, { name, args }: GraphQLField<unknown, unknown>, changes: boolean) {
   const given = changes
     ? { input: variable((args[0] as { type: GraphQLInputType }).type, input) }
     : Object.fromEntries(
@@ -103,14 +103,14 @@ export const graphql: Edge = {
   has: ({ route }) => fieldOf.has(route.operation.name),
   // A field returns one member of the response; the other members echo the request.
   omits: ({ operation }) => (operation.name === 'keyHistory' ? ['device_id'] : []),
-  async call({ house, route, input, token }) {
+  async call({ service, route, input, token }) {
     const { operation } = route;
     const { name, row } = fieldOf.get(operation.name) as { name: string; row: (typeof queries)[string] };
     const root = operation.changes ? schema.getMutationType() : schema.getQueryType();
     const field = root?.getFields()[name] as GraphQLField<unknown, unknown>;
-    const { text, declared, variables } = asked(input, field, operation.changes);
+    const { text, declared, variables } = argumentsOf(input, field, operation.changes);
     const query = `${operation.changes ? 'mutation' : 'query'}${declared} { ${text} ${everything(field.type)} }`;
-    const { body } = await house.call('POST', '/graphql', {
+    const { body } = await service.call('POST', '/graphql', {
       body: { query, variables },
       ...(token !== undefined && { token }),
     });

@@ -57,10 +57,10 @@ export const mcp: Edge = {
     token !== undefined &&
     !Object.keys(input).some((member) => OTHERS.has(member)),
   omits: ({ operation }) => tools[operation.name]?.omits ?? [],
-  async call({ house, route, input, token = '' }) {
+  async call({ service, route, input, token = '' }) {
     const { tool, names = {}, more = {} } = tools[route.operation.name] as Named;
     const given = Object.entries(input).map(([member, value]) => [names[member] ?? member, value]);
-    const client = await mcpClient(house.url, token);
+    const client = await mcpClient(service.url, token);
     try {
       const { isError, structuredContent, _meta } = await callTool(client, tool, {
         ...more,

@@ -4,11 +4,11 @@ export const rest: Edge = {
   name: 'REST',
   via: 'rest',
   has: () => true,
-  async call({ house, route, ask, token }) {
+  async call({ service, route, request, token }) {
     const root = route.atRoot === 'only' ? '' : '/v1';
-    const { status, body, headers } = await house.call(route.method, root + ask.path, {
-      ...(ask.body !== undefined && { body: ask.body }),
-      ...(ask.headers !== undefined && { headers: ask.headers }),
+    const { status, body, headers } = await service.call(route.method, root + request.path, {
+      ...(request.body !== undefined && { body: request.body }),
+      ...(request.headers !== undefined && { headers: request.headers }),
       ...(token !== undefined && { token }),
     });
     if (headers.get('content-type') === 'application/problem+json') return body;

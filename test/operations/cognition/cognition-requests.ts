@@ -22,13 +22,13 @@ export const gathered = async (tenantId?: string): Promise<ActiveContext[]> => {
 };
 export const suspended = async <T>(work: () => Promise<T>): Promise<T> => {
   const operator = await world.service.token(v7(), { scope: 'platform:admin' });
-  const say = (verb: string) =>
+  const send = (verb: string) =>
     world.service.call('POST', `/v1/admin/tenants/${world.tenant.tenantId}/${verb}`, { token: operator, body: {} });
-  await say('suspend');
+  await send('suspend');
   try {
     return await work();
   } finally {
-    await say('resume');
+    await send('resume');
   }
 };
 export const switchedOff = async <T>(work: () => Promise<T>): Promise<T> => {

@@ -97,9 +97,9 @@ describe('a context that waits for a sidecar', () => {
       go = resolve;
     });
     let read: Promise<unknown> | undefined;
-    plans.awaitingPlanner = (...asked) => {
+    plans.awaitingPlanner = (...requested) => {
       plans.awaitingPlanner = awaitingPlanner;
-      const reading = held.then(() => awaitingPlanner.apply(plans, asked));
+      const reading = held.then(() => awaitingPlanner.apply(plans, requested));
       read = reading;
       return reading;
     };
@@ -268,7 +268,7 @@ describe('a step that fails', () => {
 });
 
 describe('open goals', () => {
-  const ask = (tenancy: TestTenant) =>
+  const request = (tenancy: TestTenant) =>
     tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
   const answers: CallResult[] = [];
   let crowd: TestTenant;
@@ -276,7 +276,7 @@ describe('open goals', () => {
   beforeAll(async () => {
     crowd = await makeTestTenant(world.service);
     for (let round = 0; round < 26; round++) {
-      answers.push(...(await Promise.all(Array.from({ length: 20 }, () => ask(crowd)))));
+      answers.push(...(await Promise.all(Array.from({ length: 20 }, () => request(crowd)))));
     }
   });
 
@@ -287,8 +287,8 @@ describe('open goals', () => {
     );
     const { device_id } = await crowd.register();
     expect((await crowd.call('POST', `/devices/${device_id}/command`, { goal: 'Dim it.' })).status).toBe(409);
-    expect((await ask(world.otherTenant)).status).toBe(200);
+    expect((await request(world.otherTenant)).status).toBe(200);
     unwrap(await cognition.complete(answers[0]?.body.plan_id, { summary: '' }));
-    expect((await ask(crowd)).status).toBe(200);
+    expect((await request(crowd)).status).toBe(200);
   });
 });

@@ -79,10 +79,10 @@ describe.each(openings)('a node for %s', (_, open) => {
 
   it('is refused above the limit of a hundred', async () => {
     const [id, device] = [await open(), await world.addLight()];
-    const said = await Promise.all(
+    const sent = await Promise.all(
       Array.from({ length: 101 }, (_x, n) => cognition.propose(id, turnOn(`s${n}`, device))),
     );
-    expect(said.filter(({ ok }) => ok)).toHaveLength(100);
+    expect(sent.filter(({ ok }) => ok)).toHaveLength(100);
     expect((await cognition.context(id))?.nodes).toHaveLength(100);
   });
 });

@@ -19,26 +19,26 @@ function service({ overdue = true, quarantine = null as string | null } = {}) {
     flags: () => ({ cognition_disabled: false }),
   } as unknown as Services;
   const resolve = plannerTimeoutResolver(services);
-  return { at, ask: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
+  return { at, request: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
 }
 
 it('ignores silence in the first minute of the service, which may have missed messages', async () => {
-  const { at, ask } = service();
+  const { at, request } = service();
   at.now += 20_000;
-  expect(await ask()).toMatchObject({
+  expect(await request()).toMatchObject({
     to: { kind: 'plan', id: 'p' },
     event: { type: 'cognition.excused', dueAt: DUE, forMs: PLANNER_TIMEOUT_MS - 20_000 },
   });
   at.now = 1_000 + PLANNER_TIMEOUT_MS;
-  expect(await ask()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
+  expect(await request()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
 });
 
 it('does not fire if the planner was active in the meantime', async () => {
-  expect(await service({ overdue: false }).ask()).toBeNull();
-  expect(await service().ask(DUE + 1)).toBeNull();
+  expect(await service({ overdue: false }).request()).toBeNull();
+  expect(await service().request(DUE + 1)).toBeNull();
 });
 
 it('keeps the output of a quarantined plan until it is released', async () => {
-  const { ask } = service({ quarantine: 'the stored state does not match the machine' });
-  await expect(ask()).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
+  const { request } = service({ quarantine: 'the stored state does not match the machine' });
+  await expect(request()).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });

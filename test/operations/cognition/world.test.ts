@@ -13,8 +13,8 @@ describe('the world', () => {
     const { device_id: gone } = await world.otherTenant.register({ home_id: cabin.id });
     await world.otherTenant.call('POST', `/device/${gone}/revoke`, {});
     await world.otherTenant.register();
-    const asked = { tenantId: world.otherTenant.tenantId, homeId: cabin.id };
-    const before = await cognition.world(asked);
+    const requested = { tenantId: world.otherTenant.tenantId, homeId: cabin.id };
+    const before = await cognition.world(requested);
     expect(before.devices.map(({ id }) => id)).toEqual([lamp, thing].sort());
     expect(before.devices.find(({ id }) => id === lamp)).toMatchObject({
       ...{ name: 'Lamp', type: 'smart_light', category: 'light', homeId: cabin.id, online: false, state: {} },
@@ -22,16 +22,16 @@ describe('the world', () => {
     });
     expect(before.devices.find(({ id }) => id === thing)).toMatchObject({ room: null, manifest: null });
     expect(before.hash).toMatch(/^[0-9a-f]{64}$/);
-    expect((await cognition.world(asked)).hash).toBe(before.hash);
+    expect((await cognition.world(requested)).hash).toBe(before.hash);
     await world.otherTenant.report(lamp, { on: true });
-    const after = await cognition.world(asked);
+    const after = await cognition.world(requested);
     expect(after.hash).not.toBe(before.hash);
     expect(await cognition.stateOf(world.otherTenant.tenantId, lamp)).toEqual({ on: true });
     expect(await cognition.stateOf(world.tenant.tenantId, lamp)).toBeNull();
     const all = await cognition.world({ tenantId: world.otherTenant.tenantId, homeId: null });
     expect(all.devices.length).toBeGreaterThan(2);
-    const stranger = { tenantId: world.tenant.tenantId, homeId: null, deviceId: lamp };
-    expect((await cognition.world(stranger)).devices).toEqual([]);
+    const outsider = { tenantId: world.tenant.tenantId, homeId: null, deviceId: lamp };
+    expect((await cognition.world(outsider)).devices).toEqual([]);
   });
 
   it('contains preferences and routines first, then the newest observations', async () => {

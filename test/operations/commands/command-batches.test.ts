@@ -7,20 +7,20 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService;
+let service: HttpService;
 let mine: TestTenant;
 let actors: Actors;
 let ids: string[];
 
 beforeAll(async () => {
-  house = await startHttpServiceOnDatabase();
-  actors = house.services.actors;
+  service = await startHttpServiceOnDatabase();
+  actors = service.services.actors;
 });
 beforeEach(async () => {
-  mine = await makeTestTenant(house);
+  mine = await makeTestTenant(service);
   ids = await Promise.all([1, 2, 3, 4].map(async () => (await mine.register()).device_id));
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 /** Creations of commands for these devices fail until `mockRestore` or the end of the test. */
 function breakFor(deviceIds: readonly string[], fault: Error) {
@@ -49,8 +49,8 @@ describe('an interrupted batch', () => {
     expect(before.map((commands) => commands.length)).toEqual([1, 1, 0, 0]);
 
     broken.mockRestore();
-    const { status, body, headers: told } = await turnOn(headers);
-    expect([status, told.get('idempotent-replayed')]).toEqual([200, null]);
+    const { status, body, headers: notified } = await turnOn(headers);
+    expect([status, notified.get('idempotent-replayed')]).toEqual([200, null]);
     expect(body.results.map((entry: { success: boolean }) => entry.success)).toEqual([true, true, true, true]);
     const after = await Promise.all(ids.map(made));
     expect(after).toEqual(body.results.map((entry: { command_id: string }) => [entry.command_id]));
@@ -137,7 +137,7 @@ describe('a fault in a batch', () => {
     const { body } = await turnOn({ 'idempotency-key': v7() });
     expect(body.results[0]).toMatchObject({ device_id: ids[0], success: false, code: 'GATEWAY_ERROR' });
     expect(JSON.stringify(body)).not.toContain('secret of the house');
-    expect(house.errors.at(-1)).toMatchObject({ err: expect.any(EventFailed), command_id: expect.any(String) });
+    expect(service.errors.at(-1)).toMatchObject({ err: expect.any(EventFailed), command_id: expect.any(String) });
   });
 });
 
@@ -145,11 +145,11 @@ it.each([
   ['suspended', 'TENANT_SUSPENDED', () => ({ ref: { kind: 'tenant', id: mine.tenantId } as const, type: 'suspend' })],
   ['revoked', 'DEVICE_REVOKED', () => ({ ref: { kind: 'device', id: ids[0] as string } as const, type: 'revoke' })],
 ])('a user who was %s between the pages of a batch commands no further devices', async (_, code, who) => {
-  const { manifests } = house.services;
+  const { manifests } = service.services;
   const { ref, type } = who();
   const load = manifests.load.bind(manifests);
   vi.spyOn(manifests, 'load').mockImplementation(async (devices) => {
-    await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
+    await actors.send(ref, { type, at: service.clock.now(), by: SYSTEM });
     return load(devices);
   });
   const { body } = await turnOn();

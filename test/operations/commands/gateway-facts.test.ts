@@ -3,17 +3,17 @@ import { type HttpService, startHttpService } from '../../support/http-service.t
 import type { MemoryStore } from '../../support/memory-store.ts';
 import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let mine: TestTenant;
 
 beforeAll(async () => {
-  house = await startHttpService();
-  mine = await makeTestTenant(house);
+  service = await startHttpService();
+  mine = await makeTestTenant(service);
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
 it('a command for a live device needs no read and one commit', async () => {
-  const { store } = house;
+  const { store } = service;
   const { device_id: id } = await mine.register();
   const manifests = vi.spyOn(store.devices, 'manifests');
   const before = [store.actors.loads.length, store.actors.commits.length, store.userReads];
@@ -29,7 +29,7 @@ it('no secret of a device and no token of a dry run is in log or journal', async
   const rotated = await mine.call('POST', `/device/${id}/rotate-secret`);
   const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'unlock' });
   await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token: body.dry_run_token });
-  const { actors } = house.store;
-  const kept = JSON.stringify([house.errors, [...actors.journals], [...actors.rows], actors.commits]);
+  const { actors } = service.store;
+  const kept = JSON.stringify([service.errors, [...actors.journals], [...actors.rows], actors.commits]);
   for (const hidden of [secret, rotated.body.new_secret, body.dry_run_token]) expect(kept).not.toContain(hidden);
 });

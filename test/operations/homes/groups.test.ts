@@ -2,28 +2,28 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
-let stranger: string;
+let outsider: string;
 let lamps: string[];
 beforeAll(async () => {
-  house = await startHttpService();
-  ({ token, tenantId } = await house.owner());
-  ({ token: stranger } = await house.owner('Strangers'));
-  const { body } = await house.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
+  service = await startHttpService();
+  ({ token, tenantId } = await service.owner());
+  ({ token: outsider } = await service.owner('Strangers'));
+  const { body } = await service.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
   lamps = [];
   for (let n = 0; n < 3; n++) {
-    const made = await house.call('POST', '/v1/device/register', {
+    const made = await service.call('POST', '/v1/device/register', {
       token,
       body: { device_type: 'smart_light', home_id: body.id },
     });
     lamps.push(made.body.device_id);
   }
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const call: HttpService['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
+const call: HttpService['call'] = (method, path, sent) => service.call(method, `/v1${path}`, { token, ...sent });
 const create = (body: object) => call('POST', '/groups', { body });
 const members = async (slug: string) =>
   (await call('GET', '/groups')).body.groups.find((group: { slug: string }) => group.slug === slug)?.device_ids;
@@ -84,7 +84,7 @@ describe('a group', () => {
 
   it.each(['nowhere', 'UPPER', '%00', '..', 'a%20b', '-', '__proto__'])('%s is invalid', async (slug) => {
     const path = `/v1/groups/${slug}/join`.replace('/../', '/%2e%2e%2f/');
-    const { status, body } = await house.call('POST', path, { token, body: { device_id: lamps[0] } });
+    const { status, body } = await service.call('POST', path, { token, body: { device_id: lamps[0] } });
     expect([status, body.detail]).toEqual([404, 'Group not found.']);
   });
 });
@@ -92,7 +92,7 @@ describe('a group', () => {
 it('groups and devices of another tenant are not found', async () => {
   const { slug } = (await create({ name: 'Private', device_ids: lamps })).body;
   const theirs = (method: string, path: string, body?: object) =>
-    house.call(method, `/v1${path}`, { token: stranger, body });
+    service.call(method, `/v1${path}`, { token: outsider, body });
   expect((await theirs('GET', '/groups')).body.groups).toEqual([]);
   expect((await theirs('POST', `/groups/${slug}/join`, { device_id: lamps[0] })).status).toBe(404);
   expect((await theirs('DELETE', `/groups/${slug}`)).status).toBe(404);
@@ -103,7 +103,7 @@ it('groups and devices of another tenant are not found', async () => {
 
 it('a user adds and lists, an admin creates and deletes, a viewer may do neither', async () => {
   const { slug } = (await create({ name: 'Roles' })).body;
-  const [viewer, user] = [await house.member(tenantId, 'viewer'), await house.member(tenantId, 'user')];
+  const [viewer, user] = [await service.member(tenantId, 'viewer'), await service.member(tenantId, 'user')];
   const join = (token: string) => call('POST', `/groups/${slug}/join`, { token, body: { device_id: lamps[0] } });
   expect((await join(viewer)).body.code).toBe('FORBIDDEN_ROLE');
   expect((await call('GET', '/groups', { token: viewer })).body.code).toBe('FORBIDDEN_ROLE');
@@ -114,13 +114,13 @@ it('a user adds and lists, an admin creates and deletes, a viewer may do neither
 });
 
 it('the list has pages', async () => {
-  const { token } = await house.owner('Pages');
+  const { token } = await service.owner('Pages');
   for (const name of ['a', 'b', 'c']) {
-    house.clock.advance(1);
-    await house.call('POST', '/v1/groups', { token, body: { name } });
+    service.clock.advance(1);
+    await service.call('POST', '/v1/groups', { token, body: { name } });
   }
-  const first = await house.call('GET', '/v1/groups?limit=2', { token });
-  const second = await house.call('GET', `/v1/groups?limit=2&cursor=${first.body.next_cursor}`, { token });
+  const first = await service.call('GET', '/v1/groups?limit=2', { token });
+  const second = await service.call('GET', `/v1/groups?limit=2&cursor=${first.body.next_cursor}`, { token });
   const names = [...first.body.groups, ...second.body.groups].map(({ name }) => name);
   expect([names, second.body.next_cursor]).toEqual([['c', 'b', 'a'], null]);
 });

@@ -3,27 +3,27 @@ import type { DeviceEvent } from '../../../src/machines/device-types.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
-let stranger: string;
+let outsider: string;
 beforeAll(async () => {
-  house = await startHttpService();
-  ({ token, tenantId } = await house.owner());
-  ({ token: stranger } = await house.owner('Strangers'));
+  service = await startHttpService();
+  ({ token, tenantId } = await service.owner());
+  ({ token: outsider } = await service.owner('Strangers'));
 });
-afterAll(() => house.close());
+afterAll(() => service.close());
 
-const call: HttpService['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
+const call: HttpService['call'] = (method, path, sent) => service.call(method, `/v1${path}`, { token, ...sent });
 const home = async (body: object = { home_name: 'Home' }) => (await call('POST', '/homes', { body })).body.id as string;
 const room = async (homeId: string, name = 'Kitchen') =>
   (await call('POST', `/homes/${homeId}/rooms`, { body: { name } })).body.id as string;
 
 /** A device in this home and room, registered without the operation. */
 async function device(homeId: string, roomId: string | null): Promise<string> {
-  const { newId } = house.services;
+  const { newId } = service.services;
   const id = newId();
-  const at = house.clock.now();
+  const at = service.clock.now();
   const event: DeviceEvent = {
     type: 'register',
     at,
@@ -38,10 +38,10 @@ async function device(homeId: string, roomId: string | null): Promise<string> {
     key: { keyVersion: 1, signingAlg: 'hmac-sha256', sealedSecret: 'sealed', publicKey: null, createdAt: at },
     manifest: null,
   };
-  await house.runtime.actors.create({ kind: 'device', id }, event);
+  await service.runtime.actors.create({ kind: 'device', id }, event);
   return id;
 }
-const contextOf = async (id: string) => (await house.runtime.actors.read({ kind: 'device', id }))?.snapshot.context;
+const contextOf = async (id: string) => (await service.runtime.actors.read({ kind: 'device', id }))?.snapshot.context;
 
 describe('a home', () => {
   it('is created, listed, changed and deleted', async () => {
@@ -49,7 +49,7 @@ describe('a home', () => {
     expect([made.status, made.body]).toEqual([201, { status: 'created', id: expect.any(String) }]);
     const { id } = made.body;
     const listed = (await call('GET', '/homes')).body.homes.find((entry: { id: string }) => entry.id === id);
-    const created_at = new Date(house.clock.now()).toISOString();
+    const created_at = new Date(service.clock.now()).toISOString();
     expect(listed).toEqual({ id, home_name: 'Lakeside', timezone: 'Asia/Kolkata', created_at });
     const changed = await call('PATCH', `/homes/${id}`, { body: { home_name: 'Seaside' } });
     expect(changed.body).toEqual({ home: { id, home_name: 'Seaside', timezone: 'Asia/Kolkata', created_at } });
@@ -63,7 +63,7 @@ describe('a home', () => {
     const id = await home();
     const inside = await room(id);
     await call('DELETE', `/homes/${id}`);
-    expect(house.store.rooms.has(inside)).toBe(false);
+    expect(service.store.rooms.has(inside)).toBe(false);
   });
 
   it('is kept while it has an active device, and deleted despite revoked ones', async () => {
@@ -71,7 +71,7 @@ describe('a home', () => {
     const lamp = await device(id, null);
     const refused = await call('DELETE', `/homes/${id}`);
     expect([refused.status, refused.body.code]).toEqual([409, 'CONFLICT']);
-    await house.runtime.actors.send({ kind: 'device', id: lamp }, { type: 'revoke', at: house.clock.now() });
+    await service.runtime.actors.send({ kind: 'device', id: lamp }, { type: 'revoke', at: service.clock.now() });
     expect((await call('DELETE', `/homes/${id}`)).status).toBe(204);
     expect(await contextOf(lamp)).toMatchObject({ homeId: null, roomId: null });
   });
@@ -101,11 +101,11 @@ describe('a room', () => {
     const [one, two] = [await home(), await home()];
     const id = await room(one);
     expect((await call('DELETE', `/homes/${two}/rooms/${id}`)).body.detail).toBe('Room not found.');
-    expect(house.store.rooms.has(id)).toBe(true);
+    expect(service.store.rooms.has(id)).toBe(true);
   });
 
   it('requires a home', async () => {
-    const path = `/homes/${house.services.newId()}/rooms`;
+    const path = `/homes/${service.services.newId()}/rooms`;
     expect((await call('POST', path, { body: { name: 'x' } })).status).toBe(404);
     expect((await call('GET', path)).status).toBe(404);
   });
@@ -115,13 +115,13 @@ describe('of another tenant', () => {
   it('homes and rooms are not found, with the same message as missing ones', async () => {
     const homeId = await home();
     const roomId = await room(homeId);
-    const missing = house.services.newId();
+    const missing = service.services.newId();
     const tries = (home: string, room: string) => [
-      house.call('PATCH', `/v1/homes/${home}`, { token: stranger, body: { home_name: 'Mine' } }),
-      house.call('DELETE', `/v1/homes/${home}`, { token: stranger }),
-      house.call('POST', `/v1/homes/${home}/rooms`, { token: stranger, body: { name: 'Mine' } }),
-      house.call('GET', `/v1/homes/${home}/rooms`, { token: stranger }),
-      house.call('DELETE', `/v1/homes/${home}/rooms/${room}`, { token: stranger }),
+      service.call('PATCH', `/v1/homes/${home}`, { token: outsider, body: { home_name: 'Mine' } }),
+      service.call('DELETE', `/v1/homes/${home}`, { token: outsider }),
+      service.call('POST', `/v1/homes/${home}/rooms`, { token: outsider, body: { name: 'Mine' } }),
+      service.call('GET', `/v1/homes/${home}/rooms`, { token: outsider }),
+      service.call('DELETE', `/v1/homes/${home}/rooms/${room}`, { token: outsider }),
     ];
     const theirs = await Promise.all(tries(homeId, roomId));
     const none = await Promise.all(tries(missing, missing));
@@ -130,7 +130,7 @@ describe('of another tenant', () => {
       const { instance: _, request_id: __, ...words } = answer.body;
       expect(none[n]?.body).toMatchObject(words);
     });
-    expect((await house.call('GET', '/v1/homes', { token: stranger })).body.homes).toEqual([]);
+    expect((await service.call('GET', '/v1/homes', { token: outsider })).body.homes).toEqual([]);
   });
 });
 
@@ -138,7 +138,7 @@ describe('roles', () => {
   it('a viewer and a user may read, an admin may change', async () => {
     const id = await home();
     for (const role of ['viewer', 'user'] as const) {
-      const member = await house.member(tenantId, role);
+      const member = await service.member(tenantId, role);
       expect((await call('GET', '/homes', { token: member })).status).toBe(200);
       expect((await call('GET', `/homes/${id}/rooms`, { token: member })).status).toBe(200);
       for (const [method, path, body] of [
@@ -152,24 +152,24 @@ describe('roles', () => {
         expect([status, answer.code]).toEqual([403, 'FORBIDDEN_ROLE']);
       }
     }
-    const admin = await house.member(tenantId, 'admin');
+    const admin = await service.member(tenantId, 'admin');
     expect((await call('POST', '/homes', { token: admin, body: { home_name: 'x' } })).status).toBe(201);
   });
 });
 
 describe('the list', () => {
   it('is ordered newest first, in pages that concurrent insertions do not shift', async () => {
-    const { token } = await house.owner('Pages');
+    const { token } = await service.owner('Pages');
     const add = async (n: number) => {
-      house.clock.advance(n % 2); // some share a millisecond
-      await house.call('POST', '/v1/homes', { token, body: { home_name: `h${n}` } });
+      service.clock.advance(n % 2); // some share a millisecond
+      await service.call('POST', '/v1/homes', { token, body: { home_name: `h${n}` } });
     };
     for (let n = 0; n < 7; n++) await add(n);
     const names: string[] = [];
     let cursor: string | null = null;
     do {
       const query = `limit=3${cursor === null ? '' : `&cursor=${cursor}`}`;
-      const { status, body } = await house.call('GET', `/v1/homes?${query}`, { token });
+      const { status, body } = await service.call('GET', `/v1/homes?${query}`, { token });
       expect(status).toBe(200);
       names.push(...body.homes.map((entry: { home_name: string }) => entry.home_name));
       cursor = body.next_cursor;

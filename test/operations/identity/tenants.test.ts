@@ -3,19 +3,19 @@ import { CommitUnknown } from '../../../src/store/contract.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 beforeEach(async () => {
-  house = await startHttpService();
+  service = await startHttpService();
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const register = (token: string, tenant_name: unknown = 'Home & Garden') =>
-  house.call('POST', '/v1/tenant/register', { token, body: { tenant_name } });
-const me = async (token: string) => (await house.call('GET', '/v1/auth/me', { token })).body;
+  service.call('POST', '/v1/tenant/register', { token, body: { tenant_name } });
+const me = async (token: string) => (await service.call('GET', '/v1/auth/me', { token })).body;
 
 describe('registering a tenant', () => {
   it('makes the caller its owner at once, with the current token', async () => {
-    const token = await house.token('ada');
+    const token = await service.token('ada');
     const before = await me(token);
     const { status, body } = await register(token);
     expect(status).toBe(201);
@@ -27,19 +27,19 @@ describe('registering a tenant', () => {
   });
 
   it('is 409 for a user who has a tenant', async () => {
-    const { token } = await house.owner();
+    const { token } = await service.owner();
     const { status, body } = await register(token);
     expect([status, body.code]).toEqual([409, 'CONFLICT']);
   });
 
   it('creates one tenant for concurrent requests', async () => {
-    const token = await house.token('ada');
+    const token = await service.token('ada');
     const answers = await Promise.all([1, 2, 3, 4, 5].map(() => register(token)));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
   });
 
   it('gives tenants with the same name different slugs, also concurrently', async () => {
-    const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => house.token(`u${n}`)));
+    const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => service.token(`u${n}`)));
     await Promise.all(tokens.map((token) => register(token, 'Acme')));
     const slugs = await Promise.all(tokens.map(async (token) => (await me(token)).user.tenant_slug));
     expect(new Set(slugs).size).toBe(12);
@@ -48,12 +48,12 @@ describe('registering a tenant', () => {
   });
 
   it('takes effect at once, also after a commit with an unknown outcome', async () => {
-    const token = await house.token('ada');
+    const token = await service.token('ada');
     await me(token);
-    const { actors } = house.services;
+    const { actors } = service.services;
     const { create } = actors;
-    actors.create = async (...asked) => {
-      await create.apply(actors, asked);
+    actors.create = async (...requested) => {
+      await create.apply(actors, requested);
       throw new CommitUnknown('connection lost');
     };
     expect((await register(token)).status).toBe(503);
@@ -62,33 +62,33 @@ describe('registering a tenant', () => {
   });
 
   it('is refused under the registration lock', async () => {
-    await house.flags.set('registration_lock', true);
-    const { status, body } = await register(await house.token('ada'));
+    await service.flags.set('registration_lock', true);
+    const { status, body } = await register(await service.token('ada'));
     expect([status, body.code]).toEqual([503, 'REGISTRATION_LOCKED']);
   });
 
   it.each([[''], ['   '], ['x'.repeat(101)], [7], [null], ['a\u0007']])('refuses the name %j', async (name) => {
-    expect((await register(await house.token('ada'), name)).status).toBe(400);
+    expect((await register(await service.token('ada'), name)).status).toBe(400);
   });
 });
 
 describe('an operation that requires a tenant', () => {
   it('is 403 TENANT_REQUIRED without one', async () => {
-    const token = await house.token('ada');
+    const token = await service.token('ada');
     for (const path of ['/homes', '/devices', '/groups', '/manifest/types']) {
-      const { status, body } = await house.call('GET', `/v1${path}`, { token });
+      const { status, body } = await service.call('GET', `/v1${path}`, { token });
       expect([path, status, body.code]).toEqual([path, 403, 'TENANT_REQUIRED']);
     }
   });
 
   it('is 403 TENANT_SUSPENDED while it is suspended, and works when it is resumed', async () => {
-    const { token, tenantId } = await house.owner();
+    const { token, tenantId } = await service.owner();
     const ref = { kind: 'tenant', id: tenantId } as const;
-    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
-    const { status, body } = await house.call('GET', '/v1/homes', { token });
+    await service.runtime.actors.send(ref, { type: 'suspend', at: service.clock.now() });
+    const { status, body } = await service.call('GET', '/v1/homes', { token });
     expect([status, body.code]).toEqual([403, 'TENANT_SUSPENDED']);
     expect((await me(token)).user.tenant_id).toBe(tenantId);
-    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
-    expect((await house.call('GET', '/v1/homes', { token })).status).toBe(200);
+    await service.runtime.actors.send(ref, { type: 'resume', at: service.clock.now() });
+    expect((await service.call('GET', '/v1/homes', { token })).status).toBe(200);
   });
 });

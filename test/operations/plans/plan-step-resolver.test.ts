@@ -20,20 +20,20 @@ it('keeps an output of a quarantined plan until it is released', async () => {
     inspect: () => ({ live: true, mailbox: 0, quarantine: 'the stored state does not match the machine' }),
   };
   const resolve = planStepResolver({ actors } as unknown as Services);
-  const asked = resolve({ type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' });
-  await expect(asked).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
+  const requested = resolve({ type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' });
+  await expect(requested).rejects.toThrow(new Quarantined('the stored state does not match the machine'));
 });
 
 describe('an output of a plan', () => {
-  let house: HttpService;
+  let service: HttpService;
   let mine: TestTenant;
   let other: TestTenant;
   beforeAll(async () => {
-    house = await startHttpServiceOnDatabase();
-    mine = await makeTestTenant(house);
-    other = await makeTestTenant(house);
+    service = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(service);
+    other = await makeTestTenant(service);
   });
-  afterAll(() => house.close());
+  afterAll(() => service.close());
 
   const stepOn = (deviceId: string, more: Partial<PlanStep> = {}): PlanStep => ({
     ...{ id: 'a', deviceId, action: 'turn_on', params: {}, dependsOn: [], compensation: null, timeoutS: 9 },
@@ -51,7 +51,7 @@ describe('an output of a plan', () => {
 
   /** The results of the synchronous and the asynchronous resolver, without values that are random in each call. */
   async function bothWays(context: PlanContext): Promise<unknown[]> {
-    const { actors } = house.runtime;
+    const { actors } = service.runtime;
     const plan = { ref: { kind: 'plan', id: context.id }, version: 1, snapshot: { value: '', context }, since: 1 };
     const isPlan = (ref: ActorRef): boolean => ref.kind === 'plan';
     const read: Actors['read'] = <C>(ref: ActorRef) =>
@@ -59,12 +59,12 @@ describe('an output of a plan', () => {
     const turn: BatchView = {
       peek: <C>(ref: ActorRef) => (isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref)),
     };
-    const services = { ...house.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
+    const services = { ...service.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
     const [step] = context.steps as [PlanStep];
     const { commandId } = step.undo ?? step;
     const output = { type: 'plan.ask', planId: context.id, stepId: step.id, commandId: commandId as string } as const;
     const found = await planStepResolver(services)(output);
-    return [planStepSyncResolver(house.services)(output, turn), found].map((one) => one && alike(one));
+    return [planStepSyncResolver(service.services)(output, turn), found].map((one) => one && alike(one));
   }
   const alike = (posted: AddressedEvent): unknown =>
     JSON.parse(JSON.stringify(posted), (key, value) => (['messageId', 'tokenHash', 'at'].includes(key) ? '' : value));
@@ -100,17 +100,17 @@ describe('an output of a plan', () => {
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Plans', scopes: ['execute:commands'] });
     const key = body.prefix as string;
     const byKey = planWith(stepOn(own), { createdBy: { kind: 'user', id: mine.userId, key } });
-    await house.services.apiKeys.isLive(key);
+    await service.services.apiKeys.isLive(key);
     expect((await bothWays(byKey)).map((one) => (one as AddressedEvent).event.type)).toEqual(['request', 'request']);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key });
-    await house.services.apiKeys.isLive(key);
+    await service.services.apiKeys.isLive(key);
 
-    const stranger = { kind: 'user', id: other.userId } as const;
+    const outsider = { kind: 'user', id: other.userId } as const;
     const cases: [PlanContext, string][] = [
       [planWith(stepOn(theirs)), 'NOT_FOUND'],
       [planWith(stepOn(own), { ending: 'cancel' }), 'CONFLICT'],
       [planWith(stepOn(own), { scopes: ['execute:plans'] }), 'INSUFFICIENT_SCOPE'],
-      [planWith(stepOn(own), { createdBy: stranger }), 'FORBIDDEN_ROLE'],
+      [planWith(stepOn(own), { createdBy: outsider }), 'FORBIDDEN_ROLE'],
       [byKey, 'UNAUTHENTICATED'],
     ];
     for (const [context, code] of cases) {
@@ -125,9 +125,9 @@ describe('an output of a plan', () => {
 
   it('is deferred by a flag, and resolves to nothing when it is outdated', async () => {
     const id = await light();
-    await house.services.setFlag('commands_disabled', true);
+    await service.services.setFlag('commands_disabled', true);
     const [atHand, found] = await bothWays(planWith(stepOn(id)));
-    await house.services.setFlag('commands_disabled', false);
+    await service.services.setFlag('commands_disabled', false);
     expect(atHand).toEqual(found);
     expect(found).toMatchObject(word('step.held', { forMs: 5_000 }));
     expect(await bothWays(planWith(stepOn(id, { ask: 'made' })))).toEqual([null, null]);

@@ -5,14 +5,14 @@ import { parseChangelog, runningVersionFirst } from '../../../src/services/chang
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: HttpService<MemoryStore>;
+let service: HttpService<MemoryStore>;
 beforeEach(async () => {
-  house = await startHttpService();
+  service = await startHttpService();
 });
-afterEach(() => house.close());
+afterEach(() => service.close());
 
 const get = async (path: string) => {
-  const { status, headers, body } = await house.call('GET', path);
+  const { status, headers, body } = await service.call('GET', path);
   return { status, type: headers.get('content-type'), body };
 };
 
@@ -23,7 +23,7 @@ describe('health', () => {
       type: 'application/json',
       body: {
         status: 'ok',
-        timestamp: new Date(house.clock.now()).toISOString(),
+        timestamp: new Date(service.clock.now()).toISOString(),
         services: {
           api: { status: 'operational' },
           database: { status: 'operational' },
@@ -39,8 +39,8 @@ describe('health', () => {
   });
 
   it('is degraded when a part is, in the shape of the specification', async () => {
-    house.store.reachable = false;
-    house.state.mqtt = 'degraded';
+    service.store.reachable = false;
+    service.state.mqtt = 'degraded';
     expect(await get('/health')).toEqual({
       status: 503,
       type: 'application/json',
@@ -52,42 +52,42 @@ describe('health', () => {
   });
 
   it('is not degraded by a disabled part', async () => {
-    house.state.mqtt = 'disabled';
+    service.state.mqtt = 'disabled';
     const { status, body } = await get('/health');
     expect([status, body.services.mqtt.status]).toEqual([200, 'disabled']);
   });
 
   it('queries the store once a second for any number of requests', async () => {
     let pings = 0;
-    house.store.ping = async () => void pings++;
+    service.store.ping = async () => void pings++;
     await Promise.all(Array.from({ length: 20 }, () => get('/health')));
     expect(pings).toBe(1);
-    house.clock.advance(1_000);
+    service.clock.advance(1_000);
     await get('/health');
     expect(pings).toBe(2);
   });
 
   it('counts active devices', async () => {
-    const { token } = await house.owner();
-    const { body: home } = await house.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
+    const { token } = await service.owner();
+    const { body: home } = await service.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
     const device = { device_type: 'smart_light', home_id: home.id };
-    await house.call('POST', '/v1/device/register', { token, body: device });
+    await service.call('POST', '/v1/device/register', { token, body: device });
     expect((await get('/health')).body.metrics).toEqual({ active_devices: 1 });
   });
 
   it('is live while it responds', async () => {
-    house.clock.advance(1_500);
-    house.store.reachable = false;
+    service.clock.advance(1_500);
+    service.store.reachable = false;
     expect((await get('/health/live')).body).toEqual({ status: 'alive', uptime: 1.5 });
   });
 
   it('is ready when database and cache store are', async () => {
     expect(await get('/health/ready')).toMatchObject({ status: 200, body: { status: 'ready' } });
-    house.state.mqtt = 'degraded';
-    house.clock.advance(1_000);
+    service.state.mqtt = 'degraded';
+    service.clock.advance(1_000);
     expect((await get('/health/ready')).status).toBe(200);
-    house.state.cacheHealthy = false;
-    house.clock.advance(1_000);
+    service.state.cacheHealthy = false;
+    service.clock.advance(1_000);
     expect(await get('/health/ready')).toEqual({
       status: 503,
       type: 'application/json',
@@ -105,7 +105,7 @@ it('reports status and version without a credential', async () => {
     protocol: 'PROTO/3.0',
   });
   expect((await get('/v1/version')).body).toEqual({ version: '1.0.0', protocol: 'PROTO/3.0' });
-  await house.flags.set('maintenance_mode', true);
+  await service.flags.set('maintenance_mode', true);
   expect((await get('/status')).body.status).toBe('maintenance');
 });
 

@@ -31,9 +31,9 @@ const journaled = new Map<string, Effect>(
 );
 
 /** Each request took effect at most once, and exactly once if it was answered with success. */
-export function checkEffects(house: SimulatedTenant): void {
-  const { world, ledger, cluster } = house;
-  const effects = journaledEffects(house);
+export function checkEffects(service: SimulatedTenant): void {
+  const { world, ledger, cluster } = service;
+  const effects = journaledEffects(service);
   for (const [key, { operation, answer }] of ledger.requests) {
     const made = effects.get(key) ?? [];
     if (made.length > 1) {
@@ -43,7 +43,7 @@ export function checkEffects(house: SimulatedTenant): void {
     if (answer === null || effect === undefined || effect.mayFindItDone || made.length > 0) continue;
     world.fail('answered-means-stored', `key ${key} of ${operation} was answered with success and had no effect`);
   }
-  for (const { id } of house.devices) checkKeys(house, id);
+  for (const { id } of service.devices) checkKeys(service, id);
   for (const [flag, state] of ledger.flagsAnswered) {
     if (cluster.database.tables.flags.get(flag) === state) continue;
     world.fail('answered-means-stored', `${flag} was answered as ${state} and is stored otherwise`);

@@ -10,10 +10,10 @@ const rows = ({ cluster }: SimulatedTenant, kind: string): ActorRow[] =>
   cluster.database.tables.actors.where(({ ref }) => ref.kind === kind);
 
 /** Describes everything that has not ended; empty if nothing is pending. */
-export function unfinished(house: SimulatedTenant): string[] {
-  const { callers, devices, cluster } = house;
+export function unfinished(service: SimulatedTenant): string[] {
+  const { callers, devices, cluster } = service;
   const { outbox, timers } = cluster.database.tables;
-  const late = timers.where(({ dueAt }) => dueAt < house.world.now() - LATE_MS);
+  const late = timers.where(({ dueAt }) => dueAt < service.world.now() - LATE_MS);
   return [
     ...(callers.waiting > 0 ? [`${callers.waiting} requests are not answered`] : []),
     ...devices.filter(({ owed }) => owed.length > 0).map(({ id, owed }) => `device ${id} owes ${owed.length} messages`),
@@ -21,17 +21,17 @@ export function unfinished(house: SimulatedTenant): string[] {
       .filter(({ openViolations }) => openViolations > 0)
       .map(({ id }) => `a connection of ${id} broke the protocol and is open`),
     ...devices.filter(({ online }) => !online).map(({ id }) => `device ${id} is not connected`),
-    ...rows(house, 'command')
+    ...rows(service, 'command')
       .filter(
         ({ columns }) =>
           !isFinal(columns.status) || (columns.verification === 'pending' && columns.status !== 'timed_out'),
       )
       .map(({ ref, columns }) => `command ${ref.id} is ${columns.status}, verification ${columns.verification}`),
-    ...rows(house, 'plan')
+    ...rows(service, 'plan')
       .filter(({ columns }) => columns.over !== true)
       .map(
         ({ ref, context }) =>
-          `plan ${ref.id}: ${JSON.stringify(stepsOf(context).map(({ id, status, ask }) => [id, status, ask]))}`,
+          `plan ${ref.id}: ${JSON.stringify(stepsOf(context).map(({ id, status, ask: request }) => [id, status, request]))}`,
       ),
     ...(outbox.size > 0 ? [`${outbox.size} outputs are undelivered`] : []),
     ...late.map(({ ref, event }) => `${event} of ${ref.kind} ${ref.id} is late`),
@@ -41,20 +41,20 @@ export function unfinished(house: SimulatedTenant): string[] {
 const stepsOf = (context: object): PlanStep[] => (context as { steps: PlanStep[] }).steps;
 
 /** Number of commands that can still receive a late acknowledgement, and are therefore watched. */
-export const lateWords = (house: SimulatedTenant): number =>
-  rows(house, 'command').filter(({ columns }) => columns.status === 'timed_out' && columns.verification === 'pending')
+export const lateWords = (service: SimulatedTenant): number =>
+  rows(service, 'command').filter(({ columns }) => columns.status === 'timed_out' && columns.verification === 'pending')
     .length;
 
 /** Compares what the service answered and sent with what it has stored. */
-export function checkEnding(house: SimulatedTenant): void {
-  checkDevices(house);
-  checkEffects(house);
-  checkCommands(house);
-  checkRefusals(house);
-  for (const plan of rows(house, 'plan')) checkOrder(house, plan);
-  for (const row of house.cluster.database.tables.actors.values()) {
+export function checkEnding(service: SimulatedTenant): void {
+  checkDevices(service);
+  checkEffects(service);
+  checkCommands(service);
+  checkRefusals(service);
+  for (const plan of rows(service, 'plan')) checkOrder(service, plan);
+  for (const row of service.cluster.database.tables.actors.values()) {
     if (row.quarantine !== null)
-      house.world.fail('nothing-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
+      service.world.fail('nothing-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
   }
 }
 
@@ -91,8 +91,8 @@ function checkRefusals({ world, ledger, cluster }: SimulatedTenant): void {
   }
 }
 
-function checkCommands(house: SimulatedTenant): void {
-  const { world, ledger, cluster, confirmBy } = house;
+function checkCommands(service: SimulatedTenant): void {
+  const { world, ledger, cluster, confirmBy } = service;
   const { actors } = cluster.database.tables;
   for (const [id, deviceId] of ledger.commands) {
     const row = actors.get(`command:${id}`);
@@ -101,7 +101,7 @@ function checkCommands(house: SimulatedTenant): void {
   for (const id of ledger.plans) {
     if (!actors.has(`plan:${id}`)) world.fail('answered-means-stored', `plan ${id} was answered 202`);
   }
-  for (const { ref, columns, context } of rows(house, 'command')) {
+  for (const { ref, columns, context } of rows(service, 'command')) {
     world.count(`command ${columns.status}`);
     const { delivery, confirmedBy, requestedBy } = context as {
       delivery: { writes: number } | null;

@@ -11,18 +11,18 @@ interface CommandMessage {
  * Checks each command that a process sends to its device; `clockErrorMs` is the clock of the process minus the true
  * time.
  */
-export function checkWrites(house: SimulatedTenant, packet: Packet, clockErrorMs: number): void {
+export function checkWrites(service: SimulatedTenant, packet: Packet, clockErrorMs: number): void {
   if (packet.cmd !== 'publish') return;
   const message = JSON.parse(packet.payload.toString()) as CommandMessage;
-  if (message.message_type === 'cmd') checkCommand(house, clockErrorMs, message);
+  if (message.message_type === 'cmd') checkCommand(service, clockErrorMs, message);
 }
 
 function checkCommand(
-  house: SimulatedTenant,
+  service: SimulatedTenant,
   clockErrorMs: number,
   { device_id: deviceId, payload }: CommandMessage,
 ): void {
-  const { world, ledger, cluster } = house;
+  const { world, ledger, cluster } = service;
   const { command_id: id, action, expires_at } = payload;
   const times = (ledger.writes.get(id) ?? 0) + 1;
   ledger.writes.set(id, times);
@@ -39,6 +39,6 @@ function checkCommand(
   if ((ledger.requestedAt.get(id) ?? 0) < (ledger.shutAt.get(deviceId) ?? 0)) {
     world.fail('revocation-closes-commands', `command ${id} is older than the revocation of ${deviceId}`);
   }
-  if (house.suspended === 'yes') world.fail('nothing-while-suspended', `command ${id} to ${deviceId}`);
+  if (service.suspended === 'yes') world.fail('nothing-while-suspended', `command ${id} to ${deviceId}`);
   if (expires_at <= world.now() + clockErrorMs) world.fail('nothing-after-its-expiry', `command ${id} to ${deviceId}`);
 }

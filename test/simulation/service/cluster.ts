@@ -109,7 +109,7 @@ export class Cluster {
   }
 
   /** One HTTP exchange; null without a response: the connection was refused, lost or timed out. */
-  exchange<T>(about: string, ask: (service: Service) => Promise<T>): Promise<T | null> {
+  exchange<T>(about: string, request: (service: Service) => Promise<T>): Promise<T | null> {
     const { scheduler, random } = this.#world;
     const running = this.serving();
     return new Promise((resolve) => {
@@ -139,7 +139,7 @@ export class Cluster {
         () => {
           const { service } = running;
           if (service === null) broken();
-          else void runAs(running.owner, () => ask(service).then(answered));
+          else void runAs(running.owner, () => request(service).then(answered));
         },
         running.owner,
       );

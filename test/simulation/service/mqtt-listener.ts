@@ -119,12 +119,12 @@ export class MqttListener {
       return null;
     }
     const open = wire.open.bind(wire);
-    wire.open = (gate) =>
+    wire.open = (latch) =>
       open({
-        ...gate,
+        ...latch,
         // A message takes its token with its first byte, and may be complete much later.
         admit: (type) => {
-          const waitMs = gate.admit(type);
+          const waitMs = latch.admit(type);
           if (type === PUBLISH && waitMs === 0) reads(deviceId);
           return waitMs;
         },

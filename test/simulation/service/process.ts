@@ -62,7 +62,7 @@ export interface Service {
   services: Services;
   runtime: Runtime;
   perform: Perform;
-  gate: ReturnType<typeof makeRateLimiter>;
+  rateLimiter: ReturnType<typeof makeRateLimiter>;
   mqtt: MqttListener;
   /** Drains: finishes work in progress. */
   stop(): Promise<void>;
@@ -154,7 +154,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     services,
     runtime,
     perform: makePerform(services),
-    gate: makeRateLimiter(services, fixedRates),
+    rateLimiter: makeRateLimiter(services, fixedRates),
     mqtt: new MqttListener({
       ...{ world, owner, network },
       accept: started.accept,

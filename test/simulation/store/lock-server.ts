@@ -110,16 +110,16 @@ export class SimulatedLock implements ActiveLock {
   /** Acquires the lock, has its clock reading evaluated, raises the epoch and renews: false if one of these fails. */
   async #try(signal: AbortSignal, accepts: (sample: ClockSample) => boolean): Promise<boolean> {
     signal.throwIfAborted();
-    const { answer: taken, sample: reading } = await this.#ask(() => this.#server.take(this));
+    const { answer: taken, sample: reading } = await this.#query(() => this.#server.take(this));
     if (!taken) return false;
     this.judgedAt = this.#world.scheduler.now;
     if (!accepts(reading)) {
-      await this.#ask(() => this.#server.free(this));
+      await this.#query(() => this.#server.free(this));
       return false;
     }
-    const { answer: epoch } = await this.#ask(() => this.#server.claim(this, this.#takeover));
+    const { answer: epoch } = await this.#query(() => this.#server.claim(this, this.#takeover));
     if (epoch === null) return false;
-    const { answer: held, sample } = await this.#ask(() => this.#server.renew(this));
+    const { answer: held, sample } = await this.#query(() => this.#server.renew(this));
     if (!held) return false;
     this.#holding = true;
     this.#lease.begin(epoch, sample.sentAt);
@@ -138,13 +138,13 @@ export class SimulatedLock implements ActiveLock {
 
   /** A reading of the database clock; null while the server recovers from a crash. */
   async readClock(): Promise<ClockSample | null> {
-    const { answer: isUp, sample } = await this.#ask(() => this.#server.isUp);
+    const { answer: isUp, sample } = await this.#query(() => this.#server.isUp);
     return isUp ? sample : null;
   }
 
   async release(): Promise<void> {
     this.#lease.end();
-    if (this.#line === 'up') await this.#ask(() => this.#server.free(this));
+    if (this.#line === 'up') await this.#query(() => this.#server.free(this));
   }
 
   /** The connection is lost: with an event at both ends, the process first, or at neither. */
@@ -174,7 +174,7 @@ export class SimulatedLock implements ActiveLock {
   async #renew(): Promise<void> {
     if (!this.#lease.valid()) return;
     this.#renewLater();
-    const { answer: held, sample } = await this.#ask(() => this.#server.renew(this));
+    const { answer: held, sample } = await this.#query(() => this.#server.renew(this));
     if (!held) {
       this.#lost();
       return;
@@ -184,7 +184,7 @@ export class SimulatedLock implements ActiveLock {
   }
 
   /** With a reading of the database clock. Never answered on a lost connection. */
-  #ask<T>(question: () => T): Promise<{ answer: T; sample: ClockSample }> {
+  #query<T>(question: () => T): Promise<{ answer: T; sample: ClockSample }> {
     return new Promise((resolve) => {
       if (this.#line !== 'up') return;
       const sentAt = performance.now();

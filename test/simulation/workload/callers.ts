@@ -46,7 +46,7 @@ export class Callers {
   }
 
   /** `persist`: retries although a flag or a suspension refuses it for now. */
-  async ask(person: Person, operation: Operation, input: object, persist = false): Promise<Said> {
+  async request(person: Person, operation: Operation, input: object, persist = false): Promise<Said> {
     const { random, scheduler } = this.#world;
     const key = this.#cluster.newId();
     const requested: Requested = { operation: operation.name, tries: new Set(), answer: null };
@@ -56,11 +56,11 @@ export class Callers {
       for (;;) {
         // Occasionally a proxy sends a request twice.
         const twice = random.chance(0.05);
-        const [said, again] = await Promise.all([
+        const [sent, again] = await Promise.all([
           this.#send(person, operation, input, { key, requested }),
           twice ? this.#send(person, operation, input, { key, requested }) : null,
         ]);
-        const answered = [said, again].find((one) => one !== null && one !== undefined && !isPassing(one, persist));
+        const answered = [sent, again].find((one) => one !== null && one !== undefined && !isPassing(one, persist));
         if (answered) return answered;
         await scheduler.sleep(random.between(50, 800));
       }
@@ -80,21 +80,21 @@ export class Callers {
     const keyed = { key, method: 'POST', path: `/${operation.name}`, body: input as never };
     const isRetry = requested.tries.size > 1;
     const forbidden = this.#ledger.forbids(operation, isRetry);
-    const said = await this.#cluster.exchange(operation.name, async (service) => {
+    const sent = await this.#cluster.exchange(operation.name, async (service) => {
       const answer = await perform(service, operation, { person, requestId, input, keyed });
       this.#judge(requestId, answer);
       return answer;
     });
-    if (said?.code === null && forbidden !== null && this.#ledger.forbids(operation, isRetry) === forbidden) {
+    if (sent?.code === null && forbidden !== null && this.#ledger.forbids(operation, isRetry) === forbidden) {
       this.#world.fail('flags-and-rates-hold', `${operation.name} was done while ${forbidden} was set`);
     }
-    this.#world.count(said === null ? 'no answer' : said.code === null ? 'answered' : `refused: ${said.code}`);
+    this.#world.count(sent === null ? 'no answer' : sent.code === null ? 'answered' : `refused: ${sent.code}`);
     this.#world.note(
       person.name,
-      `${operation.name} ${requestId.slice(-6)} ${said === null ? 'no answer' : (said.code ?? 'ok')}`,
+      `${operation.name} ${requestId.slice(-6)} ${sent === null ? 'no answer' : (sent.code ?? 'ok')}`,
     );
-    if (said?.code === null && operation.changes) this.#sameAnswer(key, requested, JSON.stringify(said.body));
-    return said;
+    if (sent?.code === null && operation.changes) this.#sameAnswer(key, requested, JSON.stringify(sent.body));
+    return sent;
   }
 
   /** Records a refusal before anything is done; its response can be lost in transit. */
@@ -115,13 +115,13 @@ const isPassing = ({ code }: Said, persist: boolean): boolean =>
 async function perform(
   service: Service,
   operation: Operation,
-  asked: { person: Person; requestId: string; input: object; keyed: Parameters<Service['perform']>[1]['keyed'] },
+  requested: { person: Person; requestId: string; input: object; keyed: Parameters<Service['perform']>[1]['keyed'] },
 ): Promise<Said> {
-  const { person, requestId, input, keyed } = asked;
+  const { person, requestId, input, keyed } = requested;
   const caller = await callerOf(service, person, requestId).catch(() => null);
   if (caller === null) return { body: null, code: 'STORE_UNAVAILABLE' };
   const address = '192.0.2.1';
-  const charged = await Promise.resolve(service.gate.chargeCaller(caller, address)).catch(() => null);
+  const charged = await Promise.resolve(service.rateLimiter.chargeCaller(caller, address)).catch(() => null);
   if (charged === null) return { body: null, code: 'STORE_UNAVAILABLE' };
   if (charged.refusal !== null) return { body: null, code: charged.refusal.code };
   const outcome = await service.perform(operation, { input, caller, keyed: operation.changes ? keyed : null });

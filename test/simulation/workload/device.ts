@@ -111,11 +111,11 @@ export class Device {
   /** Reports a value that the database refuses. It is sent once, and discarded if the connection is lost. */
   reportRefused(): void {
     if (!this.online || this.owed.length >= MOST_OWED) return;
-    this.#owe('state', { state: { ...REFUSED_STATE } }, () => this.#world.count('refused report acknowledged'));
+    this.#enqueue('state', { state: { ...REFUSED_STATE } }, () => this.#world.count('refused report acknowledged'));
   }
 
   heartbeat(): void {
-    if (this.owed.length < MOST_OWED) this.#owe('heartbeat', { battery: this.#random.int(101) }, () => {});
+    if (this.owed.length < MOST_OWED) this.#enqueue('heartbeat', { battery: this.#random.int(101) }, () => {});
   }
 
   /** The network loses its connection. */
@@ -178,13 +178,13 @@ export class Device {
 
   #report(state: JsonObject, acknowledged: () => void): void {
     this.reports += 1;
-    this.#owe('state', { state }, () => {
+    this.#enqueue('state', { state }, () => {
       this.reportsAcknowledged += 1;
       acknowledged();
     });
   }
 
-  #owe(channel: DeviceChannel, payload: JsonObject, acknowledged: () => void): void {
+  #enqueue(channel: DeviceChannel, payload: JsonObject, acknowledged: () => void): void {
     const sequence = ++this.#sequence;
     const owed: Owed = { sequence, messageId: `${this.id.slice(-6)}-${sequence}`, channel, payload, acknowledged };
     this.owed.push(owed);
@@ -248,7 +248,7 @@ export class Device {
     else if (packet.cmd === 'publish') {
       const { messageId } = packet;
       if (packet.qos === 1) session.acknowledge(messageId as number);
-      this.#told(session, packet.payload as Buffer);
+      this.#receive(session, packet.payload as Buffer);
     } else this.#world.fail('the-run-goes-through', `${this.id} got a packet of type ${packet.cmd}`);
   }
 
@@ -275,7 +275,7 @@ export class Device {
     owed.acknowledged();
   }
 
-  #told(session: Session, bytes: Buffer): void {
+  #receive(session: Session, bytes: Buffer): void {
     const about = { deviceId: this.id, tenantId: this.tenantId, clientId: session.clientId, keys: [session.key] };
     const checked = checkCloudMessage(bytes, about, this.#world.now());
     if (!checked.ok || !checked.message.body.ok) {
@@ -286,19 +286,19 @@ export class Device {
     this.#heed(session, checked.message.body.value);
   }
 
-  #heed(session: Session, said: CloudPayload): void {
-    if (said.type === 'hello_ack') {
+  #heed(session: Session, sent: CloudPayload): void {
+    if (sent.type === 'hello_ack') {
       session.ready = true;
       this.#used = session.connect;
-      this.#sequence = Math.max(this.#sequence, said.payload.last_sequence);
+      this.#sequence = Math.max(this.#sequence, sent.payload.last_sequence);
       const resent = this.#random.chance(0.3) ? this.#random.shuffled(this.owed) : this.owed;
       this.#publish(session, resent);
-    } else if (said.type === 'error' && this.#isToBeRefused(said.payload.message_id)) {
-      if (said.payload.code === 'PAYLOAD_INVALID') return;
-      this.#world.fail('refused-data-is-refused-alone', `${this.id}: ${said.payload.code} for a refused report`);
-    } else if (said.type === 'error') {
-      this.#world.fail('honest-messages-are-taken', `${this.id}: ${said.payload.code} for ${said.payload.message_id}`);
-    } else this.#carryOut(said.payload);
+    } else if (sent.type === 'error' && this.#isToBeRefused(sent.payload.message_id)) {
+      if (sent.payload.code === 'PAYLOAD_INVALID') return;
+      this.#world.fail('refused-data-is-refused-alone', `${this.id}: ${sent.payload.code} for a refused report`);
+    } else if (sent.type === 'error') {
+      this.#world.fail('honest-messages-are-taken', `${this.id}: ${sent.payload.code} for ${sent.payload.message_id}`);
+    } else this.#carryOut(sent.payload);
   }
 
   #isToBeRefused(messageId: string | null): boolean {
@@ -321,10 +321,10 @@ export class Device {
   }
 
   #answer(commandId: string, ack: JsonObject): void {
-    const told = 'state' in ack;
-    if (told) this.reports += 1;
-    this.#owe('cmd_ack', { command_id: commandId, ...ack }, () => {
-      if (told) this.reportsAcknowledged += 1;
+    const notified = 'state' in ack;
+    if (notified) this.reports += 1;
+    this.#enqueue('cmd_ack', { command_id: commandId, ...ack }, () => {
+      if (notified) this.reportsAcknowledged += 1;
     });
   }
 

@@ -14,121 +14,121 @@ import type { SimulatedTenant } from './simulated-tenant.ts';
 export const REFUSED_PLAN = 'refused';
 
 /** One kind of work; after the fault phase it restores everything that it had changed, and ends. */
-export type Part = (house: SimulatedTenant) => Promise<unknown>;
+export type Part = (service: SimulatedTenant) => Promise<unknown>;
 
 /** Each kind can be disabled, with which the shrinker reduces a failing run. */
 export const parts = {
-  reports: (house) =>
+  reports: (service) =>
     Promise.all(
-      house.devices.map((device) => {
-        const gap = house.random.pick([20, 200, 1_500]);
-        return house.repeat(gap, async () => {
-          if (house.random.chance(0.1)) device.heartbeat();
+      service.devices.map((device) => {
+        const gap = service.random.pick([20, 200, 1_500]);
+        return service.repeat(gap, async () => {
+          if (service.random.chance(0.1)) device.heartbeat();
           else device.count();
         });
       }),
     ),
 
-  commands: (house) =>
-    house.repeat(1_000, async () => {
-      const device = house.random.pick(house.lights);
-      const params = { level: house.random.int(101) };
+  commands: (service) =>
+    service.repeat(1_000, async () => {
+      const device = service.random.pick(service.lights);
+      const params = { level: service.random.int(101) };
       const wish = { deviceId: device.id, action: 'set_brightness', params, ttl_s: 60, timeout_s: 30 };
-      const id = await dispatched(house, device, house.owner, commandDevice, wish);
-      if (id !== null) house.ledger.commands.set(id, device.id);
+      const id = await dispatched(service, device, service.owner, commandDevice, wish);
+      if (id !== null) service.ledger.commands.set(id, device.id);
     }),
 
-  critical: (house) =>
-    house.repeat(3_000, () => confirmed(house, house.random.pick(house.locks), { action: 'unlock' })),
+  critical: (service) =>
+    service.repeat(3_000, () => confirmed(service, service.random.pick(service.locks), { action: 'unlock' })),
 
-  plans: (house) =>
-    house.repeat(4_000, async () => {
-      const said = await house.ask(house.owner, createPlan, planWish(house));
-      if (said.code !== null) return;
-      house.ledger.plans.add(said.body.plan.id);
-      if (!house.random.chance(0.15)) return;
-      await house.pause(3_000);
-      await house.ask(house.flatmate, cancelPlan, { id: said.body.plan.id });
+  plans: (service) =>
+    service.repeat(4_000, async () => {
+      const sent = await service.request(service.owner, createPlan, planWish(service));
+      if (sent.code !== null) return;
+      service.ledger.plans.add(sent.body.plan.id);
+      if (!service.random.chance(0.15)) return;
+      await service.pause(3_000);
+      await service.request(service.flatmate, cancelPlan, { id: sent.body.plan.id });
     }),
 
   /** Approves pending confirmations in the inbox, occasionally as a user who may not. */
-  inbox: (house) =>
-    house.repeat(4_000, async () => {
-      const person = house.random.pick([house.owner, house.flatmate]);
-      const said = await house.ask(person, listConfirmations, {});
-      if (said.code !== null) return;
-      for (const { command_id } of said.body.confirmations) {
-        if (!house.random.chance(0.7)) continue;
-        house.ledger.confirms(command_id, person.id);
-        await house.ask(person, approveConfirmation, { command_id });
+  inbox: (service) =>
+    service.repeat(4_000, async () => {
+      const person = service.random.pick([service.owner, service.flatmate]);
+      const sent = await service.request(person, listConfirmations, {});
+      if (sent.code !== null) return;
+      for (const { command_id } of sent.body.confirmations) {
+        if (!service.random.chance(0.7)) continue;
+        service.ledger.confirms(command_id, person.id);
+        await service.request(person, approveConfirmation, { command_id });
       }
     }),
 
-  rotations: (house) =>
-    house.repeat(6_000, async () => {
-      const device = house.random.pick(house.devices);
-      await changing(house, device, async () => {
-        const { key_version, new_secret } = await house.must(house.owner, rotateSecret, { id: device.id });
+  rotations: (service) =>
+    service.repeat(6_000, async () => {
+      const device = service.random.pick(service.devices);
+      await changing(service, device, async () => {
+        const { key_version, new_secret } = await service.must(service.owner, rotateSecret, { id: device.id });
         // The key before the one that is now in its grace period has ended.
-        house.ledger.endKeysBelow(device.id, key_version - 1);
+        service.ledger.endKeysBelow(device.id, key_version - 1);
         const bring = () => device.secrets.set(key_version, new_secret);
         const mustHurry = device.newestKey < key_version - 1;
-        if (mustHurry || house.random.chance(0.5)) bring();
-        else house.world.scheduler.at(house.random.pick([500, 5_000, 86_400_000 + 3_600_000]), bring, null);
+        if (mustHurry || service.random.chance(0.5)) bring();
+        else service.world.scheduler.at(service.random.pick([500, 5_000, 86_400_000 + 3_600_000]), bring, null);
       });
     }),
 
-  revocations: (house) =>
-    house.repeat(12_000, async () => {
-      const device = house.random.pick(house.devices);
-      await changing(house, device, async () => {
-        await house.must(house.flatmate, revokeDevice, { id: device.id, reason: 'lost' });
-        house.ledger.revoked(device.id, house.world.now());
-        await house.pause(6_000);
-        house.ledger.shut.delete(device.id);
-        const back = await house.must(house.owner, reinstateDevice, { id: device.id, reason: 'found' });
-        house.ledger.endKeysBelow(device.id, back.key_version);
+  revocations: (service) =>
+    service.repeat(12_000, async () => {
+      const device = service.random.pick(service.devices);
+      await changing(service, device, async () => {
+        await service.must(service.flatmate, revokeDevice, { id: device.id, reason: 'lost' });
+        service.ledger.revoked(device.id, service.world.now());
+        await service.pause(6_000);
+        service.ledger.shut.delete(device.id);
+        const back = await service.must(service.owner, reinstateDevice, { id: device.id, reason: 'found' });
+        service.ledger.endKeysBelow(device.id, back.key_version);
         device.beginAnew(back.key_version, back.new_secret);
       });
     }),
 
-  suspensions: (house) =>
-    house.repeat(25_000, async () => {
-      house.suspended = 'maybe';
-      const said = await house.ask(house.operator, suspendTenant, { id: house.tenantId });
-      if (said.code === null) {
-        house.suspended = 'yes';
-        await house.pause(4_000);
-        house.suspended = 'maybe';
+  suspensions: (service) =>
+    service.repeat(25_000, async () => {
+      service.suspended = 'maybe';
+      const sent = await service.request(service.operator, suspendTenant, { id: service.tenantId });
+      if (sent.code === null) {
+        service.suspended = 'yes';
+        await service.pause(4_000);
+        service.suspended = 'maybe';
       }
-      await house.must(house.operator, resumeTenant, { id: house.tenantId });
+      await service.must(service.operator, resumeTenant, { id: service.tenantId });
       // A sign-in that was verified before can still be in progress.
-      await house.world.scheduler.sleep(10_000);
-      house.suspended = 'no';
+      await service.world.scheduler.sleep(10_000);
+      service.suspended = 'no';
     }),
 
-  flags: (house) =>
-    house.repeat(10_000, async () => {
-      const flag = house.random.pick(['commands_disabled', 'maintenance_mode', 'registration_lock'] as const);
-      const said = await house.ask(house.operator, setFlag, { flag, state: true });
-      if (said.code === null) house.ledger.raise(flag);
-      await house.pause(5_000);
-      house.ledger.lower(flag);
-      await house.must(house.operator, setFlag, { flag, state: false });
-      house.ledger.flagsAnswered.set(flag, false);
+  flags: (service) =>
+    service.repeat(10_000, async () => {
+      const flag = service.random.pick(['commands_disabled', 'maintenance_mode', 'registration_lock'] as const);
+      const sent = await service.request(service.operator, setFlag, { flag, state: true });
+      if (sent.code === null) service.ledger.raise(flag);
+      await service.pause(5_000);
+      service.ledger.lower(flag);
+      await service.must(service.operator, setFlag, { flag, state: false });
+      service.ledger.flagsAnswered.set(flag, false);
     }),
 
-  firmware: async (house) => {
+  firmware: async (service) => {
     let serial = 0;
-    await house.repeat(10_000, async () => {
+    await service.repeat(10_000, async () => {
       const version = `1.${++serial}.0`;
       const checksum = 'ab'.repeat(32);
       const wish = { device_type: 'smart_light', version, url: 'https://example.com/fw.bin', checksum };
-      const said = await house.ask(house.owner, createRelease, wish);
-      if (said.code !== null) return;
-      const { id } = said.body;
-      if ((await house.ask(house.owner, releaseFirmware, { id })).code !== null) return;
-      await confirmed(house, house.random.pick(house.lights), {
+      const sent = await service.request(service.owner, createRelease, wish);
+      if (sent.code !== null) return;
+      const { id } = sent.body;
+      if ((await service.request(service.owner, releaseFirmware, { id })).code !== null) return;
+      await confirmed(service, service.random.pick(service.lights), {
         action: 'update_firmware',
         params: { firmware_id: id },
       });
@@ -136,26 +136,26 @@ export const parts = {
   },
 
   /** Data that the database refuses: once per device, so that no actor is quarantined for repeated failures. */
-  refusedData: async (house) => {
-    const devices = house.random.shuffled(house.devices);
-    await house.repeat(8_000, async () => {
+  refusedData: async (service) => {
+    const devices = service.random.shuffled(service.devices);
+    await service.repeat(8_000, async () => {
       devices.pop()?.reportRefused();
-      if (!house.random.chance(0.3)) return;
-      const said = await house.ask(house.owner, createPlan, { ...planWish(house), name: REFUSED_PLAN });
-      if (said.code === null) {
-        house.world.fail(
+      if (!service.random.chance(0.3)) return;
+      const sent = await service.request(service.owner, createPlan, { ...planWish(service), name: REFUSED_PLAN });
+      if (sent.code === null) {
+        service.world.fail(
           'refused-data-is-refused-alone',
-          `plan ${said.body.plan.id} was answered 202 and cannot be stored`,
+          `plan ${sent.body.plan.id} was answered 202 and cannot be stored`,
         );
       }
     });
   },
 
-  reads: (house) =>
-    house.repeat(1_500, async () => {
-      const person = house.random.pick([house.owner, house.flatmate]);
-      if (house.random.chance(0.5)) await house.ask(person, listDevices, {});
-      else await house.ask(person, getDevice, { id: house.random.pick(house.devices).id });
+  reads: (service) =>
+    service.repeat(1_500, async () => {
+      const person = service.random.pick([service.owner, service.flatmate]);
+      if (service.random.chance(0.5)) await service.request(person, listDevices, {});
+      else await service.request(person, getDevice, { id: service.random.pick(service.devices).id });
     }),
 } satisfies Record<string, Part>;
 
@@ -163,38 +163,38 @@ export type PartName = keyof typeof parts;
 export const partNames = Object.keys(parts) as PartName[];
 
 /** Requests a critical command and confirms it, as a user who may, and occasionally as one who may not. */
-async function confirmed(house: SimulatedTenant, device: Device, wish: object): Promise<void> {
-  const { owner, flatmate, random, ledger } = house;
-  const said = await house.ask(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...wish });
-  if (said.code !== null) return;
-  const { dry_run_token, command_id } = said.body;
+async function confirmed(service: SimulatedTenant, device: Device, wish: object): Promise<void> {
+  const { owner, flatmate, random, ledger } = service;
+  const sent = await service.request(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...wish });
+  if (sent.code !== null) return;
+  const { dry_run_token, command_id } = sent.body;
   if (dry_run_token === undefined) {
-    house.world.fail('critical-needs-confirmation', `a critical command was dispatched at once: ${command_id}`);
+    service.world.fail('critical-needs-confirmation', `a critical command was dispatched at once: ${command_id}`);
     return;
   }
   if (random.chance(0.15)) return;
-  await house.pause(2_000);
+  await service.pause(2_000);
   for (const person of random.chance(0.5) ? [owner, flatmate] : [flatmate]) {
     ledger.confirms(command_id, person.id);
     const confirm = { deviceId: device.id, dry_run_token };
-    const id = await dispatched(house, device, person, confirmCommand, confirm);
+    const id = await dispatched(service, device, person, confirmCommand, confirm);
     if (id !== null) ledger.commands.set(id, device.id);
   }
 }
 
 /** Sends a request that is answered with a dispatched command; null if it is refused. */
 async function dispatched(
-  house: SimulatedTenant,
+  service: SimulatedTenant,
   device: Device,
   person: Person,
   operation: Operation,
   input: object,
 ): Promise<string | null> {
-  const { ledger, world } = house;
+  const { ledger, world } = service;
   const shutAt = ledger.shut.has(device.id) ? ledger.shutAt.get(device.id) : undefined;
-  const said = await house.ask(person, operation, input);
-  if (said.code !== null) return null;
-  const { command_id: id } = said.body;
+  const sent = await service.request(person, operation, input);
+  if (sent.code !== null) return null;
+  const { command_id: id } = sent.body;
   if (shutAt !== undefined && ledger.shut.has(device.id) && ledger.shutAt.get(device.id) === shutAt) {
     world.fail('nothing-to-revoked-devices', `command ${id} was dispatched to ${device.id}, which is revoked`);
   }
@@ -219,11 +219,11 @@ function planWish({ random, lights, locks }: SimulatedTenant): object {
 }
 
 /** At most one change of a device's keys at a time. */
-async function changing(house: SimulatedTenant, device: Device, change: () => Promise<void>): Promise<void> {
-  if (house.changing.has(device.id)) return;
-  house.changing.add(device.id);
+async function changing(service: SimulatedTenant, device: Device, change: () => Promise<void>): Promise<void> {
+  if (service.changing.has(device.id)) return;
+  service.changing.add(device.id);
   await change();
   // A sign-in that was verified before can still be in progress.
-  await house.world.scheduler.sleep(15_000);
-  house.changing.delete(device.id);
+  await service.world.scheduler.sleep(15_000);
+  service.changing.delete(device.id);
 }

@@ -71,15 +71,15 @@ export class SimulatedTenant {
     for (const device of this.devices) this.#watch(device);
   }
 
-  ask(person: Person, operation: Parameters<Callers['ask']>[1], input: object): Promise<Said> {
-    return this.callers.ask(person, operation, input);
+  request(person: Person, operation: Parameters<Callers['request']>[1], input: object): Promise<Said> {
+    return this.callers.request(person, operation, input);
   }
 
   /** For a request that can only be refused temporarily. */
-  async must(person: Person, operation: Parameters<Callers['ask']>[1], input: object): Promise<Body> {
-    const said = await this.callers.ask(person, operation, input, true);
-    if (said.code !== null) throw new Error(`${operation.name} was refused: ${said.code}`);
-    return said.body;
+  async must(person: Person, operation: Parameters<Callers['request']>[1], input: object): Promise<Body> {
+    const sent = await this.callers.request(person, operation, input, true);
+    if (sent.code !== null) throw new Error(`${operation.name} was refused: ${sent.code}`);
+    return sent.body;
   }
 
   pause(longest: number): Promise<void> {

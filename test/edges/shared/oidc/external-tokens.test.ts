@@ -248,8 +248,8 @@ describe('the keys of the provider', () => {
     const others = await Promise.all([newKey(), newKey()]);
     issuer.published = [...others, ...issuer.keys].map(({ public: { kid: _, ...jwk } }) => jwk);
     expect(await verifier().verify(await issuer.token({}, { kid: undefined }))).not.toBeNull();
-    const stranger = await newKey();
-    expect(await verifier().verify(await issuer.token({}, { kid: undefined }, stranger))).toBeNull();
+    const outsider = await newKey();
+    expect(await verifier().verify(await issuer.token({}, { kid: undefined }, outsider))).toBeNull();
   });
 });
 
