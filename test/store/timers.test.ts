@@ -3,7 +3,7 @@ import { deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 import { commitCalls } from './commit-calls.ts';
 
-eachStore('a commit', (backend, has) => {
+eachStore('a commit', (backend) => {
   const { actors, turn, timersOf } = commitCalls(backend);
 
   describe('of timers', () => {

@@ -12,8 +12,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/message-receiver.ts',
-        from: 'this.#inboxOf(session).enqueue({',
-        to: 'if (ack !== null) session.acks.ready(ack);\n    this.#inboxOf(session).enqueue({',
+        from: 'inbox.enqueue(received);',
+        to: 'if (ack !== null) session.acks.ready(ack);\n    inbox.enqueue(received);',
       },
     ],
   },
