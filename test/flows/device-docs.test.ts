@@ -4,17 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { messageRefusalCodes } from '../../src/domain/refusals.ts';
 import { eventually } from '../support/clock.ts';
 import { register, waitForCommand } from '../support/device.ts';
+import { codeBlock, readDocument, testDocument } from '../support/documented-session.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 const run = promisify(execFile);
-const page = readFileSync(new URL('../../docs/devices.md', import.meta.url), 'utf8');
-const block = (language: string): string => {
-  const found = new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(page)?.[1];
-  if (found === undefined) throw new Error(`no ${language} on the page`);
-  return found;
-};
+const path = 'docs/devices.md';
+const page = readDocument(path);
 const { jq, openssl, mosquitto_pub, mosquitto_sub, 'paho-mqtt 1': paho1 } = inject('programs');
 const hasShellTools = [jq, openssl, mosquitto_pub, mosquitto_sub].every((path) => path !== null);
 /** A virtual environment with paho-mqtt 2, which Debian 12 does not package. */
@@ -53,11 +51,19 @@ const environment = (device: Record<string, string>) => ({
   STATE_DIR: folder,
 });
 
+testDocument(path);
+
 describe('the device documentation', () => {
+  it('lists every code of a refused message', () => {
+    const rows = page.slice(page.indexOf('| code | reason |')).matchAll(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \|/gm);
+    const listed = [...rows].flatMap(([, codes = '']) => [...codes.matchAll(/`(\w+)`/g)].map(([, code]) => code));
+    expect(listed).toEqual(messageRefusalCodes);
+  });
+
   it.runIf(hasShellTools)('has a working device in shell that carries out one command per run', async () => {
     const device = await register(owner);
     const script = join(folder, 'light.sh');
-    writeFileSync(script, block('sh'));
+    writeFileSync(script, codeBlock(page, 'sh'));
     for (const [action, params, state] of [
       ['set_brightness', { level: 70 }, { on: true, brightness: 70 }],
       ['turn_off', {}, { on: false, brightness: 70 }],
@@ -92,7 +98,7 @@ describe('the device documentation', () => {
     test('has a working device in Python that stays connected', async () => {
       const device = await register(owner);
       const script = join(folder, 'light.py');
-      writeFileSync(script, block('python'));
+      writeFileSync(script, codeBlock(page, 'python'));
       const env = { ...environment(device), ...settings };
       const child = spawn(command, [script], { env, stdio: ['ignore', 'pipe', 'inherit'] });
       try {
