@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { categoryNames, isRestricted, knownAction, similarAction } from './capability-registry.ts';
+import { isRestricted, knownAction, similarAction } from './capability-registry.ts';
+import { categorySchema, safetyClassSchema } from './enum-schemas.ts';
 import { isObject } from './json/value.ts';
 import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
 import { schemaErrors } from './param-schema.ts';
@@ -17,7 +18,7 @@ const NO_PARAMS: JsonObject = Object.freeze({ type: 'object', properties: {}, ad
 const capabilityFields = z.strictObject({
   action: actionName,
   description: z.string().max(500).optional(),
-  safetyClass: z.enum(safetyClasses).optional(),
+  safetyClass: safetyClassSchema.optional(),
   paramSchema: jsonObject.optional(),
   supportsDryRun: z.boolean().optional(),
   expectedState: jsonObject.optional(),
@@ -26,7 +27,7 @@ const capabilityFields = z.strictObject({
 
 /** The body of a POST: a device's first tenant manifest. */
 export const manifestBody = z.strictObject({
-  category: z.enum(categoryNames as [string, ...string[]]).optional(),
+  category: categorySchema.optional(),
   capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES),
 });
 

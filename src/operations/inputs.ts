@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { categoryNames } from '../domain/capability-registry.ts';
 import { type Listing, makeCursor, makeCursors, readCursor } from '../domain/cursor.ts';
+import { categorySchema } from '../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { isTimezone } from '../domain/timezone.ts';
 import type { Page, Position } from '../store/contract.ts';
@@ -32,9 +32,7 @@ export const notFound = (noun: Noun) => refuse('NOT_FOUND', notFoundDetails[noun
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
 
 /** A category of devices, to filter the devices of a room. */
-export const category = z
-  .enum(categoryNames as [string, ...string[]])
-  .meta({ description: 'Only devices of this category' });
+export const category = categorySchema.meta({ description: 'Only devices of this category' });
 
 /** The slug of a group, in a path. */
 export const slug = z

@@ -103,7 +103,7 @@ export class InputTypes {
         };
       }
       case 'enum':
-        return { type: this.enums.of(shape.values, place), read: asIs };
+        return { type: this.enums.of(shape, place), read: asIs };
       case 'literal':
         return { type: typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString, read: asIs };
       case 'union':

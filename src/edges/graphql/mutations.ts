@@ -49,7 +49,7 @@ export const refusedType = (enums: Enums): GraphQLObjectType<Refused, Context> =
     isTypeOf: (value) => value instanceof Refused,
     fields: {
       code: {
-        type: new GraphQLNonNull(enums.of(Object.keys(refusals), 'RefusalCode')),
+        type: new GraphQLNonNull(enums.named('RefusalCode', Object.keys(refusals))),
         description: 'Stable error code',
       },
       detail: { type: new GraphQLNonNull(GraphQLString), description: 'One sentence for people' },

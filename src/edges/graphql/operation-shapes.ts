@@ -9,7 +9,7 @@ export type Shape =
   | { kind: 'object'; name: string | null; about: string | null; members: readonly Member[] }
   | { kind: 'list'; of: NullableShape }
   | { kind: 'union'; of: readonly Shape[] }
-  | { kind: 'enum'; values: readonly string[] }
+  | { kind: 'enum'; name: string | null; values: readonly string[] }
   | { kind: 'literal'; value: string | boolean }
   | { kind: 'id' | 'time' | 'text' | 'integer' | 'number' | 'boolean' | 'json' | 'json object' | 'nothing' };
 
@@ -59,7 +59,7 @@ function toNullableShape(given: Json | undefined, defs: JsonObject, name: string
 const isNull = (schema: Json): boolean => isObject(schema) && schema.type === 'null';
 
 function toShape(schema: JsonObject, defs: JsonObject, name: string | null): Shape {
-  if (Array.isArray(schema.enum)) return { kind: 'enum', values: schema.enum.map(String) };
+  if (Array.isArray(schema.enum)) return { kind: 'enum', name, values: schema.enum.map(String) };
   if (typeof schema.const === 'string' || typeof schema.const === 'boolean')
     return { kind: 'literal', value: schema.const };
   switch (schema.type) {

@@ -81,7 +81,7 @@ export class OutputTypes {
       case 'list':
         return new GraphQLList(this.type(shape.of, place));
       case 'enum':
-        return this.enums.of(shape.values, place);
+        return this.enums.of(shape, place);
       case 'literal':
         return typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString;
       case 'union':

@@ -35,7 +35,7 @@ interface SubscriptionField {
 }
 
 const required = { id: new GraphQLNonNull(GraphQLID), time: new GraphQLNonNull(dateTime) };
-const enumOf = (enums: Enums, values: readonly string[], place: string) => new GraphQLNonNull(enums.of(values, place));
+const enumOf = (enums: Enums, name: string, values: readonly string[]) => new GraphQLNonNull(enums.named(name, values));
 const resolveMember = (member: string) => ({ resolve: (source: Readonly<Record<string, unknown>>) => source[member] });
 const timestampField: Fields = { timestamp: { type: required.time } };
 const deviceFields: Fields = { deviceId: { type: required.id, ...resolveMember('device_id') }, ...timestampField };
@@ -69,8 +69,8 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
     fields: (enums) => ({
       commandId: { type: required.id, ...resolveMember('command_id') },
       ...deviceFields,
-      status: { type: enumOf(enums, commandStatuses, 'CommandStatus') },
-      verification: { type: enumOf(enums, verificationStatuses, 'VerificationStatus') },
+      status: { type: enumOf(enums, 'CommandStatus', commandStatuses) },
+      verification: { type: enumOf(enums, 'VerificationStatus', verificationStatuses) },
     }),
   },
   confirmationChanged: {
@@ -80,7 +80,7 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
     fields: (enums) => ({
       commandId: { type: required.id, ...resolveMember('command_id') },
       ...deviceFields,
-      status: { type: enumOf(enums, commandStatuses, 'CommandStatus') },
+      status: { type: enumOf(enums, 'CommandStatus', commandStatuses) },
       expiresAt: { type: required.time, ...resolveMember('expires_at') },
     }),
   },
@@ -91,13 +91,13 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
     fields: (enums) => ({
       planId: { type: required.id, ...resolveMember('plan_id') },
       ...timestampField,
-      status: { type: enumOf(enums, planStatuses, 'PlanStatus') },
+      status: { type: enumOf(enums, 'PlanStatus', planStatuses) },
       stepId: {
         type: GraphQLString,
         description: 'Present if the status of one of its steps changed',
         ...resolveMember('step_id'),
       },
-      stepStatus: { type: enums.of(stepStatuses, 'PlanStepStatus'), ...resolveMember('step_status') },
+      stepStatus: { type: enums.named('PlanStepStatus', stepStatuses), ...resolveMember('step_status') },
     }),
   },
 };

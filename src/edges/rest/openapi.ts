@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
 import { isObject } from '../../domain/json/value.ts';
 import { type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
@@ -18,7 +19,7 @@ const problem = z
     status: z.int(),
     detail: z.string(),
     instance: z.string(),
-    code: z.enum(Object.keys(refusals) as [RefusalCode]),
+    code: refusalCodeSchema,
     request_id: z.uuid(),
     errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
   })

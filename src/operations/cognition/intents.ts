@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
+import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
+import { done, type Outcome } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
@@ -8,7 +9,7 @@ import {
   groupDeviceIds,
   roomDeviceIds,
   type TargetResult,
-  targetStatuses,
+  targetStatus,
 } from '../commands/batch-dispatch.ts';
 import { commandFields } from '../commands/command-request.ts';
 import { earlyRefusal, readTenant } from '../commands/gateway-facts.ts';
@@ -57,7 +58,7 @@ const result = z
   .object({
     device_id: z.string(),
     action: z.string(),
-    status: z.enum(targetStatuses),
+    status: targetStatus,
     command_id: z
       .uuid()
       .optional()
@@ -65,7 +66,7 @@ const result = z
     dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: the token that confirms it' }),
     expires_at: isoTime.optional(),
     error: z.string().optional().meta({ description: 'Reason of the rejection, in one sentence' }),
-    code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
+    code: refusalCodeSchema.optional(),
   })
   .meta({ id: 'IntentResult' });
 type Result = z.infer<typeof result>;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { INVISIBLE_CHARACTER, type Memory, memoryKinds, memorySourceOf } from '../../domain/memory.ts';
+import { memoryKindSchema } from '../../domain/enum-schemas.ts';
+import { INVISIBLE_CHARACTER, type Memory, memorySourceOf } from '../../domain/memory.ts';
 import { done, refuse } from '../../domain/refusals.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
@@ -20,7 +21,7 @@ const label = (max: number) =>
     .max(max)
     .refine((text) => isVisibleText(text) && !/[\n\t]/.test(text), INVISIBLE_MESSAGE);
 
-const kind = z.enum(memoryKinds);
+const kind = memoryKindSchema;
 const subject = label(200).meta({ description: "Subject of the memory: a device's id, a room, a person" });
 const tag = label(64);
 const content = z

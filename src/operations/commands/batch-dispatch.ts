@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ActorExists, Overloaded } from '../../actors/contract.ts';
-import { done, type Outcome, type RefusalCode, refusals, refuse } from '../../domain/refusals.ts';
+import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
+import { done, type Outcome, type RefusalCode, refuse } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
@@ -24,7 +25,7 @@ import { earlyRefusal, loadTargets, readTenant, type TargetServices } from './ga
 
 export const MAX_TARGETS = 500;
 
-export const targetStatuses = ['dispatched', 'rejected', 'dry_run_required'] as const;
+export const targetStatus = z.enum(['dispatched', 'rejected', 'dry_run_required']).meta({ id: 'TargetStatus' });
 
 /** The result for one target. */
 export const targetResult = z.object({
@@ -32,11 +33,11 @@ export const targetResult = z.object({
   success: z.boolean(),
   command_id: z.uuid().optional(),
   message_id: z.uuid().optional(),
-  status: z.enum(targetStatuses).optional(),
+  status: targetStatus.optional(),
   dry_run_token: z.uuid().optional(),
   expires_at: isoTime.optional(),
   error: z.string().optional().meta({ description: 'Reason of the refusal, in one sentence' }),
-  code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
+  code: refusalCodeSchema.optional(),
 });
 export type TargetResult = z.infer<typeof targetResult>;
 

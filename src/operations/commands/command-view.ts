@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
-import { type CommandStatus, commandStatuses, verificationStatuses } from '../../domain/command.ts';
-import { safetyClasses } from '../../domain/manifest.ts';
+import type { CommandStatus } from '../../domain/command.ts';
+import { commandStatusSchema, safetyClassSchema, verificationStatusSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
@@ -48,7 +48,7 @@ const historyEntry = z.object({
   action: z.string(),
   params: jsonObject,
   timestamp: isoTime,
-  status: z.enum(commandStatuses),
+  status: commandStatusSchema,
 });
 
 export const listCommands = operation({
@@ -78,7 +78,7 @@ export const listCommands = operation({
 });
 
 const timelineEntry = z.object({
-  status: z.enum(commandStatuses),
+  status: commandStatusSchema,
   at: isoTime,
   by: z.string().meta({ description: 'The id of the user or device, or twinkeep' }),
   reason: z.string().optional(),
@@ -89,7 +89,7 @@ const anyValue = z.json() as z.ZodType<Json>;
 const commandRecord = historyEntry
   .extend({
     device_id: z.uuid(),
-    safety_class: z.enum(safetyClasses).nullable(),
+    safety_class: safetyClassSchema.nullable(),
     ttl_s: z.int(),
     timeout_s: z.int(),
     requested_by: z.string(),
@@ -99,7 +99,7 @@ const commandRecord = historyEntry
     error: anyValue.optional(),
     late: z.literal(true).optional(),
     verification: z.object({
-      status: z.enum(verificationStatuses),
+      status: verificationStatusSchema,
       expected: jsonObject.optional(),
       observed: jsonObject.optional(),
       checked_at: isoTime.nullable(),

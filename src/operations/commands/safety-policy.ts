@@ -1,12 +1,13 @@
 import { z } from 'zod';
-import { confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../domain/policy.ts';
+import { confirmerSchema } from '../../domain/enum-schemas.ts';
+import { MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../domain/policy.ts';
 import { done } from '../../domain/refusals.ts';
 import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
 import { readTenant } from './gateway-facts.ts';
 
-const confirmBy = z.enum(confirmers).meta({
+const confirmBy = confirmerSchema.meta({
   description:
     '`requester`: any user with the role, with the token or from the inbox. `another_principal`: any user except the ' +
     'requester, whatever key or token is used. `person`: only a cookie session or a user’s token; not an API key, and ' +

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../../actors/contract.ts';
+import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
-import { type SigningAlg, signingAlgs } from '../../domain/signing-alg.ts';
+import type { SigningAlg } from '../../domain/signing-alg.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
@@ -216,7 +217,7 @@ export const revokeDevice = operation({
 const keyEntry = z
   .object({
     key_version: z.int(),
-    signing_alg: z.enum(signingAlgs),
+    signing_alg: signingAlgSchema,
     created_at: isoTime,
     grace_until: isoTime.nullable(),
     last_used_at: isoTime.nullable(),

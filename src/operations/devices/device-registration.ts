@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
+import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { deviceType, metadata } from '../../domain/request-fields.ts';
-import { signingAlgs } from '../../domain/signing-alg.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import { type Placement, resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName, idOf } from '../inputs.ts';
@@ -20,7 +20,7 @@ const fields = z
     room_id: idOf('room').nullable().optional(),
     name: displayName.optional(),
     metadata: metadata.optional(),
-    signing_alg: z.enum(signingAlgs).default('hmac-sha256'),
+    signing_alg: signingAlgSchema.default('hmac-sha256'),
     public_key: publicKey.optional(),
   })
   .refine(({ signing_alg, public_key }) => signing_alg === 'ed25519' || public_key === undefined, {
@@ -41,7 +41,7 @@ const output = z.object({
   home_id: z.uuid(),
   room_id: z.uuid().nullable(),
   key_version: z.int(),
-  signing_alg: z.enum(signingAlgs),
+  signing_alg: signingAlgSchema,
   mqtt_url: z.string(),
   cloud_public_keys: z.array(z.string()).meta({ description: 'Ed25519 keys that sign messages to Ed25519 devices' }),
 });

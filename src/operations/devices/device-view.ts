@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
+import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
-import { signingAlgs } from '../../domain/signing-alg.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { hasKeyEnded } from '../../machines/device-administration.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
@@ -39,7 +39,7 @@ export const deviceRecord = z
     state_version: z.int(),
     battery: z.number().nullable(),
     key_version: z.int(),
-    signing_alg: z.enum(signingAlgs),
+    signing_alg: signingAlgSchema,
     manifest_version: z.int().nullable(),
     created_at: isoTime,
   })

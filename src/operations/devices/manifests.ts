@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { capabilities, categories } from '../../domain/capability-registry.ts';
-import { type Capability, type Manifest, safetyClasses } from '../../domain/manifest.ts';
+import { safetyClassSchema } from '../../domain/enum-schemas.ts';
+import type { Capability, Manifest } from '../../domain/manifest.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
@@ -16,7 +17,7 @@ const capability = z
     id: z.int(),
     action: z.string(),
     description: z.string(),
-    safetyClass: z.enum(safetyClasses),
+    safetyClass: safetyClassSchema,
     paramSchema: jsonObject,
     supportsDryRun: z.boolean(),
     expectedState: jsonObject.optional(),

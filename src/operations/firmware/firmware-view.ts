@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { firmwareStatuses } from '../../domain/firmware.ts';
+import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { iso, isoTime } from '../inputs.ts';
 import type { Services } from '../operation.ts';
@@ -17,7 +17,7 @@ export const releaseRecord = z
       .meta({ description: 'Download URL; for an uploaded artifact signed now and valid for one hour' }),
     checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
     notes: z.string().nullable(),
-    status: z.enum(firmwareStatuses),
+    status: firmwareStatusSchema,
     rollout_percent: z.int(),
     created_at: isoTime,
     released_at: isoTime.nullable(),

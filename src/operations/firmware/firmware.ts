@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { artifactUrlFault, findUpdate, firmwareStatuses, isVersion } from '../../domain/firmware.ts';
+import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
+import { artifactUrlFault, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -103,7 +104,7 @@ export const listReleases = operation({
   summary: "List the tenant's firmware releases, newest first",
   input: z.strictObject({
     device_type: deviceType.optional().meta({ description: 'Only releases for this device type' }),
-    status: z.enum(firmwareStatuses).optional().meta({ description: 'Only releases with this status' }),
+    status: firmwareStatusSchema.optional().meta({ description: 'Only releases with this status' }),
     ...paging,
   }),
   output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),

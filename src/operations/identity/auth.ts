@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { roleSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { roles } from '../../domain/roles.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.ts';
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
@@ -48,7 +48,7 @@ export const getMe = operation({
       id: z.uuid(),
       ext_id: z.string().meta({ description: 'The subject at the token’s issuer' }),
       email: z.string().nullable(),
-      role: z.enum(roles),
+      role: roleSchema,
       tenant_id: z.uuid().nullable(),
       tenant_slug: z.string().nullable(),
     }),

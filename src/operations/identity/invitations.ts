@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { memberRoles, sameEmail } from '../../domain/membership.ts';
+import { memberRoleSchema } from '../../domain/enum-schemas.ts';
+import { sameEmail } from '../../domain/membership.ts';
 import { done, refuse } from '../../domain/refusals.ts';
 import type { Invitation, User } from '../../store/contract.ts';
 import { idOf, notFound } from '../inputs.ts';
@@ -8,7 +9,7 @@ import { operation, type Services } from '../operation.ts';
 /** Invitations shown at once. */
 const MAX_SHOWN = 50;
 
-const role = z.enum(memberRoles);
+const role = memberRoleSchema;
 
 export const invitationEntry = z.object({ id: z.uuid(), tenant_name: z.string(), role }).meta({ id: 'Invitation' });
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { mayDecideOn, memberRoles } from '../../domain/membership.ts';
+import { memberRoleSchema } from '../../domain/enum-schemas.ts';
+import { mayDecideOn } from '../../domain/membership.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Member, User } from '../../store/contract.ts';
@@ -11,7 +12,7 @@ const MAX_OPEN_INVITATIONS = 100;
 const INVITATION_LIFE_MS = 14 * 24 * 60 * 60 * 1000;
 
 const email = z.email().max(254);
-const role = z.enum(memberRoles);
+const role = memberRoleSchema;
 const member = z
   .object({
     id: z.uuid().meta({ description: 'The user’s id, or the invitation’s id while invited' }),

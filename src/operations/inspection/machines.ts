@@ -10,7 +10,7 @@ import { type Caller, operation, type Services } from '../operation.ts';
 
 // The state machines of actors. They are the same for every tenant.
 
-export const actorKind = z.enum(actorKinds);
+export const actorKind = z.enum(actorKinds).meta({ id: 'ActorKind' });
 type Kind = (typeof actorKinds)[number];
 
 const state = z.object({

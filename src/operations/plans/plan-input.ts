@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { failurePolicySchema } from '../../domain/enum-schemas.ts';
 import { jsonBytes } from '../../domain/json/value.ts';
 import { MAX_PARAMS_BYTES } from '../../domain/param-schema.ts';
-import { failurePolicies, graphErrors, MAX_STEPS } from '../../domain/plan.ts';
+import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import { jsonObject, requestedActionName, timeoutSeconds } from '../../domain/request-fields.ts';
 import type { StepInput } from '../../machines/plan-types.ts';
 import { displayName } from '../inputs.ts';
@@ -48,7 +49,7 @@ export const planFields = {
         context.addIssue({ code: 'custom', path: [Number(index), field as string], message });
       }
     }),
-  on_failure: z.enum(failurePolicies).optional().meta({
+  on_failure: failurePolicySchema.optional().meta({
     description:
       'When a step fails, no further steps start. `rollback` (default) then runs the compensations of completed steps in reverse order; `stop` does not',
   }),

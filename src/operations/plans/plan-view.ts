@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
 import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
-import { failurePolicies, planStatuses, stepStatuses } from '../../domain/plan.ts';
+import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -21,7 +21,7 @@ const step = z
     depends_on: z.array(z.string()),
     compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
     timeout_s: z.int().optional(),
-    status: z.enum(stepStatuses),
+    status: stepStatusSchema,
     command_id: z.uuid().optional().meta({ description: 'Present once the step has a command' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
@@ -50,9 +50,9 @@ export const planRecord = z
   .object({
     id: z.uuid(),
     name: z.string().nullable(),
-    status: z.enum(planStatuses),
+    status: planStatusSchema,
     steps: z.array(step),
-    on_failure: z.enum(failurePolicies),
+    on_failure: failurePolicySchema,
     created_by: z.string().meta({ description: 'The id of the user whose permissions apply to each step' }),
     created_at: isoTime,
     finished_at: isoTime.nullable(),

@@ -28,10 +28,13 @@ import { findPlan, planAnswer, planRecordOf } from './plan-view.ts';
 
 // Operations on plans: create, dry run, cancel.
 
+const verdictCode = z
+  .enum(['allowed', 'dry_run_required', ...(Object.keys(refusals) as RefusalCode[])])
+  .meta({ id: 'PlanStepVerdictCode' });
 const verdict = z
   .object({
     id: z.string(),
-    verdict: z.enum(['allowed', 'dry_run_required', ...(Object.keys(refusals) as RefusalCode[])]).meta({
+    verdict: verdictCode.meta({
       description: '`allowed`, `dry_run_required` if the step must be confirmed, or the code of the refusal',
     }),
     preview: previewBody,

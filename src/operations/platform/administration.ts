@@ -137,14 +137,14 @@ async function sendToTenant<Body>(
   return reply.ok ? done({ body }) : reply;
 }
 
-const flag = z.enum(flagNames);
+const flag = z.enum(flagNames).meta({ id: 'Flag' });
 
 export const listFlags = operation({
   ...operatorOnly,
   name: 'listFlags',
   summary: 'Show the system flags',
   input: z.strictObject({}),
-  output: z.object({ flags: z.record(flag, z.boolean()) }),
+  output: z.object({ flags: z.record(z.enum(flagNames), z.boolean()) }),
   changes: false,
   needs: ['flags'],
   run: async ({ flags }) => done({ body: { flags: { ...flags() } } }),

@@ -22,7 +22,7 @@ export const getStatus = operation({
   input: nothing,
   output: z.object({
     system: z.string(),
-    status: z.enum(['operational', 'maintenance']),
+    status: z.enum(['operational', 'maintenance']).meta({ id: 'ServiceState' }),
     beta: z.boolean(),
     version: z.string(),
     protocol: z.string(),
@@ -62,7 +62,7 @@ export const getChangelog = operation({
   run: async ({ settings }) => done({ body: { entries: runningVersionFirst(settings.changelog, SERVICE_VERSION) } }),
 });
 
-const part = z.object({ status: z.enum(partStates) });
+const part = z.object({ status: z.enum(partStates).meta({ id: 'PartStatus' }) });
 const checks = z.record(z.string(), z.boolean());
 
 const healthy = z.object({
