@@ -28,7 +28,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'idempotency-row-replaced': {
-    title: 'A claim on a key ends with its answer, and a later effect replaces the stored answer',
+    title: 'A claim on an idempotency key ends with its answer, and a later effect replaces the stored answer',
     changes: [
       { file: 'src/operations/idempotency.ts', from: 'else void ended.then(release);', to: 'else release();' },
       {
@@ -39,7 +39,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'rotation-answer-stored-later': {
-    title: 'A new key of a device is stored without the answer to its request, which is stored after it',
+    title: 'A new device key is stored without the answer to its request, which is stored afterwards',
     changes: [
       {
         file: 'src/operations/devices/device-keys.ts',
@@ -49,7 +49,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'flag-answer-stored-later': {
-    title: 'A flag is stored without the answer to its request, which is stored after it',
+    title: 'A flag is stored without the answer to its request, which is stored afterwards',
     changes: [
       {
         file: 'src/operations/platform/administration.ts',
@@ -79,7 +79,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'compensation-order-reversed': {
-    title: 'The steps of a plan are undone in the order in which they were done',
+    title: 'The steps of a plan are compensated in the order in which they finished',
     changes: [
       {
         file: 'src/machines/plan-update.ts',
@@ -89,7 +89,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'confirmation-policy-skipped': {
-    title: 'Whoever asked for a critical command may confirm it, whatever the policy says',
+    title: 'The requester may confirm a critical command under every policy',
     changes: [
       {
         file: 'src/machines/command-decisions.ts',
@@ -99,7 +99,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'lease-ignored': {
-    title: 'A process goes on after its lease has ended',
+    title: 'A process continues after its lease has ended',
     changes: [
       {
         file: 'src/domain/lease.ts',
@@ -109,7 +109,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'outbox-row-forgotten': {
-    title: 'What an actor tells another one is not stored in its commit',
+    title: 'Messages to other actors are not stored with the commit of their sender',
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
@@ -119,7 +119,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'key-grace-ignored': {
-    title: 'The old key of a device stops verifying at the rotation',
+    title: 'The previous key of a device is invalid from the rotation on',
     changes: [
       {
         file: 'src/edges/mqtt/device-authenticator.ts',
@@ -129,7 +129,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'commands-to-revoked-devices': {
-    title: 'Nothing looks whether a device is revoked before it is commanded',
+    title: 'Commands are sent to revoked devices',
     changes: [
       {
         file: 'src/domain/gateway.ts',
@@ -140,7 +140,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'late-report-overwrites': {
-    title: 'A report that arrives after a later one replaces what that said',
+    title: 'A report that arrives after a later one overwrites it',
     changes: [
       {
         file: 'src/machines/device-reports.ts',
@@ -154,7 +154,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [{ file: 'src/actors/timers.ts', from: 'dueTimers(now, BATCH)', to: 'dueTimers(now + 10_000, BATCH)' }],
   },
   'deadline-not-used-up': {
-    title: 'A timer is still there when its event has taken effect',
+    title: 'A timer remains when its event has taken effect',
     changes: [
       {
         file: 'test/support/memory-store/commit.ts',
@@ -164,7 +164,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'deadlines-not-resumed': {
-    title: 'A process that starts does not look for the timers of the one before',
+    title: 'A process that starts does not load the timers of its predecessor',
     changes: [
       {
         file: 'src/actors/timers.ts',
@@ -179,7 +179,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'journal-entry-lost': {
-    title: 'What a device answers to a command is not journaled',
+    title: 'Acknowledgements of commands are not journaled',
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
@@ -189,7 +189,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'flag-ignored': {
-    title: 'Commands are taken while an operator has disabled them',
+    title: 'Commands are accepted while an operator has disabled them',
     changes: [
       {
         file: 'src/domain/gateway.ts',
@@ -219,7 +219,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'wrong-clock-activates': {
-    title: 'A process becomes active whatever the clock of its host says',
+    title: 'A process becomes active although the clock of its host is wrong',
     changes: [
       {
         file: 'src/main/activation.ts',
@@ -229,7 +229,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'refused-batch-refused-whole': {
-    title: 'Where the database refuses a row, all of its batch is refused',
+    title: 'When the database refuses a row, its whole batch is refused',
     changes: [
       {
         file: 'src/actors/commit/group-commit.ts',
@@ -239,7 +239,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'unknown-commit-taken-for-done': {
-    title: 'A commit in which the connection was lost is taken for done',
+    title: 'A commit during which the connection was lost is treated as committed',
     changes: [
       {
         file: 'src/actors/commit/in-doubt.ts',
@@ -249,7 +249,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'used-tokens-forgotten': {
-    title: 'A CONNECT that opened a session opens another one at the next process',
+    title: 'A CONNECT that opened a session opens another one in the next process',
     changes: [
       {
         file: 'src/edges/mqtt/device-authenticator.ts',
@@ -259,7 +259,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'closed-connections-kept': {
-    title: 'Connections of devices stay in memory when they are closed',
+    title: 'Closed connections of devices stay in memory',
     changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#connections.delete(connection);\n', to: '' }],
   },
   'pubacks-out-of-order': {
@@ -273,7 +273,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'split-packets-garbled': {
-    title: 'Of a PUBLISH that arrives in pieces only the last piece is kept',
+    title: 'Only the last piece of a PUBLISH that arrives in pieces is kept',
     changes: [
       {
         file: 'src/edges/mqtt/mqtt-connection.ts',
@@ -283,7 +283,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'keep-alive-ignored': {
-    title: 'A connection stays open however long its client sends nothing',
+    title: 'A connection stays open although its client exceeds the keep-alive',
     changes: [
       {
         file: 'src/edges/mqtt/mqtt-connection.ts',
@@ -293,7 +293,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'connect-awaited-for-ever': {
-    title: 'A connection on which no CONNECT comes stays open',
+    title: 'A connection without a CONNECT stays open',
     changes: [
       {
         file: 'src/edges/mqtt/broker.ts',
@@ -303,7 +303,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     ],
   },
   'malformed-publish-ignored': {
-    title: 'A PUBLISH that is none is ignored, and its connection stays open',
+    title: 'A malformed PUBLISH is ignored, and its connection stays open',
     changes: [
       {
         file: 'src/edges/mqtt/edge.ts',
