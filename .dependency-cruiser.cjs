@@ -1,5 +1,4 @@
-// Which layer may import which: a layer is a folder, with the file of the same name beside it, and sees only what is
-// listed after it.
+// The layers that each layer may import. A layer is a folder under src, with the file of the same name next to it.
 const MAY_IMPORT = {
   main: ['edges', 'operations', 'services', 'actors', 'machines', 'store', 'config', 'protocol', 'domain'],
   cli: ['main', 'device', 'protocol', 'domain', 'config'],
@@ -10,7 +9,7 @@ const MAY_IMPORT = {
   actors: ['machines', 'store/contract', 'domain'],
   store: ['machines/outputs', 'domain'],
   machines: ['domain'],
-  config: ['domain'], // config.ts and its parts; the other layers get their settings from main
+  config: ['domain'], // the other layers receive their settings from main
   protocol: ['domain'],
   domain: [],
 };
@@ -21,7 +20,7 @@ const layers = Object.entries(MAY_IMPORT).map(([layer, allowed]) => ({
   to: { path: '^src/', pathNot: [layer, ...allowed].map((target) => `^src/${target}(/|\\.ts$)`) },
 }));
 const onlyFrom = (home, drivers) => ({
-  name: `only ${home} talks to ${drivers.join(', ')}`,
+  name: `only-${home}-imports: ${drivers.join(', ')}`,
   severity: 'error',
   from: { path: '^src/', pathNot: `^src/${home}/` },
   to: { path: `node_modules/(${drivers.join('|')})/` },
@@ -34,7 +33,7 @@ module.exports = {
     {
       name: 'rules-are-pure',
       severity: 'error',
-      comment: 'domain and machines compute; node:crypto hashes and verifies, so it may stay',
+      comment: 'domain, machines and protocol only compute; node:crypto is allowed for hashes and signatures',
       from: { path: '^src/(domain|machines|protocol)/' },
       to: {
         dependencyTypes: ['core', 'npm'],
@@ -42,31 +41,31 @@ module.exports = {
       },
     },
     {
-      name: 'edges-do-not-know-each-other',
+      name: 'edges-do-not-import-each-other',
       severity: 'error',
       from: { path: '^src/edges/([^/]+)/' },
       to: { path: '^src/edges/', pathNot: '^src/edges/($1|shared)/' },
     },
     {
-      name: 'only-main-assembles',
+      name: 'only-the-command-line-imports-main',
       severity: 'error',
       from: { pathNot: '^(src/main(/|\\.ts$)|src/cli/|test/|bench/)' },
       to: { path: '^src/main(/|\\.ts$)' },
     },
     {
-      name: 'the-console-is-a-client',
+      name: 'console-imports-types-and-domain-only',
       severity: 'error',
-      comment: 'it runs rules of the domain, and knows the shapes of answers; the service knows nothing of it',
+      comment: 'the console is a client: it uses rules of the domain and the types of responses',
       from: { path: '^console/' },
       to: { path: '^src/', pathNot: '^src/domain/', dependencyTypesNot: ['type-only'] },
     },
-    { name: 'nobody-imports-the-console', severity: 'error', from: { path: '^src/' }, to: { path: '^console/' } },
+    { name: 'src-does-not-import-the-console', severity: 'error', from: { path: '^src/' }, to: { path: '^console/' } },
     onlyFrom('main', ['@opentelemetry']),
     onlyFrom('store', ['pg', '@electric-sql/pglite', 'ioredis']),
     {
       name: 'every-folder-is-a-layer',
       severity: 'error',
-      comment: 'a new folder under src takes its place in MAY_IMPORT first',
+      comment: 'add a new folder under src to MAY_IMPORT first',
       from: {
         path: '^src/',
         pathNot: [...Object.keys(MAY_IMPORT).map((layer) => `^src/${layer}/`), '^src/(main|config)\\.ts$'],
@@ -79,7 +78,7 @@ module.exports = {
     onlyFrom('edges/shared/oidc', ['openid-client']),
     onlyFrom('edges/grpc', ['@grpc/grpc-js', '@grpc/proto-loader']),
     {
-      name: 'only edges/grpc speaks to the sidecar',
+      name: 'only-edges/grpc-imports-the-sidecar-contract',
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/edges/grpc/' },
       to: { path: '^proto/' },
@@ -87,14 +86,14 @@ module.exports = {
     onlyFrom('edges/graphql', ['graphql', 'graphql-http', 'graphql-ws', 'dataloader']),
     onlyFrom('edges/mcp', ['@modelcontextprotocol']),
     {
-      name: 'the-service-does-not-know-the-sidecar',
+      name: 'src-does-not-import-the-sidecar',
       severity: 'error',
-      comment: 'another process, which any other may take the place of',
+      comment: 'the sidecar is a separate process, and can be replaced by another implementation',
       from: { path: '^src/' },
       to: { path: '^sidecar/' },
     },
     {
-      name: 'the-sidecar-knows-only-the-contract',
+      name: 'sidecar-imports-only-the-contract',
       severity: 'error',
       from: { path: '^sidecar/' },
       to: {
@@ -107,9 +106,9 @@ module.exports = {
       },
     },
     {
-      name: 'planners-only-think',
+      name: 'planners-do-not-import-the-stream',
       severity: 'error',
-      comment: 'the rules compute; the language model speaks to its endpoint; neither knows the stream',
+      comment: 'the rules compute, the language model calls its endpoint; neither uses the stream to the service',
       from: { path: '^sidecar/(rules|language-model)/([^/]+)' },
       to: {
         pathNot: [
@@ -122,7 +121,7 @@ module.exports = {
     },
   ],
   options: {
-    tsPreCompilationDeps: true, // a cycle of types is still a cycle for the reader
+    tsPreCompilationDeps: true, // type-only imports count as cycles too
     tsConfig: { fileName: 'tsconfig.json' },
     doNotFollow: { path: 'node_modules' },
     enhancedResolveOptions: {

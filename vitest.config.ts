@@ -5,17 +5,17 @@ import { nodeFlags } from './test/support/node.ts';
 import { LongestFirst } from './test/support/sequence.ts';
 
 /*
- * CONTRIBUTING.md says which test belongs to which project. `npm test` runs the first three, `npm run test:all` all of
- * them. A timeout ends a test that hangs; how fast the machine is decides no test.
+ * The projects are described in CONTRIBUTING.md. `npm test` runs the first three, `npm run test:all` all of them. A
+ * timeout ends a test that hangs; no result depends on the speed of the machine.
  */
 
 const SHORT_S = 10;
 const LONG_S = 30;
 
 const pure = ['test/{domain,protocol,machines,config}/**', 'test/*'];
-/** What stands on the rules and machines, without a wire of its own. */
+/** Parts that use the rules and machines, without a network protocol. */
 const core = ['test/{actors,operations,services,properties,endpoints}/**'];
-/** Start processes, an embedded database from nothing, or peers that send more than is read: each takes seconds. */
+/** Tests that take seconds: they start processes or an empty embedded database, or flood a connection. */
 const process = [
   'test/flows/**',
   'test/cli/**',
@@ -30,18 +30,18 @@ const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-i
 const files = (patterns: readonly string[]): string[] =>
   patterns.map((pattern) => `${pattern.replace(/\*\*$/, '**/*')}.test.ts`);
 
-/** The servers of a run take this many workers at once. */
+/** Number of workers that the servers of a run can serve at once. */
 const workers = Math.min(availableParallelism(), 8);
 /** Projects of one group run side by side; the groups run one after another. */
 const groups = {
-  /** More workers than cores: these files wait for processes, timers and pages a third of their time. */
+  /** More workers than cores: these files spend a third of their time waiting for processes, timers and pages. */
   waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
 };
 
 interface Limits {
   group: keyof typeof groups;
-  /** For each test; what polls gives up a little earlier, so that it can say what it waited for. */
+  /** Time limit of a test. Polls give up a little earlier, so that they can report the missing condition. */
   seconds: number;
 }
 
@@ -59,13 +59,13 @@ const project = (name: string, include: string[], exclude: string[], { group, se
 });
 
 export default defineConfig({
-  // The package that its companions in node_modules import, and Node too: Vite would take its development build beside it.
+  // The build of graphql that packages in node_modules import. Vite would load its development build as a second copy.
   resolve: { alias: { graphql: fileURLToPath(import.meta.resolve('graphql')) } },
   test: {
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     execArgv: nodeFlags,
-    // The modules of a file are loaded once for each worker; a file leaves nothing behind in them.
+    // Modules are loaded once for each worker, so a file must restore the module state that it changes.
     isolate: false,
     restoreMocks: true,
     unstubEnvs: true,
@@ -82,7 +82,7 @@ export default defineConfig({
       project('process', files(process), files(browser), { group: 'waiting', seconds: LONG_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
     ],
-    // Of the projects pure and core: `npm run coverage`. A covered run costs a third more processor time.
+    // For `npm run coverage`, with the projects pure and core. Coverage costs a third more processor time.
     coverage: {
       provider: 'v8',
       include: ['src/{domain,protocol,machines,actors}/**'],

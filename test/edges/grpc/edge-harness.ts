@@ -6,6 +6,7 @@ import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
 import type { SidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { WorldDevice } from '../../../src/operations/cognition/contract.ts';
 import { MemoryCognition } from '../../support/memory-cognition.ts';
@@ -55,8 +56,9 @@ export async function service(
       actors: {
         subscribe: subscribers.subscribe.bind(subscribers),
         subscribeTransitions: subscribers.subscribeTransitions.bind(subscribers),
-        // biome-ignore lint/suspicious/noExplicitAny: the edge reads only the home of a device
-        peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
+        /** The edge reads only the home of a device. */
+        peek: <Context>({ id }: ActorRef) =>
+          ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as unknown as Committed<Context>,
       },
       manifests: { load: async () => new Map() },
     },

@@ -4,11 +4,28 @@ import { refusals } from '../../../src/domain/refusals.ts';
 import { buildOpenApi } from '../../../src/edges/rest/openapi.ts';
 import { routeGroups, routes } from '../../../src/edges/rest/routes.ts';
 
-// biome-ignore lint/suspicious/noExplicitAny: a document as an external client reads it
-const document = JSON.parse(JSON.stringify(buildOpenApi(routeGroups))) as any;
-const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, { servers: _, ...item }]) =>
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  Object.entries<any>(item).map(([method, operation]) => ({ path, method, operation })),
+interface ResponseObject {
+  $ref?: string;
+  headers?: object;
+  content?: Record<string, { schema?: { $ref?: string }; examples?: object }>;
+}
+interface OperationObject {
+  operationId: string;
+  parameters?: object[];
+  requestBody?: { content: Record<string, { schema: object; example?: unknown; examples?: object }> };
+  responses: Record<string, ResponseObject>;
+  security: object[];
+  'x-role': string | null;
+}
+interface OpenApiDocument {
+  openapi: string;
+  paths: Record<string, Record<string, OperationObject>>;
+  components: Record<string, object>;
+}
+/** The document as an external client reads it. */
+const document = JSON.parse(JSON.stringify(buildOpenApi(routeGroups))) as OpenApiDocument;
+const operations = Object.entries(document.paths).flatMap(([path, { servers: _, ...item }]) =>
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
 );
 
 /** Resolves a reference of the document. */
@@ -50,9 +67,9 @@ describe('the document', () => {
   });
 
   it('distinguishes the two kinds of 409 where both are possible', () => {
-    const { content, headers } = document.paths['/device/{deviceId}/command'].post.responses[409];
-    expect(content['application/json'].schema.$ref).toBe('#/components/schemas/DryRunRequired');
-    expect(content['application/problem+json'].examples).toHaveProperty('CONFLICT');
+    const { content, headers } = document.paths['/device/{deviceId}/command']?.post?.responses[409] ?? {};
+    expect(content?.['application/json']?.schema?.$ref).toBe('#/components/schemas/DryRunRequired');
+    expect(content?.['application/problem+json']?.examples).toHaveProperty('CONFLICT');
     expect(headers).toHaveProperty('Retry-After');
     expect(headers).toHaveProperty('Idempotent-Replayed');
   });
