@@ -3,6 +3,7 @@ import { createRuntime } from '../../src/actors/runtime.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { systemClock } from '../../src/domain/clock.ts';
+import { secretBinding } from '../../src/domain/device-key.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import type { Uuid } from '../../src/domain/values.ts';
@@ -116,7 +117,7 @@ function makeRegistrar(config: Config, { tenantId, homeId }: { tenantId: Uuid; h
       key: {
         keyVersion: 1,
         signingAlg: 'hmac-sha256',
-        sealedSecret: sealer.seal(secret, `device:${id}:1`),
+        sealedSecret: sealer.seal(secret, secretBinding(id, 1)),
         publicKey: null,
         createdAt: at,
       },

@@ -15,6 +15,7 @@ import {
   type SyncOutputResolver,
 } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
+import { failedItems } from './failed-items.ts';
 import { addressOf } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -75,18 +76,15 @@ export class Outbox {
 
   /** Resolves when every target has committed; rejects if a delivery has to be retried. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const results = await Promise.allSettled(rows.map((row) => this.deliverRow(row)));
-    const failed = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [{ row: rows[index], why: result.reason }] : [],
-    );
+    const failed = await failedItems(rows, (row) => this.deliverRow(row));
     const [first] = failed;
     if (first === undefined) return;
-    const from = addressOf((first.row as OutboxRow).from);
-    this.log.warn({ err: first.why, from, outputs: failed.length }, 'outbox delivery failed; retrying');
+    const from = addressOf(first.item.from);
+    this.log.warn({ err: first.reason, from, outputs: failed.length }, 'outbox delivery failed; retrying');
     // Releasing a quarantined actor starts a sweep immediately.
-    const allQuarantined = failed.every(({ why: reason }) => reason instanceof Quarantined);
+    const allQuarantined = failed.every(({ reason }) => reason instanceof Quarantined);
     this.scheduleSweep(allQuarantined ? this.limits.quarantineRetryMs : SWEEP_RETRY_MS);
-    throw first.why;
+    throw first.reason;
   }
 
   /** Delivers rows left by a crash, an unknown commit outcome or a failed delivery; queued behind a running sweep. */

@@ -5,6 +5,7 @@ import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
 import { type DeviceSessions, type LiveSession, NoSuchActor, Overloaded, Quarantined } from './contract.ts';
+import { failedItems } from './failed-items.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -237,24 +238,18 @@ export class Presence implements DeviceSessions {
   }
 
   private async markOffline(deviceIds: readonly Uuid[]): Promise<void> {
-    const results = await Promise.allSettled(
-      deviceIds.map((id) =>
-        this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
-      ),
+    const rejected = await failedItems(deviceIds, (id) =>
+      this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
     );
-    const failed = results.flatMap((result, index) =>
-      result.status === 'rejected' && !(result.reason instanceof NoSuchActor)
-        ? [{ deviceId: deviceIds[index] as Uuid, why: result.reason }]
-        : [],
-    );
+    const failed = rejected.filter(({ reason }) => !(reason instanceof NoSuchActor));
     const [first] = failed;
     if (first === undefined) return;
     const now = elapsedOf(this.clock);
-    for (const { deviceId, why: reason } of failed) {
+    for (const { item: deviceId, reason } of failed) {
       this.awaitingReconnect.set(deviceId, reason instanceof Quarantined ? now + this.limits.quarantineRetryMs : now);
     }
     this.log.warn(
-      { err: first.why, deviceId: first.deviceId, devices: failed.length },
+      { err: first.reason, deviceId: first.item, devices: failed.length },
       'presence: devices not marked offline; retrying',
     );
   }

@@ -4,6 +4,7 @@ import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
+import { failedItems } from './failed-items.ts';
 import { addressOf } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -134,15 +135,12 @@ export class Timers {
   }
 
   private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
-    const results = await Promise.allSettled(timers.map((timer) => this.send(timer, now)));
-    const failed = results.flatMap((result, index) =>
-      result.status === 'rejected' ? [{ timer: timers[index], why: result.reason }] : [],
-    );
+    const failed = await failedItems(timers, (timer) => this.send(timer, now));
     const [first] = failed;
     if (first === undefined) return;
-    const { ref, id } = first.timer as TimerRow;
+    const { ref, id } = first.item;
     this.log.warn(
-      { err: first.why, actor: addressOf(ref), timer: id, timers: failed.length },
+      { err: first.reason, actor: addressOf(ref), timer: id, timers: failed.length },
       'timer event failed; retrying',
     );
   }

@@ -1,6 +1,6 @@
 import { type RunningDevice, startSimulatedDevice } from '../device/homes/running-device.ts';
 import type { SimulatedDevice, SimulationEnvironment } from '../device/homes/simulated-device.ts';
-import type { SigningAlg } from '../domain/signing-alg.ts';
+import type { SigningAlg } from '../domain/device-key.ts';
 import type { Milliseconds } from '../domain/values.ts';
 import type { Api } from './api.ts';
 

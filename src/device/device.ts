@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { type Clock, systemClock } from '../domain/clock.ts';
+import type { SigningAlg } from '../domain/device-key.ts';
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
-import type { SigningAlg } from '../domain/signing-alg.ts';
 import { applyReport, type Twin, twinOf } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 import { PROTOCOL_VERSION } from '../protocol/constants.ts';

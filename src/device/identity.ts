@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { SigningAlg } from '../domain/signing-alg.ts';
+import type { SigningAlg } from '../domain/device-key.ts';
 import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
 import { checkCloudMessage, composeMessage, type MessageCheck } from '../protocol/envelope.ts';
 import type { CloudPayload } from '../protocol/payloads.ts';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { categoryNames } from './capability-registry.ts';
 import { commandStatuses, verificationStatuses } from './command.ts';
+import { signingAlgs } from './device-key.ts';
 import { firmwareStatuses } from './firmware.ts';
 import { safetyClasses } from './manifest.ts';
 import { memberRoles } from './membership.ts';
@@ -9,7 +10,6 @@ import { failurePolicies, planStatuses, stepStatuses } from './plan.ts';
 import { confirmers } from './policy.ts';
 import { type RefusalCode, refusals } from './refusals.ts';
 import { roles } from './roles.ts';
-import { signingAlgs } from './signing-alg.ts';
 
 /*
  * Schemas of the closed lists in requests and answers. The id is the name of the component in OpenAPI and of the enum

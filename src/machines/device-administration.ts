@@ -58,15 +58,6 @@ export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
 });
 
-/**
- * Whether this key version was replaced and its grace period is over. Versions only increase. Does not check
- * revocation, which also ends the current key.
- */
-export const hasKeyEnded = (
-  { keyVersion, grace }: Pick<DeviceContext, 'keyVersion' | 'grace'>,
-  version: number,
-): boolean => version < keyVersion && version !== grace?.keyVersion;
-
 /** The key stops verifying, and the session that it opened ends. */
 function keyEnded(
   { id: deviceId, tenantId }: DeviceContext,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { signingAlgs } from '../domain/device-key.ts';
 import { windowFromJson, windowToJson } from '../domain/replay-window.ts';
-import { signingAlgs } from '../domain/signing-alg.ts';
 import { twinOf } from '../domain/twin.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';

@@ -1,10 +1,10 @@
+import { hasKeyEnded } from '../domain/device-key.ts';
 import { type JsonSpan, spanLength } from '../domain/json/span.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { type Decision, emit } from './decision.ts';
-import { hasKeyEnded } from './device-administration.ts';
 import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';

@@ -1,8 +1,8 @@
+import type { SigningAlg } from '../domain/device-key.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { ReplayWindow } from '../domain/replay-window.ts';
-import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';

@@ -1,11 +1,11 @@
 import type { ContextChange } from '../domain/cognition.ts';
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
+import type { SigningAlg } from '../domain/device-key.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MemberRole } from '../domain/membership.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
-import type { SigningAlg } from '../domain/signing-alg.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 
 // Outputs of machines. They are data: the runtime and its subscribers carry them out.

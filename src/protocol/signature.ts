@@ -7,8 +7,8 @@ import {
   sign,
   verify,
 } from 'node:crypto';
+import type { SigningAlg } from '../domain/device-key.ts';
 import { publicRandom } from '../domain/public-random.ts';
-import type { SigningAlg } from '../domain/signing-alg.ts';
 import { computeHmac, verifyHmac } from './hmac.ts';
 
 /**

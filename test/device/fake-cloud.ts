@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Aedes, type Client } from 'aedes';
-import type { SigningAlg } from '../../src/domain/signing-alg.ts';
+import type { SigningAlg } from '../../src/domain/device-key.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import type { CanonicalFields, MessageIdentity } from '../../src/protocol/canonical.ts';
 import { type CheckedMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';

@@ -1,7 +1,7 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { type SigningAlg, signingAlgs } from '../../src/domain/signing-alg.ts';
+import { type SigningAlg, signingAlgs } from '../../src/domain/device-key.ts';
 import {
   cloudPublicKey,
   isPublicKey,

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import type { SigningAlg } from '../../src/domain/device-key.ts';
 import { parseJson } from '../../src/domain/json/strict.ts';
 import { acceptSequence, emptyWindow, judgeSequence } from '../../src/domain/replay-window.ts';
-import type { SigningAlg } from '../../src/domain/signing-alg.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { type CanonicalFields, canonicalPayload, canonicalString, payloadHash } from '../../src/protocol/canonical.ts';
 import { checkCloudMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';

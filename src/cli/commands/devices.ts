@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { signingAlgs } from '../../domain/signing-alg.ts';
+import { signingAlgs } from '../../domain/device-key.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
 import { createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import type { RunningDevice } from '../../device/homes/running-device.ts';
 import { realEnvironment, type SimulatedDevice } from '../../device/homes/simulated-device.ts';
 import { createSimulatedDevice } from '../../device/homes/simulated-home.ts';
-import { type SigningAlg, signingAlgs } from '../../domain/signing-alg.ts';
+import { type SigningAlg, signingAlgs } from '../../domain/device-key.ts';
 import type { Api } from '../api.ts';
 import { parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';

@@ -11,7 +11,7 @@ import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
-import { idempotencyKeyIn } from '../shared/http.ts';
+import { DRAINING, idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { admitRequest } from '../shared/request-admission.ts';
@@ -42,7 +42,6 @@ export interface HttpParts {
 
 export const PATH = '/graphql';
 const ALLOW = 'GET, HEAD, POST, OPTIONS';
-const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
 /** HTTP listener for queries and mutations (GraphQL over HTTP) and for the explorer's page. */

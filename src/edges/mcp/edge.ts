@@ -12,7 +12,7 @@ import type { Perform } from '../../operations/perform.ts';
 import { Aborted, readJson, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
-import { credentialIn } from '../shared/http.ts';
+import { credentialIn, DRAINING } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
@@ -62,7 +62,6 @@ const DRAIN_MS = 3_000;
 
 const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 const UNKNOWN_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'Session not found. Start a new one with initialize.' };
-const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const TOO_MANY_SESSIONS: Refusal = {
   code: 'OVERLOADED',
   detail: 'Too many sessions. Try again later.',

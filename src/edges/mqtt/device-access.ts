@@ -1,7 +1,8 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
+import { hasKeyEnded } from '../../domain/device-key.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongsTo, type CommittedDevice, isKeyReplaced, isRevoked } from '../../operations/devices/device-view.ts';
+import { belongsTo, type CommittedDevice, isRevoked } from '../../operations/devices/device-view.ts';
 
 type CommittedTenant = Committed<TenantContext>;
 
@@ -15,7 +16,7 @@ export function isSessionKeyValid(
   device: CommittedDevice | null | undefined,
   { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
 ): boolean {
-  return isDeviceActive(device, tenantId) && !isKeyReplaced(device as CommittedDevice, keyVersion);
+  return isDeviceActive(device, tenantId) && !hasKeyEnded((device as CommittedDevice).snapshot.context, keyVersion);
 }
 
 /** Whether a tenant's devices and users may exchange messages now. */

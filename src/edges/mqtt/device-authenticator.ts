@@ -1,5 +1,6 @@
 import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { secretBinding } from '../../domain/device-key.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
@@ -30,9 +31,6 @@ export interface DeviceIdentity {
   cloudKey: SigningKey;
   expiresAt: EpochMs;
 }
-
-/** Sealing context of a device's secret: it can be opened only for this device and key version. */
-export const keyBinding = (deviceId: string, keyVersion: number): string => `device:${deviceId}:${keyVersion}`;
 
 // Verified against when a device has no keys, so that response times do not reveal which device ids exist.
 const DUMMY_KEY = verifyingKey('hmac-sha256', newDeviceSecret());
@@ -118,6 +116,6 @@ export class DeviceAuthenticator {
   #keyOf(deviceId: string, { signingAlg, sealedSecret, publicKey, keyVersion }: LiveKey): VerifyingKey | null {
     if (signingAlg === 'ed25519') return publicKey === null ? null : verifyingKey('ed25519', publicKey);
     if (sealedSecret === null) return null;
-    return verifyingKey('hmac-sha256', this.#services.open(sealedSecret, keyBinding(deviceId, keyVersion)));
+    return verifyingKey('hmac-sha256', this.#services.open(sealedSecret, secretBinding(deviceId, keyVersion)));
   }
 }

@@ -7,6 +7,7 @@ import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import { type AddressOf, clientAddress } from '../shared/client-address.ts';
 import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
+import { DRAINING } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
@@ -129,7 +130,6 @@ function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>):
 const refuseThrown = ({ log }: Parts, exchange: Exchange, thrown: unknown): void =>
   sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
 
-const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
 function refuseMethod(exchange: Exchange, allow: string): void {

@@ -6,6 +6,8 @@ import { REPORTED_PROTOCOL } from '../../operations/platform/system.ts';
 
 export const API_VERSION = '1';
 
+export const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
+
 /** A valid UUID sent by the client is echoed, anything else is replaced (contract §2). */
 export function requestIdOf(headers: IncomingHttpHeaders, newId: () => Uuid): Uuid {
   const sent = headers['x-request-id'];

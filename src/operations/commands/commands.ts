@@ -2,11 +2,10 @@ import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
-import type { CommandContext, CommandEvent } from '../../machines/command-types.ts';
+import type { CommandContext } from '../../machines/command-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, iso, isoTime } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
-import { sendToActor } from '../send-to-actor.ts';
 import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
 import {
   type CommandRequest,
@@ -18,6 +17,7 @@ import {
   reserveIds,
 } from './command-request.ts';
 import { cancelledBody, findCommand, previewBody } from './command-view.ts';
+import { endCommand } from './end-command.ts';
 import { earlyRefusal, type GatewayServices, loadTarget, readTenant, targetFromMemory } from './gateway-facts.ts';
 
 /** The specification's shape; HTTP's 409 adds `code` and `request_id`. */
@@ -191,17 +191,5 @@ export const cancelCommand = operation({
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'No longer needed' } },
   needs: ['actors', 'clock'],
-  async run(services, { input, caller, idempotent }) {
-    const found = await findCommand(services, caller, input.id);
-    if (!found.ok) return found;
-    const event: CommandEvent = {
-      type: 'cancel',
-      at: services.clock.now(),
-      by: caller.principal,
-      ...(input.reason !== undefined && { reason: input.reason }),
-    };
-    const answer = { body: { status: 'cancelled' as const, command_id: input.id } };
-    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
-    return reply.ok ? done(answer) : reply;
-  },
+  run: (services, call) => endCommand(services, call, { type: 'cancel', id: call.input.id, reason: call.input.reason }),
 });

@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
-import type { CommandContext, CommandEvent, Confirmation } from '../../machines/command-types.ts';
+import type { CommandContext, Confirmation } from '../../machines/command-types.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
-import { sendToActor } from '../send-to-actor.ts';
 import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
 import { dispatchedBody } from './command-request.ts';
 import { cancelledBody, findCommand, previewBody, principalId } from './command-view.ts';
+import { endCommand } from './end-command.ts';
 import { readTenant } from './gateway-facts.ts';
 
 // The confirmation inbox: lists, approves and refuses waiting commands. It needs no token; identity and policy decide.
@@ -123,17 +123,6 @@ export const refuseConfirmation = operation({
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'The house is empty.' } },
   needs: ['actors', 'clock'],
-  async run(services, { input: { command_id, reason }, caller, idempotent }) {
-    const found = await findCommand(services, caller, command_id);
-    if (!found.ok) return found;
-    const event: CommandEvent = {
-      type: 'refuse',
-      at: services.clock.now(),
-      by: caller.principal,
-      ...(reason !== undefined && { reason }),
-    };
-    const answer = { body: { status: 'cancelled' as const, command_id } };
-    const reply = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
-    return reply.ok ? done(answer) : reply;
-  },
+  run: (services, call) =>
+    endCommand(services, call, { type: 'refuse', id: call.input.command_id, reason: call.input.reason }),
 });

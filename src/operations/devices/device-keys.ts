@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../../actors/contract.ts';
+import { type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
-import type { SigningAlg } from '../../domain/signing-alg.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
@@ -42,7 +42,7 @@ export function generateKey(
   const material =
     requested.alg === 'ed25519'
       ? { publicKey: publicKeyFromSeed(secret) }
-      : { sealedSecret: seal(secret, `device:${deviceId}:${keyVersion}`) };
+      : { sealedSecret: seal(secret, secretBinding(deviceId, keyVersion)) };
   return { key: { ...base, ...material }, secret };
 }
 

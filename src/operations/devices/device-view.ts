@@ -3,7 +3,6 @@ import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import { hasKeyEnded } from '../../machines/device-administration.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { DeviceRow } from '../../store/contract.ts';
@@ -110,10 +109,6 @@ function recordWith(
 const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
 
 export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
-
-/** Whether this version of the device's key is replaced and not in grace. Does not check revocation. */
-export const isKeyReplaced = ({ snapshot }: CommittedDevice, keyVersion: number): boolean =>
-  hasKeyEnded(snapshot.context, keyVersion);
 
 /** Whether the tenant has this device; a deleted one belongs to no tenant. */
 export const belongsTo = (device: CommittedDevice, tenantId: Uuid): boolean =>

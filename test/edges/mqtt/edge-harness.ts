@@ -9,8 +9,8 @@ import {
   type VolatileOutputHandler,
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
+import type { SigningAlg } from '../../../src/domain/device-key.ts';
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay-window.ts';
-import type { SigningAlg } from '../../../src/domain/signing-alg.ts';
 import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import type { MqttMeter } from '../../../src/edges/mqtt/mqtt-meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
