@@ -7,7 +7,7 @@ import { systemClock } from '../../src/domain/clock.ts';
 import { done } from '../../src/domain/refusals.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { stateMessage } from '../../src/edges/shared/live/update-kinds.ts';
-import { makeWebSockets, type WebSocketParts } from '../../src/edges/websocket/edge.ts';
+import { WebSocketEdge, type WebSocketParts } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { Caller } from '../../src/operations/operation.ts';
@@ -71,14 +71,14 @@ function attachService(server: Server): Emit {
         principal: { kind: 'user', id: user.id, via },
       }),
   };
-  const sockets = makeWebSockets({
+  const sockets = new WebSocketEdge({
     streams: [stateStream(services as never)],
     services,
     identity,
     rateLimiter: { signInRefusal: () => null, recordFailedSignIn: () => null },
     addressOf: () => '127.0.0.1',
   });
-  server.on('upgrade', sockets.upgrade);
+  server.on('upgrade', (request, socket, head) => sockets.upgrade(request, socket, head));
   return (output) => emit(output);
 }
 

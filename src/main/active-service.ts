@@ -9,7 +9,7 @@ import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
 import { makeGraphql } from '../edges/graphql/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
-import { makeMcpEdge } from '../edges/mcp/edge.ts';
+import { McpEdge } from '../edges/mcp/edge.ts';
 import type { SessionLimits } from '../edges/mcp/session-registry.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
@@ -21,12 +21,12 @@ import { routes } from '../edges/rest/routes.ts';
 import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
-import { internalTokenVerifier, makeIdentity } from '../edges/shared/identity.ts';
+import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { type FixedRates, fixedRates, makeRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
-import { makeWebSockets } from '../edges/websocket/edge.ts';
+import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { openCognition } from '../operations/cognition/cognition.ts';
@@ -195,7 +195,7 @@ export async function composeService(
   const clientAddressOf = clientAddress(config.trustedProxies);
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
   const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
-  const identity = makeIdentity({
+  const identity = new Identity({
     ...callers,
     verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
     rateLimiter,
@@ -204,14 +204,14 @@ export async function composeService(
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
   const authenticator = makeHttpAuthenticator({ identity, services, secure });
-  const sockets = makeWebSockets({
+  const sockets = new WebSocketEdge({
     ...{ services, identity, rateLimiter, addressOf: clientAddressOf },
     streams: [stateStream(services), actorStream(services)],
   });
   const idempotencyKeys = new IdempotencyKeys(services);
   const perform = makePerform(services, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
-  const mcp = makeMcpEdge({
+  const mcp = new McpEdge({
     ...{ services, perform, identity, rateLimiter, addressOf: clientAddressOf, publicUrl, log },
     host: config.host,
     observe: metrics.recordRequest,

@@ -12,7 +12,7 @@ import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
 import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
-import { type McpEdge, makeMcpEdge } from '../../src/edges/mcp/edge.ts';
+import { McpEdge } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/session-registry.ts';
 import { makeRestListener, type RestParts } from '../../src/edges/rest/listener.ts';
 import { publicResources } from '../../src/edges/rest/public-resources.ts';
@@ -21,7 +21,7 @@ import { handleProtocolErrors, serverLimits } from '../../src/edges/rest/server.
 import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
-import { type Identity, internalTokenVerifier, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
+import { Identity, internalTokenVerifier, type Verifier } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
@@ -195,13 +195,13 @@ export async function startHttpServiceOn<Kept extends Store>(
   const cognition = openCognition(services, flags);
   const perform = makePerform(services);
   const latch = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
-  const identity = makeIdentity({
+  const identity = new Identity({
     ...{ ...callers, rateLimiter: latch, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
   const authenticator = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
-  const mcp = makeMcpEdge({
+  const mcp = new McpEdge({
     ...{ services, perform, identity, rateLimiter: latch, publicUrl, log },
     ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
     observe: (route, _, status) => void observed.push({ route, status }),

@@ -2,7 +2,7 @@ import { WebSocket } from 'ws';
 import type { Actors } from '../../src/actors/contract.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { actorStream } from '../../src/edges/websocket/actor-stream.ts';
-import { makeWebSockets, type WebSocketEdge } from '../../src/edges/websocket/edge.ts';
+import { WebSocketEdge } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { WebSocketLimits } from '../../src/edges/websocket/websocket-limits.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
@@ -98,7 +98,7 @@ export async function startTestSockets(
     },
   };
   const edge = { watching: 0 };
-  const sockets = makeWebSockets({
+  const sockets = new WebSocketEdge({
     services: {
       ...service.services,
       actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe } as Actors,
@@ -109,7 +109,8 @@ export async function startTestSockets(
     addressOf: clientAddress([]),
     limits: { checkIntervalMs: 20, ...limits },
   });
-  service.server.on('upgrade', sockets.upgrade);
+  const upgrade: WebSocketEdge['upgrade'] = (request, socket, head) => sockets.upgrade(request, socket, head);
+  service.server.on('upgrade', upgrade);
   const clients: SocketClient[] = [];
   return {
     sockets,
@@ -127,7 +128,7 @@ export async function startTestSockets(
     },
     async close() {
       for (const { socket } of clients) socket.terminate();
-      service.server.off('upgrade', sockets.upgrade);
+      service.server.off('upgrade', upgrade);
       await sockets.close();
     },
   };

@@ -1,19 +1,19 @@
 import type { RequestListener } from 'node:http';
-import { sumSizes } from '../../domain/collection-sizes.ts';
+import { type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { UpdateKindName } from '../shared/live/update-kinds.ts';
 import { makeDocumentCache } from './documents.ts';
 import { type HttpParts, makeGraphqlListener } from './listener.ts';
 import { makeLiveEventSource } from './live-event-source.ts';
 import { getSchemas } from './schema.ts';
-import { type GraphqlSockets, makeGraphqlSockets, type SocketParts } from './sockets.ts';
+import { GraphqlSockets, type SocketParts } from './sockets.ts';
 
 type SubscriberCount = (tenantId: Uuid, kind: UpdateKindName) => number;
 type BuiltParts = 'schema' | 'prepareDocument' | 'eventSource';
 
 export type GraphqlParts = Omit<HttpParts, BuiltParts | 'newId' | 'log'> & Omit<SocketParts, BuiltParts>;
 
-export interface GraphqlEdge extends GraphqlSockets {
+export interface GraphqlEdge extends SizeReporter, Pick<GraphqlSockets, 'upgrade' | 'connections' | 'close'> {
   listener: RequestListener;
   /** Active subscriptions to this kind of update in a tenant. */
   subscriberCount: SubscriberCount;
@@ -26,11 +26,13 @@ export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const documents = makeDocumentCache([schema, executed], { hideSuggestions: parts.production });
   const eventSource = makeLiveEventSource(actors);
   const common = { ...parts, schema, prepareDocument: documents.prepare };
-  const sockets = makeGraphqlSockets({ ...common, eventSource });
+  const sockets = new GraphqlSockets({ ...common, eventSource });
   return {
     listener: makeGraphqlListener({ ...common, newId, log }),
     subscriberCount: (tenantId, kind) => eventSource.subscriberCount(kind, tenantId),
-    ...sockets,
+    upgrade: (request, socket, head) => sockets.upgrade(request, socket, head),
+    connections: () => sockets.connections(),
+    close: () => sockets.close(),
     sizes: () => sumSizes([documents, eventSource, sockets]),
   };
 }

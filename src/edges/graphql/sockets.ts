@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type ExecutionArgs, type GraphQLError, Kind, OperationTypeNode } from 'graphql';
-import { handleProtocols, makeServer } from 'graphql-ws';
-import type { WebSocket } from 'ws';
+import { type ExecutionArgs, type GraphQLError, type GraphQLFormattedError, Kind, OperationTypeNode } from 'graphql';
+import { handleProtocols, makeServer, type Server } from 'graphql-ws';
+import type { RawData, WebSocket, WebSocketServer } from 'ws';
 import { referenceOf } from '../../domain/clock.ts';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { parseJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
 import type { Refusal } from '../../domain/refusals.ts';
@@ -17,10 +17,10 @@ import { credentialIn } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { checkAccess, checkCurrentAccess, checkExpiry, refreshCaller } from '../shared/live/authorization.ts';
 import { type CloseCode, closeFrameOf } from '../shared/live/close-codes.ts';
-import { guardConnections } from '../shared/live/connection-guard.ts';
+import { type ConnectionGuard, guardConnections } from '../shared/live/connection-guard.ts';
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
-import { makeWebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
+import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
@@ -75,14 +75,6 @@ const defaultLimits: SocketLimits = {
   pingMs: 30_000,
 };
 
-export interface GraphqlSockets extends SizeReporter {
-  /** Handles the HTTP server's `upgrade` event for this edge's path. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  connections(): number;
-  /** Closes all connections; resolves when they are closed. */
-  close(): Promise<void>;
-}
-
 /** A running subscription of one connection. */
 interface ActiveSubscription {
   kind: UpdateKindName;
@@ -104,57 +96,115 @@ interface Client {
 }
 
 /** WebSocket server for subscriptions, queries and mutations (graphql-transport-ws). */
-export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
-  const { services, prepareDocument, eventSource, rateLimiter, perform, production } = parts;
-  const { clock, log, newId } = services;
-  const limits = { ...defaultLimits, ...parts.limits };
-  const signIn = makeWebSocketAuthenticator(services, parts.identity, rateLimiter);
-  const handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
-  const clients = new Set<Client>();
-  const guard = guardConnections(services, () => clients, end);
-  let closing: (() => void) | null = null;
-  const tooMany: Refusal = {
-    code: 'OVERLOADED',
-    detail: `At most ${limits.maxOperations} operations can run at a time.`,
-  };
+export class GraphqlSockets implements SizeReporter {
+  readonly #parts: SocketParts;
+  readonly #limits: SocketLimits;
+  readonly #signIn: WebSocketAuthenticator;
+  readonly #handshakes: WebSocketServer;
+  readonly #server: Server<Client>;
+  readonly #clients = new Set<Client>();
+  readonly #guard: ConnectionGuard;
+  readonly #checkTimer: NodeJS.Timeout;
+  readonly #tooMany: Refusal;
+  #pingAt: number;
+  #closing: (() => void) | null = null;
 
-  function end({ ws }: Client, refusal: Refusal): void {
-    const { code, reason } = closeFrameOf(refusal);
-    shut(ws, code, reason);
+  constructor(parts: SocketParts) {
+    const { services, identity, rateLimiter } = parts;
+    const limits = { ...defaultLimits, ...parts.limits };
+    this.#parts = parts;
+    this.#limits = limits;
+    this.#signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);
+    this.#handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, services.newId);
+    this.#server = this.#makeServer();
+    this.#guard = guardConnections(services, () => this.#clients, end);
+    this.#tooMany = {
+      code: 'OVERLOADED',
+      detail: `At most ${limits.maxOperations} operations can run at a time.`,
+    };
+    this.#pingAt = performance.now() + limits.pingMs;
+    this.#checkTimer = setInterval(() => this.#check(), limits.credentialCheckMs).unref();
+  }
+
+  /** Handles the HTTP server's `upgrade` event for this edge's path. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const requestId = ensureRequestId(request, this.#parts.services.newId);
+    const address = this.#parts.addressOf(request);
+    this.#handshakes.handleUpgrade(request, socket, head, (ws) => this.#serve(ws, requestId, address));
+  }
+
+  connections(): number {
+    return this.#clients.size;
+  }
+
+  sizes(): CollectionSizes {
+    return { graphql_connections: this.#clients.size };
+  }
+
+  /** Closes all connections; resolves when they are closed. */
+  async close(): Promise<void> {
+    clearInterval(this.#checkTimer);
+    this.#guard.close();
+    const allClosed = new Promise<void>((resolve) => {
+      this.#closing = resolve;
+    });
+    for (const { ws } of this.#clients) goAway(ws);
+    if (this.#clients.size > 0) await allClosed;
+  }
+
+  #makeServer(): Server<Client> {
+    return makeServer<Record<string, unknown>, Client>({
+      connectionInitWaitTimeout: this.#limits.initMs,
+      onConnect: async ({ extra: client, connectionParams }) => {
+        const refusal = await this.#admit(client, connectionParams);
+        if (refusal === null) return true;
+        end(client, refusal);
+        return false;
+      },
+      onSubscribe: ({ extra: client, subscriptions }, _id, payload) =>
+        this.#prepare(client, Object.keys(subscriptions).length, payload),
+      onNext: ({ extra: client }, _id, _payload, _args, result) =>
+        result.errors === undefined
+          ? undefined
+          : ({ ...result, errors: this.#clientErrors(client, result.errors) } as never),
+      onError: ({ extra: client }, _id, _payload, errors) => this.#clientErrors(client, errors),
+    });
   }
 
   /** Checks access again after setting the caller: a revocation in between would otherwise be missed. */
-  async function admit(client: Client, given: unknown): Promise<Refusal | null> {
+  async #admit(client: Client, given: unknown): Promise<Refusal | null> {
     const { requestId, address } = client;
-    const signedIn = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
+    const signedIn = await this.#signIn(credentialOf(given), { via: 'graphql', requestId, address });
     if (!signedIn.ok) return signedIn.refusal;
     const caller = signedIn.value;
-    const refusal = checkAccess(caller, NO_SUBSCRIPTION) ?? checkExpiry(caller, referenceOf(clock));
+    const refusal =
+      checkAccess(caller, NO_SUBSCRIPTION) ?? checkExpiry(caller, referenceOf(this.#parts.services.clock));
     if (refusal !== null) return refusal;
     client.caller = caller;
-    return checkCurrentAccess(services, caller, NO_SUBSCRIPTION);
+    return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);
   }
 
-  async function contextFor(client: Client): Promise<Context> {
+  async #contextFor(client: Client): Promise<Context> {
     if (client.caller === null) throw new Error('operation on an unauthenticated connection');
-    const now = await refreshCaller(services, client.caller);
+    const now = await refreshCaller(this.#parts.services, client.caller);
     if (!now.ok) throw new RefusalError(now.refusal, client.requestId);
     // Each operation has its own request ID.
-    const requestId = newId();
+    const requestId = this.#parts.services.newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
-    return makeContext({ caller, perform, eventSource: eventSourceFor(client, caller) });
+    return makeContext({ caller, perform: this.#parts.perform, eventSource: this.#eventSourceFor(client, caller) });
   }
 
   /**
    * The event source as one connection uses it. Tracks the subscriptions that really run, because access is checked for these
    * and all of them end with the connection. Operation IDs cannot be used instead: a client may reuse one while it is still running.
    */
-  function eventSourceFor(client: Client, { requestId }: Caller): LiveEventSource {
+  #eventSourceFor(client: Client, { requestId }: Caller): LiveEventSource {
+    const { eventSource } = this.#parts;
     return {
       subscriberCount: eventSource.subscriberCount,
-      subscribe(kind, tenantId, listener) {
-        if (!clients.has(client) || client.activeSubscriptions.size >= limits.maxOperations)
-          throw new RefusalError(tooMany, requestId);
+      subscribe: (kind, tenantId, listener) => {
+        if (!this.#clients.has(client) || client.activeSubscriptions.size >= this.#limits.maxOperations)
+          throw new RefusalError(this.#tooMany, requestId);
         const subscription: ActiveSubscription = { kind, unsubscribe: eventSource.subscribe(kind, tenantId, listener) };
         client.activeSubscriptions.add(subscription);
         updateAuthorizedKinds(client);
@@ -167,63 +217,52 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     };
   }
 
+  /** The operation of a `subscribe` message, ready to be executed, or why it is refused. */
+  async #prepare(client: Client, running: number, payload: unknown): Promise<ExecutionArgs | GraphQLError[]> {
+    const { prepareDocument, rateLimiter, production } = this.#parts;
+    const context = await this.#contextFor(client);
+    const { caller } = context;
+    const refused = (refusal: Refusal) => [new RefusalError(refusal, caller.requestId)];
+    if (running > this.#limits.maxOperations) return refused(this.#tooMany);
+    const read = parseRequestParams(payload as never);
+    if (!read.ok) return refused(read.refusal);
+    const prepared = prepareDocument(read.value);
+    if ('errors' in prepared) {
+      // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
+      // because an error response alone would not slow the client down.
+      const { refusal } = await rateLimiter.chargeCaller(caller, client.address);
+      if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
+      return [...prepared.errors];
+    }
+    const refusal = await this.#operationRefusal(client, caller, prepared);
+    if (refusal !== null) return refused(refusal);
+    const { operationName, variables } = read.value;
+    return {
+      ...prepared.executed,
+      operationName,
+      variableValues: variables,
+      contextValue: context,
+      hideSuggestions: production,
+    };
+  }
+
   /** Why this caller may not run the operation; null if they may. */
-  async function operationRefusal(client: Client, caller: Caller, prepared: PreparedDocument): Promise<Refusal | null> {
-    const refusal = prepared.introspects ? introspectionRefusal(caller, production) : null;
+  async #operationRefusal(client: Client, caller: Caller, prepared: PreparedDocument): Promise<Refusal | null> {
+    const refusal = prepared.introspects ? introspectionRefusal(caller, this.#parts.production) : null;
     if (refusal !== null) return refusal;
     if (prepared.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
-      return (await rateLimiter.chargeCaller(caller, client.address)).refusal;
+      return (await this.#parts.rateLimiter.chargeCaller(caller, client.address)).refusal;
     }
     const kind = subscribedKind(prepared);
     if (kind === null) return null;
     return checkAccess(caller, { ...NO_SUBSCRIPTION, kinds: new Map([[kind, updateKinds[kind]]]) });
   }
 
-  const server = makeServer<Record<string, unknown>, Client>({
-    connectionInitWaitTimeout: limits.initMs,
-    async onConnect({ extra: client, connectionParams }) {
-      const refusal = await admit(client, connectionParams);
-      if (refusal === null) return true;
-      end(client, refusal);
-      return false;
-    },
-    async onSubscribe({ extra: client, subscriptions }, _id, payload): Promise<ExecutionArgs | GraphQLError[]> {
-      const context = await contextFor(client);
-      const { caller } = context;
-      const refused = (refusal: Refusal) => [new RefusalError(refusal, caller.requestId)];
-      if (Object.keys(subscriptions).length > limits.maxOperations) {
-        return refused(tooMany);
-      }
-      const read = parseRequestParams(payload as never);
-      if (!read.ok) return refused(read.refusal);
-      const prepared = prepareDocument(read.value);
-      if ('errors' in prepared) {
-        // Parsing an invalid document costs the same, so it is charged too. Beyond the rate limit the connection is closed,
-        // because an error response alone would not slow the client down.
-        const { refusal } = await rateLimiter.chargeCaller(caller, client.address);
-        if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
-        return [...prepared.errors];
-      }
-      const refusal = await operationRefusal(client, caller, prepared);
-      if (refusal !== null) return refused(refusal);
-      const { operationName, variables } = read.value;
-      return {
-        ...prepared.executed,
-        operationName,
-        variableValues: variables,
-        contextValue: context,
-        hideSuggestions: production,
-      };
-    },
-    onNext: ({ extra: client }, _id, _payload, _args, result) =>
-      result.errors === undefined ? undefined : ({ ...result, errors: clientErrors(client, result.errors) } as never),
-    onError: ({ extra: client }, _id, _payload, errors) => clientErrors(client, errors),
-  });
+  #clientErrors({ requestId }: Client, errors: readonly GraphQLError[]): GraphQLFormattedError[] {
+    return errors.map((error) => toClientError(error, this.#parts.services.log, requestId).toJSON());
+  }
 
-  const clientErrors = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
-    errors.map((error) => toClientError(error, log, requestId).toJSON());
-
-  function serve(ws: WebSocket, requestId: Uuid, address: string): void {
+  #serve(ws: WebSocket, requestId: Uuid, address: string): void {
     const client: Client = {
       ...{ ws, requestId, address, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
       messages: 0,
@@ -232,35 +271,18 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     };
     // The library answers a client's protocol error with a close frame.
     ws.on('error', () => {});
-    if (closing !== null) {
+    if (this.#closing !== null) {
       goAway(ws);
       return;
     }
-    clients.add(client);
-    const closed = server.opened(
+    this.#clients.add(client);
+    const closed = this.#server.opened(
       {
         protocol: ws.protocol,
-        send: (data) =>
-          new Promise((resolve, reject) => {
-            if (client.pendingSends >= limits.maxPendingSends) shut(ws, 1013, 'client reads too slowly; reconnect');
-            if (ws.readyState !== ws.OPEN) return resolve();
-            client.pendingSends += 1;
-            ws.send(data, (fault) => {
-              client.pendingSends -= 1;
-              if (fault) reject(fault);
-              else resolve();
-            });
-          }),
+        send: (data) => this.#send(client, data),
         close: (code, reason) => shut(ws, code ?? 1000, reason ?? ''),
-        onMessage(receive) {
-          ws.on('message', (data, binary) => {
-            client.messages += 1;
-            client.missedPings = 0;
-            const text = String(data);
-            // JSON that parsers read differently is refused on every edge.
-            if (binary || !parseJson(text).ok) return shut(ws, 4400, 'VALIDATION_FAILED: the message is not valid');
-            receive(text).catch((thrown: unknown) => end(client, faultOf(thrown, requestId)));
-          });
+        onMessage: (receive) => {
+          ws.on('message', (data, binary) => this.#receive(client, data, binary, receive));
         },
       },
       client,
@@ -269,53 +291,64 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       client.missedPings = 0;
     });
     ws.on('close', (code, reason) => {
-      clients.delete(client);
+      this.#clients.delete(client);
       for (const { unsubscribe } of client.activeSubscriptions) unsubscribe();
-      closed(code, String(reason)).catch((thrown: unknown) => faultOf(thrown, requestId));
-      if (clients.size === 0) closing?.();
+      closed(code, String(reason)).catch((thrown: unknown) => this.#faultOf(thrown, requestId));
+      if (this.#clients.size === 0) this.#closing?.();
     });
   }
 
-  const faultOf = (thrown: unknown, requestId: Uuid): Refusal =>
-    thrown instanceof RefusalError
-      ? thrown.refusal
-      : refusalOf(thrown, log, { request_id: requestId, operation: 'graphql' });
-
-  let pingAt = performance.now() + limits.pingMs;
-  const checkTimer = setInterval(() => {
-    guard.endExpired();
-    const now = performance.now();
-    const pinging = now >= pingAt;
-    if (pinging) pingAt = now + limits.pingMs;
-    for (const client of clients) {
-      if (client.messages > limits.maxMessages) shut(client.ws, 1008, 'too many messages');
-      client.messages = 0;
-      if (!pinging) continue;
-      client.missedPings += 1;
-      if (client.missedPings > 2) client.ws.terminate();
-      else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
-    }
-  }, limits.credentialCheckMs);
-  checkTimer.unref();
-
-  return {
-    upgrade(request, socket, head) {
-      const requestId = ensureRequestId(request, newId);
-      const address = parts.addressOf(request);
-      handshakes.handleUpgrade(request, socket, head, (ws) => serve(ws, requestId, address));
-    },
-    connections: () => clients.size,
-    sizes: () => ({ graphql_connections: clients.size }),
-    async close() {
-      clearInterval(checkTimer);
-      guard.close();
-      const allClosed = new Promise<void>((resolve) => {
-        closing = resolve;
+  #send(client: Client, data: string): Promise<void> {
+    const { ws } = client;
+    return new Promise((resolve, reject) => {
+      if (client.pendingSends >= this.#limits.maxPendingSends) shut(ws, 1013, 'client reads too slowly; reconnect');
+      if (ws.readyState !== ws.OPEN) return resolve();
+      client.pendingSends += 1;
+      ws.send(data, (fault) => {
+        client.pendingSends -= 1;
+        if (fault) reject(fault);
+        else resolve();
       });
-      for (const { ws } of clients) goAway(ws);
-      if (clients.size > 0) await allClosed;
-    },
-  };
+    });
+  }
+
+  #receive(client: Client, data: RawData, binary: boolean, receive: (text: string) => Promise<void>): void {
+    client.messages += 1;
+    client.missedPings = 0;
+    const text = String(data);
+    // JSON that parsers read differently is refused on every edge.
+    if (binary || !parseJson(text).ok) shut(client.ws, 4400, 'VALIDATION_FAILED: the message is not valid');
+    else receive(text).catch((thrown: unknown) => end(client, this.#faultOf(thrown, client.requestId)));
+  }
+
+  #check(): void {
+    this.#guard.endExpired();
+    const now = performance.now();
+    const pinging = now >= this.#pingAt;
+    if (pinging) this.#pingAt = now + this.#limits.pingMs;
+    for (const client of this.#clients) {
+      if (client.messages > this.#limits.maxMessages) shut(client.ws, 1008, 'too many messages');
+      client.messages = 0;
+      if (pinging) ping(client);
+    }
+  }
+
+  #faultOf(thrown: unknown, requestId: Uuid): Refusal {
+    return thrown instanceof RefusalError
+      ? thrown.refusal
+      : refusalOf(thrown, this.#parts.services.log, { request_id: requestId, operation: 'graphql' });
+  }
+}
+
+function end({ ws }: Client, refusal: Refusal): void {
+  const { code, reason } = closeFrameOf(refusal);
+  shut(ws, code, reason);
+}
+
+function ping(client: Client): void {
+  client.missedPings += 1;
+  if (client.missedPings > 2) client.ws.terminate();
+  else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
 }
 
 /** Access checks cover the roles and scopes of the kinds that the connection is subscribed to now. */

@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { setTimeout as after } from 'node:timers/promises';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
-import { type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
+import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { refusalOf } from '../../operations/faults.ts';
@@ -17,7 +17,7 @@ import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
-import { makeHostCheck } from './host-check.ts';
+import { type HostCheck, makeHostCheck } from './host-check.ts';
 import {
   isRateLimited,
   type ParsedPost,
@@ -29,9 +29,15 @@ import { LegacySseTransport, MESSAGES_PATH } from './legacy-sse-transport.ts';
 import { type McpServerParts, makeMcpServer } from './mcp-server.ts';
 import type { McpTransport, RequestContext } from './mcp-transport.ts';
 import * as sanitizer from './sanitizer.ts';
-import { defaultSessionLimits, makeSessionRegistry, type Session, type SessionLimits } from './session-registry.ts';
+import {
+  defaultSessionLimits,
+  type Session,
+  type SessionLimits,
+  SessionRegistry,
+  type SessionTransport,
+} from './session-registry.ts';
 import { StreamableHttpTransport } from './streamable-http-transport.ts';
-import { makeSubscriptions, type Subscriber } from './subscriptions.ts';
+import { Subscriptions } from './subscriptions.ts';
 
 export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
@@ -47,14 +53,6 @@ export interface McpParts {
   observe(route: string, method: string, status: number, milliseconds: number): void;
   log: Log;
   limits?: Partial<SessionLimits>;
-}
-
-/** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients. */
-export interface McpEdge extends SizeReporter {
-  listener: RequestListener;
-  counts(): { sessions: number };
-  /** Drains requests in progress for at most 3 s, then closes all sessions. */
-  close(): Promise<void>;
 }
 
 /** Time for requests in progress at shutdown. */
@@ -74,46 +72,120 @@ interface AuthenticatedExchange extends Exchange {
   credential: string;
 }
 
-export function makeMcpEdge(parts: McpParts): McpEdge {
-  const { services, perform, identity, rateLimiter, addressOf, publicUrl, log } = parts;
-  const { newId, clock } = services;
-  const limits = { ...defaultSessionLimits, ...parts.limits };
-  const hosts = makeHostCheck(parts);
-  const stopping = new AbortController();
-  const subscriptions = makeSubscriptions(services.actors);
-  const serverParts: McpServerParts = {
-    ...{ perform, services, subscriptions, log },
-    validator: new AjvJsonSchemaValidator(),
-    stopping: stopping.signal,
-  };
+/** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients. */
+export class McpEdge implements SizeReporter {
+  readonly #parts: McpParts;
+  readonly #hosts: HostCheck;
+  readonly #stopping = new AbortController();
+  readonly #subscriptions: Subscriptions;
+  readonly #sessions: SessionRegistry;
   /** Serves all requests without a session: each carries everything that it needs. */
-  const statelessTransport = new StreamableHttpTransport({ session: false });
-  const connected = makeMcpServer(serverParts, statelessTransport, null).connect(statelessTransport);
-  const sessions = makeSessionRegistry(services, {
-    ...{ subscriptions, limits, statelessTransport },
-    makeServer: (transport: McpTransport, subscriber: Subscriber) => makeMcpServer(serverParts, transport, subscriber),
-    isIdle: (transport) =>
-      transport instanceof StreamableHttpTransport && !transport.hasEventStream && transport.pending === 0,
-  });
+  readonly #statelessTransport = new StreamableHttpTransport({ session: false });
+  /** Resolves when the server of the stateless transport is connected. */
+  readonly #connected: Promise<void>;
 
-  async function authenticate(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
+  constructor(parts: McpParts) {
+    const { services, perform, log } = parts;
+    this.#parts = parts;
+    this.#hosts = makeHostCheck(parts);
+    this.#subscriptions = new Subscriptions(services.actors);
+    const serverParts: McpServerParts = {
+      ...{ perform, services, subscriptions: this.#subscriptions, log },
+      validator: new AjvJsonSchemaValidator(),
+      stopping: this.#stopping.signal,
+    };
+    const statelessTransport = this.#statelessTransport;
+    this.#connected = makeMcpServer(serverParts, statelessTransport, null).connect(statelessTransport);
+    this.#sessions = new SessionRegistry(services, {
+      ...{ subscriptions: this.#subscriptions, statelessTransport },
+      limits: { ...defaultSessionLimits, ...parts.limits },
+      makeServer: (transport, subscriber) => makeMcpServer(serverParts, transport, subscriber),
+      isIdle: (transport) =>
+        transport instanceof StreamableHttpTransport && !transport.hasEventStream && transport.pending === 0,
+    });
+  }
+
+  readonly listener: RequestListener = (request, response) => {
+    const started = performance.now();
+    const exchange = exchangeOf(request, response, {
+      newId: this.#parts.services.newId,
+      isLast: () => this.#stopping.signal.aborted,
+    });
+    let observed = false;
+    const observe = (): void => {
+      if (!observed) this.#parts.observe('/mcp', exchange.method, response.statusCode, performance.now() - started);
+      observed = true;
+    };
+    response.on('close', observe);
+    this.#serve(exchange)
+      .then(() => {
+        // An event stream stays open; only the time to open it is measured.
+        if (exchange.method === 'GET') observe();
+      })
+      .catch((thrown: unknown) => {
+        if (thrown instanceof Aborted) return;
+        if (thrown instanceof TooSlow) return sendRequestTimeout(request, this.#parts.services.newId);
+        sendRefusal(exchange, refusalOf(thrown, this.#parts.log, { request_id: exchange.requestId, operation: 'mcp' }));
+      });
+  };
+
+  sizes(): CollectionSizes {
+    return sumSizes([
+      this.#sessions,
+      this.#subscriptions,
+      sanitizer,
+      this.#statelessTransport,
+      ...[...this.#sessions.all()].map(({ transport }) => transport),
+    ]);
+  }
+
+  counts(): { sessions: number } {
+    return { sessions: this.#sessions.count() };
+  }
+
+  /** Drains requests in progress for at most 3 s, then closes all sessions. */
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    const until = performance.now() + DRAIN_MS;
+    const drained = async (transport: McpTransport): Promise<void> => {
+      while (transport.pending > 0 && performance.now() < until) await after(20, undefined, { ref: false });
+      await transport.close();
+    };
+    for (const { server } of this.#sessions.all()) server.sendLoggingMessage(SHUTDOWN_NOTICE).catch(() => {}); // no open stream
+    await Promise.all(
+      [...[...this.#sessions.all()].map(({ transport }) => transport), this.#statelessTransport].map(drained),
+    );
+    this.#sessions.close();
+    this.#subscriptions.close();
+  }
+
+  async #authenticate(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
     const { request, requestId } = exchange;
-    const found = await identity.authenticate(credentialIn(request.headers), { via: 'mcp', requestId, address });
+    const found = await this.#parts.identity.authenticate(credentialIn(request.headers), {
+      via: 'mcp',
+      requestId,
+      address,
+    });
     if (!found.ok || found.value.user !== null) return found;
     return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
   }
 
-  async function serve(exchange: Exchange): Promise<void> {
+  async #serve(exchange: Exchange): Promise<void> {
     const { request } = exchange;
-    const refusal = hosts.refusalFor(request.headers) ?? (stopping.signal.aborted ? DRAINING : null);
+    const refusal = this.#hosts.refusalFor(request.headers) ?? (this.#stopping.signal.aborted ? DRAINING : null);
     if (refusal !== null) return sendRefusal(exchange, refusal);
-    const address = addressOf(request);
+    const address = this.#parts.addressOf(request);
     const credential = credentialIn(request.headers);
-    if (credential === null && !applyCharge(exchange, rateLimiter.chargeAnonymous(address))) return;
-    const found = await authenticate(exchange, address);
+    if (credential === null && !applyCharge(exchange, this.#parts.rateLimiter.chargeAnonymous(address))) return;
+    const found = await this.#authenticate(exchange, address);
     if (!found.ok) {
-      if (credential !== null) exchange.rateLimitHeaders = rateLimiter.signInRateHeaders(address);
-      return sendRefusal(exchange, found.refusal, [], `, resource_metadata="${publicUrl()}${METADATA_PATH}"`);
+      if (credential !== null) exchange.rateLimitHeaders = this.#parts.rateLimiter.signInRateHeaders(address);
+      return sendRefusal(
+        exchange,
+        found.refusal,
+        [],
+        `, resource_metadata="${this.#parts.publicUrl()}${METADATA_PATH}"`,
+      );
     }
     const authenticated: AuthenticatedExchange = {
       ...exchange,
@@ -122,25 +194,25 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
       credential: credential ?? '',
     };
     const path = exchange.path.replace(/\/$/, '');
-    if (path === '/mcp') return serveMcp(authenticated);
+    if (path === '/mcp') return this.#serveMcp(authenticated);
     if (path !== MESSAGES_PATH) return sendRefusal(authenticated, UNKNOWN_PATH);
     if (authenticated.method !== 'POST') return refuseMethod(authenticated, 'POST');
-    return legacyPost(authenticated);
+    return this.#legacyPost(authenticated);
   }
 
-  async function serveMcp(authenticated: AuthenticatedExchange): Promise<void> {
+  async #serveMcp(authenticated: AuthenticatedExchange): Promise<void> {
     const { headers } = authenticated.request;
     const id = headers['mcp-session-id'];
     switch (authenticated.method) {
       case 'POST':
-        return post(authenticated, typeof id === 'string' ? id : null);
+        return this.#post(authenticated, typeof id === 'string' ? id : null);
       case 'GET':
-        if (id === undefined && headers['mcp-protocol-version'] === undefined) return openLegacy(authenticated);
-        return openEventStream(authenticated, typeof id === 'string' ? id : null);
+        if (id === undefined && headers['mcp-protocol-version'] === undefined) return this.#openLegacy(authenticated);
+        return this.#openEventStream(authenticated, typeof id === 'string' ? id : null);
       case 'DELETE': {
-        const session = typeof id === 'string' ? sessions.find(id, sessionOwnerOf(authenticated.caller)) : null;
+        const session = typeof id === 'string' ? this.#sessions.find(id, sessionOwnerOf(authenticated.caller)) : null;
         if (session === null) return sendRefusal(authenticated, UNKNOWN_SESSION);
-        sessions.end(session);
+        this.#sessions.end(session);
         return send(authenticated, 204, null);
       }
       default:
@@ -148,7 +220,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     }
   }
 
-  async function readMessages(authenticated: AuthenticatedExchange): Promise<ParsedPost | null> {
+  async #readMessages(authenticated: AuthenticatedExchange): Promise<ParsedPost | null> {
     const body = await readJson(authenticated.request);
     const posted = body.ok ? parseMessages(body.value) : body;
     if (posted.ok) return posted.value;
@@ -156,31 +228,31 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     return null;
   }
 
-  async function post(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
-    const posted = await readMessages(authenticated);
+  async #post(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
+    const posted = await this.#readMessages(authenticated);
     if (posted === null) return;
     const { isInitialize, messages, isBatch } = posted;
     const refusal = isInitialize ? null : protocolVersionRefusal(authenticated.request.headers);
     if (refusal !== null) return sendRefusal(authenticated, refusal);
     if (isInitialize && id !== null) return sendRefusal(authenticated, INITIALIZE_IN_SESSION);
     const transport = isInitialize
-      ? await openSession(authenticated)
+      ? await this.#openSession(authenticated)
       : id === null
-        ? statelessTransport
-        : findSession(authenticated, id);
+        ? this.#statelessTransport
+        : this.#findSession(authenticated, id);
     if (transport === null) return;
-    await connected;
-    if (transport !== statelessTransport && hasPendingId(transport, messages))
+    await this.#connected;
+    if (transport !== this.#statelessTransport && hasPendingId(transport, messages))
       return sendRefusal(authenticated, DUPLICATE_REQUEST_ID);
-    const contexts = await chargeMessages(authenticated, messages);
+    const contexts = await this.#chargeMessages(authenticated, messages);
     // The credential may have been revoked in between.
     if (transport.closed) return sendRefusal(authenticated, UNKNOWN_SESSION);
     transport.post(authenticated, messages, contexts, isBatch);
   }
 
-  async function openSession(authenticated: AuthenticatedExchange): Promise<StreamableHttpTransport | null> {
+  async #openSession(authenticated: AuthenticatedExchange): Promise<StreamableHttpTransport | null> {
     const transport = new StreamableHttpTransport({ session: true });
-    const session = sessions.open({
+    const session = this.#sessions.open({
       owner: sessionOwnerOf(authenticated.caller),
       caller: authenticated.caller,
       transport: transport as SessionTransport,
@@ -193,18 +265,18 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     return transport;
   }
 
-  function findSession(authenticated: AuthenticatedExchange, id: string): StreamableHttpTransport | null {
-    const session = sessions.find(id, sessionOwnerOf(authenticated.caller));
+  #findSession(authenticated: AuthenticatedExchange, id: string): StreamableHttpTransport | null {
+    const session = this.#sessions.find(id, sessionOwnerOf(authenticated.caller));
     if (session === null || !(session.transport instanceof StreamableHttpTransport)) {
       sendRefusal(authenticated, UNKNOWN_SESSION);
       return null;
     }
-    touchSession(session, authenticated.caller);
+    this.#touchSession(session, authenticated.caller);
     return session.transport;
   }
 
-  function touchSession(session: Session, caller: Caller): void {
-    session.usedAt = clock.now();
+  #touchSession(session: Session, caller: Caller): void {
+    session.usedAt = this.#parts.services.clock.now();
     // The session now ends with this credential. The client has to open its event stream again with it.
     if (session.transport instanceof StreamableHttpTransport && credentialOf(caller) !== credentialOf(session.caller)) {
       session.transport.closeEventStream();
@@ -213,7 +285,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
   }
 
   /** Charges the rate-limited messages and returns the request context of each message. */
-  async function chargeMessages(
+  async #chargeMessages(
     authenticated: AuthenticatedExchange,
     messages: readonly JSONRPCMessage[],
   ): Promise<RequestContext[]> {
@@ -221,7 +293,7 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     const structured = supportsStructuredContent(authenticated.request.headers);
     for (const message of messages) {
       const charge = isRateLimited(message)
-        ? await rateLimiter.chargeCaller(authenticated.caller, authenticated.address)
+        ? await this.#parts.rateLimiter.chargeCaller(authenticated.caller, authenticated.address)
         : null;
       if (charge !== null) authenticated.rateLimitHeaders = charge.headers;
       contexts.push({
@@ -233,24 +305,25 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     return contexts;
   }
 
-  async function openEventStream(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
+  async #openEventStream(authenticated: AuthenticatedExchange, id: string | null): Promise<void> {
     if (id === null)
       return refuseMethod(authenticated, 'POST', 'An event stream needs a session. Start one with initialize.');
     const refusal = protocolVersionRefusal(authenticated.request.headers);
     if (refusal !== null) return sendRefusal(authenticated, refusal);
-    const transport = findSession(authenticated, id);
+    const transport = this.#findSession(authenticated, id);
     if (transport === null) return;
     transport.openEventStream(authenticated);
-    subscriptions.flush();
+    this.#subscriptions.flush();
   }
 
-  async function openLegacy(authenticated: AuthenticatedExchange): Promise<void> {
+  async #openLegacy(authenticated: AuthenticatedExchange): Promise<void> {
     // Checked before the event stream is opened: after that the request cannot be refused any longer.
-    if (!sessions.hasCapacity(authenticated.caller.principal.id)) return sendRefusal(authenticated, TOO_MANY_SESSIONS);
+    if (!this.#sessions.hasCapacity(authenticated.caller.principal.id))
+      return sendRefusal(authenticated, TOO_MANY_SESSIONS);
     // The client may have disconnected during authentication; then no further close event follows.
     if (authenticated.response.destroyed) return;
-    const transport = new LegacySseTransport(authenticated, pathOf(publicUrl()));
-    const session = sessions.open({
+    const transport = new LegacySseTransport(authenticated, pathOf(this.#parts.publicUrl()));
+    const session = this.#sessions.open({
       owner: legacySessionOwnerOf(authenticated),
       caller: authenticated.caller,
       transport,
@@ -259,68 +332,22 @@ export function makeMcpEdge(parts: McpParts): McpEdge {
     await session.server.connect(transport);
   }
 
-  async function legacyPost(authenticated: AuthenticatedExchange): Promise<void> {
+  async #legacyPost(authenticated: AuthenticatedExchange): Promise<void> {
     const id = new URLSearchParams(authenticated.query).get('session_id') ?? '';
-    const session = sessions.find(id, legacySessionOwnerOf(authenticated));
+    const session = this.#sessions.find(id, legacySessionOwnerOf(authenticated));
     if (session === null || !(session.transport instanceof LegacySseTransport))
       return sendRefusal(authenticated, UNKNOWN_SESSION);
-    const posted = await readMessages(authenticated);
+    const posted = await this.#readMessages(authenticated);
     if (posted === null) return;
-    touchSession(session, authenticated.caller);
+    this.#touchSession(session, authenticated.caller);
     if (hasPendingId(session.transport, posted.messages)) return sendRefusal(authenticated, DUPLICATE_REQUEST_ID);
-    const contexts = await chargeMessages(authenticated, posted.messages);
+    const contexts = await this.#chargeMessages(authenticated, posted.messages);
     // The event stream may have ended in between.
     if (session.transport.closed) return sendRefusal(authenticated, UNKNOWN_SESSION);
     send(authenticated, 202, { type: 'text/plain; charset=utf-8', body: 'Accepted' });
     session.transport.post(posted.messages, contexts);
   }
-
-  return {
-    listener(request, response) {
-      const started = performance.now();
-      const exchange = exchangeOf(request, response, { newId, isLast: () => stopping.signal.aborted });
-      let observed = false;
-      const observe = (): void => {
-        if (!observed) parts.observe('/mcp', exchange.method, response.statusCode, performance.now() - started);
-        observed = true;
-      };
-      response.on('close', observe);
-      serve(exchange)
-        .then(() => {
-          // An event stream stays open; only the time to open it is measured.
-          if (exchange.method === 'GET') observe();
-        })
-        .catch((thrown: unknown) => {
-          if (thrown instanceof Aborted) return;
-          if (thrown instanceof TooSlow) return sendRequestTimeout(request, newId);
-          sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
-        });
-    },
-    sizes: () =>
-      sumSizes([
-        sessions,
-        subscriptions,
-        sanitizer,
-        statelessTransport,
-        ...[...sessions.all()].map(({ transport }) => transport),
-      ]),
-    counts: () => ({ sessions: sessions.count() }),
-    async close() {
-      stopping.abort();
-      const until = performance.now() + DRAIN_MS;
-      const drained = async (transport: McpTransport): Promise<void> => {
-        while (transport.pending > 0 && performance.now() < until) await after(20, undefined, { ref: false });
-        await transport.close();
-      };
-      for (const { server } of sessions.all()) server.sendLoggingMessage(SHUTDOWN_NOTICE).catch(() => {}); // no open stream
-      await Promise.all([...[...sessions.all()].map(({ transport }) => transport), statelessTransport].map(drained));
-      sessions.close();
-      subscriptions.close();
-    },
-  };
 }
-
-type SessionTransport = McpTransport & { sessionId: string };
 
 const SHUTDOWN_NOTICE = {
   level: 'notice' as const,

@@ -1,8 +1,8 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { type GuardedConnection, guardConnections } from '../shared/live/connection-guard.ts';
+import { type ConnectionGuard, type GuardedConnection, guardConnections } from '../shared/live/connection-guard.ts';
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import type { McpTransport } from './mcp-transport.ts';
 import type { Subscriber, Subscriptions } from './subscriptions.ts';
@@ -46,132 +46,163 @@ export interface Session extends GuardedConnection {
   usedAt: EpochMs;
 }
 
-export interface SessionRegistry extends SizeReporter {
-  /** True if this user can open one more session. */
-  hasCapacity(userId: Uuid): boolean;
-  /** Null if there are too many sessions. */
-  open(parts: { owner: string; caller: Caller; transport: McpTransport & { sessionId: string } }): Session | null;
-  find(id: string, owner: string): Session | null;
-  end(session: Session): void;
-  count(): number;
-  all(): Iterable<Session>;
-  close(): void;
+export type SessionTransport = McpTransport & { sessionId: string };
+
+type SessionServices = Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>;
+
+export interface SessionRegistryParts {
+  subscriptions: Subscriptions;
+  makeServer(transport: McpTransport, subscriber: Subscriber): Server;
+  /** True if the transport has neither an open event stream nor a pending request. */
+  isIdle(transport: McpTransport): boolean;
+  /** For requests without a session. The registry keeps its streams alive too. */
+  statelessTransport: McpTransport;
+  limits: SessionLimits;
 }
 
 /**
  * Session registry: opens, finds, evicts and ends sessions, checks their credentials, and keeps their streams alive.
  */
-export function makeSessionRegistry(
-  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
-  parts: {
-    subscriptions: Subscriptions;
-    makeServer(transport: McpTransport, subscriber: Subscriber): Server;
-    /** True if the transport has neither an open event stream nor a pending request. */
-    isIdle(transport: McpTransport): boolean;
-    /** For requests without a session. The registry keeps its streams alive too. */
-    statelessTransport: McpTransport;
-    limits: SessionLimits;
-  },
-): SessionRegistry {
-  const { clock, users } = services;
-  const { subscriptions, limits } = parts;
-  const sessions = new Map<string, Session>();
-  const byUser = new Map<Uuid, Set<Session>>();
+export class SessionRegistry implements SizeReporter {
+  readonly #services: SessionServices;
+  readonly #parts: SessionRegistryParts;
+  readonly #sessions = new Map<string, Session>();
+  readonly #byUser = new Map<Uuid, Set<Session>>();
+  readonly #guard: ConnectionGuard;
+  readonly #unsubscribe: () => void;
+  readonly #checkTimer: NodeJS.Timeout;
+  #keptAliveAt = performance.now();
 
-  function forget(session: Session): void {
-    if (!sessions.delete(session.id)) return;
-    subscriptions.removeSubscriber(session.subscriber);
-    const userId = session.caller.principal.id;
-    const own = byUser.get(userId);
-    own?.delete(session);
-    if (own?.size === 0) byUser.delete(userId);
+  constructor(services: SessionServices, parts: SessionRegistryParts) {
+    this.#services = services;
+    this.#parts = parts;
+    this.#guard = guardConnections(
+      services,
+      () => this.#sessions.values(),
+      (session) => this.end(session),
+    );
+    this.#unsubscribe = services.users.subscribe((id) => {
+      for (const { server } of this.#byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // no open stream
+    });
+    this.#checkTimer = setInterval(() => this.#check(), parts.limits.checkIntervalMs).unref();
   }
 
-  function end(session: Session): void {
-    forget(session);
+  /** True if this user can open one more session. */
+  hasCapacity(userId: Uuid): boolean {
+    return this.#sessions.size < this.#parts.limits.maxTotal || this.#evictionPoolFor(userId) !== null;
+  }
+
+  /** Null if there are too many sessions. */
+  open({ owner, caller, transport }: { owner: string; caller: Caller; transport: SessionTransport }): Session | null {
+    const userId = caller.principal.id;
+    this.#evictOne(userId);
+    if (this.#sessions.size >= this.#parts.limits.maxTotal) return null;
+    const session = this.#makeSession(owner, caller, transport);
+    this.#sessions.set(session.id, session);
+    const own = this.#byUser.get(userId) ?? new Set<Session>();
+    this.#byUser.set(userId, own.add(session));
+    transport.onclose = () => this.#forget(session);
+    transport.ondrain = () => this.#parts.subscriptions.flushSubscriber(session.subscriber);
+    return session;
+  }
+
+  find(id: string, owner: string): Session | null {
+    const found = this.#sessions.get(id);
+    return found?.owner === owner ? found : null;
+  }
+
+  count(): number {
+    return this.#sessions.size;
+  }
+
+  sizes(): CollectionSizes {
+    return { mcp_sessions: this.#sessions.size, mcp_session_users: this.#byUser.size };
+  }
+
+  all(): Iterable<Session> {
+    return [...this.#sessions.values()];
+  }
+
+  close(): void {
+    clearInterval(this.#checkTimer);
+    this.#guard.close();
+    this.#unsubscribe();
+  }
+
+  end(session: Session): void {
+    this.#forget(session);
     void session.transport.close();
   }
 
-  const guard = guardConnections(services, () => sessions.values(), end);
-  const unsubscribe = users.subscribe((id) => {
-    for (const { server } of byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // no open stream
-  });
+  #makeSession(owner: string, caller: Caller, transport: SessionTransport): Session {
+    const { subscriptions, makeServer } = this.#parts;
+    const sessions = this.#sessions;
+    const subscriber: Subscriber = {
+      tenantId: caller.tenantId,
+      get isClosed() {
+        return !sessions.has(transport.sessionId);
+      },
+      notify: (uris) => notifyUpdates(transport, uris),
+    };
+    return {
+      ...{ id: transport.sessionId, owner, caller, transport, subscriber },
+      server: makeServer(transport, subscriber),
+      usedAt: this.#services.clock.now(),
+      get subscription(): Subscription {
+        return { ...NO_SUBSCRIPTION, kinds: subscriptions.requiredAccess(subscriber) };
+      },
+    };
+  }
 
-  let keptAliveAt = performance.now();
-  const checkTimer = setInterval(() => {
-    guard.endExpired();
-    const idleSince = clock.now() - limits.idleTimeoutMs;
-    for (const session of sessions.values()) {
-      if (session.usedAt <= idleSince && parts.isIdle(session.transport)) end(session);
+  #forget(session: Session): void {
+    if (!this.#sessions.delete(session.id)) return;
+    this.#parts.subscriptions.removeSubscriber(session.subscriber);
+    const userId = session.caller.principal.id;
+    const own = this.#byUser.get(userId);
+    own?.delete(session);
+    if (own?.size === 0) this.#byUser.delete(userId);
+  }
+
+  #check(): void {
+    this.#guard.endExpired();
+    this.#endIdleSessions();
+    this.#keepStreamsAlive();
+  }
+
+  #endIdleSessions(): void {
+    const { limits, isIdle } = this.#parts;
+    const idleSince = this.#services.clock.now() - limits.idleTimeoutMs;
+    for (const session of this.#sessions.values()) {
+      if (session.usedAt <= idleSince && isIdle(session.transport)) this.end(session);
     }
-    if (performance.now() - keptAliveAt < limits.keepAliveIntervalMs) return;
-    keptAliveAt = performance.now();
-    parts.statelessTransport.keepAlive();
-    for (const { transport } of sessions.values()) transport.keepAlive();
-  }, limits.checkIntervalMs);
-  checkTimer.unref();
+  }
+
+  #keepStreamsAlive(): void {
+    const { limits, statelessTransport } = this.#parts;
+    if (performance.now() - this.#keptAliveAt < limits.keepAliveIntervalMs) return;
+    this.#keptAliveAt = performance.now();
+    statelessTransport.keepAlive();
+    for (const { transport } of this.#sessions.values()) transport.keepAlive();
+  }
 
   /** The user's sessions from which one has to be evicted first; null if none has to be, or none may be. */
-  function evictionPoolFor(userId: Uuid): Set<Session> | null {
-    const own = byUser.get(userId);
-    if (own !== undefined && own.size >= limits.maxPerUser) return own;
-    if (sessions.size < limits.maxTotal) return null;
+  #evictionPoolFor(userId: Uuid): Set<Session> | null {
+    const own = this.#byUser.get(userId);
+    if (own !== undefined && own.size >= this.#parts.limits.maxPerUser) return own;
+    if (this.#sessions.size < this.#parts.limits.maxTotal) return null;
     let largest: Set<Session> | null = null;
-    for (const held of byUser.values()) if (held.size > (largest?.size ?? (own?.size ?? 0) + 1)) largest = held;
+    for (const held of this.#byUser.values()) if (held.size > (largest?.size ?? (own?.size ?? 0) + 1)) largest = held;
     return largest;
   }
 
   /** A user with many sessions loses them first, so that one user cannot lock out the others. */
-  function evictOne(userId: Uuid): void {
-    const pool = evictionPoolFor(userId);
+  #evictOne(userId: Uuid): void {
+    const pool = this.#evictionPoolFor(userId);
     if (pool === null) return;
-    const idle = [...pool].filter(({ transport }) => parts.isIdle(transport));
+    const idle = [...pool].filter(({ transport }) => this.#parts.isIdle(transport));
     const [oldest] = (idle.length > 0 ? idle : [...pool]).sort((a, b) => a.usedAt - b.usedAt);
-    if (oldest !== undefined) end(oldest);
+    if (oldest !== undefined) this.end(oldest);
   }
-
-  return {
-    hasCapacity: (userId) => sessions.size < limits.maxTotal || evictionPoolFor(userId) !== null,
-    open({ owner, caller, transport }) {
-      const userId = caller.principal.id;
-      evictOne(userId);
-      if (sessions.size >= limits.maxTotal) return null;
-      const subscriber: Subscriber = {
-        tenantId: caller.tenantId,
-        get isClosed() {
-          return !sessions.has(transport.sessionId);
-        },
-        notify: (uris) => notifyUpdates(transport, uris),
-      };
-      const session: Session = {
-        ...{ id: transport.sessionId, owner, caller, transport, subscriber },
-        server: parts.makeServer(transport, subscriber),
-        usedAt: clock.now(),
-        get subscription(): Subscription {
-          return { ...NO_SUBSCRIPTION, kinds: subscriptions.requiredAccess(subscriber) };
-        },
-      };
-      sessions.set(session.id, session);
-      const own = byUser.get(userId) ?? new Set<Session>();
-      byUser.set(userId, own.add(session));
-      transport.onclose = () => forget(session);
-      transport.ondrain = () => subscriptions.flushSubscriber(subscriber);
-      return session;
-    },
-    find(id, owner) {
-      const found = sessions.get(id);
-      return found?.owner === owner ? found : null;
-    },
-    end,
-    count: () => sessions.size,
-    sizes: () => ({ mcp_sessions: sessions.size, mcp_session_users: byUser.size }),
-    all: () => [...sessions.values()],
-    close() {
-      clearInterval(checkTimer);
-      guard.close();
-      unsubscribe();
-    },
-  };
 }
 
 const notifyUpdates = (transport: McpTransport, uris: readonly string[]): boolean =>

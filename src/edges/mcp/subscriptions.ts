@@ -1,5 +1,5 @@
 import type { Actors } from '../../actors/contract.ts';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import type { AccessRequirement } from '../shared/live/subscription.ts';
@@ -25,120 +25,116 @@ interface SubscribedResource {
 }
 
 /** Resource subscriptions: notifies subscribers when the live actor behind a resource changes. */
-export interface Subscriptions extends SizeReporter {
-  /** False if the subscriber has too many subscriptions or is closed. */
-  add(subscriber: Subscriber, named: SubscribedResource & { id: Uuid }): boolean;
-  remove(subscriber: Subscriber, named: SubscribedResource & { id: Uuid }): void;
-  removeSubscriber(subscriber: Subscriber): void;
-  /** Role and scope that the subscriptions of this subscriber need. */
-  requiredAccess(subscriber: Subscriber): ReadonlyMap<string, AccessRequirement>;
-  /** Sends the pending notifications of all subscribers. */
-  flush(): void;
-  /** Sends the pending notifications of one subscriber. */
-  flushSubscriber(subscriber: Subscriber): void;
-  close(): void;
-}
-
-export function makeSubscriptions(actors: Pick<Actors, 'subscribeTransitions'>): Subscriptions {
+export class Subscriptions implements SizeReporter {
+  readonly #actors: Pick<Actors, 'subscribeTransitions'>;
   /** Subscribers by resource key: `device <id>`. */
-  const subscribersByKey = new Map<string, Set<Subscriber>>();
-  const resourcesBySubscriber = new Map<Subscriber, Map<string, SubscribedResource>>();
-  const dirty = new Map<Subscriber, Set<string>>();
-  let flushTimer: NodeJS.Timeout | null = null;
-  let unsubscribe: (() => void) | null = null;
+  readonly #subscribersByKey = new Map<string, Set<Subscriber>>();
+  readonly #resourcesBySubscriber = new Map<Subscriber, Map<string, SubscribedResource>>();
+  readonly #dirty = new Map<Subscriber, Set<string>>();
+  #flushTimer: NodeJS.Timeout | null = null;
+  #unsubscribe: (() => void) | null = null;
 
-  function markChanged(key: string): void {
-    for (const subscriber of subscribersByKey.get(key) ?? []) markDirty(subscriber, key);
+  constructor(actors: Pick<Actors, 'subscribeTransitions'>) {
+    this.#actors = actors;
   }
 
-  function markDirty(subscriber: Subscriber, key: string): void {
-    const keys = dirty.get(subscriber) ?? new Set<string>();
-    dirty.set(subscriber, keys.add(key));
-    flushTimer ??= setTimeout(flush, NOTIFY_INTERVAL_MS).unref();
+  /** False if the subscriber has too many subscriptions or is closed. */
+  add(subscriber: Subscriber, { uri, kind, id }: SubscribedResource & { id: Uuid }): boolean {
+    if (subscriber.isClosed) return false;
+    const subscribed = this.#resourcesBySubscriber.get(subscriber) ?? new Map<string, SubscribedResource>();
+    const key = keyOf(kind, id);
+    if (!subscribed.has(key) && subscribed.size >= MAX_SUBSCRIPTIONS) return false;
+    this.#resourcesBySubscriber.set(subscriber, subscribed.set(key, { uri, kind }));
+    this.#subscribersByKey.set(key, (this.#subscribersByKey.get(key) ?? new Set<Subscriber>()).add(subscriber));
+    this.#subscribeToActors();
+    return true;
   }
 
-  function flush(): void {
-    if (flushTimer !== null) clearTimeout(flushTimer);
-    flushTimer = null;
-    for (const subscriber of dirty.keys()) flushSubscriber(subscriber);
+  remove(subscriber: Subscriber, { kind, id }: SubscribedResource & { id: Uuid }): void {
+    const key = keyOf(kind, id);
+    const subscribed = this.#resourcesBySubscriber.get(subscriber);
+    subscribed?.delete(key);
+    this.#removeFromKey(subscriber, key);
+    this.#dirty.get(subscriber)?.delete(key);
+    if (subscribed?.size === 0) this.removeSubscriber(subscriber);
   }
 
-  function flushSubscriber(subscriber: Subscriber): void {
-    const resourcesByKey = resourcesBySubscriber.get(subscriber);
-    const uris = [...(dirty.get(subscriber) ?? [])].flatMap((key) => resourcesByKey?.get(key)?.uri ?? []);
-    if (uris.length === 0 || subscriber.notify(uris)) dirty.delete(subscriber);
+  /** Role and scope that the subscriptions of this subscriber need. */
+  requiredAccess(subscriber: Subscriber): ReadonlyMap<string, AccessRequirement> {
+    const kinds = new Set([...(this.#resourcesBySubscriber.get(subscriber)?.values() ?? [])].map(({ kind }) => kind));
+    return new Map([...kinds].flatMap((kind) => requiredAccessOf(kind)));
+  }
+
+  sizes(): CollectionSizes {
+    return {
+      mcp_followed_resources: this.#subscribersByKey.size,
+      mcp_followers: this.#resourcesBySubscriber.size,
+      mcp_followers_to_notify: this.#dirty.size,
+    };
+  }
+
+  close(): void {
+    this.#unsubscribe?.();
+    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
+  }
+
+  /** Sends the pending notifications of all subscribers. */
+  flush(): void {
+    if (this.#flushTimer !== null) clearTimeout(this.#flushTimer);
+    this.#flushTimer = null;
+    for (const subscriber of this.#dirty.keys()) this.flushSubscriber(subscriber);
+  }
+
+  /** Sends the pending notifications of one subscriber. */
+  flushSubscriber(subscriber: Subscriber): void {
+    const resourcesByKey = this.#resourcesBySubscriber.get(subscriber);
+    const uris = [...(this.#dirty.get(subscriber) ?? [])].flatMap((key) => resourcesByKey?.get(key)?.uri ?? []);
+    if (uris.length === 0 || subscriber.notify(uris)) this.#dirty.delete(subscriber);
+  }
+
+  removeSubscriber(subscriber: Subscriber): void {
+    for (const key of this.#resourcesBySubscriber.get(subscriber)?.keys() ?? []) this.#removeFromKey(subscriber, key);
+    this.#resourcesBySubscriber.delete(subscriber);
+    this.#dirty.delete(subscriber);
+    if (this.#resourcesBySubscriber.size > 0) return;
+    this.#unsubscribe?.();
+    this.#unsubscribe = null;
+  }
+
+  #markChanged(key: string): void {
+    for (const subscriber of this.#subscribersByKey.get(key) ?? []) this.#markDirty(subscriber, key);
+  }
+
+  #markDirty(subscriber: Subscriber, key: string): void {
+    const keys = this.#dirty.get(subscriber) ?? new Set<string>();
+    this.#dirty.set(subscriber, keys.add(key));
+    this.#flushTimer ??= setTimeout(() => this.flush(), NOTIFY_INTERVAL_MS).unref();
   }
 
   /** Subscribes to transitions only while there are subscriptions: telemetry is frequent. */
-  function subscribeToActors(): void {
-    unsubscribe ??= actors.subscribeTransitions(({ ref, snapshot }, event) => {
-      markChanged(`${ref.kind} ${ref.id}`);
+  #subscribeToActors(): void {
+    this.#unsubscribe ??= this.#actors.subscribeTransitions(({ ref, snapshot }, event) => {
+      this.#markChanged(`${ref.kind} ${ref.id}`);
       if (ref.kind !== 'device') return;
       const { homeId, tenantId } = snapshot.context as { homeId: Uuid | null; tenantId: Uuid };
-      if (homeId !== null) markChanged(`home ${homeId}`);
+      if (homeId !== null) this.#markChanged(`home ${homeId}`);
       // The device may have left another home, which is unknown here.
-      if (event.type === 'patch') markHomesChanged(tenantId);
+      if (event.type === 'patch') this.#markHomesChanged(tenantId);
     });
   }
 
-  function markHomesChanged(tenantId: Uuid): void {
-    for (const [subscriber, subscribed] of resourcesBySubscriber) {
+  #markHomesChanged(tenantId: Uuid): void {
+    for (const [subscriber, subscribed] of this.#resourcesBySubscriber) {
       if (subscriber.tenantId !== tenantId) continue;
-      for (const [key, { kind }] of subscribed) if (kind === 'homes') markDirty(subscriber, key);
+      for (const [key, { kind }] of subscribed) if (kind === 'homes') this.#markDirty(subscriber, key);
     }
   }
 
-  function removeFromKey(subscriber: Subscriber, key: string): void {
-    const subscribers = subscribersByKey.get(key);
+  #removeFromKey(subscriber: Subscriber, key: string): void {
+    const subscribers = this.#subscribersByKey.get(key);
     subscribers?.delete(subscriber);
-    if (subscribers?.size === 0) subscribersByKey.delete(key);
+    if (subscribers?.size === 0) this.#subscribersByKey.delete(key);
   }
-
-  function removeSubscriber(subscriber: Subscriber): void {
-    for (const key of resourcesBySubscriber.get(subscriber)?.keys() ?? []) removeFromKey(subscriber, key);
-    resourcesBySubscriber.delete(subscriber);
-    dirty.delete(subscriber);
-    if (resourcesBySubscriber.size > 0) return;
-    unsubscribe?.();
-    unsubscribe = null;
-  }
-
-  return {
-    add(subscriber, { uri, kind, id }) {
-      if (subscriber.isClosed) return false;
-      const subscribed = resourcesBySubscriber.get(subscriber) ?? new Map<string, SubscribedResource>();
-      const key = keyOf(kind, id);
-      if (!subscribed.has(key) && subscribed.size >= MAX_SUBSCRIPTIONS) return false;
-      resourcesBySubscriber.set(subscriber, subscribed.set(key, { uri, kind }));
-      subscribersByKey.set(key, (subscribersByKey.get(key) ?? new Set<Subscriber>()).add(subscriber));
-      subscribeToActors();
-      return true;
-    },
-    remove(subscriber, { kind, id }) {
-      const key = keyOf(kind, id);
-      const subscribed = resourcesBySubscriber.get(subscriber);
-      subscribed?.delete(key);
-      removeFromKey(subscriber, key);
-      dirty.get(subscriber)?.delete(key);
-      if (subscribed?.size === 0) removeSubscriber(subscriber);
-    },
-    removeSubscriber,
-    requiredAccess(subscriber) {
-      const kinds = new Set([...(resourcesBySubscriber.get(subscriber)?.values() ?? [])].map(({ kind }) => kind));
-      return new Map([...kinds].flatMap((kind) => requiredAccessOf(kind)));
-    },
-    flush,
-    flushSubscriber,
-    sizes: () => ({
-      mcp_followed_resources: subscribersByKey.size,
-      mcp_followers: resourcesBySubscriber.size,
-      mcp_followers_to_notify: dirty.size,
-    }),
-    close() {
-      unsubscribe?.();
-      if (flushTimer !== null) clearTimeout(flushTimer);
-    },
-  };
 }
 
 const actorKinds: Readonly<Record<ResourceKind, ActorKind | 'home'>> = {

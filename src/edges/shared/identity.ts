@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Clock, referenceOf } from '../../domain/clock.ts';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
@@ -62,33 +62,12 @@ export interface RequestOrigin {
   address: string | null;
 }
 
-export interface Identity extends SizeReporter {
-  /**
-   * Authenticates a credential. Without one, the caller has no user: the operation decides whether it requires one. A
-   * cached credential needs no signature check and, unless its user changed, no query. A failure is counted against the
-   * client's address, and refused with `RATE_LIMIT_EXCEEDED` after too many. A token that was used on `/mcp` no longer
-   * counts as a person's, on any edge: this is durable before the request is answered.
-   */
-  authenticate(credential: Credential | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
-  /** The current caller for a proof that the edge itself found: a cookie session of an existing user. */
-  resolveCaller(proof: ProofOfUser, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
-  /** Refuses to verify credentials that are not cached if the address failed far too often; otherwise null. */
-  refuseUnseenCredential(origin: RequestOrigin): Outcome<Caller> | null;
-  /** Refuses an invalid credential, and counts the failure against the client's address. */
-  refuseCredential(origin: RequestOrigin): Outcome<Caller>;
-}
-
 /** The edge whose callers are agents, not persons (contract §5). */
 const AGENT_EDGE = 'mcp';
 const MAX_CACHED_PROOFS = 20_000;
 const MAX_CREDENTIAL_LENGTH = 8_192;
 
-interface CachedProof {
-  proof: Proof;
-  userId: Uuid;
-}
-
-export function makeIdentity(parts: {
+export interface IdentityParts {
   verifiers: readonly Verifier[];
   users: UserCache;
   revocations: Revocations;
@@ -97,50 +76,92 @@ export function makeIdentity(parts: {
   rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
   newId(): Uuid;
-}): Identity {
-  const { verifiers, users, revocations, agentTokens, rateLimiter, clock, newId } = parts;
+}
+
+interface CachedProof {
+  proof: Proof;
+  userId: Uuid;
+}
+
+/** Authenticates the credentials of all edges; caches the proofs that they are valid. */
+export class Identity implements SizeReporter {
+  readonly #parts: IdentityParts;
   /** Digest of an API key, under which its proof is cached, by the key's prefix. */
-  const digestByKey = new Map<string, string>();
-  const proofs = new LRUCache<string, CachedProof>({
+  readonly #digestByKey = new Map<string, string>();
+  readonly #proofs = new LRUCache<string, CachedProof>({
     max: MAX_CACHED_PROOFS,
-    dispose: ({ proof: { key } }) => void (key !== undefined && digestByKey.delete(key)),
+    dispose: ({ proof: { key } }) => void (key !== undefined && this.#digestByKey.delete(key)),
   });
   /** Counts evictions by invalidation: a proof verified while one occurred may be outdated and is not cached. */
-  let evictions = 0;
+  #evictions = 0;
 
-  parts.invalidations.subscribe((invalidation) => {
-    if (invalidation.about !== 'key') return;
-    evictions += 1;
-    proofs.delete(digestByKey.get(invalidation.prefix) ?? '');
-  });
-
-  function cacheProof(digest: string, cached: CachedProof): void {
-    proofs.set(digest, cached);
-    if (cached.proof.key !== undefined) digestByKey.set(cached.proof.key, digest);
+  constructor(parts: IdentityParts) {
+    this.#parts = parts;
+    parts.invalidations.subscribe((invalidation) => {
+      if (invalidation.about !== 'key') return;
+      this.#evictions += 1;
+      this.#proofs.delete(this.#digestByKey.get(invalidation.prefix) ?? '');
+    });
   }
 
-  function refuseCredential({ address }: RequestOrigin): Outcome<Caller> {
-    const refusal = address === null ? null : rateLimiter.recordFailedSignIn(address);
+  /**
+   * Authenticates a credential. Without one, the caller has no user: the operation decides whether it requires one. A
+   * cached credential needs no signature check and, unless its user changed, no query. A failure is counted against the
+   * client's address, and refused with `RATE_LIMIT_EXCEEDED` after too many. A token that was used on `/mcp` no longer
+   * counts as a person's, on any edge: this is durable before the request is answered.
+   */
+  authenticate(credential: Credential | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
+    if (credential === null) return done(anonymousCaller(origin));
+    if (credential.length > MAX_CREDENTIAL_LENGTH) return this.refuseCredential(origin);
+    const digest = hash('sha256', credential, 'base64url');
+    const cached = this.#proofs.get(digest);
+    if (cached === undefined) return this.#verifyNew(credential, digest, origin);
+    if (cached.proof.until <= referenceOf(this.#parts.clock)) {
+      this.#proofs.delete(digest);
+      return this.#verifyNew(credential, digest, origin);
+    }
+    return this.#currentCaller(cached, origin);
+  }
+
+  sizes(): CollectionSizes {
+    return { credentials: this.#proofs.size, credentials_of_keys: this.#digestByKey.size };
+  }
+
+  /** The current caller for a proof that the edge itself found: a cookie session of an existing user. */
+  resolveCaller(proof: ProofOfUser, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
+    return this.#currentCaller({ proof, userId: proof.subject.userId }, origin);
+  }
+
+  /** Refuses an invalid credential, and counts the failure against the client's address. */
+  refuseCredential({ address }: RequestOrigin): Outcome<Caller> {
+    const refusal = address === null ? null : this.#parts.rateLimiter.recordFailedSignIn(address);
     return refusal === null
       ? refuse('UNAUTHENTICATED', 'The credential is invalid, expired or revoked.')
       : refused(refusal);
   }
 
-  function refuseUnseenCredential({ address }: RequestOrigin): Outcome<Caller> | null {
-    const refusal = address === null ? null : rateLimiter.signInRefusal(address);
+  /** Refuses to verify credentials that are not cached if the address failed far too often; otherwise null. */
+  refuseUnseenCredential({ address }: RequestOrigin): Outcome<Caller> | null {
+    const refusal = address === null ? null : this.#parts.rateLimiter.signInRefusal(address);
     return refusal === null ? null : refused(refusal);
   }
 
-  function isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
-    if (!proof.person || via === AGENT_EDGE) return false;
-    return proof.token === null || !agentTokens.has(userId, proof.token.id);
+  #cacheProof(digest: string, cached: CachedProof): void {
+    this.#proofs.set(digest, cached);
+    if (cached.proof.key !== undefined) this.#digestByKey.set(cached.proof.key, digest);
   }
 
-  function callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> {
+  #isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
+    if (!proof.person || via === AGENT_EDGE) return false;
+    return proof.token === null || !this.#parts.agentTokens.has(userId, proof.token.id);
+  }
+
+  #callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> {
     const { proof } = cached;
-    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return refuseCredential(origin);
-    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return refuseCredential(origin);
-    proof.used?.(clock.now());
+    if (user === null || (proof.token !== null && this.#parts.revocations.has(proof.token.id)))
+      return this.refuseCredential(origin);
+    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return this.refuseCredential(origin);
+    proof.used?.(this.#parts.clock.now());
     return done({
       user,
       principal: {
@@ -148,7 +169,7 @@ export function makeIdentity(parts: {
         id: user.id,
         ...(proof.key !== undefined && { key: proof.key }),
         via: origin.via,
-        person: isPerson(cached, origin),
+        person: this.#isPerson(cached, origin),
         requestId: origin.requestId,
       },
       tenantId: user.tenantId,
@@ -163,63 +184,50 @@ export function makeIdentity(parts: {
     });
   }
 
-  function currentCaller(cached: CachedProof, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
-    const marked = markPresented(cached, origin);
-    if (marked !== undefined) return marked.then(() => currentCaller(cached, origin));
-    const user = users.cached(cached.userId);
+  #currentCaller(cached: CachedProof, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const marked = this.#markPresented(cached, origin);
+    if (marked !== undefined) return marked.then(() => this.#currentCaller(cached, origin));
+    const user = this.#parts.users.cached(cached.userId);
     return user === undefined
-      ? users.get(cached.userId).then((loaded) => callerOf(cached, loaded, origin))
-      : callerOf(cached, user, origin);
+      ? this.#parts.users.get(cached.userId).then((loaded) => this.#callerOf(cached, loaded, origin))
+      : this.#callerOf(cached, user, origin);
   }
 
   /** Records that a token was used by an agent; undefined if there is nothing to record. */
-  function markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
-    return via === AGENT_EDGE && proof.token !== null ? agentTokens.add(userId, proof.token) : undefined;
+  #markPresented({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
+    return via === AGENT_EDGE && proof.token !== null ? this.#parts.agentTokens.add(userId, proof.token) : undefined;
   }
 
   /** Verifies a credential; again if an invalidation occurred during the verification. */
-  async function proofOf(credential: Credential): Promise<{ proof: Proof | null; since: number }> {
+  async #proofOf(credential: Credential): Promise<{ proof: Proof | null; since: number }> {
     for (;;) {
-      const since = evictions;
-      const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
-      if (since === evictions) return { proof: proof ?? null, since };
+      const since = this.#evictions;
+      const proof = await this.#parts.verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
+      if (since === this.#evictions) return { proof: proof ?? null, since };
     }
   }
 
-  async function verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
-    const refusal = refuseUnseenCredential(origin);
+  async #verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
+    const refusal = this.refuseUnseenCredential(origin);
     if (refusal !== null) return refusal;
-    const { proof, since } = await proofOf(credential);
-    if (proof === null) return refuseCredential(origin);
+    const { proof, since } = await this.#proofOf(credential);
+    if (proof === null) return this.refuseCredential(origin);
     const { subject } = proof;
     const userId =
       'userId' in subject
         ? subject.userId
-        : (await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() })).id;
+        : (
+            await this.#parts.users.findOrCreate({
+              id: this.#parts.newId(),
+              ...subject,
+              createdAt: this.#parts.clock.now(),
+            })
+          ).id;
     const cached = { proof, userId };
-    if (since === evictions) cacheProof(digest, cached);
-    await markPresented(cached, origin);
-    return callerOf(cached, await users.get(userId), origin);
+    if (since === this.#evictions) this.#cacheProof(digest, cached);
+    await this.#markPresented(cached, origin);
+    return this.#callerOf(cached, await this.#parts.users.get(userId), origin);
   }
-
-  return {
-    authenticate(credential, origin) {
-      if (credential === null) return done(anonymousCaller(origin));
-      if (credential.length > MAX_CREDENTIAL_LENGTH) return refuseCredential(origin);
-      const digest = hash('sha256', credential, 'base64url');
-      const cached = proofs.get(digest);
-      if (cached === undefined) return verifyNew(credential, digest, origin);
-      if (cached.proof.until <= referenceOf(clock)) {
-        proofs.delete(digest);
-        return verifyNew(credential, digest, origin);
-      }
-      return currentCaller(cached, origin);
-    },
-    refuseUnseenCredential,
-    refuseCredential,
-    sizes: () => ({ credentials: proofs.size, credentials_of_keys: digestByKey.size }),
-    resolveCaller: (proof, origin) => currentCaller({ proof, userId: proof.subject.userId }, origin),
-  };
 }
 
 /** Verifies internal tokens: EdDSA, signed with the service's key. */

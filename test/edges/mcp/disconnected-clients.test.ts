@@ -6,9 +6,9 @@ import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
 import { parseResourceUri } from '../../../src/edges/mcp/resources.ts';
-import { defaultSessionLimits, makeSessionRegistry } from '../../../src/edges/mcp/session-registry.ts';
+import { defaultSessionLimits, SessionRegistry } from '../../../src/edges/mcp/session-registry.ts';
 import { StreamableHttpTransport } from '../../../src/edges/mcp/streamable-http-transport.ts';
-import { makeSubscriptions, NOTIFY_INTERVAL_MS } from '../../../src/edges/mcp/subscriptions.ts';
+import { NOTIFY_INTERVAL_MS, Subscriptions } from '../../../src/edges/mcp/subscriptions.ts';
 import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
@@ -96,9 +96,9 @@ function sessionsOfTheirOwn() {
     watchers.add(watcher);
     return () => watchers.delete(watcher);
   };
-  const subscriptions = makeSubscriptions({ subscribeTransitions: onTransition });
+  const subscriptions = new Subscriptions({ subscribeTransitions: onTransition });
   const quiet = () => () => {};
-  const sessions = makeSessionRegistry(
+  const sessions = new SessionRegistry(
     {
       clock: { now: () => 0 },
       ...{

@@ -2,14 +2,14 @@ import { v7 } from 'uuid';
 import { expect, it } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
 import { parseResourceUri } from '../../../src/edges/mcp/resources.ts';
-import { makeSubscriptions, type Subscriber } from '../../../src/edges/mcp/subscriptions.ts';
+import { type Subscriber, Subscriptions } from '../../../src/edges/mcp/subscriptions.ts';
 import { eventually } from '../../support/clock.ts';
 
 type Watcher = Parameters<Actors['subscribeTransitions']>[0];
 
 function followed() {
   const watchers = new Set<Watcher>();
-  const subscriptions = makeSubscriptions({
+  const subscriptions = new Subscriptions({
     subscribeTransitions(watcher) {
       watchers.add(watcher);
       return () => watchers.delete(watcher);

@@ -169,7 +169,7 @@ describe('a cookie session', () => {
   it('has its own limit per user, separate from its tenant', async () => {
     await open({ fixedRates: { session: 7 } });
     const { token, userId, tenantId } = await service.owner();
-    const { authenticate } = service.identity;
+    const authenticate = service.identity.authenticate.bind(service.identity);
     service.identity.authenticate = async (credential, asking) => {
       const who = await authenticate(credential, asking);
       return who.ok && who.value.user?.id === userId ? { ok: true, value: { ...who.value, cookie: true } } : who;

@@ -1,8 +1,8 @@
 import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
+  Identity,
   internalTokenVerifier,
-  makeIdentity,
   type Proof,
   type ProofOfUser,
   type Verifier,
@@ -185,7 +185,7 @@ describe('another kind of credential', () => {
         return credential === 'tk_good' ? proof : null;
       },
     };
-    const identity = makeIdentity({
+    const identity = new Identity({
       verifiers: [internalTokenVerifier(service.key, clock), keys],
       ...{ users, revocations, agentTokens, invalidations, clock, newId, rateLimiter: service.rateLimiter },
     });
@@ -283,7 +283,7 @@ describe('a token that is presented at /mcp', () => {
     const token = await service.token('ada');
     await request(token);
     const { users, revocations, invalidations, clock, newId, store } = service.services;
-    const next = makeIdentity({
+    const next = new Identity({
       verifiers: [internalTokenVerifier(service.key, clock)],
       ...{ users, revocations, invalidations, clock, newId, rateLimiter: service.rateLimiter },
       agentTokens: await loadAgentTokens(store.identity, clock),
