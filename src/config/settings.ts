@@ -1,4 +1,4 @@
-/** An environment variable, as shown by `--help` and the README. */
+/** An environment variable, as shown by `--help` and docs/configuration.md. */
 export interface Setting {
   name: string;
   /** Default, as a value or a description. */

@@ -94,36 +94,47 @@ curl() { command curl --dump-header "$(mktemp "$HTTP_RESPONSES/XXXXXXXX")" "$@";
 export -f curl
 `;
 
-/** A shell in a new folder that has the entries of the checkout, and the device library as `twinkeep/device`. */
+/**
+ * Fills a folder with the entries of the checkout, without its data, and with the device library as `twinkeep/device`.
+ * `files` are those that a reader copies from the document, by name.
+ */
+function copyCheckout(folder: string, files: Record<string, string>): void {
+  for (const entry of readdirSync(ROOT)) {
+    if (!['.git', 'data', 'package.json'].includes(entry)) symlinkSync(join(ROOT, entry), join(folder, entry));
+  }
+  const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  // As built: the package's entry points are in dist/, which a checkout does not have.
+  manifest.exports = { './device': './src/device/device.ts' };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+}
+
+/** `node` is the one that runs the tests. */
+const readerEnv = (folder: string): Record<string, string> => ({
+  ...nodeEnv,
+  PATH: `${dirname(process.execPath)}${delimiter}${nodeEnv.PATH}`,
+  HOME: folder,
+});
+
+/** Simulated devices draw no manual use, such as an opened door, during a session. */
+const NO_MANUAL_USE = '--import=data:text/javascript,Math.random=()=>0.5';
+
+/** A shell in a folder that looks like a checkout. */
 export class DocumentedSession {
-  readonly folder = mkdtempSync(join(tmpdir(), 'twinkeep-document-'));
-  readonly #responses = join(this.folder, '.responses');
+  readonly folder: string;
+  readonly #responses: string;
   readonly #shell: ChildProcess;
   #output = '';
   #ended = false;
   #onOutput = (): void => {};
 
-  /** `files` are those that a reader copies from the document, by name. */
-  constructor(env: Record<string, string>, files: Record<string, string> = {}) {
-    for (const entry of readdirSync(ROOT)) {
-      if (!['.git', 'package.json'].includes(entry)) symlinkSync(join(ROOT, entry), join(this.folder, entry));
-    }
-    const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    // As built: the package's entry points are in dist/, which a checkout does not have.
-    manifest.exports = { './device': './src/device/device.ts' };
-    writeFileSync(join(this.folder, 'package.json'), JSON.stringify(manifest));
-    for (const [name, content] of Object.entries(files)) writeFileSync(join(this.folder, name), content);
+  constructor(folder: string, env: Record<string, string>) {
+    this.folder = folder;
+    this.#responses = join(folder, '.responses');
     mkdirSync(this.#responses);
     this.#shell = spawn('bash', ['--norc', '--noprofile'], {
-      cwd: this.folder,
-      // `node` is the one that runs the tests.
-      env: {
-        ...nodeEnv,
-        PATH: `${dirname(process.execPath)}${delimiter}${nodeEnv.PATH}`,
-        HOME: this.folder,
-        HTTP_RESPONSES: this.#responses,
-        ...env,
-      },
+      cwd: folder,
+      env: { ...readerEnv(folder), NODE_OPTIONS: NO_MANUAL_USE, HTTP_RESPONSES: this.#responses, ...env },
       stdio: ['pipe', 'pipe', 'inherit'],
       // A process group, so that what a document starts in the background ends with the session.
       detached: true,
@@ -159,7 +170,6 @@ export class DocumentedSession {
   close(): void {
     const { pid } = this.#shell;
     if (pid !== undefined && !this.#ended) process.kill(-pid, 'SIGKILL');
-    rmSync(this.folder, { recursive: true, force: true });
   }
 
   #takeStatuses(): number[] {
@@ -173,44 +183,69 @@ export class DocumentedSession {
   }
 }
 
-/** Address of the service in documents. */
+/** Addresses of the service in documents. */
 const DOCUMENTED_URL = 'http://127.0.0.1:8080';
+const DOCUMENTED_MQTT_URL = 'mqtt://127.0.0.1:1883';
 
-interface DocumentOptions {
-  /** Environment of the service. */
+/** A running service, and what a session needs to reach it. */
+interface DocumentedService {
+  url: string;
+  mqttUrl: string;
+  env: Record<string, string>;
+  stop(): Promise<void>;
+}
+
+async function startInProcess({ env = {}, isReady }: DocumentTest): Promise<DocumentedService> {
+  const at = await startService(env);
+  if (isReady !== undefined) await eventually(() => isReady(at));
+  const { url, dataDir, service, stop } = at;
+  return { url, mqttUrl: service.mqttUrl() ?? '', env: { DATA_DIR: dataDir, TWINKEEP_URL: url }, stop };
+}
+
+export interface DocumentTest {
+  /** Environment of the service in this process. */
   env?: Record<string, string>;
-  /** As for a session. */
+  /** Files that a reader copies from the document, by name. */
   files?: Record<string, string>;
-  /** Whether the service is ready for the first command; by default when it has started. */
+  /** Whether the service in this process is ready for the first command; by default when it has started. */
   isReady?(at: TestService): boolean;
+  /** A document whose commands are run afterwards, in the same session. */
+  followedBy?: string;
 }
 
 /** Tests every command of a document, in order, against a new service. */
-export function testDocument(path: string, { env = {}, files = {}, isReady }: DocumentOptions = {}): void {
+export function testDocument(path: string, options: DocumentTest = {}): void {
+  const { files = {}, followedBy } = options;
   const { curl, jq } = inject('programs');
-  const commands = documentedCommands(readDocument(path));
+  const commands = [path, ...(followedBy === undefined ? [] : [followedBy])].flatMap((document) =>
+    documentedCommands(readDocument(document)).map((command) => ({ ...command, document })),
+  );
 
   describe.runIf(curl !== null && jq !== null)(path, () => {
-    let at: TestService;
-    let session: DocumentedSession;
+    let at: DocumentedService | undefined;
+    let session: DocumentedSession | undefined;
+    const folder = mkdtempSync(join(tmpdir(), 'twinkeep-document-'));
     beforeAll(async () => {
-      at = await startService(env);
-      if (isReady !== undefined) await eventually(() => isReady(at));
-      session = new DocumentedSession({ DATA_DIR: at.dataDir, TWINKEEP_URL: at.url }, files);
+      copyCheckout(folder, files);
+      at = await startInProcess(options);
+      session = new DocumentedSession(folder, at.env);
     });
     afterAll(async () => {
-      session.close();
-      await at.stop();
+      session?.close();
+      await at?.stop();
+      rmSync(folder, { recursive: true, force: true });
     });
 
     /** Line of a command that did not end: the shell runs nothing after it. */
     let hanging: number | null = null;
-    it.each(commands)('has on line $line a command with the documented result', async (documented) => {
+    const local = (text: string) =>
+      text.replaceAll(DOCUMENTED_URL, at?.url ?? '').replaceAll(DOCUMENTED_MQTT_URL, at?.mqttUrl ?? '');
+    it.each(commands)('has in $document on line $line a command with the documented result', async (documented) => {
       if (hanging !== null) throw new Error(`not run, because the command on line ${hanging} did not end`);
       hanging = documented.line;
-      const local = (text: string) => text.replaceAll(DOCUMENTED_URL, at.url);
-      const result = await session.run(local(documented.command));
+      const result = await session?.run(local(documented.command));
       hanging = null;
+      if (result === undefined) throw new Error('the session did not start');
       expect(difference({ ...documented, shown: local(documented.shown) }, result)).toBeNull();
     });
   });
