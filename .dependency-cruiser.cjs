@@ -59,7 +59,12 @@ module.exports = {
       from: { path: '^console/' },
       to: { path: '^src/', pathNot: '^src/domain/', dependencyTypesNot: ['type-only'] },
     },
-    { name: 'src-does-not-import-the-console', severity: 'error', from: { path: '^src/' }, to: { path: '^console/' } },
+    {
+      name: 'src-does-not-import-the-pages',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^(console|reference)/' },
+    },
     onlyFrom('main', ['@opentelemetry']),
     onlyFrom('store', ['pg', '@electric-sql/pglite', 'ioredis']),
     {

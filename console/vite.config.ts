@@ -14,6 +14,8 @@ export default defineConfig(({ command }) => ({
     assetsInlineLimit: 0,
     // The layout library is large, but loaded on demand.
     chunkSizeWarningLimit: 2_000,
+    // The licences of the libraries, which are not dependencies of the package.
+    license: { fileName: 'licenses.md' },
   },
   server: {
     proxy: {

@@ -31,6 +31,7 @@ const folders = [
   'src/services',
   'src/store',
   'console',
+  'reference',
   'sidecar',
   'bench',
   'scripts',

@@ -16,7 +16,10 @@ node --input-type=module -e "
   const { connectDevice } = await import('twinkeep/device');
   if (typeof connectDevice !== 'function') throw new Error('the device library is missing');
 "
-test -s ./node_modules/twinkeep/dist/console/index.html
+for page in console/index reference/rest reference/events reference/graphql; do test -s "./node_modules/twinkeep/dist/$page.html"; done
+for licenses in console/licenses.md reference/licenses.md reference/licenses-of-swagger-ui.txt; do test -s "./node_modules/twinkeep/dist/$licenses"; done
+# The libraries of the pages are part of the package, not installed with it.
+for library in @scarf swagger-ui-dist graphiql react monaco-editor; do test ! -e "./node_modules/$library"; done
 node --input-type=module -e "
   const { fork } = await import('node:child_process');
   const { once } = await import('node:events');

@@ -25,6 +25,7 @@ import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { type FixedRates, fixedRates, makeRateLimiter } from '../edges/shared/rate-limiter.ts';
+import { referencePage } from '../edges/shared/reference-pages.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
@@ -49,8 +50,8 @@ import type { LockTiming } from '../store/lock/lock-timing.ts';
 import { openCache, openRateLimiter, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { asyncApiDocument } from './asyncapi-document.ts';
+import { consoleMount, referenceFiles } from './built-pages.ts';
 import { loadCallerServices } from './caller-services.ts';
-import { consoleMount } from './console.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { makeIds } from './ids.ts';
@@ -217,9 +218,11 @@ export async function composeService(
     observe: metrics.recordRequest,
     ...(limits?.mcp && { limits: limits.mcp }),
   });
+  const reference = referenceFiles();
   const graphql = makeGraphql({
     ...{ services, identity, authenticator, rateLimiter, addressOf: clientAddressOf, perform, draining },
     production: config.production,
+    explorer: () => referencePage(reference, 'graphql'),
     observe: metrics.recordRequest,
   });
   const pruning = startPruning(config, { ...services, isClockTrusted: () => time.untrustedOffsets() === null });
@@ -247,6 +250,7 @@ export async function composeService(
           defaultReturnTo: '/console',
           log,
         },
+        reference,
       }),
       authenticator,
       perform,

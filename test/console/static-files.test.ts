@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildConsole } from '../../scripts/build-console.ts';
+import { buildPages } from '../../scripts/build-pages.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 describe('the served console', () => {
@@ -9,7 +9,7 @@ describe('the served console', () => {
   let assets: string[];
 
   beforeAll(async () => {
-    await buildConsole();
+    await buildPages('console');
     at = await startService({ PUBLIC_URL: 'https://twinkeep.example/under' });
     const page = await (await fetch(`${at.url}/console`)).text();
     assets = [...page.matchAll(/"(\/under\/console\/assets\/[^"]+)"/g)].map(([, path = '']) =>

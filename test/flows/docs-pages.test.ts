@@ -17,7 +17,7 @@ const READABLE = `(() => {
     }
     return [255, 255, 255];
   };
-  const ratios = [...document.querySelectorAll('main :is(h1, h2, h3, h4, p, li, dt, dd, code, a, .way, .quiet, summary)')].map((element) => {
+  const ratios = [...document.querySelectorAll('main :is(h1, h2, h3, h4, p, li, code, a, span, strong)')].filter((element) => element.checkVisibility()).map((element) => {
     const [high, low] = [light(numbers(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
     return (high + 0.05) / (low + 0.05);
   });
@@ -91,11 +91,28 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
     [1_200, 'dark'],
   ] as const)('describes events in a readable page, %d pixels wide and %s', async (width, scheme) => {
     await look('/docs/events', width, scheme, async (page) => {
+      await page.locator('#introduction').waitFor();
       const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
       expect(wide).toBe(false);
       expect(least).toBeGreaterThan(4.5);
-      await page.getByRole('link', { name: 'cmd_ack', exact: true }).click();
-      expect(await page.locator('#channel-cmd_ack').isVisible()).toBe(true);
+      const operation = page.locator('#operations [id$=-receiveCommandAck]').first();
+      await operation.getByText('proto/{tenantId}/device/{deviceId}/cmd_ack').waitFor();
+    });
+  });
+
+  it('describes every channel, message and schema of the document', async () => {
+    const { body } = await at.api().get('/asyncapi.json');
+    const { channels, components } = body as {
+      channels: Record<string, { address: string }>;
+      components: Record<'messages' | 'schemas', Record<string, object>>;
+    };
+    await look('/docs/events', 1_200, 'light', async (page) => {
+      await page.locator('#introduction').waitFor();
+      const text = await page.locator('main').innerText();
+      for (const { address } of Object.values(channels)) expect(text).toContain(address);
+      for (const name of Object.keys(components.messages))
+        expect(await page.locator(`#message-${name}`).count()).toBe(1);
+      for (const name of Object.keys(components.schemas)) expect(await page.locator(`#schema-${name}`).count()).toBe(1);
     });
   });
 

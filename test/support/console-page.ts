@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { expect, inject } from 'vitest';
-import { buildConsole } from '../../scripts/build-console.ts';
+import { buildPages } from '../../scripts/build-pages.ts';
 import { launchChromium } from './chromium.ts';
 import type { TestService } from './service.ts';
 
@@ -33,7 +33,7 @@ export interface ConsolePageOptions {
 
 /** Builds the console from the working tree and starts a browser. */
 export async function launchConsoleBrowser(): Promise<Browser> {
-  await buildConsole();
+  await buildPages('console');
   return launchChromium();
 }
 

@@ -3,7 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { buildConsole } from '../../scripts/build-console.ts';
+import { buildPages } from '../../scripts/build-pages.ts';
 import { type Server, stopWithParent, waitUntilReady } from './child-server.ts';
 import { pgliteTemplate } from './pglite.ts';
 import { startPostgres } from './postgres-server.ts';
@@ -30,10 +30,10 @@ declare module 'vitest' {
 /** Called by Vitest before the first test file; the returned function is called after the last. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   // Built once for all workers, before they need it concurrently.
-  const needsConsole = project.vitest.projects.some(({ name }) => name === 'browser');
+  const needsPages = project.vitest.projects.some(({ name }) => name === 'browser');
   const [postgres, redis, template] = await Promise.all([
     ...([startPostgres(), startRedis(), pgliteTemplate()] as const),
-    needsConsole ? buildConsole() : null,
+    needsPages ? buildPages() : null,
   ]);
   project.provide('pgliteTemplate', template);
   project.provide('postgresUrl', postgres?.url ?? null);

@@ -25,8 +25,10 @@ import { Identity, internalTokenVerifier, type Verifier } from '../../src/edges/
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
+import { referencePage } from '../../src/edges/shared/reference-pages.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
+import { referenceFiles } from '../../src/main/built-pages.ts';
 import { loadCallerServices } from '../../src/main/caller-services.ts';
 import { makeSignInServices } from '../../src/main/sign-in-services.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
@@ -209,9 +211,11 @@ export async function startHttpServiceOn<Kept extends Store>(
   });
   const observed: HttpService['observed'] = [];
   const metrics = makeMetrics();
+  const reference = referenceFiles();
   const graphql = makeGraphql({
     ...{ services, identity, authenticator, rateLimiter: latch, perform, production, draining: () => state.draining },
     addressOf: clientAddress([]),
+    explorer: () => referencePage(reference, 'graphql'),
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
   });
@@ -223,6 +227,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       events: asyncApiDocument(services.settings),
       protectedResource: () => protectedResource(publicUrl(), null),
       signIn: { services, cookies: authenticator.cookies, provider: null, defaultReturnTo: '/console', log },
+      reference,
     }),
     trustedProxies: [],
     observe: (route, method, status, took) => {

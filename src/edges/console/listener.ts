@@ -4,13 +4,15 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import { SERVICE_VERSION } from '../../operations/platform/system.ts';
+import type { BuiltFiles } from '../shared/built-files.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import type { Content } from '../shared/exchange.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
-import type { ConsoleFiles } from './console-files.ts';
 
 export interface ConsoleParts {
-  files: ConsoleFiles;
+  /** Build output of `console/`. */
+  files: BuiltFiles;
   rateLimiter: Pick<RateLimiter, 'chargeAnonymous'>;
   addressOf: AddressOf;
   /** Path of the service's URL, without a trailing slash. */
@@ -35,12 +37,10 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const IMMUTABLE_CACHE = 'public, max-age=31536000, immutable';
-
 const NOT_BUILT = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Twinkeep console</title>
 <main><h1>The console is not built</h1>
-<p>In a checkout, run <code>npm run build:console</code>. <code>npm start</code> and <code>npm run demo</code> build it automatically.</p>
+<p>In a checkout, run <code>npm run build:pages</code>. <code>npm start</code> and <code>npm run demo</code> build it automatically.</p>
 </main></html>
 `;
 
@@ -83,8 +83,8 @@ async function serve(parts: ConsoleParts, exchange: ConsoleExchange): Promise<vo
   const file = pathOf(exchange.request).replace(/^\/console\/?/, '');
   if (file === 'about.json') return about(parts, exchange);
   if (file.startsWith('assets/')) return asset(parts, exchange, file.slice('assets/'.length));
-  const page = await parts.files.page();
-  if (page === null) return send(exchange, 503, { type: HTML, body: Buffer.from(NOT_BUILT), cache: 'no-store' });
+  const page = await parts.files.page('index');
+  if (page === null) return send(exchange, 503, { type: HTML, body: NOT_BUILT, cache: 'no-store' });
   // The page is served at paths of any depth, so its assets are referenced from the root.
   const body = Buffer.from(page.replaceAll('"./assets/', `"${parts.prefix()}/console/assets/`));
   send(exchange, 200, { type: HTML, body, cache: 'no-cache' });
@@ -97,29 +97,17 @@ function about({ provider }: ConsoleParts, exchange: ConsoleExchange): void {
 }
 
 async function asset({ files }: ConsoleParts, exchange: ConsoleExchange, name: string): Promise<void> {
-  const file = await files.asset(name);
-  if (file === null) return refuse(exchange, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
-  const { type } = file;
-  const compressed = acceptsGzip(exchange.request) ? await file.gzipped() : null;
-  const headers = ['Vary', 'Accept-Encoding', ...(compressed === null ? [] : ['Content-Encoding', 'gzip'])];
-  send(exchange, 200, { type, body: compressed ?? file.body, cache: IMMUTABLE_CACHE }, headers);
+  const content = await files.asset(name, `${exchange.request.headers['accept-encoding'] ?? ''}`);
+  if (content === null) return refuse(exchange, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
+  send(exchange, 200, content);
 }
 
 const HTML = 'text/html; charset=utf-8';
 
-const acceptsGzip = ({ headers }: IncomingMessage): boolean =>
-  /(^|,)\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*(,|$))[^,]*)?(,|$)/i.test(`${headers['accept-encoding'] ?? ''}`);
-
-interface ResponseContent {
-  type: string;
-  body: Buffer;
-  cache: string;
-}
-
 function send(
   exchange: ConsoleExchange,
   status: number,
-  { type, body, cache }: ResponseContent,
+  { type, body, cache = 'no-store', headers: contentHeaders = [] }: Content,
   headers: readonly string[] = [],
 ): void {
   const { response, request, requestId, rateLimitHeaders } = exchange;
@@ -127,8 +115,9 @@ function send(
   response.writeHead(status, [
     ...standardHeaders(requestId),
     ...['Content-Security-Policy', POLICY, 'Cross-Origin-Opener-Policy', 'same-origin', 'Cache-Control', cache],
-    ...['Content-Type', type, 'Content-Length', `${body.length}`],
+    ...['Content-Type', type, 'Content-Length', `${Buffer.byteLength(body)}`],
     ...rateLimitHeaders,
+    ...contentHeaders,
     ...headers,
   ]);
   response.end(request.method === 'HEAD' ? undefined : body);

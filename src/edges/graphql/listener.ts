@@ -10,7 +10,7 @@ import type { Caller } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
+import { applyCharge, type Content, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { DRAINING, idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
@@ -20,7 +20,6 @@ import { introspectionRefusal, needsAuthentication } from './access.ts';
 import { toClientError } from './client-errors.ts';
 import { type Context, makeContext } from './context.ts';
 import type { InvalidDocument, PrepareDocument, PreparedDocument } from './documents.ts';
-import { explorerFile } from './explorer/files.ts';
 import { type RequestParams, readRequestParams } from './request-params.ts';
 
 export interface HttpParts {
@@ -34,6 +33,8 @@ export interface HttpParts {
   log: Log;
   /** In production only administrators can read the schema and open the explorer. */
   production: boolean;
+  /** The explorer's page. */
+  explorer(): Promise<Content>;
   /** True from SIGTERM on: new requests are refused. */
   draining(): boolean;
   /** Called for each response. */
@@ -76,26 +77,24 @@ async function route(parts: HttpParts, exchange: Exchange, handleExchange: Excha
   if (parts.draining()) return sendRefusal(exchange, DRAINING);
   const reads = method === 'GET' || method === 'HEAD';
   const isEndpoint = path === PATH || path === `${PATH}/`;
-  const file = isEndpoint ? null : explorerFile(path.slice(PATH.length));
-  if (!isEndpoint && file === null) {
+  if (!isEndpoint) {
     if (applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request))))
       sendRefusal(exchange, NOT_FOUND);
     return;
   }
-  if (method === 'OPTIONS' || (!reads && (method !== 'POST' || file !== null))) {
+  if (!reads && method !== 'POST') {
     if (!applyCharge(exchange, parts.rateLimiter.chargeAnonymous(parts.addressOf(exchange.request)))) return;
-    const allow = file === null ? ALLOW : 'GET, HEAD, OPTIONS';
-    if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', allow]);
-    const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${allow}.` };
-    return sendRefusal(exchange, refusal, ['Allow', allow]);
+    if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', ALLOW]);
+    const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${ALLOW}.` };
+    return sendRefusal(exchange, refusal, ['Allow', ALLOW]);
   }
   const caller = await admitRequest(exchange, parts, 'graphql');
   if (caller === null) return;
-  const page = file ?? (reads && wantsExplorer(exchange) ? explorerFile('') : null);
-  if (page === null) return handleExchange(exchange, caller);
+  if (!reads || !wantsExplorer(exchange)) return handleExchange(exchange, caller);
   const refusal = introspectionRefusal(caller, parts.production);
-  if (refusal === null) send(exchange, 200, page);
-  else sendRefusal(exchange, refusal);
+  if (refusal !== null) return sendRefusal(exchange, refusal);
+  const page = await parts.explorer();
+  send(exchange, page.status ?? 200, page);
 }
 
 /** A browser that opens the path without a query. */

@@ -1,10 +1,11 @@
 import type { JWK } from 'jose';
 import type { JsonObject } from '../../domain/values.ts';
+import type { BuiltFiles } from '../shared/built-files.ts';
 import type { Metrics } from '../shared/metrics.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
-import { docsResources } from './docs/docs-resources.ts';
 import { buildOpenApi } from './openapi.ts';
 import type { PublicResource } from './public-resource.ts';
+import { referenceResources } from './reference-resources.ts';
 import { routeGroups } from './routes.ts';
 import { type SignInParts, signInResources } from './sign-in/sign-in-resources.ts';
 
@@ -19,6 +20,8 @@ export function publicResources(parts: {
   events(): JsonObject;
   protectedResource(): JsonObject;
   signIn: SignInParts;
+  /** Build output of `reference/`. */
+  reference: BuiltFiles;
 }): PublicResource[] {
   const keys = JSON.stringify({ keys: parts.publicKeys });
   return [
@@ -42,6 +45,6 @@ export function publicResources(parts: {
       }),
     ),
     ...signInResources(parts.signIn),
-    ...docsResources({ openApi: restDocument(), events: parts.events }),
+    ...referenceResources({ openApi: restDocument(), events: parts.events, files: parts.reference }),
   ];
 }

@@ -1,5 +1,6 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildPages } from '../../../scripts/build-pages.ts';
 import { documentLimits } from '../../../src/edges/graphql/document-limits.ts';
 import { queryGraphql } from '../../support/graphql.ts';
 import type { HttpService } from '../../support/http-service.ts';
@@ -9,6 +10,7 @@ let service: HttpService;
 let closed: HttpService;
 let mine: TestTenant;
 beforeAll(async () => {
+  await buildPages('reference');
   service = await startHttpServiceOnDatabase();
   mine = await makeTestTenant(service);
   closed = await startHttpServiceOnDatabase({ production: true });
@@ -151,8 +153,8 @@ describe('the schema', () => {
 });
 
 describe('the explorer', () => {
-  const page = (where: HttpService, token?: string, path = '/graphql') =>
-    where.call('GET', path, { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
+  const page = (where: HttpService, token?: string) =>
+    where.call('GET', '/graphql', { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
 
   it('is a page without anything inline or external', async () => {
     const { status, headers, body } = await page(service);
@@ -162,10 +164,11 @@ describe('the explorer', () => {
     expect(policy).toContain("script-src 'self'");
     expect(policy).not.toMatch(/unsafe|https?:|\*/);
     const linked = [...body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path as string);
-    expect(linked.every((path) => path.startsWith('/'))).toBe(true);
+    expect(linked.every((path) => /^(\/|#content$)/.test(path))).toBe(true);
     expect(body).not.toMatch(/<style|style=| on\w+="|<script>/);
-    for (const path of ['/graphql/explorer.js', '/graphql/explorer.css'])
-      expect((await page(service, undefined, path)).status).toBe(200);
+    for (const path of linked.filter((path) => path.startsWith('/docs/assets/')))
+      expect([path, (await service.call('GET', path)).status]).toEqual([path, 200]);
+    expect(linked.some((path) => /^\/docs\/assets\/graphql-[\w-]+\.js$/.test(path))).toBe(true);
   });
 
   it('is for administrators in production', async () => {

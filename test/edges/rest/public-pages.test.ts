@@ -3,12 +3,14 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { buildPages } from '../../../scripts/build-pages.ts';
 import { makeStandbyListener } from '../../../src/edges/rest/standby.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
 let service: HttpService<MemoryStore>;
 beforeAll(async () => {
+  await buildPages('reference');
   const graphql: RequestListener = (_, response) => void response.end('elsewhere');
   const mcp: RequestListener = () => {
     throw new Error('a bug');
@@ -50,24 +52,36 @@ describe('the public keys', () => {
   });
 });
 
-describe('the API reference', () => {
-  it('is a page of own files: nothing inline, nothing external', async () => {
-    const { status, headers, body } = await get('/docs');
-    expect(status).toBe(200);
-    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+describe.each(['/docs', '/docs/events'])('the page %s', (path) => {
+  it('loads only files of this service, without inline code or styles', async () => {
+    const { status, headers, body } = await get(path);
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const policy = headers.get('content-security-policy') ?? '';
-    expect(policy).toContain("script-src 'self'");
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self';");
     expect(policy).not.toMatch(/unsafe|https?:|\*/);
-    expect(body).not.toMatch(/https?:\/\/|<script>|style=|onload=/);
-    for (const [, file] of body.matchAll(/(?:src|href)="(\/docs\/[^"]+)"/g)) {
-      expect([file, (await get(file)).status]).toEqual([file, 200]);
+    expect(body).not.toMatch(/https?:\/\/|<script>|<style|style=|onload=/);
+    const files = [...body.matchAll(/(?:src|href)="(\/docs\/assets\/[^"]+)"/g)].map(([, file]) => file as string);
+    expect(files.length).toBeGreaterThan(2);
+    for (const file of files) {
+      const asset = await get(file);
+      expect([file, asset.status]).toEqual([file, 200]);
+      expect(asset.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
     }
-    expect((await get('/docs/start.js')).body).toContain("url: '/openapi.json'");
   });
+});
 
+describe('the API reference', () => {
   it('serves no other file', async () => {
-    for (const file of ['package.json', 'index.html', '..%2fpackage.json', '__proto__', 'swagger-ui.css.map', '%00']) {
-      const { status } = await get(`/docs/${file}`);
+    for (const file of [
+      '',
+      'nothing.js',
+      '..%2frest.html',
+      '..%2fbuilt-from',
+      '..%2f..%2f..%2fpackage.json',
+      '__proto__',
+      '%00',
+    ]) {
+      const { status } = await get(`/docs/assets/${file}`);
       expect([file, status]).toEqual([file, 404]);
     }
   });

@@ -1,5 +1,5 @@
 import type { Content } from '../../shared/exchange.ts';
-import { html, type Markup } from '../docs/markup.ts';
+import { html, type Markup } from './markup.ts';
 
 // Forbids inline code, other origins, and framing.
 const POLICY =
