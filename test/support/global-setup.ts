@@ -30,10 +30,10 @@ declare module 'vitest' {
 /** Called by Vitest before the first test file; the returned function is called after the last. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   // Built once for all workers, before they need it concurrently.
-  const needsPages = project.vitest.projects.some(({ name }) => name === 'browser');
+  const projects = new Set(project.vitest.projects.map(({ name }) => name));
   const [postgres, redis, template] = await Promise.all([
     ...([startPostgres(), startRedis(), pgliteTemplate()] as const),
-    needsPages ? buildPages() : null,
+    projects.has('browser') ? buildPages() : projects.has('wire') ? buildPages('reference') : null,
   ]);
   project.provide('pgliteTemplate', template);
   project.provide('postgresUrl', postgres?.url ?? null);
