@@ -1,10 +1,10 @@
 import type { Uuid } from '../domain/values.ts';
-import type { MachineEvent, Snapshot } from '../machines/definition.ts';
+import type { ContextParts, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, Output, ResolvableOutput, VolatileOutput } from '../machines/outputs.ts';
 import { type IdempotencyRow, type StoredActor, StoreUnavailable } from '../store/contract.ts';
 
 /** A committed state, as subscribers see it. */
-export interface Committed<Context = object> {
+export interface Committed<Context extends ContextParts = ContextParts> {
   ref: ActorRef;
   version: number;
   snapshot: Snapshot<Context>;
@@ -12,7 +12,7 @@ export interface Committed<Context = object> {
 }
 
 /** Result of an event. `understood` is false if no current state of the machine handles it; nothing was committed. */
-export interface Reply<Context = object> extends Committed<Context> {
+export interface Reply<Context extends ContextParts = ContextParts> extends Committed<Context> {
   understood: boolean;
   outputs: readonly Output[];
   /** Resolves when all receivers of this transition's messages have committed; rejects if a delivery is retried. */
@@ -114,11 +114,14 @@ export interface Actors {
   /** Creates an actor; throws `ActorExists` if the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** The last committed state, loaded if the actor is not live; null if it does not exist. */
-  read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null>;
+  read<Context extends ContextParts>(ref: ActorRef): Promise<Committed<Context> | null>;
   /** Reads many actors, with one query for those not live; missing ones are left out. */
-  readAll<Context = object>(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>>;
+  readAll<Context extends ContextParts>(
+    kind: ActorRef['kind'],
+    ids: readonly Uuid[],
+  ): Promise<Map<Uuid, Committed<Context>>>;
   /** The last committed state of a live actor; never loads. */
-  peek<Context = object>(ref: ActorRef): Committed<Context> | undefined;
+  peek<Context extends ContextParts>(ref: ActorRef): Committed<Context> | undefined;
   /** Runtime state of an actor; never loads. */
   inspect(ref: ActorRef): Inspection;
   /** Releases a quarantined actor. False if it does not exist. */

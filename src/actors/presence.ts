@@ -62,7 +62,7 @@ export class Presence implements DeviceSessions {
       const session = this.sessions.get(deviceId);
       if (!session?.subscribed) return;
       const command = this.supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
-      if (command?.snapshot.context.delivery?.sessionId !== null) return;
+      if (command?.snapshot.context.live.delivery?.sessionId !== null) return;
       this.sendSessionReady([commandId], session.sessionId).catch(() =>
         this.retrySessionReady(deviceId, session.sessionId),
       );

@@ -4,7 +4,7 @@ import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import { compiledMachine } from '../machines/compiled.ts';
-import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
+import type { ContextParts, MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
 import { ActivationQueue } from './activation-queue.ts';
@@ -150,7 +150,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return replyTo.promise;
   }
 
-  async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
+  async read<Context extends ContextParts>(ref: ActorRef): Promise<Committed<Context> | null> {
     if (!this.lease.valid()) throw new LeaseExpired();
     const live = this.registry.get(ref);
     const actor = live && live.version > 0 ? live : await this.getOrLoad(ref);
@@ -159,14 +159,17 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return actor.committed();
   }
 
-  async readAll<Context = object>(kind: ActorKind, ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>> {
+  async readAll<Context extends ContextParts>(
+    kind: ActorKind,
+    ids: readonly Uuid[],
+  ): Promise<Map<Uuid, Committed<Context>>> {
     const found = await Promise.all(ids.map((id) => this.read<Context>({ kind, id })));
     const all = new Map<Uuid, Committed<Context>>();
     for (const one of found) if (one) all.set(one.ref.id, one);
     return all;
   }
 
-  peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
+  peek<Context extends ContextParts>(ref: ActorRef): Committed<Context> | undefined {
     const live = this.registry.get(ref);
     return live && live.version > 0 && this.lease.valid() ? live.committed() : undefined;
   }

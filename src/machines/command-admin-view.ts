@@ -3,32 +3,33 @@ import type { CommandContext, PlanOrigin } from './command-types.ts';
 import { isoTime } from './stored-schemas.ts';
 
 /** A command's context for administrators, without the token's hash and the session's identifier. */
-export function toAdminView(context: CommandContext): JsonObject {
-  const { confirmation, delivery, answer, verification } = context;
+export function toAdminView({ fixed, live }: CommandContext): JsonObject {
+  const { confirmation } = fixed;
+  const { delivery, answer, verification } = live;
   return {
-    id: context.id,
-    tenant_id: context.tenantId,
-    device_id: context.deviceId,
-    action: context.action,
-    params: context.params,
-    message_id: context.messageId,
-    request_id: context.origin.requestId,
-    plan: context.origin.plan && planOf(context.origin.plan),
-    requested_by: principal(context.requestedBy),
-    requested_at: isoTime(context.requestedAt),
-    status: context.status,
-    safety_class: context.safetyClass,
-    manifest_version: context.manifestVersion,
-    ttl_s: context.limits.ttlMs / 1_000,
-    timeout_s: context.limits.timeoutMs / 1_000,
-    refusal: context.refusal && { code: context.refusal.code, detail: context.refusal.detail },
+    id: fixed.id,
+    tenant_id: fixed.tenantId,
+    device_id: fixed.deviceId,
+    action: fixed.action,
+    params: fixed.params,
+    message_id: fixed.messageId,
+    request_id: fixed.origin.requestId,
+    plan: fixed.origin.plan && planOf(fixed.origin.plan),
+    requested_by: principal(fixed.requestedBy),
+    requested_at: isoTime(fixed.requestedAt),
+    status: live.status,
+    safety_class: fixed.safetyClass,
+    manifest_version: fixed.manifestVersion,
+    ttl_s: fixed.limits.ttlMs / 1_000,
+    timeout_s: fixed.limits.timeoutMs / 1_000,
+    refusal: fixed.refusal && { code: fixed.refusal.code, detail: fixed.refusal.detail },
     confirmation: confirmation && {
       expires_at: isoTime(confirmation.expiresAt),
       reason: confirmation.reason,
       preview: { ...confirmation.preview },
       asked: confirmation.asked,
     },
-    confirmed_by: context.confirmedBy && principal(context.confirmedBy),
+    confirmed_by: fixed.confirmedBy && principal(fixed.confirmedBy),
     delivery: delivery && {
       dispatched_at: isoTime(delivery.dispatchedAt),
       expires_at: isoTime(delivery.expiresAt),

@@ -17,12 +17,13 @@ import type {
   Approval,
   CommandContext,
   CommandEvent,
+  CommandFixed,
   Confirmation,
   Delivery,
   PlanOrigin,
   Verification,
 } from './command-types.ts';
-import { type Decision, emit, emitRefusal } from './decision.ts';
+import { changeBoth, changeFixed, changeLive, type Decision, emit, emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 // Decisions of the command machine, as pure functions. The chart is in command.ts.
@@ -118,7 +119,7 @@ function criticalCompensation({ command, facts }: EventOf<'request'>): Compensat
  * limits of the request stay in effect.
  */
 export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'>): EventOf<'self.judged_again'> {
-  const { action, params } = context;
+  const { action, params } = context.fixed;
   const refusal = confirmationRefusal(context, event);
   const judgement: Judgement = refusal
     ? { kind: 'refused', refusal }
@@ -127,9 +128,9 @@ export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'
 }
 
 function confirmationRefusal(context: CommandContext, event: EventOf<'confirm'>): Refusal | null {
-  const { requestedBy, manifestVersion } = context;
+  const { requestedBy, manifestVersion } = context.fixed;
   const { at, by, tokenHash, policy, facts } = event;
-  const confirmation = context.confirmation as Confirmation;
+  const confirmation = context.fixed.confirmation as Confirmation;
   if (at >= confirmation.expiresAt) {
     return tokenHash === null
       ? notAwaitingConfirmation('expired')
@@ -178,7 +179,7 @@ export function recordRequest(context: CommandContext, { at, judgement, asked }:
   const { plan } = command.origin;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
-  const changes: Partial<CommandContext> = {
+  const fixed: Partial<CommandFixed> = {
     ...command,
     ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalCompensation(asked) } } }),
     requestedAt: at,
@@ -188,12 +189,12 @@ export function recordRequest(context: CommandContext, { at, judgement, asked }:
   };
   if (judgement.kind === 'refused') {
     const { code, detail } = judgement.refusal;
-    changes.refusal = { code, detail };
-  } else {
-    const { expected, withinMs } = judgement;
-    changes.verification = { ...context.verification, expected, withinMs };
+    fixed.refusal = { code, detail };
+    return { changes: changeFixed(context, fixed), outputs: [] };
   }
-  return { changes, outputs: [] };
+  const { expected, withinMs } = judgement;
+  const verification = { ...context.live.verification, expected, withinMs };
+  return { changes: changeBoth(context, fixed, { verification }), outputs: [] };
 }
 
 export function awaitConfirmation(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
@@ -201,7 +202,7 @@ export function awaitConfirmation(context: CommandContext, { at, judgement, aske
   const { reason } = judgement as Passed;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
   return {
-    changes: { confirmation },
+    changes: changeFixed(context, { confirmation }),
     outputs: [confirmationChanged(context, confirmation, 'awaiting_confirmation', at)],
   };
 }
@@ -212,12 +213,12 @@ export const closeConfirmation = (
   { at }: Moment,
   { status }: { status: CommandStatus },
 ): Decided => ({
-  changes: { confirmation: null },
-  outputs: [confirmationChanged(context, context.confirmation as Confirmation, status, at)],
+  changes: changeFixed(context, { confirmation: null }),
+  outputs: [confirmationChanged(context, context.fixed.confirmation as Confirmation, status, at)],
 });
 
 const confirmationChanged = (
-  { tenantId, deviceId, id: commandId }: CommandContext,
+  { fixed: { tenantId, deviceId, id: commandId } }: CommandContext,
   { expiresAt }: Confirmation,
   status: CommandStatus,
   at: EpochMs,
@@ -228,7 +229,7 @@ export const refuse = (_: CommandContext, { judgement }: EventOf<'self.judged_ag
   emit({ type: 'refused', refusal: (judgement as Refused).refusal });
 
 /** With a token, the token is wrong; from the inbox, the command is in the wrong state. */
-export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: EventOf<'confirm'>): Decided =>
+export const refuseConfirmation = ({ live: { status } }: CommandContext, { tokenHash }: EventOf<'confirm'>): Decided =>
   emit({
     type: 'refused',
     refusal:
@@ -237,23 +238,26 @@ export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: Ev
         : confirmationFailed('The command does not wait for a confirmation.'),
   });
 
-export const refuseCancel = ({ status }: CommandContext): Decided =>
+export const refuseCancel = ({ live: { status } }: CommandContext): Decided =>
   emitRefusal('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
 
-export const refuseRefusal = ({ status }: CommandContext): Decided =>
+export const refuseRefusal = ({ live: { status } }: CommandContext): Decided =>
   emit({ type: 'refused', refusal: notAwaitingConfirmation(status) });
 
 /** Starts `ttl_s`; for a confirmed command, at its confirmation. */
-export function dispatch({ limits }: CommandContext, event: EventOf<'self.judged' | 'self.judged_again'>): Decided {
+export function dispatch(context: CommandContext, event: EventOf<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
+  const { limits } = context.fixed;
   const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
   const { supplement } = event.asked.facts;
   const delivery = {
     ...{ dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 },
     ...(supplement && { supplement }),
   };
-  return { changes: { confirmedBy, delivery }, outputs: [] };
+  return { changes: changeBoth(context, { confirmedBy }, { delivery }), outputs: [] };
 }
+
+const isCritical = ({ fixed }: CommandContext): boolean => fixed.safetyClass === 'CRITICAL';
 
 type Writing = EventOf<'self.judged' | 'self.judged_again' | 'session.ready'>;
 
@@ -262,61 +266,62 @@ export const hasSession = (_: CommandContext, { asked }: EventOf<'self.judged' |
 
 /** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
-  const { tenantId, deviceId, id, messageId, origin, action } = context;
+  const { tenantId, deviceId, id, messageId, origin, action } = context.fixed;
   const { requestId } = origin;
   const { sessionId } = event.type === 'session.ready' ? event : (event.asked.session as { sessionId: string });
-  const delivery = deliveryOf(context);
-  const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = delivery;
-  const params = supplement ? { ...context.params, ...supplement } : context.params;
+  const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = deliveryOf(context);
+  const params = supplement ? { ...context.fixed.params, ...supplement } : context.fixed.params;
   const output: Output = {
     type: 'command.write',
     tenantId,
     deviceId,
     commandId: id,
     sessionId,
-    critical: context.safetyClass === 'CRITICAL',
+    critical: isCritical(context),
     message: { messageId, requestId, action, params, issuedAt: dispatchedAt, expiresAt },
   };
-  const written = { ...delivery, sessionId, firstWrittenAt: firstWrittenAt ?? event.at, writes: writes + 1 };
-  return { changes: { delivery: written }, outputs: [output] };
+  const changes = { sessionId, firstWrittenAt: firstWrittenAt ?? event.at, writes: writes + 1 };
+  return { changes: updateDelivery(context, changes), outputs: [output] };
 }
 
 /** Milliseconds until each of the command's deadlines. Deadlines are absolute, so a timer set late is not extended. */
-export const confirmationLeft = ({ confirmation }: CommandContext, { at }: Moment): Milliseconds =>
+export const confirmationLeft = ({ fixed: { confirmation } }: CommandContext, { at }: Moment): Milliseconds =>
   msUntil((confirmation as Confirmation).expiresAt, at);
 export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
   msUntil(deliveryOf(context).expiresAt, at);
 export const answerLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
-  msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.limits.timeoutMs, at);
+  msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.fixed.limits.timeoutMs, at);
 
 /** The chart uses the delivery only after the dispatch. */
-const deliveryOf = ({ delivery }: CommandContext): Delivery => delivery as Delivery;
+const deliveryOf = ({ live: { delivery } }: CommandContext): Delivery => delivery as Delivery;
+const updateDelivery = (context: CommandContext, changes: Partial<Delivery>) =>
+  changeLive(context, { delivery: { ...deliveryOf(context), ...changes } });
 
 const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
 
-export const mayWrite = ({ delivery }: CommandContext, { at }: Moment): boolean =>
+export const mayWrite = ({ live: { delivery } }: CommandContext, { at }: Moment): boolean =>
   at < (delivery as Delivery).expiresAt;
 
 /** A CRITICAL command is written only once; others at most once per session. */
 export const mayWriteAgain = (context: CommandContext, event: EventOf<'session.ready'>): boolean =>
-  context.safetyClass !== 'CRITICAL' && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
+  !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
 
 /** The undone write was the only one, so the command was never sent. */
 export const isOnlyWrite = (context: CommandContext, { sessionId }: EventOf<'write.undone'>): boolean =>
   deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
 export const undoWrite = (context: CommandContext): Decided => ({
-  changes: { delivery: { ...deliveryOf(context), sessionId: null, firstWrittenAt: null, writes: 0 } },
+  changes: updateDelivery(context, { sessionId: null, firstWrittenAt: null, writes: 0 }),
   outputs: [],
 });
 
 const updateAnswer = (context: CommandContext, changes: Partial<Answer>): Decided => ({
-  changes: { answer: { ...context.answer, ...changes } },
+  changes: changeLive(context, { answer: { ...context.live.answer, ...changes } }),
   outputs: [],
 });
 
 export function recordAck(context: CommandContext, { ack }: EventOf<'ack.received'>): Decided {
-  const { answer } = context;
+  const { answer } = context.live;
   const { progress = answer.progress, result = answer.result, error = answer.error } = ack;
   return updateAnswer(context, { progress, result, error, late: answer.timedOutAt !== null });
 }
@@ -325,10 +330,10 @@ export const stampTimeout = (context: CommandContext, { at }: Moment): Decided =
   updateAnswer(context, { timedOutAt: at });
 
 export const countLateAck = (context: CommandContext): Decided =>
-  updateAnswer(context, { strayWords: context.answer.strayWords + 1 });
+  updateAnswer(context, { strayWords: context.live.answer.strayWords + 1 });
 
 const isFromOwnDevice = (context: CommandContext, { deviceId }: { deviceId: string }): boolean =>
-  context.deviceId === deviceId;
+  context.fixed.deviceId === deviceId;
 
 export const hasAckStatus = (
   context: CommandContext,
@@ -336,26 +341,27 @@ export const hasAckStatus = (
   { status }: { status: AckStatus },
 ): boolean => event.ack.status === status && isFromOwnDevice(context, event) && isAckInTime(context, event);
 
-const isAckInTime = ({ answer }: CommandContext, { at }: Moment): boolean =>
+const isAckInTime = ({ live: { answer } }: CommandContext, { at }: Moment): boolean =>
   answer.timedOutAt === null || at - answer.timedOutAt <= LATE_ACK_MS;
 
 export const canCountLateAck = (context: CommandContext, event: EventOf<'ack.received'>): boolean =>
-  isFromOwnDevice(context, event) && context.answer.strayWords < MAX_LATE_ACKS;
+  isFromOwnDevice(context, event) && context.live.answer.strayWords < MAX_LATE_ACKS;
 
 export const announce = (context: CommandContext, { at }: Moment): Decided => {
-  const { tenantId, deviceId, id: commandId, status } = context;
-  const verification = context.verification.status;
+  const { tenantId, deviceId, id: commandId, origin } = context.fixed;
+  const { status } = context.live;
+  const verification = context.live.verification.status;
   const changed: Output = { type: 'command.changed', tenantId, deviceId, commandId, status, verification, at };
-  const { plan } = context.origin;
+  const { plan } = origin;
   return plan !== null && isRelevantToPlan(context) ? emit(notifyPlan(context, plan), changed) : emit(changed);
 };
 
 /** A plan is notified when its command awaits confirmation, is dispatched, and has an outcome. */
-const isRelevantToPlan = ({ status, verification }: CommandContext): boolean =>
+const isRelevantToPlan = ({ live: { status, verification } }: CommandContext): boolean =>
   outcomeOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
 
 function notifyPlan(
-  { id: commandId, status, verification, safetyClass, refusal }: CommandContext,
+  { fixed: { id: commandId, safetyClass, refusal }, live: { status, verification } }: CommandContext,
   plan: PlanOrigin,
 ): Output {
   const critical = safetyClass === 'CRITICAL';
@@ -366,17 +372,17 @@ function notifyPlan(
   };
 }
 
-export const isOfPlan = ({ origin }: CommandContext, { planId }: EventOf<'plan.withdrawn'>): boolean =>
+export const isOfPlan = ({ fixed: { origin } }: CommandContext, { planId }: EventOf<'plan.withdrawn'>): boolean =>
   origin.plan?.id === planId;
 
 /** Used only for a command that was not refused; a refused one has ended anyway. */
 export const hasNoExpectedState = (_: CommandContext, { judgement }: EventOf<'self.judged'>): boolean =>
   (judgement as Passed).expected === null;
 
-export const watch = ({ deviceId, id: commandId, verification }: CommandContext): Decided =>
+export const watch = ({ fixed: { deviceId, id: commandId }, live: { verification } }: CommandContext): Decided =>
   emit({ type: 'verification.watch', deviceId, commandId, expected: verification.expected as JsonObject });
 
-export const unwatch = ({ deviceId, id: commandId }: CommandContext): Decided =>
+export const unwatch = ({ fixed: { deviceId, id: commandId } }: CommandContext): Decided =>
   emit({ type: 'verification.unwatch', deviceId, commandId });
 
 export const matches = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
@@ -384,9 +390,8 @@ export const matches = (context: CommandContext, event: EventOf<'state.observed'
 export const differs = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
   !event.matches && isFromOwnDevice(context, event);
 
-export const updateVerification = (context: CommandContext, { at }: Moment, changes: Partial<Verification>) => ({
-  verification: { ...context.verification, ...changes, checkedAt: at },
-});
+export const updateVerification = (context: CommandContext, { at }: Moment, changes: Partial<Verification>) =>
+  changeLive(context, { verification: { ...context.live.verification, ...changes, checkedAt: at } });
 
 export const observe = (context: CommandContext, event: EventOf<'state.observed'>): Decided => ({
   changes: updateVerification(context, event, { observed: event.observed }),

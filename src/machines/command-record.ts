@@ -109,9 +109,14 @@ const stored = z.strictObject({
 });
 const stored1 = z.strictObject({ ...common, requestId: z.string() });
 
-function toStored({ status, delivery, answer, verification, ...fixed }: CommandContext): StoredContext {
-  const live = { status, delivery, answer, verification };
-  return { fixed: fixed as unknown as JsonObject, live: live as unknown as JsonObject };
+const toStored = ({ fixed, live }: CommandContext): StoredContext => ({
+  fixed: fixed as unknown as JsonObject,
+  live: live as unknown as JsonObject,
+});
+
+/** A stored context in its two parts. */
+function partsOf({ status, delivery, answer, verification, ...fixed }: z.infer<typeof stored>): CommandContext {
+  return { fixed, live: { status, delivery, answer, verification } } as CommandContext;
 }
 
 type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
@@ -128,7 +133,7 @@ const reasons: Record<Timed, string> = {
 function note(event: CommandEvent, after: CommandContext): JsonObject | null {
   switch (event.type) {
     case 'request': {
-      const { action, safetyClass, refusal } = after;
+      const { action, safetyClass, refusal } = after.fixed;
       return { action, safety_class: safetyClass, ...(refusal && { code: refusal.code, reason: refusal.detail }) };
     }
     case 'confirm':
@@ -142,9 +147,9 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
       return { reason: 'withdrawn by its plan' };
     case 'session.ready':
     case 'write.undone':
-      return { writes: after.delivery?.writes ?? 0 };
+      return { writes: after.live.delivery?.writes ?? 0 };
     case 'ack.received':
-      return { word: event.ack.status, late: after.answer.late, stray_words: after.answer.strayWords };
+      return { word: event.ack.status, late: after.live.answer.late, stray_words: after.live.answer.strayWords };
     case 'state.observed':
       return { matches: event.matches };
     default: {
@@ -165,18 +170,20 @@ function journal(
 
 /** Progress reports may be frequent: the context stores the last one, the journal none. */
 const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null, after: Snapshot<CommandContext>) =>
-  event.type === 'ack.received' && before?.context.status === 'in_progress' && after.context.status === 'in_progress';
+  event.type === 'ack.received' &&
+  before?.context.live.status === 'in_progress' &&
+  after.context.live.status === 'in_progress';
 
 export const commandDefinition: MachineDefinition<CommandContext> = {
   kind: 'command',
   version: 2,
   machine: commandMachine,
-  tenantOf: (context) => context.tenantId,
+  tenantOf: (context) => context.fixed.tenantId,
   toStored,
-  liveFields: new Set(['status', 'delivery', 'answer', 'verification']),
-  fromStored: (json) => stored.parse(json) as CommandContext,
+  fromStored: (json) => partsOf(stored.parse(json)),
   columns(snapshot) {
-    const { deviceId, action, safetyClass, delivery, confirmation, requestedAt } = snapshot.context;
+    const { deviceId, action, safetyClass, confirmation, requestedAt } = snapshot.context.fixed;
+    const { delivery } = snapshot.context.live;
     const verification = verificationOf(snapshot);
     return {
       device_id: deviceId,
@@ -201,10 +208,10 @@ export const commandDefinitionV1: MachineDefinition<CommandContext> = {
   toStored(context) {
     const { fixed, live } = toStored(context);
     const { origin: _, ...rest } = fixed;
-    return { fixed: { ...rest, requestId: context.origin.requestId }, live };
+    return { fixed: { ...rest, requestId: context.fixed.origin.requestId }, live };
   },
   fromStored(json) {
     const { requestId, ...rest } = stored1.parse(json);
-    return { ...rest, origin: { requestId, plan: null } } as CommandContext;
+    return partsOf({ ...rest, origin: { requestId, plan: null } });
   },
 };

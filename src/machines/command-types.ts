@@ -17,10 +17,13 @@ export interface Preview {
 /** A live session of the device with a granted `cmd` subscription, or null. */
 export type SessionFact = { sessionId: string } | null;
 
-/**
- * At most 19 fields: V8 copies larger objects as slow dictionaries, and each action of a transition copies this object.
- */
 export interface CommandContext {
+  fixed: CommandFixed;
+  live: CommandLive;
+}
+
+/** The request, its judgement and its confirmation: unchanged from the dispatch on. */
+export interface CommandFixed {
   id: Uuid;
   tenantId: Uuid;
   deviceId: Uuid;
@@ -30,8 +33,6 @@ export interface CommandContext {
   origin: Origin;
   requestedBy: Principal;
   requestedAt: EpochMs;
-  /** The status of the lifecycle region, duplicated here so that the verification region can announce it. */
-  status: CommandStatus;
   /** Null if the gateway refused the command before the class was known. */
   safetyClass: SafetyClass | null;
   manifestVersion: number | null;
@@ -39,6 +40,12 @@ export interface CommandContext {
   refusal: { code: RefusalCode; detail: string } | null;
   confirmation: Confirmation | null;
   confirmedBy: Principal | null;
+}
+
+/** Progress: delivery, acks and verification. */
+export interface CommandLive {
+  /** The status of the lifecycle region, duplicated here so that the verification region can announce it. */
+  status: CommandStatus;
   delivery: Delivery | null;
   answer: Answer;
   verification: Verification;
@@ -64,7 +71,7 @@ export interface PlanOrigin {
 /**
  * The committed command of the step, which a compensation presents to the gateway instead of a separate confirmation.
  */
-export type Approval = Pick<CommandContext, 'tenantId' | 'deviceId' | 'manifestVersion' | 'confirmedBy' | 'origin'>;
+export type Approval = Pick<CommandFixed, 'tenantId' | 'deviceId' | 'manifestVersion' | 'confirmedBy' | 'origin'>;
 
 /** A pending confirmation. The token is stored as a hash (SHA-256, hex). */
 export interface Confirmation {
@@ -123,7 +130,7 @@ export type CommandEvent =
   | (Base & {
       type: 'request';
       command: Pick<
-        CommandContext,
+        CommandFixed,
         'id' | 'tenantId' | 'deviceId' | 'action' | 'params' | 'messageId' | 'origin' | 'requestedBy'
       > & { ttlS?: number; timeoutS?: number };
       facts: GatewayFacts;

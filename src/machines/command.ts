@@ -10,32 +10,36 @@ import {
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
 import type { CommandContext } from './command-types.ts';
-import { actionsFor, guardsFor } from './decision.ts';
+import { actionsFor, changeLive, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = decisions.AnyCommandEvent;
 type Judged = decisions.EventOf<'self.judged' | 'self.judged_again'>;
 
 const initialContext: CommandContext = {
-  id: '',
-  tenantId: '',
-  deviceId: '',
-  action: '',
-  params: {},
-  messageId: '',
-  origin: { requestId: '', plan: null },
-  requestedBy: SYSTEM,
-  requestedAt: 0,
-  status: 'submitted',
-  safetyClass: null,
-  manifestVersion: null,
-  limits: { ttlMs: 0, timeoutMs: 0 },
-  refusal: null,
-  confirmation: null,
-  confirmedBy: null,
-  delivery: null,
-  answer: { progress: null, result: null, error: null, timedOutAt: null, late: false, strayWords: 0 },
-  verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
+  fixed: {
+    id: '',
+    tenantId: '',
+    deviceId: '',
+    action: '',
+    params: {},
+    messageId: '',
+    origin: { requestId: '', plan: null },
+    requestedBy: SYSTEM,
+    requestedAt: 0,
+    safetyClass: null,
+    manifestVersion: null,
+    limits: { ttlMs: 0, timeoutMs: 0 },
+    refusal: null,
+    confirmation: null,
+    confirmedBy: null,
+  },
+  live: {
+    status: 'submitted',
+    delivery: null,
+    answer: { progress: null, result: null, error: null, timedOutAt: null, late: false, strayWords: 0 },
+    verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
+  },
 };
 
 const action = actionsFor<CommandContext, Event>();
@@ -68,8 +72,8 @@ const base = setup({
     countStrayWord: action(decisions.countLateAck),
     stampTimeout: action(decisions.stampTimeout),
     /** Both regions receive a new status before it is announced, by the verification region. */
-    become: action((_, { at }, { status }: { status: CommandStatus }) => ({
-      changes: { status },
+    become: action((context, { at }, { status }: { status: CommandStatus }) => ({
+      changes: changeLive(context, { status }),
       outputs: [],
       raised: { type: 'self.moved', at },
     })),
@@ -94,19 +98,19 @@ const base = setup({
     says: guard(decisions.hasAckStatus),
     isCountedStray: guard(decisions.canCountLateAck),
     expectsNothing: guard(decisions.hasNoExpectedState),
-    isDispatched: guard(({ status }) => status === 'dispatched'),
-    isSucceeded: guard(({ status }) => status === 'succeeded'),
-    isEnded: guard(({ status }) => isFinalCommandStatus(status) && !mayHaveActed(status)),
+    isDispatched: guard(({ live: { status } }) => status === 'dispatched'),
+    isSucceeded: guard(({ live: { status } }) => status === 'succeeded'),
+    isEnded: guard(({ live: { status } }) => isFinalCommandStatus(status) && !mayHaveActed(status)),
     matches: guard(decisions.matches),
     differs: guard(decisions.differs),
-    sawState: guard(({ verification }) => verification.observed !== null),
+    sawState: guard(({ live: { verification } }) => verification.observed !== null),
   },
   delays: {
     confirmationOver: ({ context, event }) => decisions.confirmationLeft(context, event),
     ttlOver: ({ context, event }) => decisions.ttlLeft(context, event),
     answerOver: ({ context, event }) => decisions.answerLeft(context, event),
     lateWordOver: LATE_ACK_MS,
-    verificationOver: ({ context }) => context.verification.withinMs,
+    verificationOver: ({ context }) => context.live.verification.withinMs,
   },
 });
 

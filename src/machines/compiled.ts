@@ -10,7 +10,7 @@ import {
 import { isObject } from '../domain/json/value.ts';
 import type { Json } from '../domain/values.ts';
 import { type Decision, decisionFunctionOf, predicateOf } from './decision.ts';
-import type { MachineEvent, Snapshot } from './definition.ts';
+import type { ContextParts, MachineEvent, Snapshot } from './definition.ts';
 import type { Output, TimerChange } from './outputs.ts';
 
 /*
@@ -20,7 +20,7 @@ import type { Output, TimerChange } from './outputs.ts';
  */
 
 /** A snapshot of an actor; `configuration` is shared by all actors in the same states. */
-export interface MachineSnapshot<Context = object> extends Snapshot<Context> {
+export interface MachineSnapshot<Context extends ContextParts = ContextParts> extends Snapshot<Context> {
   readonly configuration: Configuration;
 }
 
@@ -40,7 +40,7 @@ export interface Configuration {
   readonly rows: ReadonlyMap<string, Branch | Microstep>;
 }
 
-type DecisionFunction = (context: never, event: never, params: never) => Decision<object>;
+type DecisionFunction = (context: never, event: never, params: never) => Decision<ContextParts>;
 type Predicate = (context: never, event: never, params: never) => boolean;
 type Delay = number | ((args: { context: never; event: never }) => number);
 
@@ -88,11 +88,11 @@ export class CompiledMachine {
     this.#configurations = new Compiler(machine).compile();
     const [{ value, context, error }] = initialTransition(machine);
     if (error !== undefined) throw error;
-    this.initial = this.restore(value as Json, context as object);
+    this.initial = this.restore(value as Json, context as ContextParts);
   }
 
   /** The snapshot of a stored state; entry actions do not run. Throws if the chart has no such state. */
-  restore(value: Json, context: object): MachineSnapshot {
+  restore(value: Json, context: ContextParts): MachineSnapshot {
     const configuration = this.#configurations.get(keyOf(inChartOrder(this.machine.root, value)));
     if (configuration === undefined) throw new RangeError(`the chart has no state ${JSON.stringify(value)}`);
     return snapshotOf(configuration, context);
@@ -101,7 +101,7 @@ export class CompiledMachine {
   /** Applies `event`, then the events that it raises, without executing anything. Throws what a guard or an action throws. */
   transition(from: MachineSnapshot, event: MachineEvent): TransitionResult {
     let { configuration } = from;
-    let context: object = from.context;
+    let { context }: { context: ContextParts } = from;
     let outputs = NO_OUTPUTS;
     let timers: TimerChange[] | null = null;
     let raised: EventObject[] | null = null;
@@ -113,7 +113,7 @@ export class CompiledMachine {
       for (const action of node.actions) {
         if ('decide' in action) {
           const decision = action.decide(context as never, next as never, action.params as never);
-          if (decision.changes) context = { ...context, ...decision.changes };
+          if (decision.changes) context = contextAfter(context, decision.changes);
           if (outputs.length === 0) outputs = decision.outputs;
           else if (decision.outputs.length > 0) outputs = outputs.concat(decision.outputs);
           if (decision.raised) raised = append(raised, decision.raised);
@@ -170,7 +170,12 @@ export function compiledMachine(machine: AnyStateMachine): CompiledMachine {
   return found;
 }
 
-const snapshotOf = (configuration: Configuration, context: object): MachineSnapshot => ({
+const contextAfter = ({ fixed, live }: ContextParts, changes: Partial<ContextParts>): ContextParts => ({
+  fixed: changes.fixed ?? fixed,
+  live: changes.live ?? live,
+});
+
+const snapshotOf = (configuration: Configuration, context: ContextParts): MachineSnapshot => ({
   value: configuration.value,
   context,
   status: configuration.status,

@@ -4,11 +4,31 @@ import type { Output } from './outputs.ts';
 
 /** The effect of an event on an actor, as a value. Without changes the context object stays the same. */
 export interface Decision<Context> {
+  /** New parts of the context; an absent part is unchanged. */
   changes: Partial<Context> | null;
   outputs: Output[];
   /** An event that the machine raises for itself, handled next within the same transition. */
   raised?: EventObject;
 }
+
+/** Changes of the live part alone. */
+export const changeLive = <Live>({ live }: { live: Live }, changes: Partial<NoInfer<Live>>): { live: Live } => ({
+  live: { ...live, ...changes },
+});
+
+/** Changes of the fixed part alone. */
+export const changeFixed = <Fixed>(
+  { fixed }: { fixed: Fixed },
+  changes: Partial<NoInfer<Fixed>>,
+): { fixed: Fixed } => ({
+  fixed: { ...fixed, ...changes },
+});
+
+export const changeBoth = <Fixed, Live>(
+  { fixed, live }: { fixed: Fixed; live: Live },
+  ofFixed: Partial<NoInfer<Fixed>>,
+  ofLive: Partial<NoInfer<Live>>,
+): { fixed: Fixed; live: Live } => ({ fixed: { ...fixed, ...ofFixed }, live: { ...live, ...ofLive } });
 
 export const emit = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
 

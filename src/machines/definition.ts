@@ -9,8 +9,17 @@ export interface MachineEvent {
   by?: Principal;
 }
 
+/**
+ * The context of a machine in two parts. Most transitions change `live` alone: `fixed` then stays the same object, so an
+ * unchanged part is recognised by identity.
+ */
+export interface ContextParts {
+  fixed: object;
+  live: object;
+}
+
 /** The part of a snapshot that machines and the runtime share. */
-export interface Snapshot<Context = object> {
+export interface Snapshot<Context extends ContextParts = ContextParts> {
   value: Json;
   context: Context;
   status: 'active' | 'done' | 'error' | 'stopped';
@@ -31,18 +40,13 @@ export interface JournalNote {
  * Describes a kind of actor to the runtime, in addition to its state chart. There is one definition per version of a
  * machine; old versions stay in `versions.ts` until their last instance is gone.
  */
-export interface MachineDefinition<Context = object> {
+export interface MachineDefinition<Context extends ContextParts = ContextParts> {
   kind: ActorKind;
   version: number;
   machine: AnyStateMachine;
   tenantOf(context: Context): Uuid;
   /** The context as stored: JSON, no secrets. */
   toStored(context: Context): StoredContext;
-  /**
-   * Members of the context that most transitions change, by their names in memory and in the store. The rest is rarely
-   * written.
-   */
-  liveFields: ReadonlySet<string>;
   /** Reads a stored context, both parts in one object; throws if it does not match the schema. */
   fromStored(stored: JsonObject): Context;
   /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */

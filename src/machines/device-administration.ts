@@ -1,7 +1,7 @@
 import { emptyWindow } from '../domain/replay-window.ts';
 import type { EpochMs, Milliseconds } from '../domain/values.ts';
-import { type Decision, emit, emitRefusal } from './decision.ts';
-import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import { changeBoth, changeFixed, type Decision, emit, emitRefusal } from './decision.ts';
+import type { DeviceContext, DeviceEvent, DeviceFixed } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
 // Decisions on a device's administration: registration, keys, place and manifest. Messages are in device-reports.ts.
@@ -9,24 +9,26 @@ import type { Output } from './outputs.ts';
 type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type Decided = Decision<DeviceContext>;
 type Moment = { at: EpochMs };
-type Grace = NonNullable<DeviceContext['grace']>;
+type Grace = NonNullable<DeviceFixed['grace']>;
 
 export function register(context: DeviceContext, { at, device, key, manifest }: EventOf<'register'>): Decided {
   const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
   if (manifest) outputs.push({ type: 'manifest.put', manifest });
-  const changes = {
-    ...context,
+  const changes = changeFixed(context, {
     ...device,
     createdAt: at,
     signingAlg: key.signingAlg,
     keyVersion: key.keyVersion,
     manifestVersion: manifest?.version ?? 0,
     manifestOwn: manifest?.own ?? false,
-  };
+  });
   return { changes, outputs };
 }
 
-export const patch = (_: DeviceContext, { changes }: EventOf<'patch'>): Decided => ({ changes, outputs: [] });
+export const patch = (context: DeviceContext, { changes }: EventOf<'patch'>): Decided => ({
+  changes: changeFixed(context, changes),
+  outputs: [],
+});
 
 /** Whether the patch assigns a home or room, which is allowed only for active devices. */
 export const assignsPlace = (_: DeviceContext, { changes }: EventOf<'patch'>): boolean =>
@@ -34,33 +36,39 @@ export const assignsPlace = (_: DeviceContext, { changes }: EventOf<'patch'>): b
 
 /** Key versions are assigned in order and once; of two concurrent rotations the second is refused. */
 export const isNextKey = (context: DeviceContext, { key }: EventOf<'rotate' | 'reinstate'>): boolean =>
-  key.keyVersion === context.keyVersion + 1;
+  key.keyVersion === context.fixed.keyVersion + 1;
 
 export const refuseKey = () =>
   emitRefusal('CONFLICT', 'The key was changed concurrently. Retry with the current key version.');
 
 export function rotate(context: DeviceContext, { at, key, graceUntil }: EventOf<'rotate'>): Decided {
-  const { id: deviceId, keyVersion } = context;
-  const ended = context.grace ? keyEnded(context, context.grace.keyVersion, at, [keyVersion, key.keyVersion]) : [];
+  const { id: deviceId, keyVersion } = context.fixed;
+  const ended = context.fixed.grace
+    ? keyEnded(context, context.fixed.grace.keyVersion, at, [keyVersion, key.keyVersion])
+    : [];
   return {
-    changes: { keyVersion: key.keyVersion, signingAlg: key.signingAlg, grace: { keyVersion, until: graceUntil } },
+    changes: changeFixed(context, {
+      keyVersion: key.keyVersion,
+      signingAlg: key.signingAlg,
+      grace: { keyVersion, until: graceUntil },
+    }),
     outputs: [...ended, { type: 'key.put', deviceId, key }, { type: 'key.grace', deviceId, keyVersion, graceUntil }],
   };
 }
 
-export const graceLeft = ({ grace }: DeviceContext, { at }: Moment): Milliseconds =>
+export const graceLeft = ({ fixed: { grace } }: DeviceContext, { at }: Moment): Milliseconds =>
   Math.max(0, (grace as Grace).until - at);
 
 export const hasGraceExpired = (context: DeviceContext, event: Moment): boolean => graceLeft(context, event) === 0;
 
 export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
-  changes: { grace: null },
-  outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
+  changes: changeFixed(context, { grace: null }),
+  outputs: keyEnded(context, (context.fixed.grace as Grace).keyVersion, at, [context.fixed.keyVersion]),
 });
 
 /** The key stops verifying, and the session that it opened ends. */
 function keyEnded(
-  { id: deviceId, tenantId }: DeviceContext,
+  { fixed: { id: deviceId, tenantId } }: DeviceContext,
   keyVersion: number,
   at: EpochMs,
   except: number[],
@@ -72,9 +80,10 @@ function keyEnded(
 }
 
 /** Invalidates all keys permanently and removes the device from its home and room; its history is kept. */
-export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: EventOf<'revoke'>): Decided {
+export function revoke(context: DeviceContext, { at }: EventOf<'revoke'>): Decided {
+  const { id: deviceId, tenantId } = context.fixed;
   return {
-    changes: { grace: null, homeId: null, roomId: null },
+    changes: changeFixed(context, { grace: null, homeId: null, roomId: null }),
     outputs: [
       { type: 'keys.end', deviceId, status: 'revoked', at },
       { type: 'session.end', tenantId, deviceId, reason: 'the device is revoked' },
@@ -85,35 +94,34 @@ export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: EventO
 
 /** Sets a new key and resets the replay window; key versions and the state's version continue. */
 export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>): Decided => ({
-  changes: {
-    keyVersion: key.keyVersion,
-    signingAlg: key.signingAlg,
-    replay: emptyWindow(),
-    reported: { ...context.reported, order: null },
-  },
-  outputs: [{ type: 'key.put', deviceId: context.id, key }],
+  changes: changeBoth(
+    context,
+    { keyVersion: key.keyVersion, signingAlg: key.signingAlg },
+    { replay: emptyWindow(), reported: { ...context.live.reported, order: null } },
+  ),
+  outputs: [{ type: 'key.put', deviceId: context.fixed.id, key }],
 });
 
 export function registerManifest(context: DeviceContext, { manifest }: EventOf<'manifest.register'>): Decided {
-  if (context.manifestOwn)
+  if (context.fixed.manifestOwn)
     return emitRefusal('CONFLICT', 'The device already has a tenant manifest. Update it instead.');
   return putManifest(context, manifest);
 }
 
 export function updateManifest(context: DeviceContext, event: EventOf<'manifest.update'>): Decided {
-  if (context.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
-  if (event.expectedVersion !== context.manifestVersion) {
-    return emitRefusal('CONFLICT', `The manifest's current version is ${context.manifestVersion}.`);
+  if (context.fixed.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
+  if (event.expectedVersion !== context.fixed.manifestVersion) {
+    return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
   }
   return putManifest(context, event.manifest);
 }
 
 /** Assigns the next version, regardless of the version in the given manifest. */
 function putManifest(context: DeviceContext, given: EventOf<'manifest.register'>['manifest']): Decided {
-  const version = context.manifestVersion + 1;
-  const manifest = { ...given, deviceId: context.id, tenantId: context.tenantId, version, own: true };
+  const version = context.fixed.manifestVersion + 1;
+  const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version, own: true };
   return {
-    changes: { manifestVersion: version, manifestOwn: true, category: manifest.category },
+    changes: changeFixed(context, { manifestVersion: version, manifestOwn: true, category: manifest.category }),
     outputs: [{ type: 'manifest.put', manifest }],
   };
 }
@@ -124,5 +132,5 @@ export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device 
 /** Emitted whenever the link state changes. */
 export const presence =
   (online: boolean) =>
-  ({ id: deviceId, tenantId }: DeviceContext, { at }: Moment): Decided =>
+  ({ fixed: { id: deviceId, tenantId } }: DeviceContext, { at }: Moment): Decided =>
     emit({ type: 'device.presence', tenantId, deviceId, online, at });

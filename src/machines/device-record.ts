@@ -46,32 +46,13 @@ const stored = z.strictObject({
   }),
 });
 
-const toStored = (context: DeviceContext): StoredContext => ({
-  fixed: {
-    id: context.id,
-    tenantId: context.tenantId,
-    deviceType: context.deviceType,
-    category: context.category,
-    name: context.name,
-    homeId: context.homeId,
-    roomId: context.roomId,
-    metadata: context.metadata,
-    firmware: context.firmware,
-    createdAt: context.createdAt,
-    signingAlg: context.signingAlg,
-    keyVersion: context.keyVersion,
-    grace: context.grace,
-    manifestVersion: context.manifestVersion,
-    manifestOwn: context.manifestOwn,
-  },
+const toStored = ({ fixed, live: { state, stateVersion, reported, replay } }: DeviceContext): StoredContext => ({
+  fixed: fixed as unknown as JsonObject,
   live: {
-    state: context.state,
-    stateVersion: context.stateVersion,
-    reportedAt: context.reported.at,
-    replay: {
-      ...windowToJson(context.replay),
-      ...(context.reported.order && { order: orderToJson(context.reported.order) }),
-    },
+    state,
+    stateVersion,
+    reportedAt: reported.at,
+    replay: { ...windowToJson(replay), ...(reported.order && { order: orderToJson(reported.order) }) },
   },
 });
 
@@ -79,10 +60,11 @@ const toStored = (context: DeviceContext): StoredContext => ({
 const orderToJson = ({ full, properties }: ReportOrder) => ({ full, properties: Object.entries(properties) });
 
 function fromStored(json: JsonObject): DeviceContext {
-  const { reportedAt: at, replay, ...rest } = stored.parse(json);
+  const { state, stateVersion, reportedAt: at, replay, ...fixed } = stored.parse(json);
   const { order: given, ...window } = replay;
   const order = given ? { full: given.full, properties: Object.fromEntries(given.properties) } : null;
-  return { ...rest, reported: { at, bytes: twinOf(rest.state).bytes, order }, replay: windowFromJson(window) };
+  const reported = { at, bytes: twinOf(state).bytes, order };
+  return { fixed, live: { state, stateVersion, reported, replay: windowFromJson(window) } };
 }
 
 const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
@@ -94,35 +76,43 @@ function note(
   before: DeviceContext | undefined,
   after: DeviceContext,
 ): JsonObject | null {
+  const { fixed } = after;
   switch (event.type) {
     case 'register':
       return {
-        device_type: after.deviceType,
-        category: after.category,
-        home_id: after.homeId,
-        room_id: after.roomId,
-        key_version: after.keyVersion,
-        signing_alg: after.signingAlg,
-        manifest_version: after.manifestVersion,
+        device_type: fixed.deviceType,
+        category: fixed.category,
+        home_id: fixed.homeId,
+        room_id: fixed.roomId,
+        key_version: fixed.keyVersion,
+        signing_alg: fixed.signingAlg,
+        manifest_version: fixed.manifestVersion,
       };
     case 'patch': {
       const { name, homeId, roomId, metadata } = event.changes;
       return dropUndefined({ name, home_id: homeId, room_id: roomId, metadata });
     }
     case 'rotate':
-      return { key_version: after.keyVersion, signing_alg: after.signingAlg, grace_until: event.graceUntil };
+      return {
+        key_version: fixed.keyVersion,
+        signing_alg: fixed.signingAlg,
+        grace_until: event.graceUntil,
+      };
     case 'revoke':
       // The former place, so that it can be restored after a reinstatement.
-      return dropUndefined({ reason: event.reason, home_id: before?.homeId, room_id: before?.roomId });
+      return dropUndefined({ reason: event.reason, home_id: before?.fixed.homeId, room_id: before?.fixed.roomId });
     case 'reinstate':
-      return { reason: event.reason, key_version: after.keyVersion, signing_alg: after.signingAlg };
+      return { reason: event.reason, key_version: fixed.keyVersion, signing_alg: fixed.signingAlg };
     case 'delete':
       return {};
     case 'manifest.register':
     case 'manifest.update':
-      return { manifest_version: after.manifestVersion, actions: event.manifest.capabilities.map((one) => one.action) };
+      return {
+        manifest_version: fixed.manifestVersion,
+        actions: event.manifest.capabilities.map((one) => one.action),
+      };
     case GRACE_OVER:
-      return { key_version: before?.grace?.keyVersion ?? null };
+      return { key_version: before?.fixed.grace?.keyVersion ?? null };
     default:
       return null;
   }
@@ -145,12 +135,11 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   kind: 'device',
   version: 1,
   machine: deviceMachine,
-  tenantOf: (context) => context.tenantId,
+  tenantOf: (context) => context.fixed.tenantId,
   toStored,
-  liveFields: new Set(['state', 'stateVersion', 'reported', 'replay']),
   fromStored,
   columns(snapshot) {
-    const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context;
+    const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context.fixed;
     const administration = administrationOf(snapshot);
     return {
       device_type: deviceType,
@@ -167,26 +156,29 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   journal,
   canPassivate: (snapshot) => administrationOf(snapshot) === 'deleted',
   isTransient: (event) => event.type === 'heartbeat.received',
-  toAdminView: (context) => ({
-    id: context.id,
-    tenant_id: context.tenantId,
-    device_type: context.deviceType,
-    category: context.category,
-    name: context.name,
-    home_id: context.homeId,
-    room_id: context.roomId,
-    metadata: context.metadata,
-    firmware: context.firmware,
-    created_at: isoTime(context.createdAt),
-    signing_alg: context.signingAlg,
-    key_version: context.keyVersion,
-    grace: context.grace && { key_version: context.grace.keyVersion, until: isoTime(context.grace.until) },
-    manifest_version: context.manifestVersion,
-    manifest_own: context.manifestOwn,
-    state: context.state,
-    state_version: context.stateVersion,
-    state_bytes: context.reported.bytes,
-    reported_at: context.reported.at === null ? null : isoTime(context.reported.at),
-    last_sequence: context.replay.highest,
+  toAdminView: ({ fixed, live }) => ({
+    id: fixed.id,
+    tenant_id: fixed.tenantId,
+    device_type: fixed.deviceType,
+    category: fixed.category,
+    name: fixed.name,
+    home_id: fixed.homeId,
+    room_id: fixed.roomId,
+    metadata: fixed.metadata,
+    firmware: fixed.firmware,
+    created_at: isoTime(fixed.createdAt),
+    signing_alg: fixed.signingAlg,
+    key_version: fixed.keyVersion,
+    grace: fixed.grace && {
+      key_version: fixed.grace.keyVersion,
+      until: isoTime(fixed.grace.until),
+    },
+    manifest_version: fixed.manifestVersion,
+    manifest_own: fixed.manifestOwn,
+    state: live.state,
+    state_version: live.stateVersion,
+    state_bytes: live.reported.bytes,
+    reported_at: live.reported.at === null ? null : isoTime(live.reported.at),
+    last_sequence: live.replay.highest,
   }),
 };

@@ -4,7 +4,7 @@ import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
-import { type Decision, emit } from './decision.ts';
+import { changeFixed, changeLive, type Decision, emit } from './decision.ts';
 import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
@@ -17,7 +17,7 @@ type SignedEvent = Extract<DeviceEvent, { mark: object }>;
  * the replay window, so no other check would refuse it.
  */
 export const isKeyValid = (context: DeviceContext, { mark }: SignedEvent): boolean =>
-  !hasKeyEnded(context, mark.keyVersion);
+  !hasKeyEnded(context.fixed, mark.keyVersion);
 
 export const isKeyEnded = (context: DeviceContext, event: SignedEvent): boolean => !isKeyValid(context, event);
 
@@ -28,11 +28,11 @@ function withSequenceCheck(
   fresh: (sequence: AcceptedSequence) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
   const { sequenceNumber, messageId } = header;
-  switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
+  switch (judgeSequence(context.live.replay, sequenceNumber, messageId)) {
     case 'fresh': {
-      const replay = acceptSequence(context.replay, sequenceNumber, messageId);
-      const order = orderAfter(context.reported.order, context.replay, replay);
-      return fresh({ sequence: sequenceNumber, order, window: windowOf(context, replay, order) });
+      const replay = acceptSequence(context.live.replay, sequenceNumber, messageId);
+      const order = orderAfter(context.live.reported.order, context.live.replay, replay);
+      return fresh({ sequence: sequenceNumber, order, replay });
     }
     case 'repeat':
       return emit({ type: 'message.accepted', repeat: true });
@@ -43,20 +43,21 @@ function withSequenceCheck(
   }
 }
 
-/** An accepted sequence number and the state that records it. */
+/** An accepted sequence number, with the replay window and the order of reports after it. */
 interface AcceptedSequence {
   sequence: number;
+  replay: ReplayWindow;
   order: ReportOrder | null;
-  window: Window;
 }
 
-type Window = Pick<DeviceContext, 'replay'> & Partial<Pick<DeviceContext, 'reported'>>;
+/** Records the sequence number of a message that reports no state. */
+function recordSequence(context: DeviceContext, { replay, order }: AcceptedSequence): Partial<DeviceContext> {
+  const { reported } = context.live;
+  return changeLive(context, { replay, reported: order === reported.order ? reported : { ...reported, order } });
+}
 
-const windowOf = ({ reported }: DeviceContext, replay: ReplayWindow, order: ReportOrder | null): Window =>
-  order === reported.order ? { replay } : { replay, reported: { ...reported, order } };
-
-const refuseMessage = (code: MessageRefusalCode, window: Window | null): Decision<DeviceContext> => ({
-  changes: window,
+const refuseMessage = (code: MessageRefusalCode, changes: Partial<DeviceContext> | null): Decision<DeviceContext> => ({
+  changes,
   outputs: [{ type: 'message.refused', code }],
 });
 
@@ -64,19 +65,23 @@ const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message
 
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
 export function takeHello(context: DeviceContext, { firmware }: EventOf<'hello.received'>): Decision<DeviceContext> {
-  const { replay, keyVersion } = context;
-  const isNewFirmware = firmware !== undefined && firmware !== context.firmware;
+  const { keyVersion } = context.fixed;
+  const { replay } = context.live;
+  const isNewFirmware = firmware !== undefined && firmware !== context.fixed.firmware;
   return {
-    changes: isNewFirmware ? { firmware } : null,
+    changes: isNewFirmware ? changeFixed(context, { firmware }) : null,
     outputs: [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }],
   };
 }
 
 export const takeHeartbeat = (context: DeviceContext, event: EventOf<'heartbeat.received'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, ({ window }) => ({ changes: window, outputs: [accepted] }));
+  withSequenceCheck(context, event.mark, (sequence) => ({
+    changes: recordSequence(context, sequence),
+    outputs: [accepted],
+  }));
 
 export const takeRejected = (context: DeviceContext, event: EventOf<'message.rejected'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, ({ window }) => refuseMessage(event.code, window));
+  withSequenceCheck(context, event.mark, (sequence) => refuseMessage(event.code, recordSequence(context, sequence)));
 
 export const takeState = (context: DeviceContext, event: EventOf<'state.reported'>): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => applyStateReport(context, sequence, event.state, event));
@@ -87,13 +92,13 @@ export const takeState = (context: DeviceContext, event: EventOf<'state.reported
  */
 export const takeAck = (context: DeviceContext, event: EventOf<'ack.reported'>): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => {
-    if (!event.known) return refuseMessage('UNKNOWN_COMMAND', sequence.window);
+    if (!event.known) return refuseMessage('UNKNOWN_COMMAND', recordSequence(context, sequence));
     const ackOutput: Output = {
       type: 'actor.tell',
       to: { kind: 'command', id: event.commandId },
-      event: { type: 'ack.received', deviceId: context.id, ack: event.ack },
+      event: { type: 'ack.received', deviceId: context.fixed.id, ack: event.ack },
     };
-    if (!event.state) return { changes: sequence.window, outputs: [accepted, ackOutput] };
+    if (!event.state) return { changes: recordSequence(context, sequence), outputs: [accepted, ackOutput] };
     return applyStateReport(context, sequence, event.state, {
       at: event.at,
       full: false,
@@ -114,20 +119,21 @@ interface Report {
 
 function applyStateReport(
   context: DeviceContext,
-  { sequence, order, window }: AcceptedSequence,
+  consumed: AcceptedSequence,
   report: JsonObject,
   details: Report,
 ): Decision<DeviceContext> {
   const { full, written, at } = details;
-  const twin = { state: context.state, bytes: context.reported.bytes };
-  const before = sequence < context.replay.highest ? context.reported.order : null;
+  const { sequence, order, replay } = consumed;
+  const twin = { state: context.live.state, bytes: context.live.reported.bytes };
+  const before = sequence < context.live.replay.highest ? context.live.reported.order : null;
   const result = before
     ? applyLateReport(twin, report, full, sequence, before)
     : applyReport(twin, report, full, written === undefined ? null : spanLength(written));
-  if (!result.ok) return refuseMessage(result.code, window);
+  if (!result.ok) return refuseMessage(result.code, recordSequence(context, consumed));
   const { state, bytes } = result.twin;
-  const stateVersion = context.stateVersion + 1;
-  const { id: deviceId, tenantId } = context;
+  const stateVersion = context.live.stateVersion + 1;
+  const { id: deviceId, tenantId } = context.fixed;
   const text = result.coversState && before === null ? written : undefined;
   const outputs: Output[] = [
     before === null ? accepted : { ...accepted, applied: unsupersededPart(report, sequence, before) },
@@ -136,7 +142,7 @@ function applyStateReport(
   for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
   if (details.finalOutput) outputs.push(details.finalOutput);
   const reported = { at, bytes, order: order && recordReport(order, report, full, sequence) };
-  return { changes: { replay: window.replay, state, stateVersion, reported }, outputs };
+  return { changes: { live: { state, stateVersion, reported, replay } }, outputs };
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */

@@ -7,8 +7,13 @@ import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
 
-/** At most 19 fields: V8 copies larger objects as slow dictionaries, and each message copies this object. */
 export interface DeviceContext {
+  fixed: DeviceFixed;
+  live: DeviceLive;
+}
+
+/** What administration changes: registration, keys, place, manifest. */
+export interface DeviceFixed {
   id: Uuid;
   tenantId: Uuid;
   deviceType: string;
@@ -27,6 +32,10 @@ export interface DeviceContext {
   /** 0 without a manifest. */
   manifestVersion: number;
   manifestOwn: boolean;
+}
+
+/** What messages change. */
+export interface DeviceLive {
   state: JsonObject;
   /** Number of accepted reports; never decreases. */
   stateVersion: number;
@@ -60,13 +69,13 @@ export type DeviceEvent =
   | (Base & {
       type: 'register';
       device: Pick<
-        DeviceContext,
+        DeviceFixed,
         'id' | 'tenantId' | 'deviceType' | 'category' | 'name' | 'homeId' | 'roomId' | 'metadata' | 'signingAlg'
       >;
       key: DeviceKeyRow;
       manifest: Manifest | null;
     })
-  | (Base & { type: 'patch'; changes: Partial<Pick<DeviceContext, 'name' | 'homeId' | 'roomId' | 'metadata'>> })
+  | (Base & { type: 'patch'; changes: Partial<Pick<DeviceFixed, 'name' | 'homeId' | 'roomId' | 'metadata'>> })
   /** `graceUntil` is `at` + 24 h; a second rotation ends an older grace. */
   | (Base & { type: 'rotate'; key: DeviceKeyRow; graceUntil: EpochMs })
   | (Base & { type: 'revoke'; reason?: string })

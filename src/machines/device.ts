@@ -7,25 +7,29 @@ import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
 const initialContext: DeviceContext = {
-  id: '',
-  tenantId: '',
-  deviceType: '',
-  category: null,
-  name: null,
-  homeId: null,
-  roomId: null,
-  metadata: {},
-  firmware: null,
-  createdAt: 0,
-  signingAlg: 'hmac-sha256',
-  keyVersion: 0,
-  grace: null,
-  manifestVersion: 0,
-  manifestOwn: false,
-  state: {},
-  stateVersion: 0,
-  reported: { at: null, bytes: 2, order: null },
-  replay: emptyWindow(),
+  fixed: {
+    id: '',
+    tenantId: '',
+    deviceType: '',
+    category: null,
+    name: null,
+    homeId: null,
+    roomId: null,
+    metadata: {},
+    firmware: null,
+    createdAt: 0,
+    signingAlg: 'hmac-sha256',
+    keyVersion: 0,
+    grace: null,
+    manifestVersion: 0,
+    manifestOwn: false,
+  },
+  live: {
+    state: {},
+    stateVersion: 0,
+    reported: { at: null, bytes: 2, order: null },
+    replay: emptyWindow(),
+  },
 };
 
 const action = actionsFor<DeviceContext, DeviceEvent>();

@@ -2,7 +2,7 @@ import { CONTEXT_LIFE_MS } from '../domain/cognition.ts';
 import { jsonEqual } from '../domain/json/value.ts';
 import { graphErrors, MAX_STEPS } from '../domain/plan.ts';
 import type { EpochMs, Json, Milliseconds } from '../domain/values.ts';
-import { emitRefusal } from './decision.ts';
+import { changeLive, emitRefusal } from './decision.ts';
 import type { PlanCognition, PlanContext, StepError, StepInput } from './plan-types.ts';
 import {
   beginUpdate,
@@ -30,7 +30,7 @@ import {
 export type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed';
 
 export const refusePlannerEvent = (
-  { status, cognition }: PlanContext,
+  { live: { status, cognition } }: PlanContext,
   { type }: EventOf<PlannerEventType>,
 ): Decided => {
   if (cognition === null) return emitRefusal('NOT_FOUND', 'This plan has no planner.');
@@ -48,19 +48,19 @@ function resetPlannerDeadline(context: PlanContext, event: Moment): PlanUpdate {
 export function propose(context: PlanContext, event: EventOf<'node.proposed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const { node } = event;
-  const known = context.steps.find(({ id }) => id === node.id);
+  const known = context.live.steps.find(({ id }) => id === node.id);
   // The same proposal again: no change.
   if (known !== undefined && isSameStep(known, node)) return { changes: null, outputs: [] };
   const fault = stepFault(context, node);
   if (fault !== null) return emitRefusal('VALIDATION_FAILED', fault);
   const update = resetPlannerDeadline(context, event);
   const step = newStep(node);
-  updateContext(update, { steps: [...context.steps, step] });
+  updateContext(update, { steps: [...context.live.steps, step] });
   emitStepChanged(update, step, null);
   return finishUpdate(update);
 }
 
-function stepFault({ steps }: PlanContext, node: StepInput): string | null {
+function stepFault({ live: { steps } }: PlanContext, node: StepInput): string | null {
   if (steps.some(({ id }) => id === node.id)) return `Another node already has the id '${node.id}'.`;
   if (steps.length >= MAX_STEPS) return `A plan can have at most ${MAX_STEPS} steps.`;
   const graph = [...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn }));
@@ -77,7 +77,7 @@ const stepInputJson = ({ id, deviceId, action, params, dependsOn, compensation, 
 
 export function suspend(context: PlanContext, event: EventOf<'cognition.suspended'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
-  const until = Math.min(event.at + event.forMs, context.createdAt + CONTEXT_LIFE_MS);
+  const until = Math.min(event.at + event.forMs, context.fixed.createdAt + CONTEXT_LIFE_MS);
   if (until <= event.at)
     return emitRefusal('CONFLICT', 'The context cannot be suspended: its request is more than a day old.');
   const update = resetPlannerDeadline(context, event);
@@ -98,7 +98,7 @@ export function fail(context: PlanContext, event: EventOf<'cognition.failed'>): 
   const update = beginUpdate(context, event);
   // The planner reported the failure itself, so no interruption is sent to it.
   endPlanning(update, { error: event.error });
-  endPlan(update, context.onFailure, event.error.detail);
+  endPlan(update, context.fixed.onFailure, event.error.detail);
   return finishUpdate(update);
 }
 
@@ -110,16 +110,16 @@ export function resumePlanner(context: PlanContext, event: Moment): Decided {
 }
 
 /** Reports that the deadline passed. The runtime checks flags and suspensions, which a machine cannot read. */
-export function reportPlannerTimeout({ id, cognition }: PlanContext): Decided {
-  const { dueAt } = cognition as { dueAt: EpochMs };
+export function reportPlannerTimeout(context: PlanContext): Decided {
+  const cognition = context.live.cognition as PlanCognition;
   return {
-    changes: { cognition: { ...(cognition as PlanCognition), overdue: true } },
-    outputs: [{ type: 'plan.unheard', planId: id, dueAt }],
+    changes: changeLive(context, { cognition: { ...cognition, overdue: true } }),
+    outputs: [{ type: 'plan.unheard', planId: context.fixed.id, dueAt: cognition.dueAt as EpochMs }],
   };
 }
 
 export const isCurrentTimeout = (
-  { cognition }: PlanContext,
+  { live: { cognition } }: PlanContext,
   { dueAt }: EventOf<'cognition.excused' | 'cognition.unheard'>,
 ) => cognition?.overdue === true && cognition.dueAt === dueAt;
 
@@ -137,23 +137,24 @@ const PLANNER_TIMEOUT_ERROR: StepError = {
 export function failPlannerTimeout(context: PlanContext, event: Moment): Decided {
   const update = beginUpdate(context, event);
   updateCognition(update, { error: PLANNER_TIMEOUT_ERROR });
-  endPlan(update, context.onFailure, PLANNER_TIMEOUT_ERROR.detail);
+  endPlan(update, context.fixed.onFailure, PLANNER_TIMEOUT_ERROR.detail);
   return finishUpdate(update);
 }
 
 /** Records the deadline that the starting timer is for. */
-export function recordArmedDeadline({ cognition }: PlanContext): Decided {
-  const known = cognition as PlanCognition;
-  return { changes: { cognition: { ...known, armedFor: known.dueAt } }, outputs: [] };
+export function recordArmedDeadline(context: PlanContext): Decided {
+  const cognition = context.live.cognition as PlanCognition;
+  return { changes: changeLive(context, { cognition: { ...cognition, armedFor: cognition.dueAt } }), outputs: [] };
 }
 
 export const plannerIs = (context: PlanContext, _: object, { state }: { state: PlannerState }): boolean =>
   plannerStateOf(context) === state;
 
 /** Whether steps are under way, so that no planner event is awaited. */
-export const hasOutstandingSteps = ({ steps }: PlanContext): boolean => steps.some(isOutstanding);
+export const hasOutstandingSteps = ({ live: { steps } }: PlanContext): boolean => steps.some(isOutstanding);
 
-export const isDeadlineChanged = ({ cognition }: PlanContext): boolean => cognition?.armedFor !== cognition?.dueAt;
+export const isDeadlineChanged = ({ live: { cognition } }: PlanContext): boolean =>
+  cognition?.armedFor !== cognition?.dueAt;
 
-export const msUntilPlannerDeadline = ({ cognition }: PlanContext, event: Moment): Milliseconds =>
+export const msUntilPlannerDeadline = ({ live: { cognition } }: PlanContext, event: Moment): Milliseconds =>
   msUntil(cognition?.dueAt ?? null, event);

@@ -2,7 +2,7 @@ import type { ContextInput } from '../domain/cognition.ts';
 import { mayHaveActed } from '../domain/command.ts';
 import { COMPENSATION_RETRIES_MS, outcomeOf, type PlanStatus } from '../domain/plan.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
-import { emitRefusal } from './decision.ts';
+import { changeLive, emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from './plan-types.ts';
 import {
@@ -33,9 +33,18 @@ import {
 export function create(_: PlanContext, { at, plan }: EventOf<'create'>): Decided {
   const { id, tenantId, name, onFailure, createdBy, scopes, requestId, cognition = null } = plan;
   const context: PlanContext = {
-    ...{ id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at, finishedAt: null },
-    ...{ status: 'pending', steps: plan.steps.map(newStep), ending: null, finished: 0, wakeAt: null },
-    cognition: cognition && newCognition(cognition),
+    fixed: { id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at },
+    live: {
+      ...{
+        finishedAt: null,
+        status: 'pending',
+        steps: plan.steps.map(newStep),
+        ending: null,
+        finished: 0,
+        wakeAt: null,
+      },
+      cognition: cognition && newCognition(cognition),
+    },
   };
   const update = beginUpdate(context, { at });
   if (cognition === null) return finishUpdate(update);
@@ -57,11 +66,11 @@ export function cancel(context: PlanContext, event: EventOf<'cancel'>): Decided 
   return finishUpdate(update);
 }
 
-export const refuseCancel = ({ status }: PlanContext): Decided =>
+export const refuseCancel = ({ live: { status } }: PlanContext): Decided =>
   emitRefusal('ILLEGAL_TRANSITION', `The plan is ${status} and cannot be cancelled.`);
 
 /** The step that awaits this command. */
-const stepAwaiting = ({ steps }: PlanContext, commandId: Uuid): PlanStep | undefined =>
+const stepAwaiting = ({ live: { steps } }: PlanContext, commandId: Uuid): PlanStep | undefined =>
   steps.find((step) => isUnderWay(step) && (step.undo ?? step).commandId === commandId);
 
 export const isStepRequested = (context: PlanContext, { commandId }: EventOf<'step.refused' | 'step.held'>): boolean =>
@@ -118,7 +127,7 @@ function applyToStep(update: PlanUpdate, step: PlanStep, event: EventOf<'command
         status: outcome === 'going' ? 'running' : 'awaiting_confirmation',
         parked,
       });
-      const now = update.context.steps.find((one) => one.id === id) as PlanStep;
+      const now = update.context.live.steps.find((one) => one.id === id) as PlanStep;
       if (mustWithdraw(update.context, now)) withdrawCommand(update, now);
       return;
     }
@@ -126,14 +135,14 @@ function applyToStep(update: PlanUpdate, step: PlanStep, event: EventOf<'command
       finish(update, step, { status: 'succeeded', acted: true });
       return;
     case 'failed':
-      if (status === 'cancelled' && update.context.ending !== null) finish(update, step, { status: 'skipped' });
+      if (status === 'cancelled' && update.context.live.ending !== null) finish(update, step, { status: 'skipped' });
       else
         failStep(update, step, errorOf(event), { acted: mayHaveActed(status), lost: isLostToSuspension(step, event) });
   }
 }
 
 function finish(update: PlanUpdate, { id }: PlanStep, changes: Partial<PlanStep>): void {
-  const finished = update.context.finished + 1;
+  const finished = update.context.live.finished + 1;
   updateContext(update, { finished });
   updateStep(update, id, { ...changes, ask: null, finished });
 }
@@ -145,7 +154,8 @@ function failStep(
   { acted, lost }: { acted: boolean; lost: boolean },
 ): void {
   finish(update, step, { status: 'failed', error, acted });
-  const { ending, onFailure } = update.context;
+  const { onFailure } = update.context.fixed;
+  const { ending } = update.context.live;
   const detail = `'${step.id}' failed: ${error.detail}`;
   if (lost) endPlan(update, 'stop', detail);
   else if (ending === null) endPlan(update, onFailure, detail);
@@ -188,8 +198,8 @@ function scheduleCompensationRetry(update: PlanUpdate, step: PlanStep, tries: nu
 /** Also gives up the steps that this one depends on: undoing them would break the step that stays. */
 function giveUpCompensation(update: PlanUpdate, step: PlanStep, error: StepError): void {
   updateStep(update, step.id, { status: 'compensation_failed', ask: null, undoError: error });
-  const below = ancestorsOf(update.context.steps, step);
-  for (const one of update.context.steps.filter((other) => below.has(other.id) && needsCompensation(other))) {
+  const below = ancestorsOf(update.context.live.steps, step);
+  for (const one of update.context.live.steps.filter((other) => below.has(other.id) && needsCompensation(other))) {
     const detail = `Not compensated, because the dependent step '${step.id}' could not be compensated.`;
     updateStep(update, one.id, { status: 'compensation_failed', undoError: { code: 'NOT_COMPENSATED', detail } });
   }
@@ -212,7 +222,7 @@ export function applyStepRefusal(context: PlanContext, event: EventOf<'step.refu
   if (step.undo !== null) scheduleCompensationRetry(update, step, step.undo.tries, event.error);
   else {
     updateStep(update, step.id, { commandId: null });
-    if (context.ending !== null) finish(update, step, { status: 'skipped' });
+    if (context.live.ending !== null) finish(update, step, { status: 'skipped' });
     else failStep(update, step, event.error, { acted: false, lost: false });
   }
   return finishUpdate(update);
@@ -227,32 +237,32 @@ export function holdStep(context: PlanContext, event: EventOf<'step.held'>): Dec
 }
 
 function wake(update: PlanUpdate, afterMs: Milliseconds): void {
-  updateContext(update, { wakeAt: update.context.wakeAt ?? update.at + afterMs });
+  updateContext(update, { wakeAt: update.context.live.wakeAt ?? update.at + afterMs });
 }
 
 /** Requests deferred commands again under the same id; a retried compensation is a new command. */
 export function retryHeldSteps(context: PlanContext, event: Moment): Decided {
   const update = beginUpdate(context, event);
   updateContext(update, { wakeAt: null });
-  for (const step of update.context.steps) {
+  for (const step of update.context.live.steps) {
     const { id, ask, undo, commandId } = step;
     if (ask === 'pausing') requestCompensation(update, step, (undo?.tries ?? 0) + 1);
     else if (ask === 'held') {
       updateStep(update, id, { ask: 'asked' });
       const requested = (undo?.commandId ?? commandId) as Uuid;
-      update.outputs.push({ type: 'plan.ask', planId: context.id, stepId: id, commandId: requested });
+      update.outputs.push({ type: 'plan.ask', planId: context.fixed.id, stepId: id, commandId: requested });
     }
   }
   return finishUpdate(update);
 }
 
 export function park(context: PlanContext): Decided {
-  const steps = context.steps.map((step) => (isUnderWay(step) ? { ...step, parked: true } : step));
-  return { changes: { steps }, outputs: [] };
+  const steps = context.live.steps.map((step) => (isUnderWay(step) ? { ...step, parked: true } : step));
+  return { changes: changeLive(context, { steps }), outputs: [] };
 }
 
-export const hasHeldSteps = ({ steps }: PlanContext): boolean => steps.some(({ ask }) => ask === 'held');
-export const hasStepsUnderWay = ({ steps }: PlanContext): boolean => steps.some(isUnderWay);
+export const hasHeldSteps = ({ live: { steps } }: PlanContext): boolean => steps.some(({ ask }) => ask === 'held');
+export const hasStepsUnderWay = ({ live: { steps } }: PlanContext): boolean => steps.some(isUnderWay);
 
 function errorOf({ status, verification, refusal }: EventOf<'command.moved'>): StepError {
   if (refusal !== null) return refusal;
@@ -276,17 +286,17 @@ export const phaseIs = (context: PlanContext, _: object, { phase }: { phase: Pla
   phaseOf(context) === phase;
 
 export function setStatus(context: PlanContext, { at }: Moment, { status }: { status: PlanStatus }): Decided {
-  if (context.status === status && status !== 'pending') return { changes: null, outputs: [] };
-  const { tenantId, id: planId } = context;
+  if (context.live.status === status && status !== 'pending') return { changes: null, outputs: [] };
+  const { tenantId, id: planId } = context.fixed;
   const changed: Output = { type: 'plan.changed', tenantId, planId, status, stepId: null, stepStatus: null, at };
-  return { changes: { status }, outputs: [changed] };
+  return { changes: changeLive(context, { status }), outputs: [changed] };
 }
 
-export const setFinishedAt = (_: PlanContext, { at }: Moment): Decided => ({
-  changes: { finishedAt: at },
+export const setFinishedAt = (context: PlanContext, { at }: Moment): Decided => ({
+  changes: changeLive(context, { finishedAt: at }),
   outputs: [],
 });
 
-export const hasWake = ({ wakeAt }: PlanContext): boolean => wakeAt !== null;
-export const hasNoWake = ({ wakeAt }: PlanContext): boolean => wakeAt === null;
-export const msUntilWake = ({ wakeAt }: PlanContext, event: Moment): Milliseconds => msUntil(wakeAt, event);
+export const hasWake = ({ live: { wakeAt } }: PlanContext): boolean => wakeAt !== null;
+export const hasNoWake = ({ live: { wakeAt } }: PlanContext): boolean => wakeAt === null;
+export const msUntilWake = ({ live: { wakeAt } }: PlanContext, event: Moment): Milliseconds => msUntil(wakeAt, event);

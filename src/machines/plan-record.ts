@@ -6,14 +6,14 @@ import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
 import type { ActorRef } from './outputs.ts';
 import { planMachine, planMachineV1 } from './plan.ts';
-import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
+import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, PlanLive } from './plan-types.ts';
 import { isPlannerActive } from './plan-update.ts';
 import { count, epochMs, isoTime, jsonObject, principal, uuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a plan.
 
 export const isFinal = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean =>
-  isFinalPlanStatus(context.status);
+  isFinalPlanStatus(context.live.status);
 
 const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nullable();
 
@@ -73,8 +73,15 @@ const stored1 = z.strictObject({
   wakeAt: epochMs.nullable(),
 });
 const stored = stored1.extend({ cognition: cognition.nullable() });
+type StoredPlan = PlanFixed & PlanLive;
 
-function toStored({
+const toStored = ({ fixed, live }: PlanContext): StoredContext => ({
+  fixed: fixed as unknown as JsonObject,
+  live: live as unknown as JsonObject,
+});
+
+/** A stored context in its two parts. */
+function partsOf({
   finishedAt,
   status,
   steps,
@@ -83,12 +90,18 @@ function toStored({
   wakeAt,
   cognition,
   ...fixed
-}: PlanContext): StoredContext {
-  const live = { finishedAt, status, steps, ending, finished, wakeAt, cognition };
-  return { fixed: fixed as unknown as JsonObject, live: live as unknown as JsonObject };
+}: StoredPlan): PlanContext {
+  return { fixed, live: { finishedAt, status, steps, ending, finished, wakeAt, cognition } };
 }
 
-function stepNote({ steps }: PlanContext, { commandId, stepId }: { commandId: Uuid; stepId?: string }): JsonObject {
+/** The context of a row as it stands, without validation, for lists. */
+export const planOfRow = ({ context }: { context: JsonObject }): PlanContext =>
+  partsOf(context as unknown as StoredPlan);
+
+function stepNote(
+  { live: { steps } }: PlanContext,
+  { commandId, stepId }: { commandId: Uuid; stepId?: string },
+): JsonObject {
   const found = steps.find(
     (one) => one.id === stepId || one.commandId === commandId || one.undo?.commandId === commandId,
   );
@@ -97,10 +110,10 @@ function stepNote({ steps }: PlanContext, { commandId, stepId }: { commandId: Uu
 
 /** Records only the change; parameters are stored in the context. */
 function note(event: PlanEvent, after: PlanContext): JsonObject {
-  const status = { status: after.status };
+  const status = { status: after.live.status };
   switch (event.type) {
     case 'create':
-      return { ...status, name: after.name, steps: after.steps.length, on_failure: after.onFailure };
+      return { ...status, name: after.fixed.name, steps: after.live.steps.length, on_failure: after.fixed.onFailure };
     case 'cancel':
       return { ...status, ...(event.reason !== undefined && { reason: event.reason }) };
     case 'command.moved':
@@ -132,29 +145,29 @@ function journal(
 
 /** The plan's commands that were sent to their devices. */
 const expectsMessagesFrom = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
-  context.steps.flatMap(({ ask, status, undo, commandId }): ActorRef[] => {
+  context.live.steps.flatMap(({ ask, status, undo, commandId }): ActorRef[] => {
     const id = ask === 'made' && status !== 'awaiting_confirmation' ? (undo?.commandId ?? commandId) : null;
     return id === null ? [] : [{ kind: 'command', id }];
   });
 
 /** A plan's context for administrators. */
-function toAdminView(context: PlanContext): JsonObject {
-  const { kind, id, key, via } = context.createdBy;
+function toAdminView({ fixed, live }: PlanContext): JsonObject {
+  const { kind, id, key, via } = fixed.createdBy;
   return {
-    id: context.id,
-    tenant_id: context.tenantId,
-    name: context.name,
-    on_failure: context.onFailure,
+    id: fixed.id,
+    tenant_id: fixed.tenantId,
+    name: fixed.name,
+    on_failure: fixed.onFailure,
     created_by: { kind, id, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
-    scopes: context.scopes && [...context.scopes],
-    request_id: context.requestId,
-    created_at: isoTime(context.createdAt),
-    finished_at: context.finishedAt === null ? null : isoTime(context.finishedAt),
-    status: context.status,
-    ending: context.ending,
-    wake_at: context.wakeAt === null ? null : isoTime(context.wakeAt),
-    cognition: context.cognition && cognitionView(context.cognition),
-    steps: context.steps.map((one) => ({
+    scopes: fixed.scopes && [...fixed.scopes],
+    request_id: fixed.requestId,
+    created_at: isoTime(fixed.createdAt),
+    finished_at: live.finishedAt === null ? null : isoTime(live.finishedAt),
+    status: live.status,
+    ending: live.ending,
+    wake_at: live.wakeAt === null ? null : isoTime(live.wakeAt),
+    cognition: live.cognition && cognitionView(live.cognition),
+    steps: live.steps.map((one) => ({
       ...{
         id: one.id,
         device_id: one.deviceId,
@@ -183,15 +196,14 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   kind: 'plan',
   version: 2,
   machine: planMachine,
-  tenantOf: (context) => context.tenantId,
+  tenantOf: (context) => context.fixed.tenantId,
   toStored,
-  liveFields: new Set(['finishedAt', 'status', 'steps', 'ending', 'finished', 'wakeAt', 'cognition']),
-  fromStored: (json) => stored.parse(json) as PlanContext,
+  fromStored: (json) => partsOf(stored.parse(json) as StoredPlan),
   columns: ({ context }) => ({
-    status: context.status,
-    over: isFinalPlanStatus(context.status),
+    status: context.live.status,
+    over: isFinalPlanStatus(context.live.status),
     thought: isPlannerActive(context),
-    created_at: context.createdAt,
+    created_at: context.fixed.createdAt,
   }),
   journal,
   canPassivate: isFinal,
@@ -210,5 +222,5 @@ export const planDefinitionV1: MachineDefinition<PlanContext> = {
     const { cognition: _, ...rest } = live;
     return { fixed, live: rest };
   },
-  fromStored: (json) => ({ ...stored1.parse(json), cognition: null }) as PlanContext,
+  fromStored: (json) => partsOf({ ...stored1.parse(json), cognition: null } as StoredPlan),
 };

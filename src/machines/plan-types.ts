@@ -63,10 +63,13 @@ export interface PlanCognition extends ContextInput {
   error: StepError | null;
 }
 
-/**
- * At most 19 fields: V8 copies larger objects as slow dictionaries, and each action of a transition copies this object.
- */
 export interface PlanContext {
+  fixed: PlanFixed;
+  live: PlanLive;
+}
+
+/** The request, without its steps. */
+export interface PlanFixed {
   id: Uuid;
   tenantId: Uuid;
   name: string | null;
@@ -77,6 +80,10 @@ export interface PlanContext {
   scopes: readonly Scope[] | null;
   requestId: string;
   createdAt: EpochMs;
+}
+
+/** Progress: the steps and, with a planner, its part in them. */
+export interface PlanLive {
   finishedAt: EpochMs | null;
   /** The status of the lifecycle region, duplicated here from the chart's value. */
   status: PlanStatus;
@@ -99,7 +106,7 @@ interface Base {
 export type PlanEvent =
   | (Base & {
       type: 'create';
-      plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
+      plan: Pick<PlanFixed, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
         steps: readonly StepInput[];
         /** Set if a planner adds the steps one by one, or if they come from the accepted proposal of an observation. */
         cognition?: ContextInput & { proposalId: Uuid | null };

@@ -2,9 +2,9 @@ import { type ContextChangeBody, PLANNER_TIMEOUT_MS, type PlannerPhase } from '.
 import { derivedId } from '../domain/derived-id.ts';
 import type { PlanStatus } from '../domain/plan.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
-import type { Decision } from './decision.ts';
+import { changeLive, type Decision } from './decision.ts';
 import type { Output } from './outputs.ts';
-import type { PlanCognition, PlanContext, PlanEvent, PlanStep, StepInput } from './plan-types.ts';
+import type { PlanCognition, PlanContext, PlanEvent, PlanLive, PlanStep, StepInput } from './plan-types.ts';
 
 // A plan during one transition: changes to its steps, and the consequences of those changes.
 
@@ -24,18 +24,19 @@ export interface PlanUpdate {
 
 export const beginUpdate = (context: PlanContext, { at }: Moment): PlanUpdate => ({ context, at, outputs: [] });
 
-export function updateContext(update: PlanUpdate, changes: Partial<PlanContext>): void {
-  update.context = { ...update.context, ...changes };
+export function updateContext(update: PlanUpdate, changes: Partial<PlanLive>): void {
+  const { context } = update;
+  update.context = { fixed: context.fixed, ...changeLive(context, changes) };
 }
 
 /** Only for a plan with a planner. */
 export function updateCognition(update: PlanUpdate, changes: Partial<PlanCognition>): void {
-  updateContext(update, { cognition: { ...(update.context.cognition as PlanCognition), ...changes } });
+  updateContext(update, { cognition: { ...(update.context.live.cognition as PlanCognition), ...changes } });
 }
 
 /** Changes a step, and announces the change if its status differs. */
 export function updateStep(update: PlanUpdate, id: string, changes: Partial<PlanStep>): void {
-  const { steps } = update.context;
+  const { steps } = update.context.live;
   const before = steps.find((step) => step.id === id) as PlanStep;
   const after = { ...before, ...changes };
   updateContext(update, { steps: steps.map((step) => (step === before ? after : step)) });
@@ -52,7 +53,8 @@ export const newStep = (input: StepInput): PlanStep => ({
 });
 
 export function emitStepChanged(update: PlanUpdate, after: PlanStep, before: PlanStep | null): void {
-  const { tenantId, id: planId, status } = update.context;
+  const { tenantId, id: planId } = update.context.fixed;
+  const { status } = update.context.live;
   const { id: stepId, status: stepStatus } = after;
   update.outputs.push({ type: 'plan.changed', tenantId, planId, status, stepId, stepStatus, at: update.at });
   notifyPlanner(update, {
@@ -64,7 +66,8 @@ export function emitStepChanged(update: PlanUpdate, after: PlanStep, before: Pla
 
 /** Emits a context change for the planner, if the plan has one. */
 export function notifyPlanner({ context, at, outputs }: PlanUpdate, change: ContextChangeBody): void {
-  const { id, tenantId, cognition } = context;
+  const { id, tenantId } = context.fixed;
+  const { cognition } = context.live;
   if (cognition === null) return;
   const contextRef = { contextId: cognition.proposalId ?? id, tenantId, homeId: cognition.homeId, at };
   outputs.push({ type: 'context.changed', change: { ...contextRef, ...change } });
@@ -73,9 +76,9 @@ export function notifyPlanner({ context, at, outputs }: PlanUpdate, change: Cont
 /** Applies the consequences of the steps' new state, and raises `self.advanced`. */
 export function finishUpdate(update: PlanUpdate): Decided {
   const { context: before } = update;
-  if (before.ending === null) startReady(update);
+  if (before.live.ending === null) startReady(update);
   else unwind(update);
-  const { steps } = update.context;
+  const { steps } = update.context.live;
   if (!steps.some(({ ask }) => ask === 'held' || ask === 'pausing')) updateContext(update, { wakeAt: null });
   updatePlannerDeadline(update);
   const status = statusOfPhase(phaseOf(update.context));
@@ -95,7 +98,8 @@ const isUndoing = ({ status }: PlanStep): boolean => status === 'compensating';
 
 /** Requests the commands of all steps whose dependencies have succeeded. */
 function startReady(update: PlanUpdate): void {
-  const { steps, id: planId } = update.context;
+  const { id: planId } = update.context.fixed;
+  const { steps } = update.context.live;
   const done = new Set(steps.filter(({ status }) => status === 'succeeded').map(({ id }) => id));
   for (const { id, status, ask, dependsOn } of steps) {
     if (status !== 'pending' || ask !== null || !dependsOn.every((other) => done.has(other))) continue;
@@ -109,18 +113,18 @@ function startReady(update: PlanUpdate): void {
  * Skips steps that have not started. Once no step is under way, compensates finished steps, one at a time, last first.
  */
 function unwind(update: PlanUpdate): void {
-  for (const { id, status, ask } of update.context.steps) {
+  for (const { id, status, ask } of update.context.live.steps) {
     if (status === 'pending' && ask !== 'asked')
       updateStep(update, id, { status: 'skipped', ask: null, commandId: null });
   }
-  const { steps, ending } = update.context;
+  const { steps, ending } = update.context.live;
   if (ending === 'stop' || steps.some(isUnderWay) || steps.some(isUndoing)) return;
   const [last] = steps.filter(needsCompensation).sort((a, b) => (b.finished as number) - (a.finished as number));
   if (last !== undefined) requestCompensation(update, last, 1);
 }
 
 export function requestCompensation(update: PlanUpdate, { id }: PlanStep, tries: number): void {
-  const { id: planId } = update.context;
+  const { id: planId } = update.context.fixed;
   const commandId = derivedId(update.at, planId, id, 'compensation', tries);
   updateStep(update, id, { status: 'compensating', ask: 'asked', parked: false, undo: { commandId, tries } });
   update.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
@@ -128,7 +132,7 @@ export function requestCompensation(update: PlanUpdate, { id }: PlanStep, tries:
 
 /** The planner's deadline runs only while no step is outstanding. */
 function updatePlannerDeadline(update: PlanUpdate): void {
-  const { cognition, steps } = update.context;
+  const { cognition, steps } = update.context.live;
   if (cognition?.phase !== 'thinking') return;
   if (!steps.some(isOutstanding)) {
     if (cognition.dueAt === null) updateCognition(update, { dueAt: update.at + PLANNER_TIMEOUT_MS });
@@ -146,31 +150,31 @@ export function endPlan(update: PlanUpdate, ending: 'cancel' | 'rollback' | 'sto
     const reason = ending === 'cancel' ? 'CANCELLED' : 'PREEMPTED';
     notifyPlanner(update, { type: 'interrupted', reason, detail });
   }
-  for (const step of update.context.steps) if (mustWithdraw(update.context, step)) withdrawCommand(update, step);
+  for (const step of update.context.live.steps) if (mustWithdraw(update.context, step)) withdrawCommand(update, step);
 }
 
 /** Whether the plan has a planner that is not done. */
-export const isPlannerActive = ({ cognition }: PlanContext): boolean =>
+export const isPlannerActive = ({ live: { cognition } }: PlanContext): boolean =>
   cognition !== null && cognition.phase !== 'done';
 
 export const endPlanning = (update: PlanUpdate, changes: Partial<PlanCognition>): void =>
   updateCognition(update, { ...changes, phase: 'done', dueAt: null, overdue: false });
 
-export const mustWithdraw = ({ ending }: PlanContext, { ask, status, undo }: PlanStep): boolean =>
+export const mustWithdraw = ({ live: { ending } }: PlanContext, { ask, status, undo }: PlanStep): boolean =>
   undo === null && ask === 'made' && (ending === 'cancel' || (ending !== null && status === 'awaiting_confirmation'));
 
 export const withdrawCommand = ({ context, outputs }: PlanUpdate, { commandId }: PlanStep): void =>
   void outputs.push({
     type: 'actor.tell',
     to: { kind: 'command', id: commandId as Uuid },
-    event: { type: 'plan.withdrawn', planId: context.id },
+    event: { type: 'plan.withdrawn', planId: context.fixed.id },
   });
 
 /** The phase of a plan, derived from its steps; `stopping` is a plan that will fail once its steps under way finish. */
 export type PlanPhase = PlanStatus | 'stopping';
 
 export function phaseOf(context: PlanContext): PlanPhase {
-  const { steps, ending } = context;
+  const { steps, ending } = context.live;
   switch (ending) {
     case null:
       if (!isPlannerActive(context) && steps.every(({ status }) => status === 'succeeded')) return 'succeeded';
@@ -190,7 +194,7 @@ const statusOfPhase = (phase: PlanPhase): PlanStatus => (phase === 'stopping' ? 
 /** The planner's state; `working` while steps are under way and no planner event is awaited. */
 export type PlannerState = PlannerPhase | 'none' | 'working' | 'unheard';
 
-export function plannerStateOf({ cognition, steps }: PlanContext): PlannerState {
+export function plannerStateOf({ live: { cognition, steps } }: PlanContext): PlannerState {
   if (cognition === null) return 'none';
   if (cognition.phase !== 'thinking') return cognition.phase;
   if (steps.some(isOutstanding)) return 'working';

@@ -11,21 +11,25 @@ import type { AnyPlanEvent, PlannerState, PlanPhase } from './plan-update.ts';
 type Event = AnyPlanEvent;
 
 const initialContext: PlanContext = {
-  id: '',
-  tenantId: '',
-  name: null,
-  onFailure: 'rollback',
-  createdBy: SYSTEM,
-  scopes: null,
-  requestId: '',
-  createdAt: 0,
-  finishedAt: null,
-  status: 'pending',
-  steps: [],
-  ending: null,
-  finished: 0,
-  wakeAt: null,
-  cognition: null,
+  fixed: {
+    id: '',
+    tenantId: '',
+    name: null,
+    onFailure: 'rollback',
+    createdBy: SYSTEM,
+    scopes: null,
+    requestId: '',
+    createdAt: 0,
+  },
+  live: {
+    finishedAt: null,
+    status: 'pending',
+    steps: [],
+    ending: null,
+    finished: 0,
+    wakeAt: null,
+    cognition: null,
+  },
 };
 
 const action = actionsFor<PlanContext, Event>();

@@ -31,7 +31,7 @@ function note(event: TenantEvent, after: TenantContext): JsonObject {
     case 'tier.set':
       return { tier: event.tier };
     case 'policy.set':
-      return { policy: { ...after.policy } };
+      return { policy: { ...after.fixed.policy } };
     case 'suspend':
     case 'resume':
       return event.reason === undefined ? {} : { reason: event.reason };
@@ -46,26 +46,23 @@ function journal(
   return before === after ? null : { data: note(event as TenantEvent, after.context) };
 }
 
-const toJson = (context: TenantContext): JsonObject => ({ ...context, policy: { ...context.policy } });
-
 export const tenantDefinition: MachineDefinition<TenantContext> = {
   kind: 'tenant',
   version: 1,
   machine: tenantMachine,
-  tenantOf: (context) => context.id,
-  toStored: (context) => ({ fixed: toJson(context), live: {} }),
-  liveFields: new Set(),
-  fromStored: (json) => stored.parse(json),
+  tenantOf: (context) => context.fixed.id,
+  toStored: ({ fixed, live }) => ({ fixed: fixed as unknown as JsonObject, live }),
+  fromStored: (json) => ({ fixed: stored.parse(json), live: {} }),
   columns: (snapshot) => ({
-    name: snapshot.context.name,
-    slug: snapshot.context.slug,
+    name: snapshot.context.fixed.name,
+    slug: snapshot.context.fixed.slug,
     suspended: isSuspended(snapshot),
-    created_at: snapshot.context.createdAt,
+    created_at: snapshot.context.fixed.createdAt,
   }),
   journal,
   canPassivate: () => false,
   isTransient: () => false,
-  toAdminView: ({ id, name, slug, tier, policy, createdAt }) => ({
+  toAdminView: ({ fixed: { id, name, slug, tier, policy, createdAt } }) => ({
     ...{ id, name, slug, tier, created_at: isoTime(createdAt) },
     policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
   }),

@@ -2,6 +2,11 @@ import type { SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs, Principal, Uuid } from '../domain/values.ts';
 
 export interface TenantContext {
+  fixed: TenantFixed;
+  live: Record<string, never>;
+}
+
+export interface TenantFixed {
   id: Uuid;
   name: string;
   slug: string;
@@ -16,7 +21,7 @@ interface Base {
 }
 
 export type TenantEvent =
-  | (Base & { type: 'register'; tenant: Pick<TenantContext, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })
+  | (Base & { type: 'register'; tenant: Pick<TenantFixed, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })
   | (Base & { type: 'suspend'; reason?: string })
   | (Base & { type: 'resume'; reason?: string })
   | (Base & { type: 'tier.set'; tier: string })

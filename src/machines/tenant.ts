@@ -1,11 +1,14 @@
 import { setup } from 'xstate';
 import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs } from '../domain/values.ts';
-import { actionsFor, type Decision, guardsFor } from './decision.ts';
+import { actionsFor, changeFixed, type Decision, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
-const initialContext: TenantContext = { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 };
+const initialContext: TenantContext = {
+  fixed: { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 },
+  live: {},
+};
 
 type EventOf<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
 type Decided = Decision<TenantContext>;
@@ -18,7 +21,7 @@ const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => (
 });
 
 const register = (context: TenantContext, { at, tenant, ownerId }: EventOf<'register'>): Decided => ({
-  changes: { ...context, ...tenant, createdAt: at },
+  changes: changeFixed(context, { ...tenant, createdAt: at }),
   outputs: [
     { type: 'member.bind', userId: ownerId, tenantId: tenant.id, role: 'owner' },
     changed(tenant.id, false, at),
@@ -27,7 +30,7 @@ const register = (context: TenantContext, { at, tenant, ownerId }: EventOf<'regi
 
 const suspension =
   (suspended: boolean) =>
-  ({ id }: TenantContext, { at }: { at: EpochMs }): Decided => ({
+  ({ fixed: { id } }: TenantContext, { at }: { at: EpochMs }): Decided => ({
     changes: null,
     outputs: [
       { type: 'plans.tell', tenantId: id, event: { type: suspended ? 'tenant.suspended' : 'tenant.resumed' } },
@@ -37,19 +40,19 @@ const suspension =
 
 const setTier =
   (suspended: boolean) =>
-  ({ id }: TenantContext, { at, tier }: EventOf<'tier.set'>): Decided => ({
-    changes: { tier },
-    outputs: [changed(id, suspended, at)],
+  (context: TenantContext, { at, tier }: EventOf<'tier.set'>): Decided => ({
+    changes: changeFixed(context, { tier }),
+    outputs: [changed(context.fixed.id, suspended, at)],
   });
 
 const setPolicy =
   (suspended: boolean) =>
   (context: TenantContext, { at, policy }: EventOf<'policy.set'>): Decided => ({
-    changes: { policy: { ...context.policy, ...policy } },
-    outputs: [changed(context.id, suspended, at)],
+    changes: changeFixed(context, { policy: { ...context.fixed.policy, ...policy } }),
+    outputs: [changed(context.fixed.id, suspended, at)],
   });
 
-const isNewPolicy = ({ policy: before }: TenantContext, { policy }: EventOf<'policy.set'>): boolean =>
+const isNewPolicy = ({ fixed: { policy: before } }: TenantContext, { policy }: EventOf<'policy.set'>): boolean =>
   Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
 
 const action = actionsFor<TenantContext, TenantEvent>();
@@ -69,7 +72,7 @@ export const tenantMachine = setup({
   },
   guards: {
     isNewPolicy: guard(isNewPolicy),
-    isNewTier: guard((context, { tier }: EventOf<'tier.set'>) => tier !== context.tier),
+    isNewTier: guard((context, { tier }: EventOf<'tier.set'>) => tier !== context.fixed.tier),
   },
 }).createMachine({
   id: 'tenant',

@@ -82,7 +82,10 @@ export function registerGauges(
   );
   actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || isSameStateValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
-    const { status, refusal } = snapshot.context as CommandContext;
+    const {
+      fixed: { refusal },
+      live: { status },
+    } = snapshot.context as CommandContext;
     metrics.recordCommand(status, refusal?.code ?? 'none');
   });
 }

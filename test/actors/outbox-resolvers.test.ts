@@ -14,7 +14,7 @@ import type { MachineDefinition, MachineEvent } from '../../src/machines/definit
 import type { Output, ResolvableOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
@@ -36,7 +36,7 @@ const asker: MachineDefinition = {
   }).createMachine({
     id: 'asker',
     initial: 'there',
-    context: {},
+    context: { fixed: {}, live: {} },
     states: {
       there: {
         on: {
@@ -46,7 +46,7 @@ const asker: MachineDefinition = {
       },
     },
   }),
-  fromStored: (stored) => stored,
+  fromStored: () => ({ fixed: {}, live: {} }),
 };
 
 let store: MemoryActorStore;
@@ -225,8 +225,8 @@ describe('an output that is resolved from memory', () => {
         { kind: 'device', id: 'd' } as const,
         { kind: 'device', id: 'nobody' } as const,
       ]) {
-        const found = turn.peek<{ note?: string }>(ref);
-        seen.push([found?.version, found?.snapshot.context.note]);
+        const found = turn.peek<LampContext>(ref);
+        seen.push([found?.version, found?.snapshot.context.fixed.note]);
       }
       return making();
     });
@@ -247,8 +247,8 @@ describe('an output that is resolved from memory', () => {
     await runtime.actors.create(ref, event('make', { id: 'd' }));
     const seen: unknown[] = [];
     const judge = (actors: BatchView): AddressedEvent | null => {
-      const found = actors.peek<{ note: string | null }>(ref);
-      seen.push(found?.snapshot.context.note);
+      const found = actors.peek<LampContext>(ref);
+      seen.push(found?.snapshot.context.fixed.note);
       return found === undefined ? null : making();
     };
     runtime.outbox.registerResolver(

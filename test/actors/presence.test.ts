@@ -316,9 +316,9 @@ describe('a granted subscription', () => {
     emit({ ...changed, commandId: 'unknown' });
     expect(events).toEqual([]);
     const peek = runtime.actors.peek;
-    runtime.actors.peek = (() => ({ snapshot: { context: { delivery: { sessionId: null } } } })) as never;
+    runtime.actors.peek = (() => ({ snapshot: { context: { live: { delivery: { sessionId: null } } } } })) as never;
     emit(changed);
-    runtime.actors.peek = (() => ({ snapshot: { context: { delivery: { sessionId: 's1' } } } })) as never;
+    runtime.actors.peek = (() => ({ snapshot: { context: { live: { delivery: { sessionId: 's1' } } } } })) as never;
     emit(changed);
     runtime.actors.peek = peek;
     expect(events.map((event) => event.type)).toEqual(['session.ready']);

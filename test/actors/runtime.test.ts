@@ -13,7 +13,8 @@ import {
   StoreUnavailable,
 } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+import { flatContext } from '../support/stored-context.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error(..._: unknown[]) {} };
 const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
@@ -81,7 +82,7 @@ describe('group commit', () => {
     fail = false;
     await runtime.actors.send(ref('a'), event('press'));
     expect(seen).toHaveLength(1);
-    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+    expect((await runtime.actors.read<LampContext>(ref('a')))?.snapshot.context.live.pressed).toBe(1);
   });
 
   it('commits all events of an actor as one row, and journals each transition under its own version', async () => {
@@ -130,7 +131,7 @@ describe('group commit', () => {
     expect(ping.outputs).toEqual([{ type: 'message.accepted', repeat: false }]);
     await runtime.actors.send(ref('a'), event('beat'));
     expect(store.commits.length).toBe(commits);
-    expect((await runtime.actors.read<{ heartbeats: number }>(ref('a')))?.snapshot.context.heartbeats).toBe(1);
+    expect((await runtime.actors.read<LampContext>(ref('a')))?.snapshot.context.fixed.heartbeats).toBe(1);
     await runtime.actors.send(ref('a'), event('press'));
     expect(store.rows.get('device:a')?.context.heartbeats).toBe(1);
   });
@@ -140,7 +141,9 @@ describe('group commit', () => {
     const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.fixedUnchanged);
     const inStep = async () => {
       const { snapshot } = (await runtime.actors.read(ref('a'))) ?? {};
-      expect(store.rows.get('device:a')?.context).toEqual(snapshot?.context);
+      expect(store.rows.get('device:a')?.context).toEqual(
+        snapshot && flatContext(lamp.toStored(snapshot.context as LampContext)),
+      );
     };
     await runtime.actors.send(ref('a'), event('press'));
     expect(settled()).toEqual([true]);
@@ -176,9 +179,11 @@ describe('group commit', () => {
         context: { ...row.context, note: 'theirs', pressed: 40 },
       });
     const reply = await runtime.actors.send(ref('a'), event('press'));
-    expect(reply.snapshot.context).toMatchObject({ note: 'theirs', pressed: 41 });
+    expect(reply.snapshot.context).toMatchObject({ fixed: { note: 'theirs' }, live: { pressed: 41 } });
     expect(store.commits.at(-1)?.actors.map(({ fixedUnchanged }) => fixedUnchanged)).toEqual([false]);
-    expect(store.rows.get('device:a')?.context).toEqual(reply.snapshot.context);
+    expect(store.rows.get('device:a')?.context).toEqual(
+      flatContext(lamp.toStored(reply.snapshot.context as LampContext)),
+    );
   });
 
   it('stores the response of an idempotent request in the commit of its actor', async () => {
@@ -207,7 +212,7 @@ describe('group commit', () => {
       const again = runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, answer: 'other' }) });
       await expect(again).rejects.toBeInstanceOf(IdempotencyConflict);
     }
-    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+    expect((await runtime.actors.read<LampContext>(ref('a')))?.snapshot.context.live.pressed).toBe(1);
     expect(store.quarantines).toEqual([]);
   });
 });
@@ -450,7 +455,7 @@ describe('a store that blinks', () => {
     };
     const own = await runtime.actors.send(ref('a'), event('press'));
     expect(store.commits.at(-1)?.actors.map(({ fixedUnchanged }) => fixedUnchanged)).toEqual([true]);
-    expect(own).toMatchObject({ version: 3, snapshot: { context: { pressed: 1 } } });
+    expect(own).toMatchObject({ version: 3, snapshot: { context: { live: { pressed: 1 } } } });
     expect(store.rows.get('device:a')).toMatchObject({ version: 3, context: { pressed: 1 } });
     await runtime.actors.send(ref('a'), event('press'));
 
@@ -462,7 +467,7 @@ describe('a store that blinks', () => {
       throw new CommitUnknown('connection lost');
     };
     const reply = await runtime.actors.send(ref('a'), event('press'));
-    expect(reply).toMatchObject({ version: 6, snapshot: { context: { pressed: 41 } } });
+    expect(reply).toMatchObject({ version: 6, snapshot: { context: { live: { pressed: 41 } } } });
     expect(store.rows.get('device:a')).toMatchObject({ version: 6, context: { pressed: 41 } });
   });
 
@@ -475,7 +480,7 @@ describe('a store that blinks', () => {
       throw new CommitUnknown('connection lost');
     };
     const reply = await runtime.actors.send(ref('a'), event('press'));
-    expect(reply.snapshot.context).toMatchObject({ pressed: 41 });
+    expect(reply.snapshot.context).toMatchObject({ live: { pressed: 41 } });
     expect(reply.version).toBe(3);
   });
 
@@ -522,7 +527,7 @@ describe('a store that blinks', () => {
     expect(runtime.actors.stats().waiting).toBe(1);
     open();
     expect((await device).version).toBe(3);
-    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+    expect((await runtime.actors.read<LampContext>(ref('a')))?.snapshot.context.live.pressed).toBe(1);
     expect((await runtime.actors.read(ref('b')))?.version).toBe(1);
   });
 
@@ -535,7 +540,7 @@ describe('a store that blinks', () => {
     }
     const reply = await runtime.actors.send(ref('a'), event('press'));
     expect(reply.version).toBe(8);
-    expect((reply.snapshot.context as unknown as { pressed: number }).pressed).toBe(41);
+    expect((reply.snapshot.context as LampContext).live.pressed).toBe(41);
   });
 
   it('refuses to create an actor that exists in the store', async () => {

@@ -289,7 +289,7 @@ eachDeployment('a decision concurrent with a revocation or a suspension', (deplo
     expect(status).toBe(202);
     const askOf = async () => {
       const plan = await at.services.actors.read<PlanContext>({ kind: 'plan', id: body.plan.id });
-      return plan?.snapshot.context.steps[0]?.ask;
+      return plan?.snapshot.context.live.steps[0]?.ask;
     };
     await eventually(async () => (await askOf()) === 'held');
     expect((await admin.post(`/v1/admin/tenants/${owner.tenantId}/resume`, {})).status).toBe(200);

@@ -85,7 +85,7 @@ describe('the refusals of the test vectors, over MQTT', () => {
       expect(notified).toMatchObject({ type: 'error', payload: { code, message_id: JSON.parse(message).message_id } });
     }
     const kept = at.services.actors.peek({ kind: 'device', id: device.deviceId });
-    expect(kept?.snapshot.context).toMatchObject({ state: {}, stateVersion: 0 });
+    expect(kept?.snapshot.context.live).toMatchObject({ state: {}, stateVersion: 0 });
     speaker.mqtt.end(true);
   });
 });

@@ -51,15 +51,17 @@ describe('a command that needs confirmation', () => {
     expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed']);
     expect(step.timers).toEqual([{ set: TIMER, event: TIMER, delay: 300_000 }]);
     expect(command.context).toMatchObject({
-      safetyClass: 'CRITICAL',
-      confirmation: {
-        tokenHash: 'hash of the token',
-        expiresAt: T0 + 300_000,
-        reason: "'unlock' is critical and needs confirmation.",
-        preview: PREVIEW,
-        asked: false,
+      fixed: {
+        safetyClass: 'CRITICAL',
+        confirmation: {
+          tokenHash: 'hash of the token',
+          expiresAt: T0 + 300_000,
+          reason: "'unlock' is critical and needs confirmation.",
+          preview: PREVIEW,
+          asked: false,
+        },
       },
-      delivery: null,
+      live: { delivery: null },
     });
   });
 
@@ -67,8 +69,8 @@ describe('a command that needs confirmation', () => {
     const command = dryRun();
     expect(status(command)).toBe('awaiting_confirmation');
     expect(command.value).toEqual({ lifecycle: 'awaiting_confirmation', verification: 'idle' });
-    expect(command.context.confirmation).toMatchObject({ asked: true, reason: 'A dry run was requested.' });
-    expect(command.context.verification).toMatchObject({ status: 'pending', expected: { brightness: 70 } });
+    expect(command.context.fixed.confirmation).toMatchObject({ asked: true, reason: 'A dry run was requested.' });
+    expect(command.context.live.verification).toMatchObject({ status: 'pending', expected: { brightness: 70 } });
   });
 
   it('expires with its token', () => {
@@ -76,7 +78,7 @@ describe('a command that needs confirmation', () => {
     const step = command.fire();
     expect(status(command)).toBe('expired');
     expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'expired', at: T0 + 300_000 }]);
-    expect(command.context.confirmation).toBeNull();
+    expect(command.context.fixed.confirmation).toBeNull();
   });
 
   it('that expires, or is cancelled, can be verified no more', () => {
@@ -86,7 +88,7 @@ describe('a command that needs confirmation', () => {
     expect(ofType(step.outputs, 'command.changed')).toMatchObject([
       { status: 'expired', verification: 'unverifiable' },
     ]);
-    expect(expired.context.verification).toMatchObject({ status: 'unverifiable', checkedAt: T0 + 300_000 });
+    expect(expired.context.live.verification).toMatchObject({ status: 'unverifiable', checkedAt: T0 + 300_000 });
   });
 
   it.each([
@@ -98,7 +100,7 @@ describe('a command that needs confirmation', () => {
     const step = command.send(event);
     expect(status(command)).toBe('cancelled');
     expect(step.timers).toEqual([{ clear: TIMER }]);
-    expect(command.context.confirmation).toBeNull();
+    expect(command.context.fixed.confirmation).toBeNull();
     refuses(command, confirm(), 'CONFIRMATION_FAILED', 'The command does not wait for a confirmation.');
   });
 
@@ -125,7 +127,7 @@ describe('a command that needs confirmation', () => {
       { type: 'confirmation.changed', ...about, status: ended, at },
     ]);
     expect(status(command)).toBe(ended);
-    expect(command.context.confirmation).toBeNull();
+    expect(command.context.fixed.confirmation).toBeNull();
   });
 
   it('that never was needed says nothing', () => {
@@ -141,7 +143,7 @@ describe('a command that needs confirmation', () => {
     command.send(said('succeeded', T0 + 1));
     expect(command.send(observed(true, T0 + 1)).same).toBe(true);
     expect(status(command)).toBe('awaiting_confirmation');
-    expect(command.context.answer.strayWords).toBe(1);
+    expect(command.context.live.answer.strayWords).toBe(1);
   });
 });
 
@@ -175,9 +177,10 @@ describe('a confirmation', () => {
     const step = command.send(confirm({ by: other, at: T0 + 10_000 }));
     expect(command.value).toEqual({ lifecycle: { written: 'dispatched' }, verification: 'unverifiable' });
     expect(command.context).toMatchObject({
-      confirmedBy: other,
-      confirmation: null,
-      delivery: { dispatchedAt: T0 + 10_000, expiresAt: T0 + 310_000, firstWrittenAt: T0 + 10_000, sessionId: 's1' },
+      fixed: { confirmedBy: other, confirmation: null },
+      live: {
+        delivery: { dispatchedAt: T0 + 10_000, expiresAt: T0 + 310_000, firstWrittenAt: T0 + 10_000, sessionId: 's1' },
+      },
     });
     expect(step.outputs).toMatchObject([
       { type: 'confirmation.changed', status: 'dispatched' },
@@ -193,10 +196,10 @@ describe('a confirmation', () => {
     const step = command.send(confirm({ session: null, facts: facts({ supplement }) }));
     expect(ofType(step.outputs, 'command.write')).toEqual([]);
     const restored = commandDefinition.fromStored(flatContext(commandDefinition.toStored(command.context)));
-    expect(restored.delivery?.supplement).toEqual(supplement);
+    expect(restored.live.delivery?.supplement).toEqual(supplement);
     const [write] = ofType(command.send(ready('s2', T0 + 11_000)).outputs, 'command.write');
     expect(write?.message.params).toEqual(supplement);
-    expect(command.context.params).toEqual({ level: 70 });
+    expect(command.context.fixed.params).toEqual({ level: 70 });
     expect(JSON.stringify(commandDefinition.toAdminView(command.context))).not.toContain('signature');
   });
 
@@ -205,7 +208,7 @@ describe('a confirmation', () => {
     const step = command.send(confirm({ session: null }));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
     expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed', 'verification.watch']);
-    expect(command.context.confirmedBy).toEqual(asker);
+    expect(command.context.fixed.confirmedBy).toEqual(asker);
   });
 
   it('works once', () => {
@@ -264,7 +267,7 @@ describe('a confirmation', () => {
     refuses(command, confirm({ policy }), 'CONFIRMATION_FAILED');
     refuses(command, confirm({ policy, tokenHash: null }), 'CONFIRMATION_FAILED');
     command.send(confirm({ policy, by: other }));
-    expect(command.context.confirmedBy).toEqual(other);
+    expect(command.context.fixed.confirmedBy).toEqual(other);
   });
 
   it('of a key is refused where the policy wants a person', () => {
@@ -289,6 +292,6 @@ describe('a confirmation', () => {
     const command = waiting();
     command.send(confirm({ facts: facts({ action: 'fly', params: { to: 'the moon' }, confirmed: false }) }));
     expect(status(command)).toBe('dispatched');
-    expect(command.context.action).toBe('unlock');
+    expect(command.context.fixed.action).toBe('unlock');
   });
 });

@@ -114,12 +114,14 @@ describe('a step whose compensation is critical', () => {
   it('asks for both beforehand, whatever its own class is', () => {
     const { command } = ofPlan({ compensation: UNLOCK });
     expect(status(command)).toBe('awaiting_confirmation');
-    expect(command.context.confirmation?.reason).toBe("Its compensation 'unlock' is critical and needs confirmation.");
-    expect(command.context.origin.plan?.compensation).toEqual(UNLOCK);
+    expect(command.context.fixed.confirmation?.reason).toBe(
+      "Its compensation 'unlock' is critical and needs confirmation.",
+    );
+    expect(command.context.fixed.origin.plan?.compensation).toEqual(UNLOCK);
     const both = ofPlan({ action: 'open', compensation: UNLOCK }).command;
-    expect(both.context.confirmation?.reason).toMatch(/^'open' is critical.* compensation 'unlock' is critical/);
+    expect(both.context.fixed.confirmation?.reason).toMatch(/^'open' is critical.* compensation 'unlock' is critical/);
     command.send(confirm({ facts: facts({ action: 'blink', params: {}, manifest }) }));
-    expect([status(command), command.context.confirmedBy]).toEqual(['dispatched', asker]);
+    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', asker]);
   });
 
   it('does not ask where the compensation is not critical, or not offered', () => {
@@ -128,7 +130,7 @@ describe('a step whose compensation is critical', () => {
       { action: 'fly', params: {} },
     ]) {
       const { command } = ofPlan({ compensation });
-      expect([status(command), command.context.origin.plan?.compensation]).toEqual(['dispatched', null]);
+      expect([status(command), command.context.fixed.origin.plan?.compensation]).toEqual(['dispatched', null]);
     }
   });
 
@@ -141,12 +143,12 @@ describe('a compensation that was confirmed beforehand', () => {
   const approved = (): Approval => {
     const { command } = ofPlan({ compensation: UNLOCK });
     command.send(confirm({ by: other, facts: facts({ action: 'blink', params: {}, manifest }) }));
-    return command.context;
+    return command.context.fixed;
   };
 
   it('is dispatched without another question, by the one who confirmed', () => {
     const { command } = ofPlan({ action: 'unlock', approval: approved(), session: 's1' });
-    expect([status(command), command.context.confirmedBy]).toEqual(['dispatched', other]);
+    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', other]);
   });
 
   it('is judged by the gateway again', () => {
@@ -174,12 +176,12 @@ describe('a compensation that was confirmed beforehand', () => {
 
   it.each(forged)('asks for itself where the approval is of %s', (_, of) => {
     const { command } = ofPlan({ action: 'unlock', session: 's1', ...of(approved()) });
-    expect([status(command), command.context.confirmedBy]).toEqual(['awaiting_confirmation', null]);
+    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['awaiting_confirmation', null]);
   });
 
   it('needs the approval only where it is critical, and is never confirmed by itself', () => {
     const { command } = ofPlan({ action: 'blink', session: 's1' });
-    expect([status(command), command.context.confirmedBy]).toEqual(['dispatched', null]);
-    expect(command.context.deviceId).toBe(DEVICE);
+    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', null]);
+    expect(command.context.fixed.deviceId).toBe(DEVICE);
   });
 });

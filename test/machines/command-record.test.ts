@@ -171,8 +171,8 @@ describe('the record of a command', () => {
     const command = waiting();
     command.send(confirm({ by }));
     command.reload();
-    expect(command.context.confirmedBy).toEqual(by);
-    expect(command.context.requestedBy).toEqual(asker);
+    expect(command.context.fixed.confirmedBy).toEqual(by);
+    expect(command.context.fixed.requestedBy).toEqual(asker);
   });
 });
 

@@ -52,7 +52,7 @@ describe('the verification', () => {
       unwatch,
       expect.objectContaining({ type: 'command.changed', status, verification: 'verified', at: T0 + 2_000 }),
     ]);
-    expect(command.context.verification).toMatchObject({ observed: { brightness: 70 }, checkedAt: T0 + 2_000 });
+    expect(command.context.live.verification).toMatchObject({ observed: { brightness: 70 }, checkedAt: T0 + 2_000 });
     expect(command.send(observed(false, T0 + 3_000))).toEqual(NOTHING);
   });
 
@@ -92,7 +92,7 @@ describe('the verification', () => {
     const step = command.fire();
     expect(words(command)).toEqual(['succeeded', 'timed_out']);
     expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'timed_out', at: T0 + 10_001 }]);
-    expect(command.context.verification).toMatchObject({ observed: null, checkedAt: T0 + 10_001 });
+    expect(command.context.live.verification).toMatchObject({ observed: null, checkedAt: T0 + 10_001 });
   });
 
   it.each([
@@ -104,7 +104,7 @@ describe('the verification', () => {
     const step = command.fire();
     expect(words(command)).toEqual(['succeeded', 'mismatched']);
     expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'mismatched' }]);
-    expect(command.context.verification.observed).toEqual({ brightness: 20 });
+    expect(command.context.live.verification.observed).toEqual({ brightness: 20 });
   });
 
   it('is mismatched too by a state that has none of the expected properties', () => {
@@ -122,7 +122,7 @@ describe('the verification', () => {
   it('keeps the observed state and its time, without a notification while it is undecided', () => {
     const command = written();
     expect(command.send(observed(false, T0 + 5))).toEqual({ same: false, outputs: [], timers: [] });
-    expect(command.context.verification).toMatchObject({
+    expect(command.context.live.verification).toMatchObject({
       status: 'pending',
       observed: { brightness: 20 },
       checkedAt: T0 + 5,
@@ -156,7 +156,7 @@ describe('the verification', () => {
   ] as const)('is unverifiable when the command %s', (status, make) => {
     const command = make();
     expect(words(command)).toEqual([status, 'unverifiable']);
-    expect(command.context.verification.checkedAt).not.toBeNull();
+    expect(command.context.live.verification.checkedAt).not.toBeNull();
   });
 
   it('is given up together with the watch when the command fails', () => {
@@ -168,7 +168,7 @@ describe('the verification', () => {
   it('is unverifiable from the start where nothing is expected', () => {
     const command = asked({ action: 'blink', params: {}, session: 's1' });
     expect(words(command)).toEqual(['dispatched', 'unverifiable']);
-    expect(command.context.verification).toMatchObject({ expected: null, checkedAt: T0 });
+    expect(command.context.live.verification).toMatchObject({ expected: null, checkedAt: T0 });
     command.send(said('succeeded', T0 + 1));
     expect(words(command)).toEqual(['succeeded', 'unverifiable']);
     expect(command.running.size).toBe(0);
@@ -191,7 +191,7 @@ describe('the verification', () => {
     const step = command.fire();
     expect(words(command)).toEqual(['timed_out', verification]);
     expect(step.outputs).toMatchObject([unwatch, { status: 'timed_out', verification }]);
-    expect(command.context.verification.status).toBe(verification);
+    expect(command.context.live.verification.status).toBe(verification);
   });
 
   it('is not disturbed by writing again', () => {

@@ -152,8 +152,8 @@ describe('however a command goes', () => {
       let writes = 0;
       return (command, step, before) => {
         writes += ofType(step.outputs, 'command.write').length;
-        if ((before.delivery?.writes ?? 0) > (command.context.delivery?.writes ?? 0)) writes -= 1;
-        if (command.context.safetyClass === 'CRITICAL') expect(writes).toBeLessThanOrEqual(1);
+        if ((before.live.delivery?.writes ?? 0) > (command.context.live.delivery?.writes ?? 0)) writes -= 1;
+        if (command.context.fixed.safetyClass === 'CRITICAL') expect(writes).toBeLessThanOrEqual(1);
       };
     });
   });
@@ -162,11 +162,11 @@ describe('however a command goes', () => {
     holds(() => (command, step, before, at) => {
       for (const write of ofType(step.outputs, 'command.write')) {
         expect(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']).toContain(
-          before.status,
+          before.live.status,
         );
-        expect(before.delivery?.sessionId).not.toBe(write.sessionId);
-        expect(command.context.delivery?.sessionId).toBe(write.sessionId);
-        expect(write.message.expiresAt).toBe(command.context.delivery?.expiresAt);
+        expect(before.live.delivery?.sessionId).not.toBe(write.sessionId);
+        expect(command.context.live.delivery?.sessionId).toBe(write.sessionId);
+        expect(write.message.expiresAt).toBe(command.context.live.delivery?.expiresAt);
         expect(at).toBeLessThan(write.message.expiresAt);
       }
     });
@@ -175,17 +175,17 @@ describe('however a command goes', () => {
   it('a final status does not change, and a timeout is replaced only by a late ack', () => {
     holds(() => (command, _, before) => {
       const status = statusOf(command.asSnapshot());
-      if (finals.includes(before.status)) expect(status).toBe(before.status);
-      if (before.status !== 'timed_out' || status === 'timed_out') return;
+      if (finals.includes(before.live.status)) expect(status).toBe(before.live.status);
+      if (before.live.status !== 'timed_out' || status === 'timed_out') return;
       expect(['succeeded', 'failed']).toContain(status);
-      expect(command.context.answer.late).toBe(true);
+      expect(command.context.live.answer.late).toBe(true);
     });
   });
 
   it('a verification that is decided stays', () => {
     holds(() => (command, _, before) => {
-      if (before.status !== 'submitted' && before.verification.status !== 'pending') {
-        expect(command.context.verification.status).toBe(before.verification.status);
+      if (before.live.status !== 'submitted' && before.live.verification.status !== 'pending') {
+        expect(command.context.live.verification.status).toBe(before.live.verification.status);
       }
     });
   });
@@ -193,19 +193,22 @@ describe('however a command goes', () => {
   it('what is announced is what became of it, once', () => {
     holds(() => (command, step, before) => {
       const { context } = command;
-      expect([context.status, context.verification.status]).toEqual([
+      expect([context.live.status, context.live.verification.status]).toEqual([
         statusOf(command.asSnapshot()),
         verificationOf(command.asSnapshot()),
       ]);
-      const moved = context.status !== before.status || context.verification.status !== before.verification.status;
+      const moved =
+        context.live.status !== before.live.status ||
+        context.live.verification.status !== before.live.verification.status;
       const told = ofType(step.outputs, 'command.changed').map(({ status, verification }) => [status, verification]);
-      expect(told).toEqual(moved ? [[context.status, context.verification.status]] : []);
+      expect(told).toEqual(moved ? [[context.live.status, context.live.verification.status]] : []);
     });
   });
 
   it('its confirmation is announced when the waiting begins and when it ends, with the deadline given out', () => {
-    holds(() => (command, step, { confirmation: before }) => {
-      const { confirmation, status } = command.context;
+    holds(() => (command, step, { fixed: { confirmation: before } }) => {
+      const { confirmation } = command.context.fixed;
+      const { status } = command.context.live;
       expect(confirmation !== null).toBe(status === 'awaiting_confirmation');
       const moved = (before === null) !== (confirmation === null);
       const expiresAt = (before ?? confirmation)?.expiresAt;
@@ -230,13 +233,15 @@ describe('however a command goes', () => {
   it('its timers are those of its states, at their deadlines', () => {
     holds(() => (command) => {
       const { lifecycle, verification } = command.snapshot.value as Record<string, string | Record<string, string>>;
-      const { delivery, confirmation, limits } = command.context;
+      const { confirmation, limits } = command.context.fixed;
+      const { delivery } = command.context.live;
       const due = new Map([...command.running.values()].map(({ event, dueAt }) => [event.split('.')[2], dueAt]));
       const expected = new Map<string, unknown>();
       if (lifecycle === 'awaiting_confirmation') expected.set('confirmationOver', confirmation?.expiresAt);
       if (lifecycle === 'queued') expected.set('ttlOver', expect.any(Number));
       if (typeof lifecycle === 'object') expected.set('answerOver', (delivery?.firstWrittenAt ?? 0) + limits.timeoutMs);
-      if (lifecycle === 'timed_out') expected.set('lateWordOver', (command.context.answer.timedOutAt ?? 0) + 24 * HOUR);
+      if (lifecycle === 'timed_out')
+        expected.set('lateWordOver', (command.context.live.answer.timedOutAt ?? 0) + 24 * HOUR);
       if (typeof verification === 'object' && verification.watching === 'closing') {
         expected.set('verificationOver', expect.any(Number));
       }

@@ -113,7 +113,7 @@ describe('a transition of the table', () => {
     const { machine, seen } = raisingTwice();
     const table = compiledMachine(machine);
     const { snapshot } = table.transition(table.initial, go);
-    expect((snapshot.context as Ready).ready).toBe(true);
+    expect((snapshot.context as Ready).live.ready).toBe(true);
     expect(seen).toEqual(['first', 'second', 'third']);
   });
 
@@ -121,17 +121,19 @@ describe('a transition of the table', () => {
     const { machine, seen } = raisingTwice();
     const table = compiledMachine(machine);
     const asked = [vi.spyOn(machine, 'transition'), vi.spyOn(machine, 'getTransitionData')];
-    const [one, other] = [table.restore({ left: {}, right: {} }, { ready: false }), table.initial].map((from) =>
-      table.transition(from, go),
-    );
+    const [one, other] = [
+      table.restore({ left: {}, right: {} }, { fixed: {}, live: { ready: false } }),
+      table.initial,
+    ].map((from) => table.transition(from, go));
     for (const spy of asked) expect(spy).not.toHaveBeenCalled();
     expect(seen).toHaveLength(6);
     expect(one?.snapshot.configuration).toBe(other?.snapshot.configuration);
   });
 });
 
-interface Ready extends Record<string, unknown> {
-  ready: boolean;
+interface Ready {
+  fixed: object;
+  live: { ready: boolean };
 }
 const go: Nudge = { type: 'go', at: 0, n: 0 };
 
@@ -152,9 +154,9 @@ function raisingTwice() {
       raiseThird: raising('third'),
       prepare: action((_, { type }) => {
         seen.push(type);
-        return { changes: { ready: true }, outputs: [] };
+        return { changes: { live: { ready: true } }, outputs: [] };
       }),
-      use: action(({ ready }, { type }) => {
+      use: action(({ live: { ready } }, { type }) => {
         if (!ready) throw new Error('used before it was ready');
         seen.push(type);
         return { changes: null, outputs: [] };
@@ -162,7 +164,7 @@ function raisingTwice() {
     },
   }).createMachine({
     type: 'parallel',
-    context: { ready: false },
+    context: { fixed: {}, live: { ready: false } },
     states: {
       left: { on: { go: { actions: 'raiseFirst' }, first: { actions: 'raiseThird' }, third: { actions: 'use' } } },
       right: { on: { go: { actions: 'raiseSecond' }, second: { actions: 'prepare' } } },
@@ -173,34 +175,36 @@ function raisingTwice() {
 
 describe('a restored state', () => {
   const { machine } = deviceDefinition;
+  const empty = { fixed: {}, live: {} };
   const stored = { link: 'offline', administration: { active: 'one_key' } };
   const table = compiledMachine(machine);
 
   it('has its regions in the order of the chart, whatever the store made of it', () => {
-    const { value } = table.restore(stored, {});
+    const { value } = table.restore(stored, empty);
     expect(Object.keys(value as object)).toEqual(Object.keys(machine.states));
     expect(value).toEqual(stored);
-    expect(value).toBe(table.restore({ administration: { active: 'one_key' }, link: 'offline' }, {}).value);
+    expect(value).toBe(table.restore({ administration: { active: 'one_key' }, link: 'offline' }, empty).value);
   });
 
   it('must be a state of the chart', () => {
     for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
-      expect(() => table.restore(value, {})).toThrow(/the chart has no state/);
+      expect(() => table.restore(value, empty)).toThrow(/the chart has no state/);
     }
   });
 });
 
 describe('the chosen transitions', () => {
-  const action = actionsFor<{ open: boolean }, Nudge>();
-  const guard = guardsFor<{ open: boolean }, Nudge>();
+  type Door = { fixed: object; live: { open: boolean } };
+  const action = actionsFor<Door, Nudge>();
+  const guard = guardsFor<Door, Nudge>();
   const emit = (word: string) => ({ type: 'emit', params: { word } }) as const;
   const machine = setup({
-    types: { context: {} as { open: boolean }, events: {} as Nudge },
+    types: { context: {} as Door, events: {} as Nudge },
     actions: {
       emit: action((_, __, { word }: { word: string }) => ({ changes: null, outputs: [{ type: word } as never] })),
     },
     guards: {
-      isOpen: guard(({ open }) => open),
+      isOpen: guard(({ live: { open } }) => open),
       isOver: guard((_, { n }, { most }: { most: number }) => n > most),
       isLit: stateIn({ lamp: 'lit' }),
       isShut: not('isOpen'),
@@ -211,7 +215,7 @@ describe('the chosen transitions', () => {
     },
   }).createMachine({
     type: 'parallel',
-    context: { open: true },
+    context: { fixed: {}, live: { open: true } },
     on: { count: { actions: emit('outer') } },
     states: {
       lamp: { initial: 'dark', states: { dark: { on: { light: 'lit' } }, lit: { on: { light: 'dark' } } } },
@@ -243,8 +247,9 @@ describe('the chosen transitions', () => {
   const emitted = (n: number, type: string, { lit = false, open = true } = {}) => {
     const value = { lamp: lit ? 'lit' : 'dark', door: 'here' };
     const event = { type, at: 0, n };
-    const compiled = words(table.transition(table.restore(value, { open }), event));
-    expect(compiled).toEqual(words(byXState(machine, machine.resolveState({ value, context: { open } }), event)));
+    const context = { fixed: {}, live: { open } };
+    const compiled = words(table.transition(table.restore(value, context), event));
+    expect(compiled).toEqual(words(byXState(machine, machine.resolveState({ value, context }), event)));
     return compiled;
   };
 
@@ -276,10 +281,11 @@ describe('the chosen transitions', () => {
 });
 
 describe('what a table cannot express', () => {
+  type Empty = { fixed: object; live: object };
   const base = setup({
-    types: { context: {} as Record<string, unknown>, events: {} as Nudge },
+    types: { context: {} as Empty, events: {} as Nudge },
     actions: {
-      by: actionsFor<Record<string, unknown>, Nudge>()((_, __, ___: { n: unknown }) => ({
+      by: actionsFor<Empty, Nudge>()((_, __, ___: { n: unknown }) => ({
         changes: null,
         outputs: [],
       })),
@@ -318,7 +324,10 @@ describe('what a table cannot express', () => {
   };
 
   it.each(Object.entries(cases))('is refused when the machine is compiled: %s', (_, chart) => {
-    const machine = base.createMachine({ context: {}, ...chart } as never) as unknown as AnyStateMachine;
+    const machine = base.createMachine({
+      context: { fixed: {}, live: {} },
+      ...chart,
+    } as never) as unknown as AnyStateMachine;
     expect(() => new CompiledMachine(machine)).toThrow(NotCompilable);
   });
 });

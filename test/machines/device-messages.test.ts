@@ -82,7 +82,7 @@ describe('the sequence number', () => {
   it.each(messages)('of %s is used once: its repeat changes nothing', (_, message) => {
     const driven = online();
     expect(driven.send(message(2, 'first')).same).toBe(false);
-    expect(driven.context.replay.highest).toBe(2);
+    expect(driven.context.live.replay.highest).toBe(2);
     expect(driven.send(message(2, 'first'))).toEqual({
       same: true,
       outputs: [{ type: 'message.accepted', repeat: true }],
@@ -114,10 +114,10 @@ describe('a hello', () => {
   it('brings the firmware', () => {
     const driven = online();
     expect(driven.send(hello('1.2.0')).same).toBe(false);
-    expect(driven.context.firmware).toBe('1.2.0');
+    expect(driven.context.fixed.firmware).toBe('1.2.0');
     expect(driven.send(hello('1.2.0')).same).toBe(true);
     expect(driven.send(hello()).same).toBe(true);
-    expect(driven.context.firmware).toBe('1.2.0');
+    expect(driven.context.fixed.firmware).toBe('1.2.0');
   });
 });
 
@@ -126,7 +126,8 @@ describe('a heartbeat', () => {
     const driven = online();
     const before = driven.context;
     expect(driven.send(heartbeat(2)).outputs).toEqual([accepted]);
-    expect({ ...driven.context, replay: null }).toEqual({ ...before, replay: null });
+    expect(driven.context.fixed).toBe(before.fixed);
+    expect(driven.context.live).toEqual({ ...before.live, replay: driven.context.live.replay });
   });
 });
 
@@ -135,7 +136,7 @@ describe('a refused payload', () => {
     const driven = online();
     const event: DeviceEvent = { type: 'message.rejected', at: T0, mark: mark(2), code: 'PAYLOAD_INVALID' };
     expect(driven.send(event).outputs).toEqual([{ type: 'message.refused', code: 'PAYLOAD_INVALID' }]);
-    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+    expect(driven.context).toMatchObject({ live: { stateVersion: 1, replay: { highest: 2 } } });
   });
 });
 
@@ -154,7 +155,9 @@ describe('a reported state', () => {
         at: T0 + 7,
       },
     ]);
-    expect(driven.context).toMatchObject({ state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } });
+    expect(driven.context).toMatchObject({
+      live: { state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } },
+    });
   });
 
   it.each<[string, [number, JsonObject, boolean?][], JsonObject]>([
@@ -220,10 +223,12 @@ describe('a reported state', () => {
     const driven = online();
     driven.send(report(2, { level: 1 }, { full: true }));
     for (const [number, said, full = false] of reports) driven.send(report(number, said, { full }));
-    expect(driven.context).toMatchObject({ stateVersion: 2 + reports.length, replay: { highest: reports[0]?.[0] } });
-    expect(driven.context.state).toEqual(state);
+    expect(driven.context).toMatchObject({
+      live: { stateVersion: 2 + reports.length, replay: { highest: reports[0]?.[0] } },
+    });
+    expect(driven.context.live.state).toEqual(state);
     // All sequence numbers are used, so no message can arrive late.
-    expect(driven.context.reported.order === null).toBe(reports.length === driven.context.replay.highest - 2);
+    expect(driven.context.live.reported.order === null).toBe(reports.length === driven.context.live.replay.highest - 2);
   });
 
   it('keeps the order over a restart, and over messages that report nothing', () => {
@@ -233,44 +238,43 @@ describe('a reported state', () => {
     const stored = JSON.parse(JSON.stringify(flatContext(deviceDefinition.toStored(driven.context))));
     expect(deviceDefinition.fromStored(stored)).toEqual(driven.context);
     driven.send(report(2, { level: 2 }));
-    expect(driven.context.state).toMatchObject({ level: 4 });
-    expect(driven.context.reported.order).toBeNull();
+    expect(driven.context.live.state).toMatchObject({ level: 4 });
+    expect(driven.context.live.reported.order).toBeNull();
   });
 
   it('replaces the complete state if it is a full report', () => {
     const driven = online();
     driven.send(report(2, { level: 5 }, { full: true }));
-    expect(driven.context.state).toEqual({ level: 5 });
+    expect(driven.context.live.state).toEqual({ level: 5 });
   });
 
   it('counts even if it has no new values', () => {
     const driven = online();
     driven.send(report(2, { on: true }));
-    expect(driven.context.stateVersion).toBe(2);
+    expect(driven.context.live.stateVersion).toBe(2);
   });
 
   it('is refused when the merge is over 32 KiB, and has used its number', () => {
     const driven = online();
     const step = driven.send(report(2, { text: 'x'.repeat(MAX_STATE_BYTES) }));
     expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);
-    expect(driven.context).toMatchObject({ state: { on: true }, stateVersion: 1, replay: { highest: 2 } });
+    expect(driven.context).toMatchObject({ live: { state: { on: true }, stateVersion: 1, replay: { highest: 2 } } });
   });
 
   it('is measured the same after a reload', () => {
     const driven = online();
     driven.send(report(2, { nested: { a: [1, 'two', null] }, é: '\u{1f4a1}' }));
-    const { bytes } = driven.context.reported;
-    expect(bytes).toBe(twinOf(driven.context.state).bytes);
+    const { bytes } = driven.context.live.reported;
+    expect(bytes).toBe(twinOf(driven.context.live.state).bytes);
     driven.reload();
-    expect(driven.context.reported.bytes).toBe(bytes);
+    expect(driven.context.live.reported.bytes).toBe(bytes);
   });
 
   it('costs a device with 20 properties little to keep', () => {
     const driven = online();
     const state = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`property_${n}`, `value ${n}`]));
     for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { mark: mark(n, uuid(n)) }));
-    expect(Object.keys(driven.context).length).toBeLessThanOrEqual(19);
-    expect(driven.context.replay.slots.length).toBeLessThanOrEqual(576);
+    expect(driven.context.live.replay.slots.length).toBeLessThanOrEqual(576);
   });
 });
 
@@ -327,14 +331,14 @@ describe('an acknowledgement', () => {
     const driven = online();
     const step = driven.send(ack(2, { ack: { status: 'failed', error: 'jammed' } }));
     expect(step.outputs).toEqual([accepted, word('failed', { error: 'jammed' })]);
-    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+    expect(driven.context).toMatchObject({ live: { stateVersion: 1, replay: { highest: 2 } } });
   });
 
   it('of a command that this device does not have is refused and uses its number', () => {
     const driven = online();
     const step = driven.send(ack(2, { known: false, state: { on: false } }));
     expect(step.outputs).toEqual([{ type: 'message.refused', code: 'UNKNOWN_COMMAND' }]);
-    expect(driven.context).toMatchObject({ state: { on: true }, replay: { highest: 2 } });
+    expect(driven.context).toMatchObject({ live: { state: { on: true }, replay: { highest: 2 } } });
   });
 
   it('applies its state before the acknowledgement', () => {
@@ -356,13 +360,13 @@ describe('an acknowledgement', () => {
   it('merges its state, never replaces', () => {
     const driven = online();
     driven.send(ack(2, { state: { level: 1 } }));
-    expect(driven.context.state).toEqual({ on: true, level: 1 });
+    expect(driven.context.live.state).toEqual({ on: true, level: 1 });
   });
 
   it('with a state too large is refused whole', () => {
     const driven = online();
     const step = driven.send(ack(2, { state: { text: 'x'.repeat(MAX_STATE_BYTES) } }));
     expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);
-    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+    expect(driven.context).toMatchObject({ live: { stateVersion: 1, replay: { highest: 2 } } });
   });
 });

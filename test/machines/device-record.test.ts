@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { judgeSequence } from '../../src/domain/replay-window.ts';
+import { changeFixed } from '../../src/machines/decision.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
 import type { DeviceColumns } from '../../src/store/contract.ts';
@@ -65,16 +66,16 @@ describe('the record of a device', () => {
     driven.reload();
     expect(driven.context).toEqual(context);
     expect(driven.value).toEqual(value);
-    expect(judgeSequence(driven.context.replay, 3, 'm3')).toBe('repeat');
-    expect(judgeSequence(driven.context.replay, 3, 'other')).toBe('reused');
-    expect(judgeSequence(driven.context.replay, 2, 'm2')).toBe('fresh');
+    expect(judgeSequence(driven.context.live.replay, 3, 'm3')).toBe('repeat');
+    expect(judgeSequence(driven.context.live.replay, 3, 'other')).toBe('reused');
+    expect(judgeSequence(driven.context.live.replay, 2, 'm2')).toBe('fresh');
     expect(deviceDefinition.tenantOf(context)).toBe(TENANT);
   });
 
   it('comes back with an Ed25519 key too', () => {
     const driven = registered({ key: key(1, { signingAlg: 'ed25519' }) });
     driven.reload();
-    expect(driven.context.signingAlg).toBe('ed25519');
+    expect(driven.context.fixed.signingAlg).toBe('ed25519');
   });
 
   it('holds no key', () => {
@@ -131,7 +132,10 @@ describe('the record of a device', () => {
     expect(shown).not.toHaveProperty('replay');
     expect(shown.reported_at).toBe(new Date(T0 + 1_000).toISOString());
     expect(
-      deviceDefinition.toAdminView({ ...having().context, sealedSecret: 'x' } as DeviceContext),
+      deviceDefinition.toAdminView({
+        ...having().context,
+        ...changeFixed(having().context, { sealedSecret: 'x' } as object),
+      }),
     ).not.toHaveProperty('sealedSecret');
   });
 });

@@ -47,7 +47,7 @@ describe('the text of a report', () => {
         const slow = registered();
         for (const [n, { state, covers, full }] of reports.entries()) {
           const all = covers
-            ? Object.fromEntries([...Object.entries(quick.context.state), ...Object.entries(state)])
+            ? Object.fromEntries([...Object.entries(quick.context.live.state), ...Object.entries(state)])
             : state;
           const { written, ...came } = arriving(all, full);
           const step = quick.send(report(n + 1, came.state, { full, written }));
@@ -56,10 +56,10 @@ describe('the text of a report', () => {
           const { written: text, ...rest } = told as typeof told & object;
           expect({ ...rest, written: undefined }).toEqual(ofType(plain.outputs, 'device.state')[0]);
           expect(quick.context).toEqual(slow.context);
-          expect(quick.context.reported.bytes).toBe(Buffer.byteLength(JSON.stringify(quick.context.state)));
+          expect(quick.context.live.reported.bytes).toBe(Buffer.byteLength(JSON.stringify(quick.context.live.state)));
           if (text === undefined) none += 1;
           else {
-            expect(JSON.parse(spanText(text))).toEqual(quick.context.state);
+            expect(JSON.parse(spanText(text))).toEqual(quick.context.live.state);
             texts += 1;
           }
         }

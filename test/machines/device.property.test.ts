@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { twinOf } from '../../src/domain/twin.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
-import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
+import type { DeviceContext, DeviceEvent, DeviceLive } from '../../src/machines/device-types.ts';
 import { fc, runs } from '../support/properties.ts';
 import type { Driven, Step } from './machine-driver.ts';
 import { unreached, untaken } from './random-walk.ts';
@@ -35,18 +35,21 @@ const marks = fc.record({
 const states = fc.dictionary(
   fc.constantFrom('a', 'b', 'c', '__proto__'),
   fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value))), // without `-0`, which JSON keeps as 0
-) as fc.Arbitrary<DeviceContext['state']>;
+) as fc.Arbitrary<DeviceLive['state']>;
 const marked = (make: (message: ReturnType<typeof mark>, at: number) => DeviceEvent): fc.Arbitrary<Move> =>
-  marks.map(({ ahead, messageId, back }) => (at: number, { replay, keyVersion }: DeviceContext) => {
-    return make(mark(replay.highest + ahead, messageId, keyVersion - back), at);
-  });
+  marks.map(
+    ({ ahead, messageId, back }) =>
+      (at: number, { fixed: { keyVersion }, live: { replay } }: DeviceContext) => {
+        return make(mark(replay.highest + ahead, messageId, keyVersion - back), at);
+      },
+  );
 
 const moves: fc.Arbitrary<Move> = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Move>('timer') },
   {
     weight: 8,
     arbitrary: fc.tuple(marks, states, fc.boolean()).map(([{ ahead, messageId, back }, state, full]): Move => {
-      return (at, { replay, keyVersion }) =>
+      return (at, { fixed: { keyVersion }, live: { replay } }) =>
         report(0, state, { at, full, mark: mark(replay.highest + ahead, messageId, keyVersion - back) });
     }),
   },
@@ -65,7 +68,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.integer({ min: 0, max: 2 }).map((up): Move => {
-      return (at, { keyVersion }) => ({
+      return (at, { fixed: { keyVersion } }) => ({
         type: 'rotate',
         at,
         by: other,
@@ -78,14 +81,20 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   {
     weight: 4,
     arbitrary: fc.integer({ min: 0, max: 2 }).map((up): Move => {
-      return (at, { keyVersion }) => ({ type: 'reinstate', at, by: other, reason: 'x', key: key(keyVersion + up) });
+      return (at, { fixed: { keyVersion } }) => ({
+        type: 'reinstate',
+        at,
+        by: other,
+        reason: 'x',
+        key: key(keyVersion + up),
+      });
     }),
   },
   { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: 'delete', at, by: other })) },
   {
     weight: 2,
     arbitrary: fc.boolean().map((current): Move => {
-      return (at, { manifestVersion }) =>
+      return (at, { fixed: { manifestVersion } }) =>
         current
           ? { type: 'manifest.update', at, manifest: manifest(1), expectedVersion: manifestVersion }
           : { type: 'manifest.register', at, manifest: manifest(1) };
@@ -147,11 +156,11 @@ describe('whatever happens to a device', () => {
       const given = new Set<number>();
       return (device, step, before) => {
         const was = before.context as DeviceContext;
-        expect(device.context.stateVersion).toBeGreaterThanOrEqual(was.stateVersion);
-        expect(device.context.manifestVersion).toBeGreaterThanOrEqual(was.manifestVersion);
+        expect(device.context.live.stateVersion).toBeGreaterThanOrEqual(was.live.stateVersion);
+        expect(device.context.fixed.manifestVersion).toBeGreaterThanOrEqual(was.fixed.manifestVersion);
         for (const { key: put } of ofType(step.outputs, 'key.put')) {
           expect(given.has(put.keyVersion)).toBe(false);
-          expect(put.keyVersion).toBe(device.context.keyVersion);
+          expect(put.keyVersion).toBe(device.context.fixed.keyVersion);
           given.add(put.keyVersion);
         }
       };
@@ -162,7 +171,9 @@ describe('whatever happens to a device', () => {
     holds(() => (device, step, before) => {
       const anew = (before.value as { administration: unknown }).administration === 'revoked' && !step.same;
       if (!anew) {
-        expect(device.context.replay.highest).toBeGreaterThanOrEqual((before.context as DeviceContext).replay.highest);
+        expect(device.context.live.replay.highest).toBeGreaterThanOrEqual(
+          (before.context as DeviceContext).live.replay.highest,
+        );
       }
     });
   });
@@ -171,13 +182,13 @@ describe('whatever happens to a device', () => {
     holds(() => (device, step, before) => {
       const was = before.context as DeviceContext;
       const told = ofType(step.outputs, 'device.state');
-      expect(device.context.stateVersion - was.stateVersion).toBe(told.length);
-      if (told.length === 0) expect(device.context.state).toBe(was.state);
+      expect(device.context.live.stateVersion - was.live.stateVersion).toBe(told.length);
+      if (told.length === 0) expect(device.context.live.state).toBe(was.live.state);
       else {
-        expect(told[0]).toMatchObject({ stateVersion: device.context.stateVersion });
+        expect(told[0]).toMatchObject({ stateVersion: device.context.live.stateVersion });
         expect(typesOf(step.outputs)[0]).toBe('message.accepted');
       }
-      expect(device.context.reported.bytes).toBe(twinOf(device.context.state).bytes);
+      expect(device.context.live.reported.bytes).toBe(twinOf(device.context.live.state).bytes);
     });
   });
 
@@ -192,7 +203,7 @@ describe('whatever happens to a device', () => {
 
   it('a grace has its timer at its end, and ends with one', () => {
     holds(() => (device) => {
-      const { grace } = device.context;
+      const { grace } = device.context.fixed;
       expect([...device.running.values()].map(({ dueAt }) => dueAt)).toEqual(grace ? [grace.until] : []);
     });
   });

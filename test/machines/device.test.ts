@@ -61,19 +61,20 @@ describe('registration', () => {
     const driven = registered();
     expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
     expect(driven.context).toMatchObject({
-      id: DEVICE,
-      tenantId: TENANT,
-      deviceType: 'smart_light',
-      homeId: HOME,
-      createdAt: T0,
-      keyVersion: 1,
-      signingAlg: 'hmac-sha256',
-      grace: null,
-      manifestVersion: 1,
-      manifestOwn: false,
-      state: {},
-      stateVersion: 0,
-      firmware: null,
+      fixed: {
+        id: DEVICE,
+        tenantId: TENANT,
+        deviceType: 'smart_light',
+        homeId: HOME,
+        createdAt: T0,
+        keyVersion: 1,
+        signingAlg: 'hmac-sha256',
+        grace: null,
+        manifestVersion: 1,
+        manifestOwn: false,
+        firmware: null,
+      },
+      live: { state: {}, stateVersion: 0 },
     });
   });
 
@@ -86,12 +87,12 @@ describe('registration', () => {
     });
     const bare = blankDevice();
     expect(bare.send(register({ manifest: null })).outputs).toEqual([put]);
-    expect(bare.context).toMatchObject({ manifestVersion: 0, manifestOwn: false });
+    expect(bare.context).toMatchObject({ fixed: { manifestVersion: 0, manifestOwn: false } });
   });
 
   it("takes the algorithm of the key, and keeps a manifest of one's own as such", () => {
     const driven = registered({ key: key(1, { signingAlg: 'ed25519' }), manifest: manifest(4, { own: true }) });
-    expect(driven.context).toMatchObject({ signingAlg: 'ed25519', manifestVersion: 4, manifestOwn: true });
+    expect(driven.context).toMatchObject({ fixed: { signingAlg: 'ed25519', manifestVersion: 4, manifestOwn: true } });
   });
 
   it('happens once', () => {
@@ -118,7 +119,7 @@ describe('a patch', () => {
     for (const driven of [registered(), revoked()]) {
       const step = driven.send({ type: 'patch', at: T0, changes: { name: 'Lamp', metadata: { a: 1 } } } as DeviceEvent);
       expect(step).toMatchObject({ same: false, outputs: [] });
-      expect(driven.context).toMatchObject({ name: 'Lamp', metadata: { a: 1 }, deviceType: 'smart_light' });
+      expect(driven.context).toMatchObject({ fixed: { name: 'Lamp', metadata: { a: 1 }, deviceType: 'smart_light' } });
     }
   });
 
@@ -135,7 +136,7 @@ describe('a rotation', () => {
     const driven = registered();
     const step = driven.send(rotate(2, T0 + 5));
     expect(driven.value).toEqual({ administration: { active: 'two_keys' }, link: 'offline' });
-    expect(driven.context).toMatchObject({ keyVersion: 2, grace: { keyVersion: 1, until: T0 + 5 + GRACE } });
+    expect(driven.context).toMatchObject({ fixed: { keyVersion: 2, grace: { keyVersion: 1, until: T0 + 5 + GRACE } } });
     expect(step.outputs).toEqual([
       { type: 'key.put', deviceId: DEVICE, key: key(2) },
       { type: 'key.grace', deviceId: DEVICE, keyVersion: 1, graceUntil: T0 + 5 + GRACE },
@@ -146,7 +147,7 @@ describe('a rotation', () => {
   it('takes the algorithm of the new key', () => {
     const driven = registered();
     driven.send({ ...rotate(2, T0), key: key(2, { signingAlg: 'ed25519' }) });
-    expect(driven.context.signingAlg).toBe('ed25519');
+    expect(driven.context.fixed.signingAlg).toBe('ed25519');
   });
 
   it('ends an older grace at once, with the session of that key, and counts the new one from its own time', () => {
@@ -160,7 +161,9 @@ describe('a rotation', () => {
       { type: 'key.grace', deviceId: DEVICE, keyVersion: 2, graceUntil: T0 + HOUR + GRACE },
     ]);
     expect(step.timers).toEqual([{ clear: GRACE_TIMER }, { set: GRACE_TIMER, event: GRACE_TIMER, delay: GRACE }]);
-    expect(driven.context).toMatchObject({ keyVersion: 3, grace: { keyVersion: 2, until: T0 + HOUR + GRACE } });
+    expect(driven.context).toMatchObject({
+      fixed: { keyVersion: 3, grace: { keyVersion: 2, until: T0 + HOUR + GRACE } },
+    });
   });
 
   it('is refused when another one was faster, with and without a key in grace', () => {
@@ -172,7 +175,7 @@ describe('a rotation', () => {
     expect(refusalOf(driven, rotate(3, T0)).code).toBe('CONFLICT');
     driven.send(rotate(2, T0));
     expect(refusalOf(driven, rotate(2, T0 + 1)).code).toBe('CONFLICT');
-    expect(driven.context.grace).toEqual({ keyVersion: 1, until: T0 + GRACE });
+    expect(driven.context.fixed.grace).toEqual({ keyVersion: 1, until: T0 + GRACE });
   });
 
   it('is over 24 h later: the old key is retired and its session ends', () => {
@@ -185,7 +188,7 @@ describe('a rotation', () => {
       { type: 'session.end', tenantId: TENANT, deviceId: DEVICE, keyVersion: 1, reason: 'the key is retired' },
     ]);
     expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
-    expect(driven.context.grace).toBeNull();
+    expect(driven.context.fixed.grace).toBeNull();
     expect(driven.running.size).toBe(0);
   });
 
@@ -195,7 +198,7 @@ describe('a rotation', () => {
     driven.send(rotate(3, T0 + HOUR));
     const step = driven.send({ type: GRACE_TIMER, at: T0 + GRACE });
     expect(step.outputs).toEqual([]);
-    expect(driven.context.grace).toEqual({ keyVersion: 2, until: T0 + HOUR + GRACE });
+    expect(driven.context.fixed.grace).toEqual({ keyVersion: 2, until: T0 + HOUR + GRACE });
     expect(driven.running.get(GRACE_TIMER)).toEqual({ event: GRACE_TIMER, dueAt: T0 + HOUR + GRACE });
   });
 });
@@ -219,7 +222,7 @@ describe('a revocation', () => {
   });
 
   it('gives up the home and the room', () => {
-    expect(revoked().context).toMatchObject({ homeId: null, roomId: null });
+    expect(revoked().context).toMatchObject({ fixed: { homeId: null, roomId: null } });
   });
 
   it('ends the grace and its timer', () => {
@@ -227,7 +230,7 @@ describe('a revocation', () => {
     driven.send(rotate(2, T0));
     const step = driven.send(revoke());
     expect(step.timers).toEqual([{ clear: GRACE_TIMER }]);
-    expect(driven.context.grace).toBeNull();
+    expect(driven.context.fixed.grace).toBeNull();
     expect(driven.send({ type: GRACE_TIMER, at: T0 + GRACE })).toEqual(NOTHING);
   });
 
@@ -266,13 +269,11 @@ describe('a reinstatement', () => {
     expect(step.outputs).toEqual([{ type: 'key.put', deviceId: DEVICE, key: key(2) }]);
     expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
     expect(driven.context).toMatchObject({
-      keyVersion: 2,
-      state: { on: true },
-      stateVersion: 1,
-      replay: { highest: 0 },
+      fixed: { keyVersion: 2 },
+      live: { state: { on: true }, stateVersion: 1, replay: { highest: 0 } },
     });
     driven.send(report(1, { on: false }, { mark: mark(1, 'm1', 2) }));
-    expect(driven.context.stateVersion).toBe(2);
+    expect(driven.context.live.stateVersion).toBe(2);
   });
 
   it('takes no message that a key from before it verified, used number or not, and stays offline', () => {
@@ -298,7 +299,7 @@ describe('a reinstatement', () => {
   it('takes the algorithm of the new key', () => {
     const driven = revoked();
     driven.send({ ...reinstate(2), key: key(2, { signingAlg: 'ed25519' }) });
-    expect(driven.context.signingAlg).toBe('ed25519');
+    expect(driven.context.fixed.signingAlg).toBe('ed25519');
   });
 
   it('never uses a key version again', () => {
@@ -366,7 +367,7 @@ describe('a manifest', () => {
     expect(step.outputs).toEqual([
       { type: 'manifest.put', manifest: { ...given, deviceId: DEVICE, tenantId: TENANT, version: 2, own: true } },
     ]);
-    expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true, category: 'switch' });
+    expect(driven.context).toMatchObject({ fixed: { manifestVersion: 2, manifestOwn: true, category: 'switch' } });
     expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given })).toEqual({
       code: 'CONFLICT',
       detail: 'The device already has a tenant manifest. Update it instead.',
@@ -376,7 +377,7 @@ describe('a manifest', () => {
   it('is the first one where there was none', () => {
     const driven = registered({ manifest: null });
     driven.send({ type: 'manifest.register', at: T0, manifest: given });
-    expect(driven.context.manifestVersion).toBe(1);
+    expect(driven.context.fixed.manifestVersion).toBe(1);
   });
 
   it('is replaced by who knows its version', () => {
@@ -385,7 +386,7 @@ describe('a manifest', () => {
       ({ type: 'manifest.update', at: T0, manifest: given, expectedVersion }) satisfies DeviceEvent;
     expect(refusalOf(driven, update(2))).toEqual({ code: 'CONFLICT', detail: "The manifest's current version is 1." });
     expect(typesOf(driven.send(update(1)).outputs)).toEqual(['manifest.put']);
-    expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true });
+    expect(driven.context).toMatchObject({ fixed: { manifestVersion: 2, manifestOwn: true } });
     expect(refusalOf(driven, update(1)).code).toBe('CONFLICT');
   });
 

@@ -45,9 +45,7 @@ describe('a plan that is to be thought about', () => {
   it('has no steps, notifies the planner, and waits a minute for it', () => {
     const { plan, begun } = goal();
     expect(plan.context).toMatchObject({
-      status: 'pending',
-      steps: [],
-      cognition: { phase: 'thinking', text: GOAL.text },
+      live: { status: 'pending', steps: [], cognition: { phase: 'thinking', text: GOAL.text } },
     });
     expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still', mind: 'thinking' });
     expect(changes(begun.outputs)).toEqual([
@@ -62,7 +60,7 @@ describe('a plan that is to be thought about', () => {
     expect(asksIn(propose(plan, wish('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
     expect([statuses(plan), mind(plan), plan.running.size]).toEqual([{ a: 'pending', b: 'pending' }, 'working', 0]);
     say(plan, 'a', 'dispatched');
-    expect(plan.context.status).toBe('running');
+    expect(plan.context.live.status).toBe('running');
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
   });
 
@@ -71,12 +69,14 @@ describe('a plan that is to be thought about', () => {
     propose(plan, wish('a'));
     say(plan, 'a', 'dispatched');
     say(plan, 'a', 'succeeded', { at: T0 + 2_000 });
-    expect([plan.context.status, mind(plan)]).toEqual(['running', 'thinking']);
+    expect([plan.context.live.status, mind(plan)]).toEqual(['running', 'thinking']);
     complete(plan);
     expect(plan.context).toMatchObject({
-      status: 'succeeded',
-      finishedAt: T0 + 5_000,
-      cognition: { phase: 'done', summary: 'It is warm.', finalState: { celsius: 21 }, error: null },
+      live: {
+        status: 'succeeded',
+        finishedAt: T0 + 5_000,
+        cognition: { phase: 'done', summary: 'It is warm.', finalState: { celsius: 21 }, error: null },
+      },
     });
     expect([plan.running.size, planDefinition.canPassivate(plan.asSnapshot())]).toEqual([0, true]);
   });
@@ -85,15 +85,15 @@ describe('a plan that is to be thought about', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     complete(plan);
-    expect([plan.context.status, mind(plan)]).toEqual(['pending', 'done']);
+    expect([plan.context.live.status, mind(plan)]).toEqual(['pending', 'done']);
     say(plan, 'a', 'succeeded');
-    expect(plan.context.status).toBe('succeeded');
+    expect(plan.context.live.status).toBe('succeeded');
   });
 
   it('that comes to nothing has succeeded', () => {
     const { plan } = goal();
     expect(changes(complete(plan).outputs)).toEqual([]);
-    expect(plan.context.status).toBe('succeeded');
+    expect(plan.context.live.status).toBe('succeeded');
   });
 
   it('of an accepted proposal has its steps, and the proposal is accepted with it', () => {
@@ -103,12 +103,12 @@ describe('a plan that is to be thought about', () => {
     expect(ofType(outputs, 'proposal.accept')).toEqual([
       { type: 'proposal.accept', proposalId: uuid(40), planId: PLAN },
     ]);
-    expect([mind(plan), plan.context.cognition?.phase, asksIn(outputs)]).toEqual(['none', 'done', ['a']]);
+    expect([mind(plan), plan.context.live.cognition?.phase, asksIn(outputs)]).toEqual(['none', 'done', ['a']]);
     expect(refusalOf(propose(plan, wish('b')).outputs)).toBe('CONFLICT');
     const said = changes(say(plan, 'a', 'dispatched').outputs);
     expect(said).toMatchObject([{ type: 'node', contextId: uuid(40), nodeId: 'a', from: 'pending', to: 'running' }]);
     say(plan, 'a', 'succeeded');
-    expect(plan.context.status).toBe('succeeded');
+    expect(plan.context.live.status).toBe('succeeded');
   });
 });
 
@@ -137,7 +137,7 @@ describe('a node', () => {
     const { plan } = goal();
     for (let n = 0; n < 100; n++) propose(plan, wish(`s${n}`));
     expect(refusalOf(propose(plan, wish('more')).outputs)).toBe('VALIDATION_FAILED');
-    expect(plan.context.steps).toHaveLength(100);
+    expect(plan.context.live.steps).toHaveLength(100);
   });
 
   it.each<[string, (plan: Plan) => void]>([
@@ -203,14 +203,14 @@ describe('the planner is notified', () => {
       { type: 'outcome', commandId: undo, compensation: true, success: true },
       { type: 'node', from: 'compensating', to: 'compensated' },
     ]);
-    expect(plan.context).toMatchObject({ status: 'rolled_back', cognition: { phase: 'done', error: null } });
+    expect(plan.context).toMatchObject({ live: { status: 'rolled_back', cognition: { phase: 'done', error: null } } });
   });
 
   it('that a user cancelled it, once', () => {
     const { plan } = goal();
     const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: asker });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'CANCELLED' }]);
-    expect([plan.context.status, plan.running.size]).toEqual(['cancelled', 0]);
+    expect([plan.context.live.status, plan.running.size]).toEqual(['cancelled', 0]);
   });
 
   it('of nothing if the plan has no planner', () => {
@@ -229,8 +229,7 @@ describe('thinking that fails', () => {
     expect(statuses(plan)).toEqual({ a: 'compensating' });
     say(plan, 'a', 'succeeded');
     expect(plan.context).toMatchObject({
-      status: 'rolled_back',
-      cognition: { error: { code: 'NO_IDEA', detail: 'No idea.' } },
+      live: { status: 'rolled_back', cognition: { error: { code: 'NO_IDEA', detail: 'No idea.' } } },
     });
   });
 
@@ -239,7 +238,7 @@ describe('thinking that fails', () => {
     propose(plan, wish('a'));
     say(plan, 'a', 'succeeded');
     fail(plan);
-    expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'succeeded' }]);
+    expect([plan.context.live.status, statuses(plan)]).toEqual(['failed', { a: 'succeeded' }]);
   });
 
   it('takes a step back that waits for a confirmation', () => {
@@ -260,7 +259,7 @@ describe('a silence', () => {
 
   it('of a minute is asked about, and nothing is decided before the answer', () => {
     const { plan, dueAt } = silent();
-    expect([dueAt, mind(plan), plan.context.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
+    expect([dueAt, mind(plan), plan.context.live.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
     expect(plan.running.size).toBe(0);
   });
 
@@ -269,8 +268,10 @@ describe('a silence', () => {
     const { outputs } = plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'PREEMPTED' }]);
     expect(plan.context).toMatchObject({
-      ...{ status: 'rolled_back', finishedAt: dueAt + 5 },
-      cognition: { phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } },
+      live: {
+        ...{ status: 'rolled_back', finishedAt: dueAt + 5 },
+        cognition: { phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } },
+      },
     });
   });
 
@@ -308,7 +309,7 @@ describe('a suspension of thinking', () => {
   it('lasts as long as it says, and then whoever thinks is told again', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
-    expect([mind(plan), plan.context.status]).toEqual(['suspended', 'pending']);
+    expect([mind(plan), plan.context.live.status]).toEqual(['suspended', 'pending']);
     const { outputs } = plan.fire();
     expect(changes(outputs)).toMatchObject([{ type: 'opened', at: T0 + 9_100 }]);
     expect([mind(plan), [...plan.running.values()]]).toMatchObject([

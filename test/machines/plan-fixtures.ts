@@ -57,7 +57,7 @@ export function planned(steps: readonly StepInput[], onFailure?: OnFailure): { p
 }
 
 export const stepIn = ({ context }: Plan, id: string): PlanStep => {
-  const found = context.steps.find((step) => step.id === id);
+  const found = context.live.steps.find((step) => step.id === id);
   if (found === undefined) throw new Error(`no step ${id}`);
   return found;
 };
@@ -100,4 +100,4 @@ export const say = (
 export const asksIn = (outputs: readonly Output[]): string[] => ofType(outputs, 'plan.ask').map(({ stepId }) => stepId);
 
 export const statuses = (plan: Plan): Record<string, string> =>
-  Object.fromEntries(plan.context.steps.map(({ id, status }) => [id, status]));
+  Object.fromEntries(plan.context.live.steps.map(({ id, status }) => [id, status]));

@@ -171,7 +171,7 @@ export class World {
       case 'cancel':
         if (
           !isFinal(this.plan.asSnapshot()) &&
-          ['running', 'pending', 'awaiting_confirmation'].includes(this.plan.context.status)
+          ['running', 'pending', 'awaiting_confirmation'].includes(this.plan.context.live.status)
         ) {
           this.cancelled = true;
           this.lost = false;
@@ -237,7 +237,7 @@ export class World {
   private judge(pick: number): void {
     const dueAt = this.silences.shift();
     if (dueAt === undefined) return;
-    const { cognition } = this.plan.context;
+    const { cognition } = this.plan.context.live;
     const counts = cognition?.overdue === true && cognition.dueAt === dueAt;
     const excused = this.suspended || pick % 3 > 0;
     const { same, outputs } = this.plan.send(
@@ -254,9 +254,9 @@ export class World {
     const [ask] = this.asks.splice(pick % Math.max(1, this.asks.length), 1);
     if (ask === undefined) return;
     const { stepId, commandId } = ask;
-    const step = this.plan.context.steps.find(({ id }) => id === stepId);
+    const step = this.plan.context.live.steps.find(({ id }) => id === stepId);
     const undoes = step?.undo?.commandId === commandId;
-    const refuses = !undoes && this.plan.context.ending !== null;
+    const refuses = !undoes && this.plan.context.live.ending !== null;
     if (!refuses && (this.suspended || pick % 7 === 0)) {
       this.parked.delete(commandId);
       this.send({ type: 'step.held', at: this.at, stepId, commandId, forMs: 5_000 });
@@ -310,7 +310,7 @@ export class World {
       if (command.undoes) this.undone.push({ stepId: command.stepId, won });
       else {
         this.ended.push({ stepId: command.stepId, acted: mayHaveActed(status), won });
-        const taken = status === 'cancelled' && this.plan.context.ending !== null;
+        const taken = status === 'cancelled' && this.plan.context.live.ending !== null;
         if (!won && !taken) this.failed = true;
         const outOfTime = status === 'expired' || status === 'timed_out' || verification === 'timed_out';
         if (!won && outOfTime && this.parked.has(commandId)) this.lost = true;

@@ -31,7 +31,7 @@ describe('however a plan goes', () => {
   it('it ends in the final state that follows from its commands and its users', () => {
     holds((walk) => {
       const { plan, cancelled, failed, lost, undone } = gone(walk);
-      const { status, steps } = plan.context;
+      const { status, steps } = plan.context.live;
       const last = new Map(undone.map(({ stepId, won }) => [stepId, won]));
       const allUndone = [...last.values()].every((won) => won);
       const stopped = lost || (failed && !cancelled && walk.onFailure === 'stop');
@@ -55,7 +55,7 @@ describe('however a plan goes', () => {
         asked = world.asked.length;
         for (const [n, { stepId, commandId }] of world.asked.entries()) {
           if (n < first) continue;
-          const step = world.plan.context.steps.find(({ id }) => id === stepId);
+          const step = world.plan.context.live.steps.find(({ id }) => id === stepId);
           if (step?.commandId !== commandId) continue;
           const earlier = world.asked.slice(0, n).filter((one) => one.stepId === stepId && one.commandId !== commandId);
           expect([earlier, ending]).toEqual([[], false]);
@@ -63,7 +63,7 @@ describe('however a plan goes', () => {
             expect(world.ended.some(({ stepId: id, won }) => id === other && won)).toBe(true);
           }
         }
-        ending = world.plan.context.ending !== null;
+        ending = world.plan.context.live.ending !== null;
       });
     });
   });
@@ -72,7 +72,7 @@ describe('however a plan goes', () => {
     holds((walk) => {
       const { plan, asked, ended, starts } = gone(walk);
       expect(new Set(starts).size).toBe(starts.length);
-      const { status, steps } = plan.context;
+      const { status, steps } = plan.context.live;
       const begun = asked.flatMap(({ stepId, commandId }) =>
         steps.some((step) => step.id === stepId && step.commandId === commandId) ? [] : [stepId],
       );
@@ -95,7 +95,7 @@ describe('however a plan goes', () => {
 
   it('what it left undone is what its failed compensations stood on, and nothing else', () => {
     holds((walk) => {
-      const { steps } = gone(walk).plan.context;
+      const { steps } = gone(walk).plan.context.live;
       const standsOn = (id: string): string[] => {
         const { dependsOn } = wishOf(walk, id);
         return [...dependsOn, ...dependsOn.flatMap(standsOn)];
@@ -119,7 +119,7 @@ describe('however a plan goes', () => {
       if (!walk.goal) return;
       const { plan, said, told, completed, gaveUp, commands } = gone(walk);
       const over = new Set([...commands.values()].filter((command) => command.over));
-      const { steps, status, cognition } = plan.context;
+      const { steps, status, cognition } = plan.context.live;
       expect(steps.map(({ id }) => id)).toEqual(said.map(({ id }) => id));
       if (status === 'succeeded') expect(completed).toBe(true);
       expect([cognition?.phase, cognition?.dueAt, plan.value]).toMatchObject(['done', null, { mind: 'done' }]);
@@ -147,7 +147,7 @@ describe('however a plan goes', () => {
         world.step(one);
         const { context } = world.plan;
         const phase = phaseOf(context);
-        expect(context.status).toBe(phase === 'stopping' ? 'running' : phase);
+        expect(context.live.status).toBe(phase === 'stopping' ? 'running' : phase);
       }
     });
   });

@@ -41,11 +41,8 @@ describe('a plan', () => {
   it('is remembered whole and asks for what depends on nothing', () => {
     const { plan, begun } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })]);
     expect(plan.context).toMatchObject({
-      id: PLAN,
-      tenantId: TENANT,
-      status: 'pending',
-      createdBy: asker,
-      createdAt: T0,
+      fixed: { id: PLAN, tenantId: TENANT, createdBy: asker, createdAt: T0 },
+      live: { status: 'pending' },
     });
     expect(asksIn(begun.outputs)).toEqual(['a', 'b']);
     expect(ofType(begun.outputs, 'plan.changed')).toMatchObject([{ planId: PLAN, status: 'pending', stepId: null }]);
@@ -56,12 +53,12 @@ describe('a plan', () => {
   it('goes its graph, what is independent side by side, and succeeds with its last step', () => {
     const { plan } = planned(diamond);
     expect(asksIn(say(plan, 'a', 'dispatched').outputs)).toEqual([]);
-    expect(plan.context.status).toBe('running');
+    expect(plan.context.live.status).toBe('running');
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b', 'c']);
     expect(asksIn(say(plan, 'c', 'succeeded').outputs)).toEqual([]);
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
     const { outputs } = say(plan, 'd', 'succeeded', { at: T0 + 9_000 });
-    expect(plan.context).toMatchObject({ status: 'succeeded', finishedAt: T0 + 9_000 });
+    expect(plan.context).toMatchObject({ live: { status: 'succeeded', finishedAt: T0 + 9_000 } });
     expect(
       ofType(outputs, 'plan.changed').map(({ stepId, stepStatus, status }) => [stepId, stepStatus, status]),
     ).toEqual([
@@ -89,7 +86,7 @@ describe('a plan', () => {
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'failed');
     say(plan, 'a', 'dispatched');
-    expect(plan.context.status).toBe('rolling_back');
+    expect(plan.context.live.status).toBe('rolling_back');
     expect(planDefinition.expectsMessagesFrom?.(plan.asSnapshot())).toEqual([
       { kind: 'command', id: commandOf(plan, 'a') },
     ]);
@@ -100,7 +97,7 @@ describe('a plan', () => {
     say(plan, 'a', 'dispatched');
     expect(say(plan, 'a', 'succeeded', { verification: 'pending' })).toEqual(NOTHING);
     say(plan, 'a', 'succeeded', { verification: 'unverifiable' });
-    expect(plan.context.status).toBe('succeeded');
+    expect(plan.context.live.status).toBe('succeeded');
   });
 
   it('counts each outcome once, and none of a command of another plan', () => {
@@ -115,8 +112,8 @@ describe('a plan', () => {
   });
 
   it('asks for each step under an id of its own, the same whenever it is asked', () => {
-    const ids = planned(diamond).plan.context.steps.map(({ commandId }) => commandId);
-    expect(ids).toEqual(planned(diamond).plan.context.steps.map(({ commandId }) => commandId));
+    const ids = planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId);
+    expect(ids).toEqual(planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId));
     const { plan } = planned([wish('a'), wish('b')]);
     expect(commandOf(plan, 'a')).not.toBe(commandOf(plan, 'b'));
     expect(commandOf(plan, 'a')).toMatch(/^018bcfe5-6800-7[0-9a-f]{3}-[89ab]/);
@@ -141,7 +138,7 @@ describe('a step that fails', () => {
     expect(stepIn(plan, 'a')).toMatchObject({ status: undone ? 'compensating' : 'failed', error: { code } });
     expect(statuses(plan).b).toBe('skipped');
     expect(asksIn(outputs)).toEqual(undone ? ['a'] : []);
-    expect(plan.context.status).toBe(undone ? 'rolling_back' : 'rolled_back');
+    expect(plan.context.live.status).toBe(undone ? 'rolling_back' : 'rolled_back');
   });
 
   it('starts nothing new, lets finish what is under way, and undoes backwards in the order of finishing', () => {
@@ -149,14 +146,14 @@ describe('a step that fails', () => {
     for (const id of ['a', 'b', 'c', 'd']) say(plan, id, 'dispatched');
     say(plan, 'c', 'succeeded');
     expect(typesOf(say(plan, 'd', 'failed').outputs)).not.toContain('plan.ask');
-    expect([plan.context.status, statuses(plan).e]).toEqual(['rolling_back', 'skipped']);
+    expect([plan.context.live.status, statuses(plan).e]).toEqual(['rolling_back', 'skipped']);
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual([]);
     expect(asksIn(say(plan, 'b', 'timed_out').outputs)).toEqual(['b']);
     say(plan, 'b', 'dispatched');
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
     say(plan, 'c', 'succeeded');
-    expect(plan.context.status).toBe('rolled_back');
+    expect(plan.context.live.status).toBe('rolled_back');
     expect(statuses(plan)).toEqual({ a: 'compensated', b: 'compensated', c: 'compensated', d: 'failed', e: 'skipped' });
   });
 
@@ -164,16 +161,19 @@ describe('a step that fails', () => {
     const { plan } = planned([wish('a', { compensation: null }), wish('b')]);
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'failed');
-    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'succeeded']);
+    expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'succeeded']);
   });
 
   it('with `stop` undoes nothing, and the plan fails when what is under way has finished', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })], 'stop');
     say(plan, 'b', 'dispatched');
     say(plan, 'a', 'failed');
-    expect([plan.context.status, plan.value]).toMatchObject(['running', { lifecycle: { open: 'stopping' } }]);
+    expect([plan.context.live.status, plan.value]).toMatchObject(['running', { lifecycle: { open: 'stopping' } }]);
     expect(say(plan, 'b', 'succeeded').outputs).toHaveLength(2);
-    expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'failed', b: 'succeeded', c: 'skipped' }]);
+    expect([plan.context.live.status, statuses(plan)]).toEqual([
+      'failed',
+      { a: 'failed', b: 'succeeded', c: 'skipped' },
+    ]);
   });
 
   it('with `stop` still allows a user to cancel the plan while a step is running', () => {
@@ -183,10 +183,10 @@ describe('a step that fails', () => {
     say(plan, 'a', 'failed');
     const { outputs } = plan.send(cancel());
     expect(ofType(outputs, 'actor.tell')).toMatchObject([{ to: { id: commandOf(plan, 'b') } }]);
-    expect(plan.context.status).toBe('rolling_back');
+    expect(plan.context.live.status).toBe('rolling_back');
     expect(asksIn(say(plan, 'b', 'cancelled').outputs)).toEqual(['c']);
     say(plan, 'c', 'succeeded');
-    expect([plan.context.status, statuses(plan)]).toEqual([
+    expect([plan.context.live.status, statuses(plan)]).toEqual([
       'cancelled',
       { a: 'failed', b: 'skipped', c: 'compensated' },
     ]);
@@ -202,7 +202,7 @@ describe('a step that fails', () => {
     expect(plan.send(moved(late, T0 + 20, 'succeeded'))).toEqual(NOTHING);
     say(plan, 'a', 'succeeded');
     expect(plan.send(moved(late, T0 + 30, 'failed'))).toEqual(NOTHING);
-    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'compensated']);
+    expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'compensated']);
   });
 
   it('takes back what waits in the inbox, which has not begun', () => {
@@ -210,14 +210,14 @@ describe('a step that fails', () => {
     say(plan, 'a', 'awaiting_confirmation');
     expect(say(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
     say(plan, 'a', 'cancelled');
-    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
+    expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
   });
 
   it('because nobody made its command has none', () => {
     const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
     refused(plan, 'a', 'UNAUTHENTICATED');
     expect(stepIn(plan, 'a')).toMatchObject({ status: 'failed', commandId: null, error: { code: 'UNAUTHENTICATED' } });
-    expect(plan.context.status).toBe('rolled_back');
+    expect(plan.context.live.status).toBe('rolled_back');
   });
 });
 
@@ -225,10 +225,10 @@ describe('a step that waits for a confirmation', () => {
   it('holds up those that depend on it only', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] }), wish('d', { dependsOn: ['b'] })]);
     say(plan, 'a', 'awaiting_confirmation');
-    expect(plan.context.status).toBe('awaiting_confirmation');
+    expect(plan.context.live.status).toBe('awaiting_confirmation');
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
     say(plan, 'a', 'dispatched');
-    expect(plan.context.status).toBe('running');
+    expect(plan.context.live.status).toBe('running');
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
   });
 });
@@ -241,7 +241,7 @@ describe('a plan that is cancelled', () => {
     const { outputs } = plan.send(cancel());
     expect(outputs).toContainEqual(withdrawn(plan, 'b'));
     expect(outputs).not.toContainEqual(withdrawn(plan, 'c'));
-    expect(plan.context.status).toBe('rolling_back');
+    expect(plan.context.live.status).toBe('rolling_back');
     // Their commands were created in the meantime.
     expect(say(plan, 'c', 'dispatched').outputs).toContainEqual(withdrawn(plan, 'c'));
     expect(say(plan, 'd', 'awaiting_confirmation').outputs).toContainEqual(withdrawn(plan, 'd'));
@@ -251,7 +251,7 @@ describe('a plan that is cancelled', () => {
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['b']);
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
     say(plan, 'a', 'succeeded');
-    expect([plan.context.status, statuses(plan)]).toEqual([
+    expect([plan.context.live.status, statuses(plan)]).toEqual([
       'cancelled',
       { a: 'compensated', b: 'compensated', c: 'skipped', d: 'skipped' },
     ]);
@@ -262,14 +262,14 @@ describe('a plan that is cancelled', () => {
     const { plan } = planned([wish('a')]);
     held(plan, 'a');
     plan.send(cancel());
-    expect([plan.context.status, statuses(plan).a, plan.running.size]).toEqual(['cancelled', 'skipped', 0]);
+    expect([plan.context.live.status, statuses(plan).a, plan.running.size]).toEqual(['cancelled', 'skipped', 0]);
   });
 
   it('skips what was asked for and is not made any more', () => {
     const { plan } = planned([wish('a')]);
     plan.send(cancel());
     refused(plan, 'a', 'CONFLICT');
-    expect([plan.context.status, statuses(plan).a]).toEqual(['cancelled', 'skipped']);
+    expect([plan.context.live.status, statuses(plan).a]).toEqual(['cancelled', 'skipped']);
   });
 });
 
@@ -285,7 +285,7 @@ describe('a step under a flag', () => {
       expect([at, outputs]).toEqual([at, [{ type: 'plan.ask', planId: PLAN, stepId: 'a', commandId: id }]]);
     }
     say(plan, 'a', 'succeeded');
-    expect([plan.context.status, plan.running.size]).toEqual(['succeeded', 0]);
+    expect([plan.context.live.status, plan.running.size]).toEqual(['succeeded', 0]);
   });
 
   it('is asked for at once when its tenant is back', () => {
@@ -307,7 +307,7 @@ describe('a step that a suspension took', () => {
     suspend(plan);
     say(plan, 'a', status);
     say(plan, 'b', 'succeeded');
-    expect([plan.context.status, statuses(plan)]).toEqual([
+    expect([plan.context.live.status, statuses(plan)]).toEqual([
       'failed',
       { a: 'failed', b: 'succeeded', c: 'succeeded', d: 'skipped' },
     ]);
@@ -328,7 +328,7 @@ describe('a step that a suspension took', () => {
     suspend(plan);
     say(plan, 'a', 'dispatched');
     expect(asksIn(say(plan, 'a', 'timed_out').outputs)).toEqual(['a']);
-    expect(plan.context.status).toBe('rolling_back');
+    expect(plan.context.live.status).toBe('rolling_back');
   });
 
   it('also when the plan was being rolled back already', () => {
@@ -337,9 +337,9 @@ describe('a step that a suspension took', () => {
     say(plan, 'c', 'succeeded');
     suspend(plan);
     say(plan, 'a', 'failed');
-    expect(plan.context.status).toBe('rolling_back');
+    expect(plan.context.live.status).toBe('rolling_back');
     say(plan, 'b', 'timed_out');
-    expect([plan.context.status, statuses(plan).c]).toEqual(['failed', 'succeeded']);
+    expect([plan.context.live.status, statuses(plan).c]).toEqual(['failed', 'succeeded']);
   });
 
   it('does not count as an attempt of a compensation, which continues when the tenant is resumed', () => {
@@ -395,7 +395,7 @@ describe('a compensation that fails', () => {
       c: 'failed',
     });
     say(plan, 'x', 'succeeded');
-    expect(plan.context.status).toBe('rollback_failed');
+    expect(plan.context.live.status).toBe('rollback_failed');
     expect([stepIn(plan, 'a').undoError, stepIn(plan, 'b').undoError]).toMatchObject([
       { code: 'NOT_COMPENSATED' },
       { code: 'FORBIDDEN_ROLE' },
@@ -420,7 +420,7 @@ describe('the record of a plan', () => {
     const { plan } = planned(diamond);
     const before = plan.asSnapshot();
     say(plan, 'a', 'succeeded');
-    const event = moved(before.context.steps[0]?.commandId ?? '', T0, 'succeeded');
+    const event = moved(before.context.live.steps[0]?.commandId ?? '', T0, 'succeeded');
     expect(planDefinition.journal(event, before, plan.asSnapshot())?.data).toEqual({
       ...{ status: 'running', command_id: event.commandId, step_id: 'a', step_status: 'succeeded' },
       ...{ word: 'succeeded', verification: 'verified' },

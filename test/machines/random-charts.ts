@@ -1,15 +1,18 @@
 import { type AnyStateMachine, setup, stateIn } from 'xstate';
-import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
+import { actionsFor, changeLive, guardsFor } from '../../src/machines/decision.ts';
 import type { MachineEvent } from '../../src/machines/definition.ts';
 import { fc } from '../support/properties.ts';
 
 // Random charts with all features that the service's charts may use.
 
-export interface Counted {
-  sum: number;
-  /** How many events an actor may still raise: some charts would never stop raising. */
-  fuel: number;
-  done: readonly string[];
+interface Counted {
+  fixed: { at: number };
+  live: {
+    sum: number;
+    /** How many events an actor may still raise: some charts would never stop raising. */
+    fuel: number;
+    done: readonly string[];
+  };
 }
 /** Event numbers from here on mark raised events, which do not refill the fuel. */
 const INNER = 100;
@@ -18,40 +21,47 @@ export interface Nudge extends MachineEvent {
   n: number;
 }
 
-const act = actionsFor<Counted & Record<string, unknown>, Nudge>();
+const act = actionsFor<Counted, Nudge>();
 const when = guardsFor<Counted, Nudge>();
-const says = (word: string, { sum }: Counted) => ({ type: 'said', word, sum }) as never;
-const counting = (context: Counted, { type, n }: Nudge, word: string) => ({
-  sum: (context.sum * 3 + n + word.length + type.length) % 1_009,
-  done: [...context.done.slice(-3), `${word} for ${type}`],
-});
+const says = (word: string, { live: { sum } }: Counted) => ({ type: 'said', word, sum }) as never;
+const counting = (context: Counted, { type, n }: Nudge, word: string) =>
+  changeLive(context, {
+    sum: (context.live.sum * 3 + n + word.length + type.length) % 1_009,
+    done: [...context.live.done.slice(-3), `${word} for ${type}`],
+  });
 
 const base = setup({
-  types: { context: {} as Counted & Record<string, unknown>, events: {} as Nudge },
+  types: { context: {} as Counted, events: {} as Nudge },
   actions: {
     count: act((context, event, { word }: { word: string }) => ({
       changes: counting(context, event, word),
       outputs: [says(word, context)],
     })),
     say: act((context, _, { word }: { word: string }) => ({ changes: null, outputs: [says(word, context)] })),
-    tick: act((context, event) => ({ changes: counting(context, event, 'tick'), outputs: [] })),
-    raise: act((context, { at, n }, { word }: { word: string }) => ({
-      changes: { fuel: context.fuel - 1 },
+    tick: act((context, event) => ({
+      changes: { fixed: { at: event.at }, ...counting(context, event, 'tick') },
       outputs: [],
-      ...(context.fuel > 0 && { raised: { type: word, at, n: INNER + (n % 10) } as Nudge }),
     })),
-    refuel: act((_, { n }) => ({ changes: n < INNER ? { fuel: n % 7 } : null, outputs: [] })),
-    stumble: act(({ sum }) => {
+    raise: act((context, { at, n }, { word }: { word: string }) => ({
+      changes: changeLive(context, { fuel: context.live.fuel - 1 }),
+      outputs: [],
+      ...(context.live.fuel > 0 && { raised: { type: word, at, n: INNER + (n % 10) } as Nudge }),
+    })),
+    refuel: act((context, { n }) => ({
+      changes: n < INNER ? changeLive(context, { fuel: n % 7 }) : null,
+      outputs: [],
+    })),
+    stumble: act(({ live: { sum } }) => {
       if (sum % 11 === 5) throw new Error(`stumbled at ${sum}`);
       return { changes: null, outputs: [] };
     }),
   },
   guards: {
-    isOdd: when(({ sum }) => sum % 2 === 1),
+    isOdd: when(({ live: { sum } }) => sum % 2 === 1),
     isHigh: when((_, { n }, { over }: { over: number }) => n > over),
     isIn: stateIn('#s1'),
   },
-  delays: { varying: ({ context, event }) => context.sum * 10 + (event.n ?? 0) },
+  delays: { varying: ({ context, event }) => context.live.sum * 10 + (event.n ?? 0) },
 });
 
 const words = fc.constantFrom('a', 'b', 'c');
@@ -136,6 +146,6 @@ export function built(root: Drawn): AnyStateMachine {
   const { config } = node(root, 'parallel');
   return base.createMachine({
     ...config,
-    context: { sum: 1, fuel: 3, done: [] },
+    context: { fixed: { at: 0 }, live: { sum: 1, fuel: 3, done: [] } },
   } as never) as unknown as AnyStateMachine;
 }

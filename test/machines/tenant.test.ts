@@ -40,12 +40,15 @@ describe('a tenant', () => {
     });
     expect(driven.value).toBe('active');
     expect(driven.context).toEqual({
-      id: TENANT,
-      name: 'Lindenhof',
-      slug: 'lindenhof',
-      tier: 'free',
-      policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
-      createdAt: T0,
+      fixed: {
+        id: TENANT,
+        name: 'Lindenhof',
+        slug: 'lindenhof',
+        tier: 'free',
+        policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
+        createdAt: T0,
+      },
+      live: {},
     });
     expect(driven.send(register)).toEqual(NOTHING);
   });
@@ -86,7 +89,7 @@ describe('a tenant', () => {
     expect(driven.send({ type: 'tier.set', at: T0 + 5, tier: 'pro' }).outputs).toEqual([changed(isNow, T0 + 5)]);
     expect(driven.send({ type: 'tier.set', at: T0 + 6, tier: 'pro' })).toEqual(NOTHING);
     expect(driven.send({ type: 'policy.set', at: T0 + 7, policy: POLICY }).outputs).toEqual([changed(isNow, T0 + 7)]);
-    expect(driven.context).toMatchObject({ tier: 'pro', policy: POLICY });
+    expect(driven.context).toMatchObject({ fixed: { tier: 'pro', policy: POLICY } });
     expect(driven.value).toBe(value);
   });
 
@@ -96,7 +99,7 @@ describe('a tenant', () => {
       expect(driven.send({ type: 'policy.set', at: T0 + 5, policy })).toEqual(NOTHING);
     }
     expect(driven.send({ type: 'policy.set', at: T0 + 6, policy: { confirm_ttl_s: 60 } }).same).toBe(false);
-    expect(driven.context.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 60 });
+    expect(driven.context.fixed.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 60 });
   });
 });
 
@@ -110,7 +113,7 @@ describe('the record of a tenant', () => {
     expect(driven.context).toEqual(context);
     expect(driven.value).toBe('suspended');
     expect(tenantDefinition.tenantOf(context)).toBe(TENANT);
-    const { createdAt, ...shown } = context;
+    const { createdAt, ...shown } = context.fixed;
     expect(tenantDefinition.toAdminView(context)).toEqual({ ...shown, created_at: new Date(createdAt).toISOString() });
   });
 
@@ -139,7 +142,7 @@ describe('the record of a tenant', () => {
     const event: TenantEvent = { type: 'policy.set', at: T0 + 1, by: asker, policy: { confirm_by: 'person' } };
     driven.send(event);
     const policy = { confirm_by: 'person', confirm_ttl_s: 300 };
-    expect(driven.context.policy).toEqual(policy);
+    expect(driven.context.fixed.policy).toEqual(policy);
     expect(tenantDefinition.journal(event, before, snapshotOf(driven))).toEqual({ data: { policy } });
   });
 

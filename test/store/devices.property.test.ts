@@ -16,7 +16,8 @@ import { flatContext } from '../support/stored-context.ts';
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
 type Ending = 'as it is' | 'unknown and kept' | 'unknown and not kept';
 
-const received = ({ replay, keyVersion }: DeviceContext) => mark(replay.highest + 1, 'm', keyVersion);
+const received = ({ fixed: { keyVersion }, live: { replay } }: DeviceContext) =>
+  mark(replay.highest + 1, 'm', keyVersion);
 
 const moves: fc.Arbitrary<Next> = fc.oneof(
   {
@@ -52,20 +53,20 @@ const moves: fc.Arbitrary<Next> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constant<Next>((at, { keyVersion }) => ({
+    arbitrary: fc.constant<Next>((at, { fixed: { keyVersion } }) => ({
       ...{ type: 'rotate', at, by: other, key: key(keyVersion + 1), graceUntil: at + HOUR },
     })),
   },
   { weight: 1, arbitrary: fc.constant<Next>((at) => ({ type: 'revoke', at, by: other })) },
   {
     weight: 1,
-    arbitrary: fc.constant<Next>((at, { keyVersion }) => ({
+    arbitrary: fc.constant<Next>((at, { fixed: { keyVersion } }) => ({
       ...{ type: 'reinstate', at, by: other, reason: 'x', key: key(keyVersion + 1) },
     })),
   },
   {
     weight: 1,
-    arbitrary: fc.constant<Next>((at, { manifestVersion, id }) => ({
+    arbitrary: fc.constant<Next>((at, { fixed: { manifestVersion, id } }) => ({
       ...{ type: 'manifest.update', at, expectedVersion: manifestVersion },
       manifest: manifest(manifestVersion + 1, { deviceId: id, category: `c${manifestVersion}` }),
     })),

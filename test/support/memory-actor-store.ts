@@ -1,6 +1,6 @@
 import { setup } from 'xstate';
-import type { JsonObject, Uuid } from '../../src/domain/values.ts';
-import { actionsFor, emit } from '../../src/machines/decision.ts';
+import type { Uuid } from '../../src/domain/values.ts';
+import { actionsFor, changeFixed, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import type {
@@ -130,11 +130,9 @@ export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlig
   return { store, flushed, asked: requested };
 }
 
-interface LampContext extends Record<string, unknown> {
-  id: string;
-  pressed: number;
-  heartbeats: number;
-  note: string | null;
+export interface LampContext {
+  fixed: { id: string; heartbeats: number; note: string | null };
+  live: { pressed: number };
 }
 
 type LampEvent = MachineEvent & Record<string, unknown>;
@@ -148,28 +146,37 @@ export const lamp: MachineDefinition<LampContext> = {
     types: {} as { context: LampContext; events: LampEvent; emitted: Output },
     delays: { DARKNESS: 1_000 },
     actions: {
-      setId: lampAction((_, { id }) => ({ changes: { id: String(id) }, outputs: [] })),
-      press: lampAction(({ id, pressed }, { at }) => ({
-        changes: { pressed: pressed + 1 },
-        outputs: [{ type: 'device.presence', tenantId: 't', deviceId: id, online: true, at }],
+      setId: lampAction((context, { id }) => ({ changes: changeFixed(context, { id: String(id) }), outputs: [] })),
+      press: lampAction(({ fixed, live }, { at }) => ({
+        changes: { live: { pressed: live.pressed + 1 } },
+        outputs: [{ type: 'device.presence', tenantId: 't', deviceId: fixed.id, online: true, at }],
       })),
       accept: lampAction(() => emit({ type: 'message.accepted', repeat: false })),
-      countBeat: lampAction(({ heartbeats }) => ({ changes: { heartbeats: heartbeats + 1 }, outputs: [] })),
-      setNote: lampAction((_, { text }) => ({ changes: { note: String(text) }, outputs: [] })),
-      noteRevocation: lampAction((_, { deviceId }) => ({ changes: { note: `told ${deviceId}` }, outputs: [] })),
+      countBeat: lampAction((context) => ({
+        changes: changeFixed(context, { heartbeats: context.fixed.heartbeats + 1 }),
+        outputs: [],
+      })),
+      setNote: lampAction((context, { text }) => ({
+        changes: changeFixed(context, { note: String(text) }),
+        outputs: [],
+      })),
+      noteRevocation: lampAction((context, { deviceId }) => ({
+        changes: changeFixed(context, { note: `told ${deviceId}` }),
+        outputs: [],
+      })),
       boom: lampAction(() => {
         throw new Error('boom');
       }),
       tell: lampAction((_, { to, text }) =>
         emit({ type: 'actor.tell', to: to as ActorRef, event: { type: 'device.revoked', deviceId: String(text) } }),
       ),
-      tellAll: lampAction(({ id }) =>
+      tellAll: lampAction(({ fixed: { id } }) =>
         emit({ type: 'commands.tell', deviceId: id, event: { type: 'device.revoked', deviceId: id } }),
       ),
     },
   }).createMachine({
     id: 'lamp',
-    context: { id: '', pressed: 0, heartbeats: 0, note: null },
+    context: { fixed: { id: '', heartbeats: 0, note: null }, live: { pressed: 0 } },
     initial: 'none',
     on: {
       ping: { actions: 'accept' },
@@ -191,15 +198,15 @@ export const lamp: MachineDefinition<LampContext> = {
     },
   }),
   tenantOf: () => 't',
-  toStored: ({ id, pressed, heartbeats, note }) => ({ fixed: { id, heartbeats, note }, live: { pressed } }),
-  liveFields: new Set(['pressed']),
+  toStored: ({ fixed, live }) => ({ fixed: { ...fixed }, live: { ...live } }),
   fromStored: (stored) => {
     if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');
-    return stored as unknown as LampContext;
+    const { pressed, ...fixed } = stored;
+    return { fixed, live: { pressed } } as LampContext;
   },
   columns: () => ({}),
   journal: (event) => (event.type === 'beat' ? null : { data: null }),
   canPassivate: ({ status }) => status === 'done',
   isTransient: (event) => event.type === 'beat',
-  toAdminView: (context) => ({ ...context }) as JsonObject,
+  toAdminView: ({ fixed, live }) => ({ ...fixed, ...live }),
 };

@@ -19,9 +19,8 @@ export const CREATE = 'come';
 export const CREATED = 'here';
 
 interface RelayContext {
-  id: Uuid;
-  said: RelayedMessage[];
-  heard: RelayedMessage[];
+  fixed: { id: Uuid };
+  live: { said: RelayedMessage[]; heard: RelayedMessage[] };
 }
 
 type SendEvent = MachineEvent & { type: 'say'; words: RelayedMessage[] };
@@ -57,27 +56,30 @@ export const relayMachine: MachineDefinition<RelayContext> = {
     types: {} as { context: RelayContext; events: Event; emitted: Output },
     actions: {
       make: action((_, { id, calledBy }: CreateEvent) => {
-        const sent: RelayedMessage[] = calledBy === undefined ? [] : [[calledBy, CREATED]];
-        return { changes: { id, said: sent }, outputs: sent.map((one) => outputFor(id, one)) };
+        const said: RelayedMessage[] = calledBy === undefined ? [] : [[calledBy, CREATED]];
+        return {
+          changes: { fixed: { id }, live: { said, heard: [] } },
+          outputs: said.map((one) => outputFor(id, one)),
+        };
       }),
-      say: action(({ id, said: sent }, { words }: SendEvent) => ({
-        changes: { said: [...sent, ...words] },
-        outputs: words.map((word) => outputFor(id, word)),
+      say: action(({ fixed, live }, { words }: SendEvent) => ({
+        changes: { live: { ...live, said: [...live.said, ...words] } },
+        outputs: words.map((word) => outputFor(fixed.id, word)),
       })),
-      hear: action(({ id, said: sent, heard: received }, { deviceId, observed: { word } }: ReceiveEvent) => {
+      hear: action(({ fixed, live: { said, heard } }, { deviceId, observed: { word } }: ReceiveEvent) => {
         if (word === THROWS) throw new Error(THROWS);
         const [, to, forwardedText] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
         const forwarded: RelayedMessage[] =
           to === undefined || forwardedText === undefined ? [] : [[to, forwardedText]];
         return {
-          changes: { heard: [...received, [deviceId, word]], said: [...sent, ...forwarded] },
-          outputs: forwarded.map((one) => outputFor(id, one)),
+          changes: { live: { said: [...said, ...forwarded], heard: [...heard, [deviceId, word]] } },
+          outputs: forwarded.map((one) => outputFor(fixed.id, one)),
         };
       }),
     },
   }).createMachine({
     id: 'gossip',
-    context: { id: '', said: [], heard: [] },
+    context: { fixed: { id: '' }, live: { said: [], heard: [] } },
     initial: 'none',
     states: {
       none: { on: { make: { target: 'there', actions: 'make' } } },
@@ -85,18 +87,20 @@ export const relayMachine: MachineDefinition<RelayContext> = {
     },
   }),
   tenantOf: () => 't',
-  toStored: (context) => ({ fixed: { ...context } as unknown as JsonObject, live: {} }),
-  liveFields: new Set(),
-  fromStored: (stored) => stored as unknown as RelayContext,
+  toStored: ({ fixed, live }) => ({ fixed, live: live as unknown as JsonObject }),
+  fromStored(stored) {
+    const { id, said, heard } = stored as unknown as RelayContext['fixed'] & RelayContext['live'];
+    return { fixed: { id }, live: { said, heard } };
+  },
   columns: () => ({}),
   journal: () => ({ data: null }),
   canPassivate: () => false,
   isTransient: () => false,
-  toAdminView: (context) => ({ ...context }) as unknown as JsonObject,
+  toAdminView: ({ fixed, live }) => ({ ...fixed, ...live }) as unknown as JsonObject,
 };
 
 /** The same machine, whose actor `id` expects messages from `others`. */
 export const relayMachineExpecting = (id: Uuid, ...others: Uuid[]): MachineDefinition<RelayContext> => ({
   ...relayMachine,
-  expectsMessagesFrom: ({ context }) => (context.id === id ? others.map(relayRef) : []),
+  expectsMessagesFrom: ({ context }) => (context.fixed.id === id ? others.map(relayRef) : []),
 });

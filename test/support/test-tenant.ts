@@ -88,7 +88,7 @@ export async function makeTestTenant(service: HttpService): Promise<TestTenant> 
     sequences.set(deviceId, sequenceNumber);
     const at = service.clock.now();
     const device = await actors.read<DeviceContext>({ kind: 'device', id: deviceId });
-    const keyVersion = device?.snapshot.context.keyVersion ?? 0;
+    const keyVersion = device?.snapshot.context.fixed.keyVersion ?? 0;
     const completeEvent = {
       at,
       mark: { sequenceNumber, messageId: v7(), keyVersion },

@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
-import type { MachineEvent } from '../../machines/definition.ts';
+import type { ContextParts, MachineEvent } from '../../machines/definition.ts';
 import type { ActorRef, DurableOutput, ResolvableOutput } from '../../machines/outputs.ts';
 import type { AddressedEvent, BatchView, Committed } from '../contract.ts';
 import { Envelope, toMachineEvent } from '../envelope.ts';
@@ -146,7 +146,7 @@ export class Enlistment {
 
   private createView(unitByActor: ReadonlyMap<LiveActor, UnitOfWork>): BatchView {
     return {
-      peek: <Context = object>(ref: ActorRef) => {
+      peek: <Context extends ContextParts>(ref: ActorRef) => {
         const actor = this.directory.getLive(ref);
         if (actor === undefined) return undefined;
         const existing = unitByActor.get(actor);

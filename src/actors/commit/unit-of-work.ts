@@ -235,21 +235,11 @@ class Effects {
 }
 
 /**
- * Whether `next` differs from the actor's stored row in live fields only. False if this process has only read the row:
- * its stored form may differ from what this version would write.
+ * Whether the actor's stored row has the fixed part of `next`. False if this process has only read the row: its stored
+ * form may differ from what this version would write.
  */
-export const isFixedUnchanged = (
-  { fixedStored, snapshot, definition: { liveFields } }: LiveActor,
-  next: MachineSnapshot,
-): boolean => fixedStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
-
-/** Whether two contexts differ in live fields only. Transitions never remove a member. */
-export function differsOnlyIn(liveFields: ReadonlySet<string>, before: object, after: object): boolean {
-  const previous = before as Record<string, unknown>;
-  const current = after as Record<string, unknown>;
-  for (const member in current) if (current[member] !== previous[member] && !liveFields.has(member)) return false;
-  return true;
-}
+export const isFixedUnchanged = ({ fixedStored, snapshot }: LiveActor, next: MachineSnapshot): boolean =>
+  fixedStored && snapshot.context.fixed === next.context.fixed;
 
 /** Compares state values: strings, or objects of them by region. */
 export function isSameStateValue(a: Json, b: Json): boolean {

@@ -180,7 +180,7 @@ class SidecarStream implements StreamHandler {
     const { scheduler } = this.sender;
     const markChanged = ({ tenantId, deviceId }: { tenantId: Uuid; deviceId: Uuid }) => {
       const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId })?.snapshot.context;
-      if (scheduler.markDeviceChanged(tenantId, deviceId, device?.homeId ?? null)) this.sender.notify();
+      if (scheduler.markDeviceChanged(tenantId, deviceId, device?.fixed.homeId ?? null)) this.sender.notify();
     };
     return [
       actors.subscribe('device.state', markChanged),
@@ -188,7 +188,7 @@ class SidecarStream implements StreamHandler {
       actors.subscribeTransitions(({ ref, snapshot }, event) => {
         if (ref.kind !== 'device' || !deviceEvents.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
-        markChanged({ tenantId: device.tenantId, deviceId: device.id });
+        markChanged({ tenantId: device.fixed.tenantId, deviceId: device.fixed.id });
         if (placementEvents.has(event.type)) this.markTenantChanged(device);
         if (manifestEvents.has(event.type)) this.syncManifest(device);
       }),
@@ -196,12 +196,12 @@ class SidecarStream implements StreamHandler {
   }
 
   /** The device's previous home is unknown here, so every scope of the tenant is marked as changed. */
-  private markTenantChanged({ tenantId }: DeviceContext): void {
+  private markTenantChanged({ fixed: { tenantId } }: DeviceContext): void {
     this.sender.scheduler.markTenantChanged(tenantId);
     this.sender.notify();
   }
 
-  private syncManifest({ id, manifestVersion }: DeviceContext): void {
+  private syncManifest({ fixed: { id, manifestVersion } }: DeviceContext): void {
     const { services, log } = this.parts;
     services.manifests
       .load([{ id, manifestVersion }])

@@ -116,7 +116,7 @@ export class Subscriptions implements SizeReporter {
     this.#unsubscribe ??= this.#actors.subscribeTransitions(({ ref, snapshot }, event) => {
       this.#markChanged(`${ref.kind} ${ref.id}`);
       if (ref.kind !== 'device') return;
-      const { homeId, tenantId } = snapshot.context as { homeId: Uuid | null; tenantId: Uuid };
+      const { homeId, tenantId } = snapshot.context.fixed as { homeId: Uuid | null; tenantId: Uuid };
       if (homeId !== null) this.#markChanged(`home ${homeId}`);
       // The device may have left another home, which is unknown here.
       if (event.type === 'patch') this.#markHomesChanged(tenantId);

@@ -16,7 +16,9 @@ export function isSessionKeyValid(
   device: CommittedDevice | null | undefined,
   { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
 ): boolean {
-  return isDeviceActive(device, tenantId) && !hasKeyEnded((device as CommittedDevice).snapshot.context, keyVersion);
+  return (
+    isDeviceActive(device, tenantId) && !hasKeyEnded((device as CommittedDevice).snapshot.context.fixed, keyVersion)
+  );
 }
 
 /** Whether a tenant's devices and users may exchange messages now. */

@@ -349,7 +349,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
    * A session lasts as long as the key that opened it. A session can still be open at a reinstatement: if the outcome of
    * the revocation's commit was unknown, no `session.end` was emitted.
    */
-  #keyChanged({ id, keyVersion, grace }: DeviceContext): void {
+  #keyChanged({ fixed: { id, keyVersion, grace } }: DeviceContext): void {
     const session = this.#devices.get(id);
     if (session === undefined || session.keyVersion === keyVersion) return;
     if (grace?.keyVersion === session.keyVersion) session.expiresAt = Math.min(session.expiresAt, grace.until);

@@ -168,12 +168,12 @@ export class MessageReceiver {
     const ref = { kind: 'command', id: event.commandId } as const;
     const live = actors.peek<CommandContext>(ref);
     if (live !== undefined) {
-      event.known = live.snapshot.context.deviceId === session.deviceId;
+      event.known = live.snapshot.context.fixed.deviceId === session.deviceId;
       return null;
     }
     return async () => {
       const command = await actors.read<CommandContext>(ref);
-      event.known = command?.snapshot.context.deviceId === session.deviceId;
+      event.known = command?.snapshot.context.fixed.deviceId === session.deviceId;
     };
   }
 

@@ -80,7 +80,7 @@ export function makeRateLimiter(
       if (tenantId === null) return charge('user', user.id, limitOf(settings.defaultTier), cost);
       const ref = { kind: 'tenant', id: tenantId } as const;
       const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) =>
-        charge('tenant', tenantId, limitOf(tenant?.snapshot.context.tier ?? settings.defaultTier), cost);
+        charge('tenant', tenantId, limitOf(tenant?.snapshot.context.fixed.tier ?? settings.defaultTier), cost);
       const live = actors.peek<TenantContext>(ref);
       return live === undefined ? withLivenessCheck(actors.read<TenantContext>(ref)).then(of) : of(live);
     },

@@ -37,7 +37,7 @@ export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransit
       const { value } = snapshot;
       if (version > 1 && by?.kind !== 'user' && isSameStateValue(before, value)) return;
       // The context of a tenant actor has no `tenantId`: its own id is the tenant.
-      const { tenantId = ref.id } = snapshot.context as { tenantId?: Uuid };
+      const { tenantId = ref.id } = snapshot.context.fixed as { tenantId?: Uuid };
       const message = () => ({
         type: 'actor_transition',
         ...ref,

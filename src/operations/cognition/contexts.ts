@@ -21,7 +21,7 @@ export async function findContext(
   const plan = await actors.read<PlanContext>({ kind: 'plan', id });
   if (plan !== null) {
     // The plan of an accepted proposal is reported under the proposal's id.
-    const { cognition } = plan.snapshot.context;
+    const { cognition } = plan.snapshot.context.live;
     return cognition === null || cognition.proposalId !== null ? null : { plan };
   }
   const proposal = await store.proposals.find(id);
@@ -29,7 +29,7 @@ export async function findContext(
 }
 
 export const tenantOfContext = (found: ContextSource): Uuid =>
-  'plan' in found ? found.plan.snapshot.context.tenantId : found.proposal.tenantId;
+  'plan' in found ? found.plan.snapshot.context.fixed.tenantId : found.proposal.tenantId;
 
 /** Why the cognitive layer is disabled for this tenant, or null. */
 export async function cognitionRefusal(
@@ -50,7 +50,10 @@ export function activeContextOf({ clock }: Pick<Services, 'clock'>, found: Conte
   return statusOf(found.proposal, clock.now()) === 'pending' ? contextOfProposal(found.proposal) : null;
 }
 
-function contextOfPlan({ id, tenantId, cognition, createdAt, steps }: PlanContext): ActiveContext | null {
+function contextOfPlan({
+  fixed: { id, tenantId, createdAt },
+  live: { cognition, steps },
+}: PlanContext): ActiveContext | null {
   if (cognition === null || cognition.phase === 'done') return null;
   const { kind, homeId, deviceId, text, action, note, phase }: PlanCognition = cognition;
   const request = { kind, homeId, deviceId, text, action, note };

@@ -141,10 +141,10 @@ export const orchestrateCommand = operation({
     if (!device.ok) return device;
     const unavailable = sidecarRefusal(services);
     if (unavailable !== null) return unavailable;
-    const { homeId } = device.value.snapshot.context;
+    const { homeId } = device.value.snapshot.context.fixed;
     const { goal: text = null, action, params = {}, context } = input;
     const requestedAction = action === undefined ? null : { action, params };
-    const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
+    const answer = ({ fixed: { id } }: PlanContext) => ({
       body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
     });
     const plan = await startCognitivePlan(

@@ -178,7 +178,7 @@ async function submitGoal(
 
 const pendingAnswer =
   (services: Pick<Services, 'sidecar'>) =>
-  ({ id }: Pick<PlanContext, 'id'>): Answer<z.infer<typeof intentAnswer>> => ({
+  ({ fixed: { id } }: PlanContext): Answer<z.infer<typeof intentAnswer>> => ({
     body: {
       ...{ status: 'PENDING' as const, mode: modeOf(services), plan_id: id },
       ...{ commands_executed: 0, commands_rejected: 0, results: [] },

@@ -46,7 +46,7 @@ export const postObservation = operation({
     if (unavailable !== null) return unavailable;
     const proposal: Proposal = {
       ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
-      ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context || null },
+      ...{ homeId: device.value.snapshot.context.fixed.homeId, data: input.data, note: input.context || null },
       ...{ askedBy: stripRequest(caller.principal), status: 'pending', reason: null, steps: [] },
       ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };

@@ -21,8 +21,8 @@ export function plannerTimeoutResolver(
     const { quarantine } = actors.inspect(ref);
     if (quarantine !== null) throw new Quarantined(quarantine);
     const context = plan?.snapshot.context;
-    if (context?.cognition?.overdue !== true || context.cognition.dueAt !== dueAt) return null;
-    const disabled = await cognitionRefusal(services, context.tenantId);
+    if (context?.live.cognition?.overdue !== true || context.live.cognition.dueAt !== dueAt) return null;
+    const disabled = await cognitionRefusal(services, context.fixed.tenantId);
     const at = clock.now();
     const forMs = disabled !== null ? PLANNER_TIMEOUT_MS : listeningSince + PLANNER_TIMEOUT_MS - at;
     const base = { at, by: SYSTEM, dueAt };

@@ -8,7 +8,7 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { PlannerEventType } from '../../machines/plan-cognition.ts';
-import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-types.ts';
+import type { PlanEvent, StepInput } from '../../machines/plan-types.ts';
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { refusalOf } from '../faults.ts';
 import type { Caller, Services } from '../operation.ts';
@@ -90,7 +90,7 @@ export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeT
       handle(contextId, async (found, { kind, homeId, deviceId }) => {
         const caller = await authorityOf(services, found);
         if (!caller.ok) return caller;
-        const { steps } = 'plan' in found ? found.plan.snapshot.context : found.proposal;
+        const { steps } = 'plan' in found ? found.plan.snapshot.context.live : found.proposal;
         const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
         const node = await validateNode(services, given, scope);
         if (!node.ok) return node;
@@ -149,7 +149,7 @@ const noValue = (outcome: Outcome<unknown>): Outcome<null> => (outcome.ok ? done
 
 /** The caller whose permissions apply to a step: the plan's creator. A proposal has none until a user accepts it. */
 async function authorityOf(services: CreatorServices, found: ContextSource): Promise<Outcome<Caller>> {
-  if ('plan' in found) return loadCreator(services, found.plan.snapshot.context as PlanContext);
+  if ('plan' in found) return loadCreator(services, found.plan.snapshot.context.fixed);
   const { tenantId, id } = found.proposal;
   return done({
     ...{ user: null, principal: SIDECAR, tenantId, role: 'user', scopes: null, platformAdmin: false },

@@ -26,8 +26,10 @@ export interface WorldReader extends SizeReporter {
 export type ContextReach = Pick<ContextInput, 'kind' | 'homeId' | 'deviceId'>;
 
 /** Whether this device is in reach of this context; other devices are answered as missing. */
-export const inReach = ({ kind, homeId, deviceId }: ContextReach, { id, homeId: home }: DeviceContext): boolean =>
-  kind === 'device' ? id === deviceId : homeId === null || home === homeId;
+export const inReach = (
+  { kind, homeId, deviceId }: ContextReach,
+  { fixed: { id, homeId: home } }: DeviceContext,
+): boolean => (kind === 'device' ? id === deviceId : homeId === null || home === homeId);
 
 export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'manifests'>): WorldReader {
   const { actors, store, manifests } = services;
@@ -68,11 +70,11 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
         const device = read.get(id);
         return device && belongsTo(device, tenantId) && !isRevoked(device) ? [device] : [];
       });
-      const contexts = devices.map(({ snapshot }) => snapshot.context);
+      const contexts = devices.map(({ snapshot }) => snapshot.context.fixed);
       const known = await manifests.load(contexts);
       const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
       const worldDevices = devices.map((device) => {
-        const { id, roomId } = device.snapshot.context;
+        const { id, roomId } = device.snapshot.context.fixed;
         return worldDeviceOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
       });
       return { tenantId, homeId, devices: worldDevices, hash: await hashOfAll(worldDevices) };
@@ -80,7 +82,7 @@ export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'm
 
     async stateOf(tenantId, deviceId) {
       const device = await actors.read<DeviceContext>({ kind: 'device', id: deviceId });
-      return device && belongsTo(device, tenantId) ? device.snapshot.context.state : null;
+      return device && belongsTo(device, tenantId) ? device.snapshot.context.live.state : null;
     },
   };
 }
@@ -90,7 +92,8 @@ function worldDeviceOf(
   manifest: WorldDevice['manifest'],
   roomName: string | undefined,
 ): WorldDevice {
-  const { id, name, deviceType: type, category, homeId, roomId, state } = snapshot.context;
+  const { id, name, deviceType: type, category, homeId, roomId } = snapshot.context.fixed;
+  const { state } = snapshot.context.live;
   const room = roomId === null ? null : { id: roomId, name: roomName ?? '' };
   return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, manifest };
 }

@@ -142,7 +142,8 @@ async function findExisting(
 }
 
 function targetResultOf(command: CommandContext, request: CommandRequest): TargetResult {
-  const { id, messageId, confirmation, deviceId: device_id, delivery, refusal } = command;
+  const { id, messageId, confirmation, deviceId: device_id, refusal } = command.fixed;
+  const { delivery } = command.live;
   if (refusal !== null) {
     const { code, detail } = refusal;
     return { ...failedResult(device_id, code, detail), command_id: id, status: 'rejected' };
@@ -150,7 +151,7 @@ function targetResultOf(command: CommandContext, request: CommandRequest): Targe
   if (confirmation === null && delivery === null) {
     // Only a repeat after a crash gets here: the dry run has ended.
     return {
-      ...failedResult(device_id, 'CONFIRMATION_FAILED', `The command is ${command.status} already.`),
+      ...failedResult(device_id, 'CONFIRMATION_FAILED', `The command is ${command.live.status} already.`),
       command_id: id,
     };
   }

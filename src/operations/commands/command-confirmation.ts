@@ -47,7 +47,7 @@ export async function sendConfirmation(
   { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
   { tenant, target, command, tokenHash }: ConfirmationRequest,
 ): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
-  const { id, messageId, action, params } = command.snapshot.context;
+  const { id, messageId, action, params } = command.snapshot.context.fixed;
   const release = await findRequestedRelease(services, caller, { action, params });
   // Read last, so that a policy changed during the lookups above applies.
   const current = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
@@ -56,7 +56,7 @@ export async function sendConfirmation(
     at: services.clock.now(),
     by: caller.principal,
     tokenHash,
-    policy: current.snapshot.context.policy,
+    policy: current.snapshot.context.fixed.policy,
     facts: gatewayFacts(services, current, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
   };
@@ -74,7 +74,7 @@ export function checkConfirmPolicy(
   { principal }: Caller,
   requester = SYSTEM,
 ): Outcome<null> {
-  const allowed = mayConfirm(snapshot.context.policy, requester, principal, { inbox: true });
+  const allowed = mayConfirm(snapshot.context.fixed.policy, requester, principal, { inbox: true });
   return allowed.ok ? done(null) : allowed;
 }
 

@@ -105,8 +105,8 @@ export function requestEvent(
     by: caller.principal,
     command: {
       id: ids.command_id,
-      tenantId: device.tenantId,
-      deviceId: device.id,
+      tenantId: device.fixed.tenantId,
+      deviceId: device.fixed.id,
       action: input.action,
       params,
       messageId: ids.message_id,
@@ -119,7 +119,7 @@ export function requestEvent(
     session: target.session,
     confirmation: {
       tokenHash: hashToken(ids.dry_run_token),
-      ttlS: tenant.snapshot.context.policy.confirm_ttl_s,
+      ttlS: tenant.snapshot.context.fixed.policy.confirm_ttl_s,
       preview: previewOf(target, input.action, params),
     },
     ...(approval && { approval }),
@@ -142,14 +142,14 @@ const factsOf = (services: GatewayServices, { tenant, target, input, release }: 
   });
 
 export function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
-  const { state } = device.snapshot.context;
+  const { state } = device.snapshot.context.live;
   const capability = manifest?.capabilities.find((one) => one.action === action);
   return capability ? preview(capability, state, params) : { current: state, expected: null, changes: null };
 }
 
 /** The gateway's refusal with its field errors: the command itself stores only code and detail. */
 export function fullRefusal(services: GatewayServices, command: CommandContext, request: CommandRequest): Refusal {
-  const stored = command.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
+  const stored = command.fixed.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
   const verdict = judge(factsOf(services, request));
   const limits =
     verdict.kind === 'refused'

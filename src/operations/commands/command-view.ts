@@ -6,7 +6,7 @@ import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import { statusOf, verificationOf } from '../../machines/command-record.ts';
-import type { CommandContext } from '../../machines/command-types.ts';
+import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
 import type { JournalEntry } from '../../store/contract.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
@@ -27,7 +27,7 @@ export async function findCommand(
 ): Promise<Outcome<CommittedCommand>> {
   const ref = { kind: 'command', id } as const;
   const command = actors.peek<CommandContext>(ref) ?? (await actors.read<CommandContext>(ref));
-  if (command?.snapshot.context.tenantId !== tenantOf(caller)) return notFound('command');
+  if (command?.snapshot.context.fixed.tenantId !== tenantOf(caller)) return notFound('command');
   return done(command);
 }
 
@@ -70,7 +70,7 @@ export const listCommands = operation({
     if (!start.ok) return start;
     const page = await services.store.commands.list(tenantOf(caller), deviceId, limit, start.value);
     const commands = page.items.map(({ value, context }) => {
-      const { id, action, params, requestedAt } = context as unknown as CommandContext;
+      const { id, action, params, requestedAt } = context as unknown as CommandFixed;
       return { id, action, params, timestamp: iso(requestedAt), status: statusOf({ value }) };
     });
     return done({ body: { commands, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
@@ -127,21 +127,21 @@ export const getCommand = operation({
 });
 
 function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry[]): z.infer<typeof commandRecord> {
-  const { context } = snapshot;
-  const { confirmedBy, refusal, limits } = context;
-  const { result, error, late } = context.answer;
-  const { expected, observed, checkedAt } = context.verification;
+  const { fixed, live } = snapshot.context;
+  const { confirmedBy, refusal, limits } = fixed;
+  const { result, error, late } = live.answer;
+  const { expected, observed, checkedAt } = live.verification;
   return {
-    id: context.id,
-    device_id: context.deviceId,
-    action: context.action,
-    params: context.params,
+    id: fixed.id,
+    device_id: fixed.deviceId,
+    action: fixed.action,
+    params: fixed.params,
     status: statusOf(snapshot),
-    safety_class: context.safetyClass,
-    timestamp: iso(context.requestedAt),
+    safety_class: fixed.safetyClass,
+    timestamp: iso(fixed.requestedAt),
     ttl_s: limits.ttlMs / 1_000,
     timeout_s: limits.timeoutMs / 1_000,
-    requested_by: principalId(context.requestedBy),
+    requested_by: principalId(fixed.requestedBy),
     ...(confirmedBy !== null && { confirmed_by: principalId(confirmedBy) }),
     ...(refusal !== null && { refusal }),
     ...(result !== null && { result }),
@@ -153,13 +153,13 @@ function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry
       ...(observed !== null && { observed }),
       checked_at: checkedAt === null ? null : iso(checkedAt),
     },
-    timeline: timelineOf(context, journal),
+    timeline: timelineOf(fixed, journal),
   };
 }
 
 /** Every change of the status, oldest first, without changes of the verification. */
-function timelineOf(context: CommandContext, journal: readonly JournalEntry[]): z.infer<typeof timelineEntry>[] {
-  const { requestedAt, requestedBy } = context;
+function timelineOf(fixed: CommandFixed, journal: readonly JournalEntry[]): z.infer<typeof timelineEntry>[] {
+  const { requestedAt, requestedBy } = fixed;
   const timeline: z.infer<typeof timelineEntry>[] = [
     { status: 'submitted', at: iso(requestedAt), by: principalId(requestedBy) },
   ];

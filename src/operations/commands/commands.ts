@@ -95,17 +95,17 @@ export const commandDevice = operation({
 
 /** 202 for a dispatched command, the dry run with 200 if the client requested it and 409 otherwise, or the refusal. */
 function answerTo(services: GatewayServices, command: CommandContext, request: CommandRequest): Outcome<CommandAnswer> {
-  const { confirmation, refusal } = command;
+  const { confirmation, refusal } = command.fixed;
   if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, request) };
   if (confirmation === null) {
-    return done({ body: { success: true, command_id: command.id, message_id: command.messageId } });
+    return done({ body: { success: true, command_id: command.fixed.id, message_id: command.fixed.messageId } });
   }
   const body = {
     status: 'dry_run_required' as const,
     reason: confirmation.reason,
     dry_run_token: request.ids.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
-    command_id: command.id,
+    command_id: command.fixed.id,
     preview: confirmation.preview as z.infer<typeof previewBody>,
   };
   return done({ status: confirmation.asked ? 200 : 409, body });

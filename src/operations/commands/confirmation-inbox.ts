@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
-import type { CommandContext, Confirmation } from '../../machines/command-types.ts';
+import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
@@ -55,7 +55,7 @@ export const listConfirmations = operation({
 
 function entryOf({ context }: StoredActor): Entry {
   // Rows written by an older version have no origin.
-  const command = context as unknown as Omit<CommandContext, 'origin'> & Partial<Pick<CommandContext, 'origin'>>;
+  const command = context as unknown as Omit<CommandFixed, 'origin'> & Partial<Pick<CommandFixed, 'origin'>>;
   const plan = command.origin?.plan ?? null;
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
   const { reason, preview, expiresAt } = command.confirmation as Confirmation;
@@ -98,13 +98,15 @@ export const approveConfirmation = operation({
       readTenant(services, caller),
       findCommand(services, caller, input.command_id),
     ]);
-    return command.ok ? checkConfirmPolicy(tenant, caller, command.value.snapshot.context.requestedBy) : done(null);
+    return command.ok
+      ? checkConfirmPolicy(tenant, caller, command.value.snapshot.context.fixed.requestedBy)
+      : done(null);
   },
   async run(services, call) {
     const { input, caller } = call;
     const command = await findCommand(services, caller, input.command_id);
     if (!command.ok) return command;
-    const context = await loadConfirmationTarget(services, caller, command.value.snapshot.context.deviceId);
+    const context = await loadConfirmationTarget(services, caller, command.value.snapshot.context.fixed.deviceId);
     if (!context.ok) return context;
     return sendConfirmation(services, call, { ...context.value, command: command.value, tokenHash: null });
   },

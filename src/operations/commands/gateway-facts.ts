@@ -47,16 +47,16 @@ export function targetFromMemory(
   const device = batch.peek<DeviceContext>({ kind: 'device', id: deviceId });
   if (device === undefined) return undefined;
   if (!belongsTo(device, tenantOf(caller))) return notFound('device');
-  const manifest = services.manifests.peek(device.snapshot.context);
+  const manifest = services.manifests.peek(device.snapshot.context.fixed);
   return manifest === undefined ? undefined : done(makeTarget(services, device, manifest));
 }
 
 export async function loadTarget(services: TargetServices, caller: Caller, deviceId: Uuid): Promise<Outcome<Target>> {
   const found = await findDevice(services, caller, deviceId);
   if (!found.ok) return found;
-  const { context } = found.value.snapshot;
-  const cached = services.manifests.peek(context);
-  const manifest = cached !== undefined ? cached : ((await services.manifests.load([context])).get(deviceId) ?? null);
+  const { fixed } = found.value.snapshot.context;
+  const cached = services.manifests.peek(fixed);
+  const manifest = cached !== undefined ? cached : ((await services.manifests.load([fixed])).get(deviceId) ?? null);
   return done(makeTarget(services, found.value, manifest));
 }
 
@@ -68,7 +68,7 @@ export async function loadTargets(
 ): Promise<Map<Uuid, Target>> {
   const read = await services.actors.readAll<DeviceContext>('device', deviceIds);
   const devices = [...read.values()].filter((device) => belongsTo(device, tenantOf(caller)));
-  const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context));
+  const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context.fixed));
   return new Map(
     devices.map((device) => [device.ref.id, makeTarget(services, device, manifests.get(device.ref.id) ?? null)]),
   );

@@ -36,7 +36,7 @@ export const getPolicy = operation({
   needs: ['actors'],
   async run(services, { caller }) {
     const { snapshot } = await readTenant(services, caller);
-    return done({ body: { policy: snapshot.context.policy } });
+    return done({ body: { policy: snapshot.context.fixed.policy } });
   },
 });
 
@@ -66,6 +66,6 @@ export const updatePolicy = operation({
       allowNoOp: true,
     });
     if (!reply.ok) return reply;
-    return done({ body: { policy: (reply.value.snapshot.context as TenantContext).policy } });
+    return done({ body: { policy: (reply.value.snapshot.context as TenantContext).fixed.policy } });
   },
 });

@@ -47,7 +47,7 @@ export const findManifests = operation({
   needs: ['actors', 'manifests'],
   async run(services, { input, caller }) {
     const devices = await findOwnDevices(services, caller, input.ids);
-    const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context));
+    const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context.fixed));
     return done({ body: { manifests: [...manifests.values()].map(manifestBody) } });
   },
 });

@@ -57,7 +57,8 @@ export const getDeviceActivity = operation({
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.id);
     if (!found.ok) return found;
-    const { id, tenantId, reported, state } = found.value.snapshot.context;
+    const { id, tenantId } = found.value.snapshot.context.fixed;
+    const { reported, state } = found.value.snapshot.context.live;
     const { deviceActivity, store } = services;
     const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
     const ref = { tenantId, deviceId: id };

@@ -82,7 +82,7 @@ async function rekey<Body extends NewKeyBody>(
   eventOf: (key: DeviceKeyRow) => DeviceEvent,
   bodyOf: (rekeyed: NewKeyBody) => Body,
 ): Promise<Outcome<Answer<Body>>> {
-  const { keyVersion, signingAlg } = device.snapshot.context;
+  const { keyVersion, signingAlg } = device.snapshot.context.fixed;
   const { key, secret } = generateKey(services, input.id, keyVersion + 1, {
     alg: signingAlg,
     publicKey: input.public_key,

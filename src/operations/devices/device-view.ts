@@ -84,25 +84,25 @@ function recordWith(
   device: CommittedDevice,
   seen: { lastSeen: EpochMs | null; battery: number | null } | undefined,
 ): DeviceRecord {
-  const { context } = device.snapshot;
+  const { fixed, live } = device.snapshot.context;
   return {
-    id: context.id,
-    device_type: context.deviceType,
-    home_id: context.homeId,
-    room_id: context.roomId,
-    firmware: context.firmware,
-    last_seen: time(sessions.lastSeen(context.id) ?? seen?.lastSeen),
+    id: fixed.id,
+    device_type: fixed.deviceType,
+    home_id: fixed.homeId,
+    room_id: fixed.roomId,
+    firmware: fixed.firmware,
+    last_seen: time(sessions.lastSeen(fixed.id) ?? seen?.lastSeen),
     revoked: isRevoked(device),
-    name: context.name,
-    metadata: context.metadata,
+    name: fixed.name,
+    metadata: fixed.metadata,
     online: isOnline(device.snapshot),
-    state: context.state,
-    state_version: context.stateVersion,
-    battery: sessions.battery(context.id) ?? seen?.battery ?? null,
-    key_version: context.keyVersion,
-    signing_alg: context.signingAlg,
-    manifest_version: context.manifestVersion === 0 ? null : context.manifestVersion,
-    created_at: iso(context.createdAt),
+    state: live.state,
+    state_version: live.stateVersion,
+    battery: sessions.battery(fixed.id) ?? seen?.battery ?? null,
+    key_version: fixed.keyVersion,
+    signing_alg: fixed.signingAlg,
+    manifest_version: fixed.manifestVersion === 0 ? null : fixed.manifestVersion,
+    created_at: iso(fixed.createdAt),
   };
 }
 
@@ -112,7 +112,7 @@ export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrat
 
 /** Whether the tenant has this device; a deleted one belongs to no tenant. */
 export const belongsTo = (device: CommittedDevice, tenantId: Uuid): boolean =>
-  device.snapshot.context.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
+  device.snapshot.context.fixed.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
 
 /** The caller's device, from memory if it is live. The same refusal for a missing device and for another tenant's. */
 export async function findDevice({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {

@@ -111,7 +111,7 @@ async function patch(
 ): Promise<Outcome<Answer<z.infer<typeof deviceBody>>>> {
   const found = await findDevice(services, caller, input.id);
   if (!found.ok) return found;
-  const placement = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context);
+  const placement = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context.fixed);
   if (!placement.ok) return placement;
   const event: DeviceEvent = {
     type: 'patch',

@@ -81,8 +81,8 @@ export const getManifest = operation({
   async run(services, { input, caller }) {
     const found = await findDevice(services, caller, input.deviceId);
     if (!found.ok) return found;
-    const { context } = found.value.snapshot;
-    const manifest = (await services.manifests.load([context])).get(context.id);
+    const { fixed } = found.value.snapshot.context;
+    const manifest = (await services.manifests.load([fixed])).get(fixed.id);
     return manifest ? done({ body: manifestRecordOf(manifest) }) : refuse('NOT_FOUND', 'The device has no manifest.');
   },
 });
@@ -153,10 +153,10 @@ async function putManifest(
   const event = eventOf(
     { at: services.clock.now(), by: caller.principal },
     {
-      deviceId: context.id,
+      deviceId: context.fixed.id,
       tenantId: tenantOf(caller),
-      category: input.category ?? context.category,
-      version: context.manifestVersion + 1,
+      category: input.category ?? context.fixed.category,
+      version: context.fixed.manifestVersion + 1,
       own: true,
       capabilities: complete.value,
     },

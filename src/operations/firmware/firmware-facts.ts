@@ -26,7 +26,7 @@ export function firmwareFacts(
   { snapshot }: CommittedDevice,
   release: FirmwareRelease | null,
 ): Pick<GatewayFacts, 'objections' | 'supplement'> {
-  if (release?.status !== 'released' || release.deviceType !== snapshot.context.deviceType) {
+  if (release?.status !== 'released' || release.deviceType !== snapshot.context.fixed.deviceType) {
     return {
       objections: [
         { path: 'params.firmware_id', message: 'must be the id of a released firmware for this device type' },

@@ -258,7 +258,7 @@ export const checkFirmware = operation({
     if (device_id !== null) {
       const device = await findDevice(services, caller, device_id);
       if (!device.ok) return device;
-      if (device.value.snapshot.context.deviceType !== device_type) {
+      if (device.value.snapshot.context.fixed.deviceType !== device_type) {
         const message = 'is not the type of this device';
         return refuse('VALIDATION_FAILED', `device_type: ${message}`, { errors: [{ path: 'device_type', message }] });
       }
@@ -289,7 +289,7 @@ export const checkDeviceFirmware = operation({
     const { device_id } = call.input;
     const device = await findDevice(services, call.caller, device_id);
     if (!device.ok) return device;
-    const { deviceType: device_type, firmware } = device.value.snapshot.context;
+    const { deviceType: device_type, firmware } = device.value.snapshot.context.fixed;
     const current_version = firmware !== null && isVersion(firmware) ? firmware : UNKNOWN_VERSION;
     return checkFirmware.run(services, { ...call, input: { device_type, current_version, device_id } });
   },

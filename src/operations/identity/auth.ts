@@ -78,7 +78,7 @@ export const getMe = operation({
           email: user.email,
           role,
           tenant_id: tenantId,
-          tenant_slug: tenant?.snapshot.context.slug ?? null,
+          tenant_slug: tenant?.snapshot.context.fixed.slug ?? null,
         },
         invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
         ...(caller.platformAdmin && { platform_admin: true as const }),

@@ -4,9 +4,9 @@ import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.
 import { atMost } from '../../domain/roles.ts';
 import { scopesOfKey } from '../../domain/scopes.ts';
 import type { Milliseconds, Principal, Uuid } from '../../domain/values.ts';
-import type { CommandContext } from '../../machines/command-types.ts';
+import type { CommandFixed } from '../../machines/command-types.ts';
 import type { ResolvableOutput } from '../../machines/outputs.ts';
-import type { PlanContext, PlanEvent, PlanStep } from '../../machines/plan-types.ts';
+import type { PlanContext, PlanEvent, PlanFixed, PlanStep } from '../../machines/plan-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
 import { callerRefusal } from '../caller-authorization.ts';
@@ -38,7 +38,7 @@ export interface StepFacts {
    * The command of the step to be undone; the command's machine checks whether its confirmation covers the
    * compensation.
    */
-  approval: CommandContext | null;
+  approval: CommandFixed | null;
 }
 
 type StepRequest = Extract<ResolvableOutput, { type: 'plan.ask' }>;
@@ -48,7 +48,7 @@ export function findRequestedStep(
   context: PlanContext | undefined,
   { stepId, commandId }: StepRequest,
 ): RequestedStep | null {
-  const step = context?.steps.find(({ id }) => id === stepId);
+  const step = context?.live.steps.find(({ id }) => id === stepId);
   const isWaiting = step?.ask === 'asked' && (step.undo ?? step).commandId === commandId;
   return context && isWaiting ? { context, step, commandId } : null;
 }
@@ -57,7 +57,7 @@ export function findRequestedStep(
 export const effectiveAction = ({ step }: RequestedStep) => (step.undo === null ? step : (step.compensation ?? step));
 
 export const planEndedRefusal = ({ context, step }: RequestedStep): Refusal | null =>
-  step.undo === null && context.ending !== null
+  step.undo === null && context.live.ending !== null
     ? { code: 'CONFLICT', detail: 'The plan had ended before the step began.' }
     : null;
 
@@ -71,7 +71,7 @@ export const stepRefusal = (
     ...{ type: 'step.refused', at: clock.now() },
     ...{ stepId: step.id, commandId, error: { code, detail } },
   };
-  return { to: { kind: 'plan', id: context.id }, event };
+  return { to: { kind: 'plan', id: context.fixed.id }, event };
 };
 
 /**
@@ -91,7 +91,7 @@ export function commandFor(
       ...{ type: 'step.held', at: services.clock.now() },
       ...{ stepId: step.id, commandId, forMs: heldMs },
     };
-    return { to: { kind: 'plan', id: context.id }, event };
+    return { to: { kind: 'plan', id: context.fixed.id }, event };
   }
   if (!target.ok) return stepRefusal(services, requested, target.refusal);
   const { action, params } = effectiveAction(requested);
@@ -104,7 +104,7 @@ export function commandFor(
   };
   const compensation = step.undo === null ? step.compensation : null;
   const input = { action, params, ...(step.timeoutS !== null && { timeout_s: step.timeoutS }) };
-  const plan = { id: context.id, stepId: step.id, compensation };
+  const plan = { id: context.fixed.id, stepId: step.id, compensation };
   const request = {
     tenant,
     target: target.value,
@@ -134,7 +134,7 @@ function holdTime({ flags }: Pick<Services, 'flags'>, suspended: boolean): Milli
  * used.
  */
 export function authorizeCreator(
-  { createdBy, scopes, requestId, tenantId }: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
+  { createdBy, scopes, requestId, tenantId }: Pick<PlanFixed, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
   user: User | null,
   key: ApiKey | null,
 ): Outcome<Caller> {

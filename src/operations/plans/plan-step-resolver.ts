@@ -1,8 +1,8 @@
 import { type OutputResolver, Quarantined, type SyncOutputResolver } from '../../actors/contract.ts';
 import type { Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { CommandContext } from '../../machines/command-types.ts';
-import type { PlanContext } from '../../machines/plan-types.ts';
+import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
+import type { PlanContext, PlanFixed } from '../../machines/plan-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { CommandServices } from '../commands/command-request.ts';
 import { loadTarget, readTenant, type TargetServices, targetFromMemory } from '../commands/gateway-facts.ts';
@@ -40,7 +40,7 @@ export const planStepResolver =
     if (requested === null) return null;
     const ended = planEndedRefusal(requested);
     if (ended !== null) return stepRefusal(services, requested, ended);
-    const authorized = await loadCreator(services, requested.context);
+    const authorized = await loadCreator(services, requested.context.fixed);
     if (!authorized.ok) return stepRefusal(services, requested, authorized.refusal);
     const creator = authorized.value;
     const { step } = requested;
@@ -63,12 +63,12 @@ export const planStepSyncResolver =
     if (requested === null) return null;
     const ended = planEndedRefusal(requested);
     if (ended !== null) return stepRefusal(services, requested, ended);
-    const { createdBy, tenantId } = requested.context;
+    const { createdBy, tenantId } = requested.context.fixed;
     const user = services.users.cached(createdBy.id);
     const key = createdBy.key === undefined ? null : services.apiKeys.cached(createdBy.key);
     const tenant = batch.peek<TenantContext>({ kind: 'tenant', id: tenantId });
     if (user === undefined || key === undefined || tenant === undefined) return null;
-    const creator = authorizeCreator(requested.context, user, key);
+    const creator = authorizeCreator(requested.context.fixed, user, key);
     if (!creator.ok) return stepRefusal(services, requested, creator.refusal);
     // A compensation needs the approval of its step, and an update its release: both are read from the store.
     if (requested.step.undo !== null || requested.step.action === UPDATE_FIRMWARE) return null;
@@ -79,15 +79,15 @@ export const planStepSyncResolver =
   };
 
 /** The committed command of the step to be undone. */
-async function loadApproval({ actors }: Pick<Services, 'actors'>, id: Uuid): Promise<CommandContext | null> {
+async function loadApproval({ actors }: Pick<Services, 'actors'>, id: Uuid): Promise<CommandFixed | null> {
   const command = await actors.read<CommandContext>({ kind: 'command', id });
-  return command?.snapshot.context ?? null;
+  return command?.snapshot.context.fixed ?? null;
 }
 
 /** The creator with their current permissions, checked as if they requested the command now. */
 export async function loadCreator(
   services: CreatorServices,
-  plan: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
+  plan: Pick<PlanFixed, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
 ): Promise<Outcome<Caller>> {
   const { id, key } = plan.createdBy;
   const user = await services.users.get(id);

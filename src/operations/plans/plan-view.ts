@@ -5,6 +5,7 @@ import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../d
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { planOfRow } from '../../machines/plan-record.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
@@ -84,17 +85,17 @@ const stepOf = (one: PlanStep): z.infer<typeof step> => ({
   ...errorOf(one),
 });
 
-export const planRecordOf = (context: PlanContext): z.infer<typeof planRecord> => ({
-  id: context.id,
-  name: context.name,
-  status: context.status,
-  steps: context.steps.map(stepOf),
-  on_failure: context.onFailure,
-  created_by: principalId(context.createdBy),
-  created_at: iso(context.createdAt),
-  finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
+export const planRecordOf = ({ fixed, live }: PlanContext): z.infer<typeof planRecord> => ({
+  id: fixed.id,
+  name: fixed.name,
+  status: live.status,
+  steps: live.steps.map(stepOf),
+  on_failure: fixed.onFailure,
+  created_by: principalId(fixed.createdBy),
+  created_at: iso(fixed.createdAt),
+  finished_at: live.finishedAt === null ? null : iso(live.finishedAt),
   // Rows written by an older version have none.
-  ...(context.cognition && { cognition: cognitionRecordOf(context.cognition) }),
+  ...(live.cognition && { cognition: cognitionRecordOf(live.cognition) }),
 });
 
 const cognitionRecordOf = (one: PlanCognition): z.infer<typeof cognitionRecord> => ({
@@ -114,7 +115,7 @@ export async function findPlan(
   id: Uuid,
 ): Promise<Outcome<Committed<PlanContext>>> {
   const plan = await actors.read<PlanContext>({ kind: 'plan', id });
-  return plan?.snapshot.context.tenantId === tenantOf(caller) ? done(plan) : notFound('plan');
+  return plan?.snapshot.context.fixed.tenantId === tenantOf(caller) ? done(plan) : notFound('plan');
 }
 
 const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const;
@@ -131,7 +132,7 @@ export const listPlans = operation({
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await store.plans.list(tenantOf(caller), limit, start.value);
-    const plans = page.items.map(({ context }) => planRecordOf(context as unknown as PlanContext));
+    const plans = page.items.map((row) => planRecordOf(planOfRow(row)));
     return done({ body: { plans, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });

@@ -6,7 +6,7 @@ import { reason } from '../../domain/request-fields.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
-import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-types.ts';
+import type { PlanContext, PlanEvent, PlanFixed, StepInput } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
 import { previewOf, stripRequest } from '../commands/command-request.ts';
 import { previewBody } from '../commands/command-view.ts';
@@ -90,7 +90,7 @@ export const createPlan = operation({
 });
 
 /** A plan to be created on behalf of the caller. */
-export type NewPlan = Pick<PlanContext, 'name' | 'onFailure'> & {
+export type NewPlan = Pick<PlanFixed, 'name' | 'onFailure'> & {
   steps: readonly StepInput[];
   cognition?: ContextInput & { proposalId: Uuid | null };
 };

@@ -132,7 +132,7 @@ async function live(
     // Batches in flight finish in a different order than they started.
     passes = (passes * 5 + 3) % 7;
     for (let n = 0; n < passes; n += 1) await new Promise(setImmediate);
-    if (actors.some(({ fixed }) => JSON.stringify(fixed.heard).includes(UNSTORABLE)))
+    if (actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE)))
       throw new DataRefused('22P05', 'no');
     if (actors.length === 0) return;
     const next = troubles.shift();

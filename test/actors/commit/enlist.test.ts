@@ -44,7 +44,7 @@ const written = (turns: readonly BatchCommit[]) =>
     actors.reduce((sum, { outbox }) => sum + outbox.length, 0),
   ]);
 const isVenomous = (turn: BatchCommit): boolean =>
-  turn.actors.some(({ fixed }) => JSON.stringify(fixed.heard).includes(UNSTORABLE));
+  turn.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
 
 /** Holds commits back; calling an entry of the result releases one commit. */
 function gates(): (() => void)[] {

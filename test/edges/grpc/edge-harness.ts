@@ -6,6 +6,7 @@ import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
 import type { SidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
+import type { ContextParts } from '../../../src/machines/definition.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { WorldDevice } from '../../../src/operations/cognition/contract.ts';
@@ -57,8 +58,8 @@ export async function service(
         subscribe: subscribers.subscribe.bind(subscribers),
         subscribeTransitions: subscribers.subscribeTransitions.bind(subscribers),
         /** The edge reads only the home of a device. */
-        peek: <Context>({ id }: ActorRef) =>
-          ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as unknown as Committed<Context>,
+        peek: <Context extends ContextParts>({ id }: ActorRef) =>
+          ({ snapshot: { context: { fixed: { homeId: homes.get(id) ?? null } } } }) as unknown as Committed<Context>,
       },
       manifests: { load: async () => new Map() },
     },
@@ -96,7 +97,7 @@ export async function service(
     place(device, homeId) {
       device.homeId = homeId;
       homes.set(device.id, homeId);
-      const context = { id: device.id, tenantId };
+      const context = { fixed: { id: device.id, tenantId } };
       const committed = { ref: { kind: 'device', id: device.id }, snapshot: { context } } as unknown as Committed;
       subscribers.emitTransition(committed, { type: 'patch', at: Date.now() }, null);
     },

@@ -151,7 +151,11 @@ it('a client with much to read gets a change after reading the rest', async () =
   while (wire.trySend(long)) await pause(1);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   for (const watcher of watchers) {
-    watcher({ ref: { kind: 'plan', id }, snapshot: { value: null, context: {} } } as never, {} as never, null);
+    watcher(
+      { ref: { kind: 'plan', id }, snapshot: { value: null, context: { fixed: {}, live: {} } } } as never,
+      {} as never,
+      null,
+    );
   }
   vi.advanceTimersByTime(3 * NOTIFY_INTERVAL_MS);
   vi.useRealTimers();

@@ -15,9 +15,9 @@ function followed() {
       return () => watchers.delete(watcher);
     },
   });
-  const happen = (kind: string, id: string, context: object = {}, type = 'state.reported') => {
+  const happen = (kind: string, id: string, fixed: object = {}, type = 'state.reported') => {
     for (const watcher of watchers) {
-      watcher({ ref: { kind, id }, snapshot: { value: null, context } } as never, { type } as never, null);
+      watcher({ ref: { kind, id }, snapshot: { value: null, context: { fixed } } } as never, { type } as never, null);
     }
   };
   const notified: string[][] = [];

@@ -16,7 +16,7 @@ import type { MqttMeter } from '../../../src/edges/mqtt/mqtt-meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
-import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
+import type { DeviceEvent, DeviceFixed } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import { cloudPublicKey, newDeviceSecret, publicKeyFromSeed, signingKey } from '../../../src/protocol/signature.ts';
@@ -37,7 +37,7 @@ interface Row {
   keys: StoredDeviceKey[];
   revoked: boolean;
   window: ReplayWindow;
-  grace: DeviceContext['grace'];
+  grace: DeviceFixed['grace'];
 }
 
 /** An event that an actor received. */
@@ -220,8 +220,8 @@ export class EdgeHarness {
     return command === undefined ? null : this.#committed(ref, 'dispatched', command);
   }
 
-  #committed(ref: ActorRef, value: Committed['snapshot']['value'], context: object): Committed {
-    return { ref, version: 1, since: 0, snapshot: { value, context, status: 'active' } };
+  #committed(ref: ActorRef, value: Committed['snapshot']['value'], fixed: object): Committed {
+    return { ref, version: 1, since: 0, snapshot: { value, context: { fixed, live: {} }, status: 'active' } };
   }
 
   async #send(ref: ActorRef, event: MachineEvent): Promise<Reply> {

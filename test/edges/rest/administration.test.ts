@@ -125,7 +125,7 @@ describe('the tenants', () => {
     expect((await admin('POST', tier, { tier: 'pro' })).body).toEqual({ tenant_id: tenantId, tier: 'pro' });
     expect((await admin('POST', tier, { tier: 'pro' })).status).toBe(200);
     const { snapshot } = (await service.runtime.actors.read({ kind: 'tenant', id: tenantId })) ?? {};
-    expect(snapshot?.context).toMatchObject({ tier: 'pro' });
+    expect(snapshot?.context.fixed).toMatchObject({ tier: 'pro' });
     expect(await admin('POST', tier, { tier: 'gold' })).toMatchObject({
       status: 400,
       body: { code: 'VALIDATION_FAILED', errors: [{ path: 'tier' }] },

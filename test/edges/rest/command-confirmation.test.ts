@@ -110,7 +110,7 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect(answer.status).toBe(202);
     expect(answer.body).toEqual({ success: true, command_id, message_id: expect.stringMatching(UUID) });
     expect(written).toEqual([command_id]);
-    expect(await contextOf(command_id)).toMatchObject({ messageId: answer.body.message_id });
+    expect(await contextOf(command_id)).toMatchObject({ fixed: { messageId: answer.body.message_id } });
     expect(await show(command_id)).toMatchObject({
       status: 'dispatched',
       requested_by: mine.userId,

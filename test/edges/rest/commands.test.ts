@@ -58,7 +58,9 @@ describe('POST /device/{deviceId}/command', () => {
     const id = await register();
     const requestId = v7();
     const { body } = await command(id, { action: 'turn_on' }, { headers: { 'x-request-id': requestId } });
-    expect(await contextOf(body.command_id)).toMatchObject({ messageId: body.message_id, origin: { requestId } });
+    expect(await contextOf(body.command_id)).toMatchObject({
+      fixed: { messageId: body.message_id, origin: { requestId } },
+    });
   });
 
   it('accepts ttl_s and timeout_s within their bounds', async () => {

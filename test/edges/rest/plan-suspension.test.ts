@@ -53,7 +53,7 @@ describe('a suspension', () => {
     await reply.messagesDelivered;
   };
   const stored = async (id: string) =>
-    (await service.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
+    (await service.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context.live as Body;
 
   it('pauses a plan without running steps, and ends one that lost a step with the policy stop', async () => {
     const [a, b, c] = [await light(), await light(), await light()];

@@ -300,7 +300,7 @@ describe('a plan as an actor', () => {
     ]);
     const command = (await service.runtime.actors.read<CommandContext>({ kind: 'command', id: commandId }))?.snapshot
       .context;
-    expect(command?.origin.plan).toEqual({ id, stepId: 'a', compensation: null });
+    expect(command?.fixed.origin.plan).toEqual({ id, stepId: 'a', compensation: null });
     const audit = (await mine.call('GET', `/audit?subject=plan:${id}`)).body.entries;
     expect(audit).toMatchObject([{ action: 'createPlan', by: mine.userId, outcome: 'done' }]);
   });

@@ -9,7 +9,7 @@ const DUE = 500;
 /** A service that started at 1,000, and a plan whose planner was silent until `DUE`. */
 function service({ overdue = true, quarantine = null as string | null } = {}) {
   const at = { now: 1_000 };
-  const plan = { snapshot: { context: { tenantId: 't', cognition: { overdue, dueAt: DUE } } } };
+  const plan = { snapshot: { context: { fixed: { tenantId: 't' }, live: { cognition: { overdue, dueAt: DUE } } } } };
   const services = {
     actors: {
       read: async ({ kind }: { kind: string }) => (kind === 'plan' ? plan : { snapshot: { value: 'active' } }),

@@ -41,7 +41,8 @@ async function device(homeId: string, roomId: string | null): Promise<string> {
   await service.runtime.actors.create({ kind: 'device', id }, event);
   return id;
 }
-const contextOf = async (id: string) => (await service.runtime.actors.read({ kind: 'device', id }))?.snapshot.context;
+const contextOf = async (id: string) =>
+  (await service.runtime.actors.read({ kind: 'device', id }))?.snapshot.context.fixed;
 
 describe('a home', () => {
   it('is created, listed, changed and deleted', async () => {

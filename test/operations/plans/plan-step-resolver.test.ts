@@ -7,8 +7,9 @@ import {
   type Committed,
   Quarantined,
 } from '../../../src/actors/contract.ts';
+import type { ContextParts } from '../../../src/machines/definition.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
-import type { PlanContext, PlanStep } from '../../../src/machines/plan-types.ts';
+import type { PlanContext, PlanFixed, PlanLive, PlanStep } from '../../../src/machines/plan-types.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
 import type { HttpService } from '../../support/http-service.ts';
@@ -16,7 +17,7 @@ import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../
 
 it('keeps an output of a quarantined plan until it is released', async () => {
   const actors = {
-    read: async () => ({ snapshot: { context: { steps: [] } } }),
+    read: async () => ({ snapshot: { context: { live: { steps: [] } } } }),
     inspect: () => ({ live: true, mailbox: 0, quarantine: 'the stored state does not match the machine' }),
   };
   const resolve = planStepResolver({ actors } as unknown as Services);
@@ -41,28 +42,44 @@ describe('an output of a plan', () => {
     ...{ undo: null, error: null, undoError: null },
     ...more,
   });
-  const planWith = (step: PlanStep, more: Partial<PlanContext> = {}): PlanContext => ({
-    ...{ id: v7(), tenantId: mine.tenantId, name: null, onFailure: 'rollback', scopes: null, requestId: v7() },
-    ...{ createdBy: { kind: 'user', id: mine.userId }, createdAt: 1, finishedAt: null, status: 'pending' },
-    ...{ steps: [step], ending: null, finished: 0, wakeAt: null, cognition: null },
-    ...more,
+  const planWith = (step: PlanStep, fixed: Partial<PlanFixed> = {}, live: Partial<PlanLive> = {}): PlanContext => ({
+    fixed: {
+      ...{ id: v7(), tenantId: mine.tenantId, name: null, onFailure: 'rollback', scopes: null, requestId: v7() },
+      ...{ createdBy: { kind: 'user', id: mine.userId }, createdAt: 1 },
+      ...fixed,
+    },
+    live: {
+      ...{ finishedAt: null, status: 'pending', steps: [step], ending: null, finished: 0, wakeAt: null },
+      ...{ cognition: null, ...live },
+    },
   });
   const light = async (tenancy = mine) => (await tenancy.register()).device_id;
 
   /** The results of the synchronous and the asynchronous resolver, without values that are random in each call. */
   async function bothWays(context: PlanContext): Promise<unknown[]> {
     const { actors } = service.runtime;
-    const plan = { ref: { kind: 'plan', id: context.id }, version: 1, snapshot: { value: '', context }, since: 1 };
+    const plan = {
+      ref: { kind: 'plan', id: context.fixed.id },
+      version: 1,
+      snapshot: { value: '', context },
+      since: 1,
+    };
     const isPlan = (ref: ActorRef): boolean => ref.kind === 'plan';
-    const read: Actors['read'] = <C>(ref: ActorRef) =>
+    const read: Actors['read'] = <C extends ContextParts>(ref: ActorRef) =>
       isPlan(ref) ? Promise.resolve(plan as unknown as Committed<C>) : actors.read<C>(ref);
     const turn: BatchView = {
-      peek: <C>(ref: ActorRef) => (isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref)),
+      peek: <C extends ContextParts>(ref: ActorRef) =>
+        isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref),
     };
     const services = { ...service.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
-    const [step] = context.steps as [PlanStep];
+    const [step] = context.live.steps as [PlanStep];
     const { commandId } = step.undo ?? step;
-    const output = { type: 'plan.ask', planId: context.id, stepId: step.id, commandId: commandId as string } as const;
+    const output = {
+      type: 'plan.ask',
+      planId: context.fixed.id,
+      stepId: step.id,
+      commandId: commandId as string,
+    } as const;
     const found = await planStepResolver(services)(output);
     return [planStepSyncResolver(service.services)(output, turn), found].map((one) => one && alike(one));
   }
@@ -78,9 +95,9 @@ describe('an output of a plan', () => {
       const [atHand, found] = await bothWays(context);
       expect(atHand).toEqual(found);
       expect(found).toMatchObject({
-        to: { kind: 'command', id: context.steps[0]?.commandId },
+        to: { kind: 'command', id: context.live.steps[0]?.commandId },
         create: true,
-        event: { type: 'request', command: { deviceId: id, timeoutS: 9, origin: { plan: { id: context.id } } } },
+        event: { type: 'request', command: { deviceId: id, timeoutS: 9, origin: { plan: { id: context.fixed.id } } } },
         fallback: word('step.refused', { error: { code: 'GATEWAY_ERROR' } }),
       });
       expect((found as { event: { session: unknown } }).event.session === null).toBe(!session);
@@ -108,7 +125,7 @@ describe('an output of a plan', () => {
     const outsider = { kind: 'user', id: other.userId } as const;
     const cases: [PlanContext, string][] = [
       [planWith(stepOn(theirs)), 'NOT_FOUND'],
-      [planWith(stepOn(own), { ending: 'cancel' }), 'CONFLICT'],
+      [planWith(stepOn(own), {}, { ending: 'cancel' }), 'CONFLICT'],
       [planWith(stepOn(own), { scopes: ['execute:plans'] }), 'INSUFFICIENT_SCOPE'],
       [planWith(stepOn(own), { createdBy: outsider }), 'FORBIDDEN_ROLE'],
       [byKey, 'UNAUTHENTICATED'],
@@ -117,7 +134,7 @@ describe('an output of a plan', () => {
       const [atHand, found] = await bothWays(context);
       expect(atHand).toEqual(found);
       expect(found).toMatchObject({
-        to: { kind: 'plan', id: context.id },
+        to: { kind: 'plan', id: context.fixed.id },
         ...word('step.refused', { error: { code } }),
       });
     }

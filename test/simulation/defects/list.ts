@@ -144,8 +144,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/machines/device-reports.ts',
-        from: 'sequence < context.replay.highest ? context.reported.order : null',
-        to: 'sequence < 0 ? context.reported.order : null',
+        from: 'sequence < context.live.replay.highest ? context.live.reported.order : null',
+        to: 'sequence < 0 ? context.live.reported.order : null',
       },
     ],
   },

@@ -20,7 +20,7 @@ export function confirmationQuestion(
   waiting: readonly PendingConfirmation[],
 ): string {
   const names = waiting.slice(0, MAX_LISTED_DEVICES).map(({ device_id: id }) => {
-    const name = actors.peek<DeviceContext>({ kind: 'device', id })?.snapshot.context.name ?? null;
+    const name = actors.peek<DeviceContext>({ kind: 'device', id })?.snapshot.context.fixed.name ?? null;
     return name === null ? id : `“${oneLine(name)}” (${id})`;
   });
   const more = waiting.length - names.length;
