@@ -128,7 +128,7 @@ describe('a store with commits in flight', () => {
     expect(names()).toEqual(['in flight', 'behind', 'queued', 'device']);
   });
 
-  it('tells the sender of an unknown outcome when the commit has ended', async () => {
+  it('reports an unknown outcome to the sender when the commit has ended', async () => {
     const units = commitOf(send('in flight'));
     deadlines.commitStarted(units);
     await pass(2_500);
@@ -144,7 +144,7 @@ describe('a store with commits in flight', () => {
     expect(ended).toBe(true);
   });
 
-  it('is not called silent for the time in which nothing was in flight', async () => {
+  it('does not count time without commits in flight as silence', async () => {
     const units = commitOf(send('first'));
     deadlines.commitStarted(units);
     deadlines.commitEnded(units);

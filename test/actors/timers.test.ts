@@ -50,7 +50,7 @@ async function staysOn(): Promise<void> {
   expect(runtime.actors.peek(LAMP)?.snapshot.value).toBe('off');
 }
 
-it('a timer that fired does not end its state where an event before it left and entered that state', async () => {
+it('a fired timer does not end its state if an earlier event left and entered that state again', async () => {
   hold();
   const sent = [runtime.actors.send(LAMP, { type: 'note', at: clock.now(), text: 'x' } as never)];
   await eventually(() => held);
@@ -62,7 +62,7 @@ it('a timer that fired does not end its state where an event before it left and 
   await staysOn();
 });
 
-it('a timer that fired does not end its state where a commit in flight left and entered that state', async () => {
+it('a fired timer does not end its state if a commit in flight left and entered that state again', async () => {
   hold();
   const sent = [send('press'), send('press')];
   await eventually(() => held);

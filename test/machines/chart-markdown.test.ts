@@ -9,7 +9,7 @@ const drawn = (kind: (typeof actorKinds)[number]) =>
   readFileSync(new URL(`../../docs/machines/${kind}.md`, import.meta.url), 'utf8');
 
 describe('the drawings in docs/machines', () => {
-  it.each(actorKinds)('show the %s machine as it is (npm run drawings)', (kind) => {
+  it.each(actorKinds)('match the %s machine (npm run drawings)', (kind) => {
     expect(chartToMarkdown(currentDefinition(kind).machine)).toBe(drawn(kind));
   });
 

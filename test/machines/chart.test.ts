@@ -7,7 +7,7 @@ import { currentDefinition } from '../../src/machines/versions.ts';
 const machine = (kind: (typeof actorKinds)[number]) => currentDefinition(kind).machine;
 
 describe('a chart', () => {
-  it.each(actorKinds)('of the %s machine has each state once, explained, with the events that it takes', (kind) => {
+  it.each(actorKinds)('of the %s machine has each state once, with an explanation and its events', (kind) => {
     const states = statesOf(machine(kind));
     const paths = states.map(({ path }) => path.join('.'));
     expect(new Set(paths).size).toBe(paths.length);
@@ -20,7 +20,7 @@ describe('a chart', () => {
     );
   });
 
-  it('tells what is taken in a state, timers too', () => {
+  it('lists the events of a state, including timers', () => {
     expect(nextEvents(machine('tenant'), 'suspended')).toEqual(['policy.set', 'resume', 'tier.set']);
     expect(nextEvents(machine('device'), { administration: { active: 'two_keys' }, link: 'online' })).toEqual(
       expect.arrayContaining(['after grace over', 'rotate', 'revoke', 'state.reported', 'presence.lost']),
@@ -48,11 +48,11 @@ describe('a chart', () => {
     ['device', 'gone', []],
     ['device', '', []],
     ['device', 'active.', []],
-  ] as const)('of the %s machine names by %s the states %j', (kind, text, paths) => {
+  ] as const)('of the %s machine: %s selects the states %j', (kind, text, paths) => {
     expect(findStates(machine(kind), text)).toEqual(paths);
   });
 
-  it('is one Mermaid diagram, with its regions as states', () => {
+  it('is one Mermaid diagram with regions as states', () => {
     expect(chartToMermaid(machine('tenant'))).toMatch(/^stateDiagram-v2\n {2}\[\*\] --> unregistered\n/);
     const device = chartToMermaid(machine('device'));
     expect(device.match(/stateDiagram-v2/g)).toHaveLength(1);

@@ -27,7 +27,7 @@ const volatile: Output[] = [
 ];
 
 describe('an output', () => {
-  it('is either delivered at least once, or a row of its commit, or may die with the process', () => {
+  it('is either delivered at least once, a row of its commit, or volatile', () => {
     const kinds = (outputs: Output[]) =>
       outputs.map((output) => [isDurable(output), isRow(output), needsCommit(output)]);
     expect(kinds(durable)).toEqual(durable.map(() => [true, false, true]));

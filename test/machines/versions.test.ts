@@ -25,10 +25,10 @@ const shipped = readdirSync(folder).map((file) => {
   return { kind: kind as ActorKind, version: Number(version), rows };
 });
 
-describe.each(shipped)('what version $version of the $kind machine stored', ({ kind, version, rows }) => {
+describe.each(shipped)('rows stored by version $version of the $kind machine', ({ kind, version, rows }) => {
   const definition = definitionFor(kind, version);
 
-  it('still loads, and is stored the same again', () => {
+  it('can be loaded, and are stored the same again', () => {
     for (const { value, context } of rows) {
       const snapshot = definition.machine.resolveState({
         value: value as never,
@@ -39,7 +39,7 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
     }
   });
 
-  it('has a row for every state that can be stored', () => {
+  it('exist for every state that can be stored', () => {
     const declared = declaredStates(definition);
     const kept = new Set(rows.flatMap(({ value }) => statesIn(value)));
     // An actor is not stored before its creating event.
@@ -47,7 +47,7 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
     expect(declared.filter((path) => !kept.has(path) && !unstored.includes(path))).toEqual([]);
   });
 
-  it('has timers that its states still understand', () => {
+  it('have timers that their states still handle', () => {
     for (const { value, context, timers } of rows) {
       for (const type of timers) {
         const driven = new Driven(definition);
@@ -59,12 +59,12 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
 });
 
 describe('the registry of machines', () => {
-  it('has a fixture of what it makes new actors of', () => {
+  it('has a fixture of the version for new actors', () => {
     const kept = shipped.map(({ kind, version }) => `${kind} ${version}`);
     for (const kind of actorKinds) expect(kept).toContain(`${kind} ${currentDefinition(kind).version}`);
   });
 
-  it('gives new actors the newest version', () => {
+  it('uses the newest version for new actors', () => {
     for (const kind of actorKinds) {
       const current = currentDefinition(kind);
       expect(current.kind).toBe(kind);
@@ -72,7 +72,7 @@ describe('the registry of machines', () => {
     }
   });
 
-  it('names the missing version', () => {
+  it('names a missing version', () => {
     expect(() => definitionFor('device', 0)).toThrow("machine 'device' has no version 0 in this build");
     expect(() => definitionFor('plan', 99)).toThrow(RangeError);
     expect(() => currentDefinition('wish' as never)).toThrow("machine 'wish' does not exist in this build");

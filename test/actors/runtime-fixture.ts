@@ -1,0 +1,63 @@
+import { afterEach, beforeEach } from 'vitest';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import type { ActorRef, DurableOutput } from '../../src/machines/outputs.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+
+type Definitions = Parameters<typeof createRuntime>[0]['definitions'];
+
+export let store: MemoryActorStore;
+export let memory: ReturnType<typeof makeRuntimeStore>;
+export let clock: TestClock;
+export let runtime: Runtime;
+export let warnings: string[];
+
+export const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
+export const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...more });
+export const make = (id: string, kind: ActorRef['kind'] = 'device') =>
+  runtime.actors.create(ref(id, kind), event('make', { id }));
+
+const lamps: Definitions = () => lamp as unknown as MachineDefinition;
+
+function assemble(limits: Partial<RuntimeLimits> = {}, definitions = lamps): Runtime {
+  memory = makeRuntimeStore(store);
+  return createRuntime({
+    store: memory.store,
+    definitions,
+    clock,
+    limits,
+    log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
+  });
+}
+
+/** Starts a runtime on an empty store before each test of the file, and halts it afterwards. */
+export function withRuntime(): void {
+  beforeEach(() => {
+    store = new MemoryActorStore();
+    clock = testClock();
+    warnings = [];
+    runtime = assemble();
+  });
+  afterEach(() => runtime.halt());
+}
+
+/** Replaces the runtime by a new one on the same store. */
+export function restart(limits: Partial<RuntimeLimits> = {}, definitions = lamps): void {
+  runtime = assemble(limits, definitions);
+}
+
+export function leave(from: string, output: DurableOutput): void {
+  store.outbox.set(`device:${from}:9:${store.outbox.size}`, {
+    from: ref(from),
+    version: 9,
+    n: store.outbox.size,
+    output,
+  });
+}
+export const tell = (to: string): DurableOutput => ({
+  type: 'actor.tell',
+  to: ref(to),
+  event: { type: 'device.revoked', deviceId: 'x' },
+});
