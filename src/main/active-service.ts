@@ -37,7 +37,7 @@ import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { signingKey } from '../protocol/signature.ts';
-import { makeAuditWriter } from '../services/audit-writer.ts';
+import { AuditWriter } from '../services/audit-writer.ts';
 import { parseChangelog } from '../services/changelog.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { loadFlags } from '../services/flags.ts';
@@ -147,7 +147,7 @@ export async function composeService(
   let mqtt: MqttEdge | null = null;
   let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
-  const audit = makeAuditWriter({
+  const audit = new AuditWriter({
     ...{ store, clock, newId, log },
     dropped: metrics.labelledCounter(
       'audit_dropped',

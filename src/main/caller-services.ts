@@ -1,6 +1,6 @@
 import type { Services } from '../operations/operation.ts';
 import { loadAgentTokens } from '../services/agent-tokens.ts';
-import { makeApiKeyCache } from '../services/api-key-cache.ts';
+import { ApiKeyCache } from '../services/api-key-cache.ts';
 import { openInvalidationBus } from '../services/invalidation-bus.ts';
 import { loadRevocations } from '../services/tokens.ts';
 import { makeUserCache } from '../services/user-cache.ts';
@@ -18,7 +18,7 @@ export async function loadCallerServices(
     invalidations,
     users: makeUserCache(store, invalidations),
     revocations: await loadRevocations(store.identity, clock, invalidations),
-    apiKeys: makeApiKeyCache(store, { clock, log, invalidations }),
+    apiKeys: new ApiKeyCache(store, { clock, log, invalidations }),
     agentTokens: await loadAgentTokens(store.identity, clock, invalidations),
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { newApiKey } from '../../src/domain/api-key.ts';
-import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
+import { ApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
 import { newId } from '../support/actor-commits.ts';
 import { testClock } from '../support/clock.ts';
@@ -14,7 +14,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const clock = testClock();
   const store = new MemoryStore();
   const warn = vi.fn();
-  const ring = makeApiKeyCache(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
+  const ring = new ApiKeyCache(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
   const { key: text, prefix, hash } = newApiKey();
   const [tenantId, userId] = [newId(), newId()];
   const subject = { iss: 'urn:test', sub: userId, email: null, emailVerified: false, createdAt: 0 };

@@ -1,7 +1,7 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../src/domain/log.ts';
-import { type AuditedAction, type AuditWriter, makeAuditWriter } from '../../src/services/audit-writer.ts';
+import { type AuditedAction, AuditWriter } from '../../src/services/audit-writer.ts';
 import type { AuditRow } from '../../src/store/contract/audit.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
@@ -29,7 +29,7 @@ beforeEach(() => {
     trouble(rows);
     own.push(...rows);
   };
-  audit = makeAuditWriter({
+  audit = new AuditWriter({
     store: { audit: { append } },
     clock,
     newId: v7,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
-import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
+import { ApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type Invalidation, openInvalidationBus } from '../../src/services/invalidation-bus.ts';
 import { loadRevocations } from '../../src/services/tokens.ts';
 import { makeUserCache } from '../../src/services/user-cache.ts';
@@ -24,7 +24,7 @@ async function twoProcesses() {
       received,
       users: makeUserCache(store, invalidations),
       revocations: await loadRevocations(store.identity, clock, invalidations),
-      keys: makeApiKeyCache(store, { clock, log: quiet, invalidations }),
+      keys: new ApiKeyCache(store, { clock, log: quiet, invalidations }),
       presented: await loadAgentTokens(store.identity, clock, invalidations),
     };
   };

@@ -38,7 +38,7 @@ import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../src/services/artifacts.ts';
-import { makeAuditWriter } from '../../src/services/audit-writer.ts';
+import { AuditWriter } from '../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
 import { makeHealth, type PartState } from '../../src/services/health.ts';
@@ -143,7 +143,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const key = await readTokenKey(await exportJWK(privateKey));
   const flags = await loadFlags(store.administration);
   const newId = () => v7();
-  const audit = makeAuditWriter({ store, clock, newId, log });
+  const audit = new AuditWriter({ store, clock, newId, log });
   const callers = await loadCallerServices({ store, cache, clock, log, newId });
   const { users } = callers;
   const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));

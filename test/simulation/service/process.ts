@@ -18,7 +18,7 @@ import type { Services } from '../../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../../src/operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
 import { makeArtifacts } from '../../../src/services/artifacts.ts';
-import { makeAuditWriter } from '../../../src/services/audit-writer.ts';
+import { AuditWriter } from '../../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
 import { makeHealth } from '../../../src/services/health.ts';
@@ -99,7 +99,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     cloudPublicKeys: [],
     changelog: [],
   };
-  const audit = makeAuditWriter({ store, clock, newId, log });
+  const audit = new AuditWriter({ store, clock, newId, log });
   const services: Services = {
     ...makeSignInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
     ...{ store, cache, clock, newId, log, settings, audit },
