@@ -1,6 +1,7 @@
 /**
- * Counts literary constructions in comments and in texts for people (log lines, errors, descriptions, interface text):
- * at most 2 per 1,000 words of comments in each folder, none in texts. `--list FOLDER` prints the findings of a folder.
+ * Counts literary constructions in comments and in texts for people (log lines, errors, descriptions, interface text,
+ * titles of tests): at most 2 per 1,000 words of comments in each folder, none in texts. `--list FOLDER` prints the
+ * findings of a folder.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -65,6 +66,16 @@ const isProse = (text: string): boolean =>
   /\p{L}+ +\p{L}+ +\p{L}+/u.test(text) &&
   !/^\s*(?:(?:select|insert|update|delete|with|create|alter|drop|set|lock)\b|--)/i.test(text);
 
+const titled = new Set(['describe', 'it', 'test', 'eachStore', 'eachDatabase']);
+
+/** True for the first argument of `describe`, `it` and the like, also with `.each(rows)` or `.runIf(condition)`. */
+function isTitle(node: ts.Node): boolean {
+  if (!ts.isCallExpression(node.parent) || node.parent.arguments[0] !== node) return false;
+  let called: ts.Node = node.parent.expression;
+  while (ts.isCallExpression(called) || ts.isPropertyAccessExpression(called)) called = called.expression;
+  return ts.isIdentifier(called) && titled.has(called.text);
+}
+
 const textOf = (comment: string): string =>
   comment
     .replace(/^\/\*+|\*\/$/g, '')
@@ -93,9 +104,9 @@ function check(file: string, count: Count): void {
     for (const range of ts.getTrailingCommentRanges(source.text, node.getEnd()) ?? []) comment(range);
     const isLiteral =
       ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node) || ts.isTemplateExpression(node);
-    if ((isLiteral || ts.isJsxText(node)) && !isTest) {
+    if (isLiteral || ts.isJsxText(node)) {
       const text = isLiteral ? node.getText(source).slice(1, -1) : node.getText(source);
-      if (isProse(text)) {
+      if (isTest ? isTitle(node) : isProse(text)) {
         for (const match of matches(text))
           count.inTexts.push({ file, line: lineOf(node.getStart(source)), text: `${match}: ${text}` });
       }

@@ -91,7 +91,7 @@ describe('an output with a resolver', () => {
     expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, true]);
   });
 
-  it('may be resolved to nothing', async () => {
+  it('can be resolved to nothing', async () => {
     runtime.outbox.registerResolver('plan.ask', async () => null);
     await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.size]).toEqual([0, 1]);
@@ -318,7 +318,7 @@ describe('an output that is resolved from memory', () => {
   it.each([
     ['the store refuses the new actor for its data', true],
     ['somebody else has made it', false],
-  ])('goes through the outbox where %s', async (_, refused) => {
+  ])('goes through the outbox if %s', async (_, refused) => {
     let otherwise = 0;
     runtime.outbox.registerResolver(
       'plan.ask',
@@ -338,20 +338,23 @@ describe('an output that is resolved from memory', () => {
     expect(store.rows.get('device:c')?.version).toBe(refused ? undefined : 4);
   });
 
-  it.each(['beforeCommit', 'afterCommit'] as const)('happens once where the connection was lost: %s', async (when) => {
-    runtime.outbox.registerResolver('plan.ask', never, () => making());
-    let losses = 2;
-    store[when] = () => {
-      if (losses-- > 0) throw new CommitUnknown('connection lost');
-    };
-    await (await ask()).messagesDelivered;
-    store.afterCommit = () => {};
-    expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
-    expect(store.journals.get('device:c')).toHaveLength(1);
-  });
+  it.each(['beforeCommit', 'afterCommit'] as const)(
+    'takes effect once if the connection was lost: %s',
+    async (when) => {
+      runtime.outbox.registerResolver('plan.ask', never, () => making());
+      let losses = 2;
+      store[when] = () => {
+        if (losses-- > 0) throw new CommitUnknown('connection lost');
+      };
+      await (await ask()).messagesDelivered;
+      store.afterCommit = () => {};
+      expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
+      expect(store.journals.get('device:c')).toHaveLength(1);
+    },
+  );
 
   it.each([true, false])(
-    'of which nobody can say whether it was kept: whoever it made is told what waits for it (made: %s)',
+    'with an unknown commit outcome: the actor it created receives its pending messages (created: %s)',
     async (kept) => {
       runtime = assemble({ deviceTimeoutMs: 1 });
       runtime.outbox.registerResolver('plan.ask', never, () => making());

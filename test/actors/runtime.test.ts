@@ -340,7 +340,7 @@ describe('a failing event does not affect others', () => {
   });
 
   it.each(['refused', 'outrun'] as const)(
-    'answers what it had decided when it was quarantined, where it is released before a commit that is %s',
+    'answers the events decided before its quarantine, if it is released before a commit that is %s',
     async (how) => {
       await make('a');
       let end = () => {};
@@ -392,7 +392,7 @@ describe('a failing event does not affect others', () => {
   });
 });
 
-describe('a store that blinks', () => {
+describe('a store that is briefly unavailable', () => {
   it('is retried without an error for the caller', async () => {
     await make('a');
     let failures = 3;

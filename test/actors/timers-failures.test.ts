@@ -72,7 +72,7 @@ describe('timers', () => {
     await expect(runtime.actors.send(ref('x0'), event('press'))).rejects.toThrow(Quarantined);
   });
 
-  it('of which none can be fired now are not retried immediately', async () => {
+  it('are not retried immediately if none can be fired now', async () => {
     await make('a');
     for (let index = 0; index < 1_500; index += 1) {
       store.timers.set(`device:a:${index}`, { ref: ref('a'), id: String(index), event: 'x', dueAt: clock.now() });

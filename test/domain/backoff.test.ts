@@ -27,7 +27,7 @@ describe('a back-off', () => {
     );
   });
 
-  it('takes as much of a delay at random as its jitter says', () => {
+  it('randomizes the part of a delay that its jitter sets', () => {
     fc.assert(
       fc.property(failures, limits, random, (count, within, drawn) => {
         const whole = backoffDelay(count, within);

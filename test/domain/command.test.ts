@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { commandPhaseOf, commandStatuses, isFinalCommandStatus, mayHaveActed } from '../../src/domain/command.ts';
 
 describe('the statuses of a command', () => {
-  it('are final as the contract says', () => {
+  it('are final as in the contract', () => {
     expect(commandStatuses.filter(isFinalCommandStatus)).toEqual([
       ...['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'],
     ]);
@@ -19,7 +19,7 @@ describe('the statuses of a command', () => {
     });
   });
 
-  it('tell whether the device may have acted', () => {
+  it('show whether the device may have acted', () => {
     expect(commandStatuses.filter(mayHaveActed)).toEqual(['succeeded', 'timed_out']);
   });
 });

@@ -81,7 +81,7 @@ describe('the outcome of a command for its plan', () => {
 });
 
 describe('the statuses of a plan and its steps', () => {
-  it('are final as the contract says', () => {
+  it('are final as in the contract', () => {
     expect(planStatuses.filter(isFinalPlanStatus)).toEqual([
       ...['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled'],
     ]);

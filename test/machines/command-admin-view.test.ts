@@ -65,8 +65,8 @@ const full: CommandContext = {
   },
 };
 
-describe('a command as an administrator sees it', () => {
-  it('shows all but the hash of its token, its session and what only the device receives', () => {
+describe('the administrator’s view of a command', () => {
+  it('shows everything except the hash of its token, its session and parameters for the device only', () => {
     expect(toAdminView(full)).toEqual({
       id: COMMAND,
       tenant_id: TENANT,

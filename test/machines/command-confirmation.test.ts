@@ -44,7 +44,7 @@ function refuses(command: Command, event: CommandEvent, code: string, detail?: s
 }
 
 describe('a command that needs confirmation', () => {
-  it('waits for it until the token runs out', () => {
+  it('waits until its token expires', () => {
     const command = blankCommand();
     const step = command.send(request({ action: 'unlock', params: {}, session: 's1' }));
     expect(command.value).toEqual({ lifecycle: 'awaiting_confirmation', verification: 'unverifiable' });
@@ -81,7 +81,7 @@ describe('a command that needs confirmation', () => {
     expect(command.context.fixed.confirmation).toBeNull();
   });
 
-  it('that expires, or is cancelled, can be verified no more', () => {
+  it('has no verification after it expired or was cancelled', () => {
     const expired = dryRun();
     const step = expired.fire();
     expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed']);
@@ -115,7 +115,7 @@ describe('a command that needs confirmation', () => {
       (command) => command.send({ type: 'device.revoked', at: T0 + 10_000, deviceId: DEVICE }),
     ],
     ['left too long', 'expired', (command) => command.fire()],
-  ])('says so once when it begins to wait, and once when it is %s', (_, ended, end) => {
+  ])('reports the confirmation once when the wait begins, and once when it is %s', (_, ended, end) => {
     const command = blankCommand();
     const about = { tenantId: TENANT, deviceId: DEVICE, commandId: COMMAND, expiresAt: T0 + 300_000 };
     const asking = command.send(request({ action: 'unlock', params: {} }));
@@ -130,7 +130,7 @@ describe('a command that needs confirmation', () => {
     expect(command.context.fixed.confirmation).toBeNull();
   });
 
-  it('that never was needed says nothing', () => {
+  it('reports nothing if no confirmation was needed', () => {
     for (const command of [asked(), asked({ session: 's1' }), asked({ action: 'fly' })]) {
       const step = command.send({ type: 'cancel', at: T0 + 1, by: asker });
       expect(ofType(step.outputs, 'confirmation.changed')).toEqual([]);
@@ -150,7 +150,7 @@ describe('a command that needs confirmation', () => {
 describe('a refusal', () => {
   const refuse = { type: 'refuse', at: T0 + 10_000, by: other, reason: 'Nobody is at home.' } as const;
 
-  it('ends the waiting for good, with its reason in the journal', () => {
+  it('ends the command permanently, with its reason in the journal', () => {
     const command = waiting();
     const before = command.asSnapshot();
     command.send(refuse);
@@ -161,7 +161,7 @@ describe('a refusal', () => {
     refuses(command, confirm({ tokenHash: null }), 'ILLEGAL_TRANSITION');
   });
 
-  it('takes nothing back that was confirmed or needed no confirmation, queued or written', () => {
+  it('does not affect commands that were confirmed or needed no confirmation, queued or written', () => {
     for (const session of [null, { sessionId: 's1' }]) {
       const confirmed = waiting();
       confirmed.send(confirm({ session }));
@@ -172,7 +172,7 @@ describe('a refusal', () => {
 });
 
 describe('a confirmation', () => {
-  it('dispatches the command, whose ttl runs from then on', () => {
+  it('dispatches the command and starts its ttl', () => {
     const command = waiting({ ttlS: 300 });
     const step = command.send(confirm({ by: other, at: T0 + 10_000 }));
     expect(command.value).toEqual({ lifecycle: { written: 'dispatched' }, verification: 'unverifiable' });
@@ -203,7 +203,7 @@ describe('a confirmation', () => {
     expect(JSON.stringify(commandDefinition.toAdminView(command.context))).not.toContain('signature');
   });
 
-  it('queues it where no session stands, and watches what a dry run expects', () => {
+  it('queues the command without a session, and watches the expected state of a dry run', () => {
     const command = dryRun();
     const step = command.send(confirm({ session: null }));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
@@ -217,13 +217,13 @@ describe('a confirmation', () => {
     refuses(command, confirm({ at: T0 + 10_001 }), 'CONFIRMATION_FAILED');
   });
 
-  it('without the token, or with another, is refused and uses nothing up', () => {
+  it('without the token, or with another, is refused without consuming the token', () => {
     const command = waiting();
     refuses(command, confirm({ tokenHash: 'another' }), 'CONFIRMATION_FAILED');
     expect(command.send(confirm()).same).toBe(false);
   });
 
-  it('comes too late at the very end of the token', () => {
+  it('is refused at the exact expiry of the token', () => {
     refuses(
       waiting(),
       confirm({ at: T0 + 300_000 }),
@@ -249,7 +249,7 @@ describe('a confirmation', () => {
     expect(status(command)).toBe('dispatched');
   });
 
-  it('from the inbox is too late for a command that waits no more', () => {
+  it('from the inbox is refused for a command that is not waiting', () => {
     const inbox = { tokenHash: null };
     const over = waiting();
     refuses(over, confirm({ ...inbox, at: T0 + 300_000 }), 'ILLEGAL_TRANSITION');
@@ -261,7 +261,7 @@ describe('a confirmation', () => {
     refuses(asked(), confirm(inbox), 'ILLEGAL_TRANSITION');
   });
 
-  it('of the asker is refused where the policy wants another principal, who may still give it', () => {
+  it('of the requester is refused if the policy requires another principal, who can still confirm', () => {
     const command = waiting();
     const policy = { confirm_by: 'another_principal', confirm_ttl_s: 300 } as const;
     refuses(command, confirm({ policy }), 'CONFIRMATION_FAILED');
@@ -270,7 +270,7 @@ describe('a confirmation', () => {
     expect(command.context.fixed.confirmedBy).toEqual(other);
   });
 
-  it('of a key is refused where the policy wants a person', () => {
+  it('of a key is refused if the policy requires a person', () => {
     const policy = { confirm_by: 'person', confirm_ttl_s: 300 } as const;
     refuses(waiting(), confirm({ policy, by: { ...other, key: 'abcdefgh' } }), 'CONFIRMATION_FAILED');
     expect(waiting().send(confirm({ policy, by: { ...other, person: true } })).same).toBe(false);
@@ -281,14 +281,14 @@ describe('a confirmation', () => {
     ['disabled commands', { flags: { maintenance_mode: false, commands_disabled: true } }, 'COMMANDS_DISABLED'],
     ['a suspended tenant', { tenant: { suspended: true } }, 'TENANT_SUSPENDED'],
     ['a manifest that is gone', { manifest: null }, 'MANIFEST_NOT_FOUND'],
-  ])('is refused by the gateway for %s, and the command goes on waiting', (_, changed, code) => {
+  ])('is refused by the gateway for %s, and the command keeps waiting', (_, changed, code) => {
     const command = waiting();
     const step = command.send(confirm({ facts: facts(changed) }));
     expect(step).toMatchObject({ same: true, outputs: [{ type: 'refused', refusal: { code } }] });
     expect(command.send(confirm()).same).toBe(false);
   });
 
-  it('confirms what was asked, whatever action the facts name', () => {
+  it('confirms the requested action, ignoring the action in the facts', () => {
     const command = waiting();
     command.send(confirm({ facts: facts({ action: 'fly', params: { to: 'the moon' }, confirmed: false }) }));
     expect(status(command)).toBe('dispatched');

@@ -96,7 +96,7 @@ describe('a command of a plan', () => {
   it.each([
     ['that waits for its confirmation', 'unlock', undefined],
     ['that is not written yet', 'blink', undefined],
-  ])('%s is taken back by its plan, and by no other', (_, action, session) => {
+  ])('%s is cancelled by its plan, and by no other plan', (_, action, session) => {
     const { command } = ofPlan({ action, ...(session !== undefined && { session }) });
     expect(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: uuid(31) }).same).toBe(true);
     expect(tellsIn(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: PLAN }).outputs)).toEqual([
@@ -104,14 +104,14 @@ describe('a command of a plan', () => {
     ]);
   });
 
-  it('that may have reached its device is not taken back', () => {
+  it('that may have reached its device is not cancelled', () => {
     const { command } = ofPlan({ session: 's1' });
     expect(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: PLAN }).same).toBe(true);
   });
 });
 
 describe('a step whose compensation is critical', () => {
-  it('asks for both beforehand, whatever its own class is', () => {
+  it('requires a confirmation of both in advance, for any class of the step', () => {
     const { command } = ofPlan({ compensation: UNLOCK });
     expect(status(command)).toBe('awaiting_confirmation');
     expect(command.context.fixed.confirmation?.reason).toBe(
@@ -124,7 +124,7 @@ describe('a step whose compensation is critical', () => {
     expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', asker]);
   });
 
-  it('does not ask where the compensation is not critical, or not offered', () => {
+  it('requires no confirmation if the compensation is not critical, or missing', () => {
     for (const compensation of [
       { action: 'blink', params: {} },
       { action: 'fly', params: {} },
@@ -139,19 +139,19 @@ describe('a step whose compensation is critical', () => {
   });
 });
 
-describe('a compensation that was confirmed beforehand', () => {
+describe('a compensation that was confirmed in advance', () => {
   const approved = (): Approval => {
     const { command } = ofPlan({ compensation: UNLOCK });
     command.send(confirm({ by: other, facts: facts({ action: 'blink', params: {}, manifest }) }));
     return command.context.fixed;
   };
 
-  it('is dispatched without another question, by the one who confirmed', () => {
+  it('is dispatched without another confirmation, for the same principal', () => {
     const { command } = ofPlan({ action: 'unlock', approval: approved(), session: 's1' });
     expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', other]);
   });
 
-  it('is judged by the gateway again', () => {
+  it('is checked by the gateway again', () => {
     const { command } = ofPlan({ action: 'unlock', params: { force: true }, approval: approved() });
     expect(status(command)).not.toBe('dispatched');
   });
@@ -174,12 +174,12 @@ describe('a compensation that was confirmed beforehand', () => {
   const withPlan = (approval: Approval, more: object): Approval =>
     ({ ...approval, origin: { requestId: 'r', plan: { ...approval.origin.plan, ...more } } }) as Approval;
 
-  it.each(forged)('asks for itself where the approval is of %s', (_, of) => {
+  it.each(forged)('requires its own confirmation if the approval is for %s', (_, of) => {
     const { command } = ofPlan({ action: 'unlock', session: 's1', ...of(approved()) });
     expect([status(command), command.context.fixed.confirmedBy]).toEqual(['awaiting_confirmation', null]);
   });
 
-  it('needs the approval only where it is critical, and is never confirmed by itself', () => {
+  it('uses the approval only if it is critical, and never confirms itself', () => {
     const { command } = ofPlan({ action: 'blink', session: 's1' });
     expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', null]);
     expect(command.context.fixed.deviceId).toBe(DEVICE);

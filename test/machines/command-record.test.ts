@@ -25,7 +25,7 @@ const noteOfTimer = (command: Command) => {
 const written = () => asked({ session: 's1' });
 const waiting = () => asked({ action: 'unlock', params: {} });
 
-describe('the words for a stored value', () => {
+describe('the status of a stored value', () => {
   it.each([
     ['submitted', 'submitted'],
     ['awaiting_confirmation', 'awaiting_confirmation'],
@@ -91,14 +91,14 @@ describe('the record of a command', () => {
     });
   });
 
-  it('rests while it waits for its device to connect', () => {
+  it('can be passivated while it waits for its device to connect', () => {
     const command = asked({ session: null });
     expect(canPassivate(command.asSnapshot())).toBe(true);
     command.send(ready('s1', T0 + 1));
     expect(canPassivate(command.asSnapshot())).toBe(false);
   });
 
-  it('rests when it is over and nothing is waited for', () => {
+  it('can be passivated when it has ended and nothing is pending', () => {
     const command = written();
     expect(canPassivate(command.asSnapshot())).toBe(false);
     command.send(said('succeeded', T0 + 1));
@@ -125,7 +125,7 @@ describe('the record of a command', () => {
     expect(canPassivate(waiting().asSnapshot())).toBe(false);
   });
 
-  it('is never soft', () => {
+  it('is never transient', () => {
     expect(commandDefinition.isTransient(said('accepted', T0))).toBe(false);
   });
 
@@ -166,7 +166,7 @@ describe('the record of a command', () => {
     }
   });
 
-  it('keeps all of a principal', () => {
+  it('keeps all fields of a principal', () => {
     const by = { ...other, key: 'abcdefgh', via: 'rest', person: true };
     const command = waiting();
     command.send(confirm({ by }));
@@ -228,7 +228,7 @@ describe('the journal of a command', () => {
     expect(noteOf(late, said('failed', T0 + 99_000))).toEqual(word('failed', true));
   });
 
-  it('keeps what was observed', () => {
+  it('contains the observed state', () => {
     expect(noteOf(written(), observed(true, T0 + 1))).toEqual({ data: { matches: true } });
     expect(noteOf(written(), observed(false, T0 + 1))).toEqual({ data: { matches: false } });
   });

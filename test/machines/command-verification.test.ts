@@ -44,7 +44,7 @@ describe('the verification', () => {
     ['in progress', () => having(said('in_progress', T0 + 1)), 'in_progress'],
     ['succeeded', () => having(said('succeeded', T0 + 1)), 'succeeded'],
     ['timed out', timedOut, 'timed_out'],
-  ] as const)('of a command that is %s comes with the expected state', (_, make, status) => {
+  ] as const)('of a command that is %s succeeds with the expected state', (_, make, status) => {
     const command = make();
     const step = command.send(observed(true, T0 + 2_000));
     expect(words(command)).toEqual([status, 'verified']);
@@ -56,7 +56,7 @@ describe('the verification', () => {
     expect(command.send(observed(false, T0 + 3_000))).toEqual(NOTHING);
   });
 
-  it('stands when the command succeeds or fails after it', () => {
+  it('is kept when the command succeeds or fails afterwards', () => {
     for (const word of ['succeeded', 'failed'] as const) {
       const command = having(observed(true, T0 + 1));
       const step = command.send(said(word, T0 + 2));
@@ -80,14 +80,14 @@ describe('the verification', () => {
     }
   });
 
-  it("takes the capability's own verify_within_s", () => {
+  it('uses the verify_within_s of the capability', () => {
     const slow = capability('set_brightness', { ...dimmer, verify_within_s: 90 });
     const command = asked({ session: 's1', facts: { manifest: { capabilities: [slow], version: 1 } } });
     command.send(said('succeeded', T0 + 1));
     expect([...command.running.values()]).toEqual([{ event: VERIFY_TIMER, dueAt: T0 + 90_001 }]);
   });
 
-  it('is timed_out when no state came by then', () => {
+  it('is timed_out without a state by then', () => {
     const command = having(said('succeeded', T0 + 1));
     const step = command.fire();
     expect(words(command)).toEqual(['succeeded', 'timed_out']);
@@ -98,7 +98,7 @@ describe('the verification', () => {
   it.each([
     ['before', [observed(false, T0 + 1), said('succeeded', T0 + 2)]],
     ['after', [said('succeeded', T0 + 1), observed(false, T0 + 2)]],
-  ] as const)('is mismatched when another state came %s the success', (_, events) => {
+  ] as const)('is mismatched when another state arrived %s the success', (_, events) => {
     const command = having(...events);
     expect(words(command)).toEqual(['succeeded', 'pending']);
     const step = command.fire();
@@ -107,7 +107,7 @@ describe('the verification', () => {
     expect(command.context.live.verification.observed).toEqual({ brightness: 20 });
   });
 
-  it('is mismatched too by a state that has none of the expected properties', () => {
+  it('is also mismatched by a state without the expected properties', () => {
     const command = having(observed(false, T0 + 1, {}), said('succeeded', T0 + 2));
     command.fire();
     expect(words(command)).toEqual(['succeeded', 'mismatched']);
@@ -129,7 +129,7 @@ describe('the verification', () => {
     });
   });
 
-  it("is not moved by another device's state", () => {
+  it('ignores the state of another device', () => {
     for (const matches of [true, false]) {
       expect(written().send({ ...observed(matches, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
     }
@@ -159,13 +159,13 @@ describe('the verification', () => {
     expect(command.context.live.verification.checkedAt).not.toBeNull();
   });
 
-  it('is given up together with the watch when the command fails', () => {
+  it('ends with its watch when the command fails', () => {
     const step = written().send(said('failed', T0 + 9));
     expect(typesOf(step.outputs)).toEqual(['verification.unwatch', 'command.changed']);
     expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'failed', verification: 'unverifiable' }]);
   });
 
-  it('is unverifiable from the start where nothing is expected', () => {
+  it('is unverifiable from the start without an expected state', () => {
     const command = asked({ action: 'blink', params: {}, session: 's1' });
     expect(words(command)).toEqual(['dispatched', 'unverifiable']);
     expect(command.context.live.verification).toMatchObject({ expected: null, checkedAt: T0 });
@@ -174,7 +174,7 @@ describe('the verification', () => {
     expect(command.running.size).toBe(0);
   });
 
-  it('goes on while a late word may come, and has its time after it', () => {
+  it('continues while a late acknowledgement is possible, and has its time after it', () => {
     const command = timedOut();
     expect(words(command)).toEqual(['timed_out', 'pending']);
     command.send(said('succeeded', T0 + HOUR));
@@ -185,7 +185,7 @@ describe('the verification', () => {
   it.each([
     [false, 'timed_out'],
     [true, 'mismatched'],
-  ] as const)('ends with the last chance of a late word (a state seen: %s)', (seen, verification) => {
+  ] as const)('ends with the deadline of a late acknowledgement (a state seen: %s)', (seen, verification) => {
     const command = timedOut();
     if (seen) command.send(observed(false, T0 + HOUR));
     const step = command.fire();
@@ -194,7 +194,7 @@ describe('the verification', () => {
     expect(command.context.live.verification.status).toBe(verification);
   });
 
-  it('is not disturbed by writing again', () => {
+  it('is unaffected by a repeated write', () => {
     const command = written();
     expect(typesOf(command.send(ready('s2', T0 + 1)).outputs)).toEqual(['command.write']);
   });

@@ -125,7 +125,7 @@ const holds = (look: () => Look) =>
 
 const finals = ['rejected', 'succeeded', 'failed', 'expired', 'cancelled'];
 
-describe('however a command goes', () => {
+describe('for random events of a command', () => {
   it('every transition of its chart is taken', () => {
     // The gateway accepts or refuses each confirmation; this transition is for a gateway that requires another one.
     const never = ['lifecycle.awaiting_confirmation: self.judged_again 1'];
@@ -147,7 +147,7 @@ describe('however a command goes', () => {
     expect(left).toEqual([]);
   });
 
-  it('a critical one is written once, ever, but for a write that never happened', () => {
+  it('a critical command is written at most once, except after a reverted write', () => {
     holds(() => {
       let writes = 0;
       return (command, step, before) => {
@@ -182,7 +182,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('a verification that is decided stays', () => {
+  it('a decided verification does not change', () => {
     holds(() => (command, _, before) => {
       if (before.live.status !== 'submitted' && before.live.verification.status !== 'pending') {
         expect(command.context.live.verification.status).toBe(before.live.verification.status);
@@ -190,7 +190,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('what is announced is what became of it, once', () => {
+  it('its outcome is published once', () => {
     holds(() => (command, step, before) => {
       const { context } = command;
       expect([context.live.status, context.live.verification.status]).toEqual([
@@ -205,7 +205,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('its confirmation is announced when the waiting begins and when it ends, with the deadline given out', () => {
+  it('its confirmation is published when the wait begins and when it ends, with its deadline', () => {
     holds(() => (command, step, { fixed: { confirmation: before } }) => {
       const { confirmation } = command.context.fixed;
       const { status } = command.context.live;
@@ -216,7 +216,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('it is watched exactly while its verification is open', () => {
+  it('it is watched if and only if its verification is open', () => {
     holds(() => {
       let watched = 0;
       return (command, step) => {
@@ -249,7 +249,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('while it is open or watched there is a deadline, for the store finds it by that', () => {
+  it('it has a deadline while it is open or watched, which the store searches by', () => {
     holds(() => (command) => {
       const { status, verification } = commandDefinition.columns(command.asSnapshot());
       const open = ['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress'];
@@ -258,14 +258,14 @@ describe('however a command goes', () => {
     });
   });
 
-  it('it has a token exactly while it waits for a confirmation, for the store finds it by that', () => {
+  it('it has a token if and only if it waits for a confirmation, which the store searches by', () => {
     holds(() => (command) => {
       const { status, token_hash } = commandDefinition.columns(command.asSnapshot());
       expect(token_hash !== null).toBe(status === 'awaiting_confirmation');
     });
   });
 
-  it('a refusal changes nothing, and what changes nothing says nothing else', () => {
+  it('a refusal changes nothing, and an event without a change has no other output', () => {
     holds(() => (_, step) => {
       const refused = typesOf(step.outputs).includes('refused');
       if (refused) expect(step).toMatchObject({ same: true, timers: [], outputs: [{ type: 'refused' }] });
@@ -273,7 +273,7 @@ describe('however a command goes', () => {
     });
   });
 
-  it('it can be stored and goes on from there as it would have', () => {
+  it('it behaves the same after it was stored and loaded', () => {
     holds(() => (command) => {
       const { value, context } = command;
       command.reload();

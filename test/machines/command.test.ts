@@ -104,7 +104,7 @@ const everywhere = Object.keys(inStatus) as Where[];
 const finalPlaces: Where[] = ['rejected', 'succeeded', 'failed', 'closed', 'expired', 'cancelled'];
 
 describe('a request', () => {
-  it('is written at once where a session stands, and the time for an answer runs', () => {
+  it('is written at once if a session exists, and starts the acknowledgement timeout', () => {
     const command = blankCommand();
     const step = command.send(request({ session: 's1' }));
     expect(command.value).toEqual({ lifecycle: { written: 'dispatched' }, verification: { watching: 'open' } });
@@ -119,7 +119,7 @@ describe('a request', () => {
     });
   });
 
-  it('is queued until its ttl where none stands', () => {
+  it('is queued until its ttl without a session', () => {
     const command = blankCommand();
     const step = command.send(request());
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
@@ -129,7 +129,7 @@ describe('a request', () => {
     expect(command.context.live.delivery).toMatchObject({ firstWrittenAt: null, sessionId: null, writes: 0 });
   });
 
-  it('is remembered whole', () => {
+  it('is stored completely', () => {
     const { context } = asked({ ttlS: 5, timeoutS: 7 });
     expect(context).toMatchObject({
       fixed: {
@@ -153,7 +153,7 @@ describe('a request', () => {
     });
   });
 
-  it('that the gateway refuses is rejected with its code, and has nothing to verify', () => {
+  it('refused by the gateway is rejected with its code, without a verification', () => {
     const command = blankCommand();
     const step = command.send(request({ params: { level: 'bright' }, ttlS: 9 }));
     expect(command.value).toEqual({ lifecycle: 'rejected', verification: 'unverifiable' });
@@ -188,12 +188,12 @@ describe('a request', () => {
     });
   });
 
-  it('is judged by what it asks, whatever action the facts name, and is never confirmed already', () => {
+  it('is checked for the requested action, ignoring the action in the facts, and is never confirmed yet', () => {
     const command = asked({ action: 'unlock', params: {}, facts: { action: 'blink', params: {}, confirmed: true } });
     expect(status(command)).toBe('awaiting_confirmation');
   });
 
-  it('comes once', () => {
+  it('is accepted once', () => {
     for (const where of everywhere) expect(inStatus[where]().send(request()), where).toEqual(NOTHING);
   });
 });
@@ -248,7 +248,7 @@ describe('a queued command', () => {
 });
 
 describe('a written command', () => {
-  it('moves on the words of its device', () => {
+  it('changes with the acknowledgements of its device', () => {
     const command = written();
     expect(ofType(command.send(said('accepted', T0 + 1)).outputs, 'command.changed')).toEqual([
       changed('acknowledged', 'unverifiable', T0 + 1),
@@ -274,14 +274,14 @@ describe('a written command', () => {
     ['acknowledged', 'in_progress'],
     ['in_progress', 'succeeded'],
     ['in_progress', 'failed'],
-  ] as const)('in %s becomes %s on that word', (where, word) => {
+  ] as const)('in %s becomes %s on that acknowledgement', (where, word) => {
     const command = inStatus[where]();
     command.send(said(word, T0 + 5, { error: 'e' }));
     expect(status(command)).toBe(word);
     expect(command.context.live.answer.error).toBe('e');
   });
 
-  it.each(['acknowledged', 'in_progress'] as const)('in %s is not moved back by a belated "accepted"', (where) => {
+  it.each(['acknowledged', 'in_progress'] as const)('in %s is not changed back by a late "accepted"', (where) => {
     expect(inStatus[where]().send(said('accepted', T0 + 5))).toEqual(NOTHING);
   });
 
@@ -321,8 +321,8 @@ describe('a written command', () => {
   });
 });
 
-describe('writing again', () => {
-  it('is done once per session while it is open and not expired, and starts no timer', () => {
+describe('a repeated write', () => {
+  it('happens once per session while the command is open and not expired, and starts no timer', () => {
     for (const where of ['dispatched', 'acknowledged', 'in_progress'] as const) {
       const command = inStatus[where]();
       expect(command.send(ready('s1', T0 + 10)), where).toEqual(NOTHING);
@@ -335,7 +335,7 @@ describe('writing again', () => {
     }
   });
 
-  it('repeats the very same message', () => {
+  it('repeats the same message', () => {
     const command = asked({ session: 's1' });
     expect(command.send(ready('s2', T0 + 10)).outputs).toEqual([write('s2')]);
   });
@@ -346,13 +346,13 @@ describe('writing again', () => {
     expect(command().send(ready('s2', T0 + 2_000))).toEqual(NOTHING);
   });
 
-  it.each([...finalPlaces, 'timed_out', 'awaiting_confirmation'] as Where[])('is not done in %s', (where) => {
+  it.each([...finalPlaces, 'timed_out', 'awaiting_confirmation'] as Where[])('does not happen in %s', (where) => {
     expect(inStatus[where]().send(ready('s2', T0 + 10))).toEqual(NOTHING);
   });
 });
 
-describe('a write that did not happen', () => {
-  it('takes the command back into the queue, with what is left of its ttl', () => {
+describe('a write that failed', () => {
+  it('returns the command to the queue, with the rest of its ttl', () => {
     const command = asked({ session: 's1' });
     const step = command.send(undone('s1', T0 + 40_000));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
@@ -370,7 +370,7 @@ describe('a write that did not happen', () => {
     expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 80_000 }]);
   });
 
-  it('leaves nothing but expiry when the ttl is over', () => {
+  it('expires the command after its ttl', () => {
     const command = asked({ session: 's1', timeoutS: 120 });
     const step = command.send(undone('s1', T0 + 70_000));
     expect(step.timers.at(-1)).toEqual({ set: TTL_TIMER, event: TTL_TIMER, delay: 0 });
@@ -385,14 +385,14 @@ describe('a write that did not happen', () => {
     expect(twice.send(undone('s1', T0 + 2))).toEqual(NOTHING);
   });
 
-  it('is a mistake once the device has answered', () => {
+  it('is ignored once the device has acknowledged', () => {
     expect(inStatus.acknowledged().send(undone('s1', T0 + 2))).toEqual(NOTHING);
     expect(inStatus.in_progress().send(undone('s1', T0 + 2))).toEqual(NOTHING);
   });
 });
 
 describe('a command that timed out', () => {
-  it.each(['succeeded', 'failed'] as const)('still becomes %s on a late word', (word) => {
+  it.each(['succeeded', 'failed'] as const)('still becomes %s on a late acknowledgement', (word) => {
     const command = inStatus.timed_out();
     const at = T0 + TIMEOUT + 24 * HOUR;
     command.send(said(word, at, { result: 1 }));
@@ -401,7 +401,7 @@ describe('a command that timed out', () => {
     expect(command.running.size).toBe(0);
   });
 
-  it('hears nothing after 24 h, even before the timer has fired', () => {
+  it('ignores acknowledgements after 24 h, even before the timer has fired', () => {
     const command = inStatus.timed_out();
     command.send(said('succeeded', T0 + TIMEOUT + 24 * HOUR + 1));
     expect(status(command)).toBe('timed_out');
@@ -431,7 +431,7 @@ describe('a command that timed out', () => {
 });
 
 describe('a final status', () => {
-  it.each(finalPlaces)('%s is changed by no word, which is counted up to a bound', (where) => {
+  it.each(finalPlaces)('%s is changed by no acknowledgement, which is counted up to a limit', (where) => {
     const command = inStatus[where]();
     const before = status(command);
     for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
@@ -446,7 +446,7 @@ describe('a final status', () => {
     expect(command.context.live.answer.strayWords).toBe(32);
   });
 
-  it.each(finalPlaces)("%s does not count another device's words", (where) => {
+  it.each(finalPlaces)('%s does not count acknowledgements of another device', (where) => {
     expect(inStatus[where]().send({ ...said('failed', T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
   });
 
@@ -470,7 +470,7 @@ describe('a final status', () => {
 });
 
 describe('a critical command', () => {
-  it('is written once, ever', () => {
+  it('is written only once', () => {
     const command = having(
       asked({ action: 'unlock', params: {} }),
       { ...confirmed(), session: { sessionId: 's1' } },
@@ -483,7 +483,7 @@ describe('a critical command', () => {
     expect(command.send(ready('s3', T0 + 5))).toEqual(NOTHING);
   });
 
-  it('is written later when no byte of that write had left', () => {
+  it('is written again if no byte of the first write was sent', () => {
     const command = having(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
     command.send(undone('s1', T0 + 2));
     const step = command.send(ready('s2', T0 + 3));
@@ -502,8 +502,8 @@ const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
   session: null,
 });
 
-describe('the words kept beside the value', () => {
-  it.each(everywhere)('are those of the value in %s', (where) => {
+describe('the stored status fields', () => {
+  it.each(everywhere)('match the state value in %s', (where) => {
     const command = inStatus[where]();
     expect(command.context.live.status).toBe(status(command));
     expect(command.context.live.verification.status).toBe(verificationOf(command.asSnapshot()));

@@ -82,7 +82,7 @@ describe('a transition of the table', () => {
     { maxLength: 200, size: 'max' },
   );
 
-  it.each(PARTS)('is what XState does, whatever the chart (part %i)', (part) => {
+  it.each(PARTS)('equals that of XState for random charts (part %i)', (part) => {
     fc.assert(
       fc.property(charts, nudges, (chart, walk) => {
         const machine = built(chart);
@@ -109,7 +109,7 @@ describe('a transition of the table', () => {
     );
   });
 
-  it('takes an event that an action raised after those that were raised before it', () => {
+  it('processes raised events in order', () => {
     const { machine, seen } = raisingTwice();
     const table = compiledMachine(machine);
     const { snapshot } = table.transition(table.initial, go);
@@ -117,7 +117,7 @@ describe('a transition of the table', () => {
     expect(seen).toEqual(['first', 'second', 'third']);
   });
 
-  it('asks nothing of XState', () => {
+  it('does not call XState', () => {
     const { machine, seen } = raisingTwice();
     const table = compiledMachine(machine);
     const asked = [vi.spyOn(machine, 'transition'), vi.spyOn(machine, 'getTransitionData')];
@@ -179,7 +179,7 @@ describe('a restored state', () => {
   const stored = { link: 'offline', administration: { active: 'one_key' } };
   const table = compiledMachine(machine);
 
-  it('has its regions in the order of the chart, whatever the store made of it', () => {
+  it('has its regions in the order of the chart, for any stored order', () => {
     const { value } = table.restore(stored, empty);
     expect(Object.keys(value as object)).toEqual(Object.keys(machine.states));
     expect(value).toEqual(stored);
@@ -253,7 +253,7 @@ describe('the chosen transitions', () => {
     return compiled;
   };
 
-  it('depend on guards, inner states first', () => {
+  it('depend on guards, from inner to outer states', () => {
     expect([8, 4, 3].map((n) => emitted(n, 'knock'))).toEqual([['loud'], ['heard'], ['around']]);
     expect([8, 4, 3].map((n) => emitted(n, 'knock', { lit: true }))).toEqual([['loud'], ['lit'], ['lit']]);
     expect([emitted(1, 'count'), emitted(1, 'count', { open: false })]).toEqual([['inner'], ['outer']]);
@@ -265,7 +265,7 @@ describe('the chosen transitions', () => {
     expect(emitted(1, 'push', { open: false, lit: true })).toEqual(['shut and lit']);
   });
 
-  it('fail with what a guard throws', () => {
+  it('fail with the error that a guard throws', () => {
     expect(() => table.transition(table.initial, { type: 'trip', at: 0 })).toThrow('a guard failed');
   });
 
@@ -280,7 +280,7 @@ describe('the chosen transitions', () => {
   });
 });
 
-describe('what a table cannot express', () => {
+describe('a construct that a table cannot express', () => {
   type Empty = { fixed: object; live: object };
   const base = setup({
     types: { context: {} as Empty, events: {} as Nudge },

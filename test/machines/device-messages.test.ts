@@ -101,7 +101,7 @@ describe('the sequence number', () => {
 });
 
 describe('a hello', () => {
-  it('stands outside the window and tells where to go on', () => {
+  it('is outside the window and returns where to continue', () => {
     const driven = online();
     driven.send(report(41, {}));
     expect(driven.send(hello())).toEqual({
@@ -111,7 +111,7 @@ describe('a hello', () => {
     });
   });
 
-  it('brings the firmware', () => {
+  it('updates the firmware version', () => {
     const driven = online();
     expect(driven.send(hello('1.2.0')).same).toBe(false);
     expect(driven.context.fixed.firmware).toBe('1.2.0');
@@ -122,7 +122,7 @@ describe('a hello', () => {
 });
 
 describe('a heartbeat', () => {
-  it('moves the window and nothing else', () => {
+  it('changes the window only', () => {
     const driven = online();
     const before = driven.context;
     expect(driven.send(heartbeat(2)).outputs).toEqual([accepted]);
@@ -219,7 +219,7 @@ describe('a reported state', () => {
       ],
       { a: 4, level: 3 },
     ],
-  ])('that arrives late counts in the order of the numbers where %s', (_, reports, state) => {
+  ])('that arrives late is applied in the order of the numbers if %s', (_, reports, state) => {
     const driven = online();
     driven.send(report(2, { level: 1 }, { full: true }));
     for (const [number, said, full = false] of reports) driven.send(report(number, said, { full }));
@@ -254,14 +254,14 @@ describe('a reported state', () => {
     expect(driven.context.live.stateVersion).toBe(2);
   });
 
-  it('is refused when the merge is over 32 KiB, and has used its number', () => {
+  it('is refused when the merged state exceeds 32 KiB, and uses its number', () => {
     const driven = online();
     const step = driven.send(report(2, { text: 'x'.repeat(MAX_STATE_BYTES) }));
     expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);
     expect(driven.context).toMatchObject({ live: { state: { on: true }, stateVersion: 1, replay: { highest: 2 } } });
   });
 
-  it('is measured the same after a reload', () => {
+  it('has the same measured size after a reload', () => {
     const driven = online();
     driven.send(report(2, { nested: { a: [1, 'two', null] }, é: '\u{1f4a1}' }));
     const { bytes } = driven.context.live.reported;
@@ -270,7 +270,7 @@ describe('a reported state', () => {
     expect(driven.context.live.reported.bytes).toBe(bytes);
   });
 
-  it('costs a device with 20 properties little to keep', () => {
+  it('needs little storage for a device with 20 properties', () => {
     const driven = online();
     const state = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`property_${n}`, `value ${n}`]));
     for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { mark: mark(n, uuid(n)) }));
@@ -307,7 +307,7 @@ describe('a watch', () => {
     expect(ofType(step(true).outputs, 'actor.tell')).toEqual([]);
   });
 
-  it('is one of many', () => {
+  it('can be one of several', () => {
     const watches = [watch({ on: false }), watch({ on: true }, false, uuid(31)), watch({ on: 0 }, true, uuid(32))];
     const step = online().send(report(2, {}, { watches }));
     expect(ofType(step.outputs, 'actor.tell')).toEqual([told(false, { on: true }), told(true, { on: true }, uuid(31))]);
@@ -363,7 +363,7 @@ describe('an acknowledgement', () => {
     expect(driven.context.live.state).toEqual({ on: true, level: 1 });
   });
 
-  it('with a state too large is refused whole', () => {
+  it('with a state that is too large is refused completely', () => {
     const driven = online();
     const step = driven.send(ack(2, { state: { text: 'x'.repeat(MAX_STATE_BYTES) } }));
     expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);

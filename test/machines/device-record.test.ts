@@ -40,7 +40,7 @@ const noteOf = (driven: Device, event: DeviceEvent) => {
   return journal(event, before, driven.asSnapshot());
 };
 
-describe('the state of a device in a word', () => {
+describe('the status of a device', () => {
   it.each([
     ['unregistered', blankDevice(), false],
     ['active', registered(), false],
@@ -55,7 +55,7 @@ describe('the state of a device in a word', () => {
 });
 
 describe('the record of a device', () => {
-  it('comes back from the store as it was, its replay window included', () => {
+  it('is loaded from the store unchanged, including its replay window', () => {
     const driven = having(rotate, report(1, { on: true, list: [1, null] }), report(3, {}), {
       type: 'hello.received',
       at: T0,
@@ -72,13 +72,13 @@ describe('the record of a device', () => {
     expect(deviceDefinition.tenantOf(context)).toBe(TENANT);
   });
 
-  it('comes back with an Ed25519 key too', () => {
+  it('is also loaded with an Ed25519 key', () => {
     const driven = registered({ key: key(1, { signingAlg: 'ed25519' }) });
     driven.reload();
     expect(driven.context.fixed.signingAlg).toBe('ed25519');
   });
 
-  it('holds no key', () => {
+  it('contains no key', () => {
     expect(JSON.stringify(toStored(registered().context))).not.toContain('sealed');
   });
 
@@ -120,13 +120,13 @@ describe('the record of a device', () => {
     expect(columns(having(revoke, { type: 'delete', at: T0 }).asSnapshot())).toEqual({ ...gone, deleted: true });
   });
 
-  it('is soft for heartbeats alone', () => {
+  it('is transient for heartbeats only', () => {
     const soft = (event: DeviceEvent) => deviceDefinition.isTransient(event);
     expect(soft({ type: 'heartbeat.received', at: T0, mark: mark(1) })).toBe(true);
     expect(soft(report(1, {}))).toBe(false);
   });
 
-  it('shows an administrator what is named, and no more', () => {
+  it('shows an administrator the listed fields only', () => {
     const shown = deviceDefinition.toAdminView(having(report(5, { on: true })).context);
     expect(shown).toMatchObject({ last_sequence: 5, state_bytes: 11, state: { on: true } });
     expect(shown).not.toHaveProperty('replay');
@@ -141,7 +141,7 @@ describe('the record of a device', () => {
 });
 
 describe('the journal of a device', () => {
-  it('keeps what people did, without a secret', () => {
+  it('contains actions of users, without a secret', () => {
     const driven = blankDevice();
     driven.send(register());
     expect(journal(register(), null, driven.asSnapshot())).toEqual({
@@ -178,7 +178,7 @@ describe('the journal of a device', () => {
     expect(noteOf(driven, { type: 'delete', at: T0 })).toEqual({ data: {} });
   });
 
-  it("keeps the end of a key's grace", () => {
+  it("contains the end of a key's grace period", () => {
     const driven = having(rotate);
     const before = driven.asSnapshot();
     const [event] = [...driven.running.values()].map((timer) => timer.event);
@@ -188,11 +188,11 @@ describe('the journal of a device', () => {
     });
   });
 
-  it('keeps nothing that was refused', () => {
+  it('contains nothing of refused events', () => {
     expect(noteOf(registered(), { type: 'reinstate', at: T0, reason: 'x', key: key(2) })).toBeNull();
   });
 
-  it('keeps no telemetry', () => {
+  it('contains no telemetry', () => {
     const telemetry: DeviceEvent[] = [
       report(1, { on: true }),
       ack(2),

@@ -38,7 +38,7 @@ const said = fc.record({
 });
 
 describe('the text of a report', () => {
-  it('changes nothing of what becomes of it, and where it goes along it is the text of the state', () => {
+  it('does not change the result, and if it is passed on it is the text of the state', () => {
     let texts = 0;
     let none = 0;
     fc.assert(
@@ -77,7 +77,7 @@ describe('the text of a report', () => {
     ['changes nothing', { on: true, level: 1 }, false],
     ['knows more', { on: true, level: 1, name: 'x' }, false],
     ['replaces it', { name: null }, true],
-  ])('goes along where the report %s', (_, state, full) => {
+  ])('is passed on if the report %s', (_, state, full) => {
     const driven = registered();
     driven.send(report(1, { on: true, level: 1 }));
     const came = arriving(state, full);
@@ -90,7 +90,7 @@ describe('the text of a report', () => {
   it.each([
     ['leaves something alone', { on: false }],
     ['takes something away', { on: false, level: null }],
-  ])('does not where it %s', (_, state) => {
+  ])('is not passed on if it %s', (_, state) => {
     const driven = registered();
     driven.send(report(1, { on: true, level: 1 }));
     const { written } = arriving(state, false);
@@ -99,7 +99,7 @@ describe('the text of a report', () => {
     expect(ofType(step.outputs, 'device.state')[0]?.written).toBeUndefined();
   });
 
-  it('is nowhere in what is kept', () => {
+  it('is not stored', () => {
     const driven = registered();
     const { state, written } = arriving({ on: true }, true);
     driven.send(report(1, state, { full: true, written }));
@@ -107,7 +107,7 @@ describe('the text of a report', () => {
     expect(Object.values(driven.context).some((member) => (member as unknown) === written)).toBe(false);
   });
 
-  it('is as bounded as the state', () => {
+  it('has the same limit as the state', () => {
     const { state, written } = arriving({ text: 'é'.repeat(MAX_STATE_BYTES / 2) }, true);
     const step = registered().send(report(1, state, { full: true, written }));
     expect(step.outputs).toContainEqual({ type: 'message.refused', code: 'STATE_TOO_LARGE' });

@@ -137,7 +137,7 @@ const holds = (look: () => (device: Device, step: Step, before: Device['snapshot
     runs(50),
   );
 
-describe('whatever happens to a device', () => {
+describe('for random events of a device', () => {
   it('every transition of its chart is taken', () => {
     expect(untaken(deviceDefinition, { walks, most: 400, go: (walk) => go(walk, () => {}) })).toEqual([]);
   });
@@ -151,7 +151,7 @@ describe('whatever happens to a device', () => {
     expect(left).toEqual([]);
   });
 
-  it('its versions never go back, and a key version is given once', () => {
+  it('its versions never decrease, and each key version is used once', () => {
     holds(() => {
       const given = new Set<number>();
       return (device, step, before) => {
@@ -167,7 +167,7 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('its replay window goes forward, but for a reinstatement', () => {
+  it('its replay window never goes back, except by a reinstatement', () => {
     holds(() => (device, step, before) => {
       const anew = (before.value as { administration: unknown }).administration === 'revoked' && !step.same;
       if (!anew) {
@@ -178,7 +178,7 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('its state changes with an accepted message and its version, and is told', () => {
+  it('its state changes with an accepted message and its version, and is published', () => {
     holds(() => (device, step, before) => {
       const was = before.context as DeviceContext;
       const told = ofType(step.outputs, 'device.state');
@@ -201,7 +201,7 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('a grace has its timer at its end, and ends with one', () => {
+  it('a grace period ends with its timer', () => {
     holds(() => (device) => {
       const { grace } = device.context.fixed;
       expect([...device.running.values()].map(({ dueAt }) => dueAt)).toEqual(grace ? [grace.until] : []);
@@ -219,14 +219,14 @@ describe('whatever happens to a device', () => {
     });
   });
 
-  it('deleted is the end', () => {
+  it('deleted is final', () => {
     holds(() => (_, step, before) => {
       if (administrationOf(before as never) === 'deleted')
         expect(step).toEqual({ same: true, outputs: [], timers: [] });
     });
   });
 
-  it('it can be stored and goes on from there as it would have', () => {
+  it('it behaves the same after it was stored and loaded', () => {
     holds(() => (device) => {
       const { value, context } = device;
       device.reload();

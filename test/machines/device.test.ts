@@ -57,7 +57,7 @@ const refusalOf = (driven: Driven<DeviceContext, DeviceEvent>, event: DeviceEven
 };
 
 describe('registration', () => {
-  it('makes an active device that is offline', () => {
+  it('creates an active device that is offline', () => {
     const driven = registered();
     expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
     expect(driven.context).toMatchObject({
@@ -78,7 +78,7 @@ describe('registration', () => {
     });
   });
 
-  it('puts its key and its manifest into the same commit', () => {
+  it('stores its key and its manifest in the same commit', () => {
     const put = { type: 'key.put', deviceId: DEVICE, key: key(1) };
     expect(blankDevice().send(register())).toEqual({
       same: false,
@@ -90,16 +90,16 @@ describe('registration', () => {
     expect(bare.context).toMatchObject({ fixed: { manifestVersion: 0, manifestOwn: false } });
   });
 
-  it("takes the algorithm of the key, and keeps a manifest of one's own as such", () => {
+  it('uses the algorithm of the key, and marks a manifest of the tenant as such', () => {
     const driven = registered({ key: key(1, { signingAlg: 'ed25519' }), manifest: manifest(4, { own: true }) });
     expect(driven.context).toMatchObject({ fixed: { signingAlg: 'ed25519', manifestVersion: 4, manifestOwn: true } });
   });
 
-  it('happens once', () => {
+  it('is accepted once', () => {
     expect(registered().send(register())).toEqual(NOTHING);
   });
 
-  it('comes before everything else', () => {
+  it('precedes all other events', () => {
     const events: DeviceEvent[] = [
       report(1, {}),
       ack(1),
@@ -115,7 +115,7 @@ describe('registration', () => {
 });
 
 describe('a patch', () => {
-  it('changes what it names, of an active device and a revoked one', () => {
+  it('changes the named fields, of an active and of a revoked device', () => {
     for (const driven of [registered(), revoked()]) {
       const step = driven.send({ type: 'patch', at: T0, changes: { name: 'Lamp', metadata: { a: 1 } } } as DeviceEvent);
       expect(step).toMatchObject({ same: false, outputs: [] });
@@ -123,7 +123,7 @@ describe('a patch', () => {
     }
   });
 
-  it('places no revoked device, but may take its place away', () => {
+  it('cannot place a revoked device, but can remove its home and room', () => {
     const place = (changes: object) => ({ type: 'patch', at: T0, changes }) as DeviceEvent;
     expect(refusalOf(revoked(), place({ homeId: HOME })).code).toBe('DEVICE_REVOKED');
     expect(refusalOf(revoked(), place({ roomId: ROOM })).code).toBe('DEVICE_REVOKED');
@@ -132,7 +132,7 @@ describe('a patch', () => {
 });
 
 describe('a rotation', () => {
-  it('brings a new key and leaves the old one its grace', () => {
+  it('adds a new key and starts the grace period of the old one', () => {
     const driven = registered();
     const step = driven.send(rotate(2, T0 + 5));
     expect(driven.value).toEqual({ administration: { active: 'two_keys' }, link: 'offline' });
@@ -144,13 +144,13 @@ describe('a rotation', () => {
     expect(step.timers).toEqual([{ set: GRACE_TIMER, event: GRACE_TIMER, delay: GRACE }]);
   });
 
-  it('takes the algorithm of the new key', () => {
+  it('uses the algorithm of the new key', () => {
     const driven = registered();
     driven.send({ ...rotate(2, T0), key: key(2, { signingAlg: 'ed25519' }) });
     expect(driven.context.fixed.signingAlg).toBe('ed25519');
   });
 
-  it('ends an older grace at once, with the session of that key, and counts the new one from its own time', () => {
+  it('ends an older grace period at once, with the session of that key, and starts a new one', () => {
     const driven = registered();
     driven.send(rotate(2, T0));
     const step = driven.send(rotate(3, T0 + HOUR));
@@ -166,7 +166,7 @@ describe('a rotation', () => {
     });
   });
 
-  it('is refused when another one was faster, with and without a key in grace', () => {
+  it('is refused after a concurrent one, with and without a key in its grace period', () => {
     const driven = registered();
     expect(refusalOf(driven, rotate(1, T0))).toEqual({
       code: 'CONFLICT',
@@ -178,7 +178,7 @@ describe('a rotation', () => {
     expect(driven.context.fixed.grace).toEqual({ keyVersion: 1, until: T0 + GRACE });
   });
 
-  it('is over 24 h later: the old key is retired and its session ends', () => {
+  it('ends its grace period after 24 h: the old key is retired and its session ends', () => {
     const driven = registered();
     driven.send(rotate(2, T0));
     driven.reload();
@@ -192,7 +192,7 @@ describe('a rotation', () => {
     expect(driven.running.size).toBe(0);
   });
 
-  it('is not cut short by the timer of an earlier one: what is left is set again', () => {
+  it('is not shortened by the timer of an earlier one: the rest of the time is set again', () => {
     const driven = registered();
     driven.send(rotate(2, T0));
     driven.send(rotate(3, T0 + HOUR));
@@ -221,11 +221,11 @@ describe('a revocation', () => {
     ]);
   });
 
-  it('gives up the home and the room', () => {
+  it('clears the home and the room', () => {
     expect(revoked().context).toMatchObject({ fixed: { homeId: null, roomId: null } });
   });
 
-  it('ends the grace and its timer', () => {
+  it('ends the grace period and its timer', () => {
     const driven = registered();
     driven.send(rotate(2, T0));
     const step = driven.send(revoke());
@@ -234,11 +234,11 @@ describe('a revocation', () => {
     expect(driven.send({ type: GRACE_TIMER, at: T0 + GRACE })).toEqual(NOTHING);
   });
 
-  it('is done once', () => {
+  it('takes effect once', () => {
     expect(revoked().send(revoke())).toEqual(NOTHING);
   });
 
-  it('leaves no message understood', () => {
+  it('makes the device ignore messages', () => {
     const driven = revoked();
     const messages: DeviceEvent[] = [
       report(1, { on: true }),
@@ -251,7 +251,7 @@ describe('a revocation', () => {
     for (const message of messages) expect(driven.send(message), message.type).toEqual(NOTHING);
   });
 
-  it('refuses what needs an active device', () => {
+  it('makes operations on active devices refused', () => {
     const driven = revoked();
     expect(refusalOf(driven, rotate(2, T0))).toEqual({ code: 'DEVICE_REVOKED', detail: 'The device is revoked.' });
     expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) }).code).toBe('DEVICE_REVOKED');
@@ -276,7 +276,7 @@ describe('a reinstatement', () => {
     expect(driven.context.live.stateVersion).toBe(2);
   });
 
-  it('takes no message that a key from before it verified, used number or not, and stays offline', () => {
+  it('refuses messages verified by an earlier key, with used and unused numbers, and stays offline', () => {
     const driven = online();
     driven.send(revoke());
     driven.send(reinstate(2));
@@ -286,7 +286,7 @@ describe('a reinstatement', () => {
     for (const message of messagesUnder(2)) expect(driven.send(message).outputs, message.type).not.toEqual([]);
   });
 
-  it('takes none that a key in grace at the revocation verified', () => {
+  it('refuses messages verified by a key that was in its grace period at the revocation', () => {
     const driven = registered();
     driven.send(rotate(2, T0));
     driven.send(revoke());
@@ -296,7 +296,7 @@ describe('a reinstatement', () => {
     }
   });
 
-  it('takes the algorithm of the new key', () => {
+  it('uses the algorithm of the new key', () => {
     const driven = revoked();
     driven.send({ ...reinstate(2), key: key(2, { signingAlg: 'ed25519' }) });
     expect(driven.context.fixed.signingAlg).toBe('ed25519');
@@ -319,7 +319,7 @@ describe('a reinstatement', () => {
 describe('a message under an earlier key', () => {
   const accepted = { type: 'message.accepted', repeat: false };
 
-  it('is taken until the grace of the key is over', () => {
+  it('is accepted until the grace period of the key ends', () => {
     const driven = online();
     driven.send(rotate(2, T0));
     expect(driven.send(report(2, { on: false })).outputs).toContainEqual(accepted);
@@ -329,7 +329,7 @@ describe('a message under an earlier key', () => {
     expect(driven.send(report(4, { on: false }, { mark: mark(4, 'm4', 2) })).outputs).toContainEqual(accepted);
   });
 
-  it('is not taken after a second rotation, which ends the grace', () => {
+  it('is refused after a second rotation, which ends the grace period', () => {
     const driven = online();
     driven.send(rotate(2, T0));
     driven.send(rotate(3, T0 + HOUR));
@@ -339,7 +339,7 @@ describe('a message under an earlier key', () => {
 });
 
 describe('a deletion', () => {
-  it('is for revoked devices, and final', () => {
+  it('is possible for revoked devices, and final', () => {
     const driven = registered();
     expect(refusalOf(driven, { type: 'delete', at: T0 }).code).toBe('ILLEGAL_TRANSITION');
     driven.send(revoke());
@@ -361,7 +361,7 @@ describe('a deletion', () => {
 describe('a manifest', () => {
   const given = manifest(99, { deviceId: 'other', tenantId: 'other', category: 'switch' });
 
-  it("of one's own replaces the automatic one, under the next version", () => {
+  it('of the tenant replaces the automatic one, with the next version', () => {
     const driven = registered();
     const step = driven.send({ type: 'manifest.register', at: T0, manifest: given });
     expect(step.outputs).toEqual([
@@ -374,13 +374,13 @@ describe('a manifest', () => {
     });
   });
 
-  it('is the first one where there was none', () => {
+  it('is the first one if there was none', () => {
     const driven = registered({ manifest: null });
     driven.send({ type: 'manifest.register', at: T0, manifest: given });
     expect(driven.context.fixed.manifestVersion).toBe(1);
   });
 
-  it('is replaced by who knows its version', () => {
+  it('is replaced with its current version', () => {
     const driven = registered();
     const update = (expectedVersion: number) =>
       ({ type: 'manifest.update', at: T0, manifest: given, expectedVersion }) satisfies DeviceEvent;
@@ -390,7 +390,7 @@ describe('a manifest', () => {
     expect(refusalOf(driven, update(1)).code).toBe('CONFLICT');
   });
 
-  it('that does not exist is not replaced', () => {
+  it('cannot be replaced if it does not exist', () => {
     const driven = registered({ manifest: null });
     const update: DeviceEvent = { type: 'manifest.update', at: T0, manifest: given, expectedVersion: 0 };
     expect(refusalOf(driven, update)).toEqual({ code: 'NOT_FOUND', detail: 'The device has no manifest yet.' });

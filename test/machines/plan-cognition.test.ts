@@ -41,7 +41,7 @@ const changes = (outputs: readonly Output[]): ContextChange[] =>
 const refusalOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?.refusal.code;
 const mind = (plan: Plan) => (plan.value as { mind: string }).mind;
 
-describe('a plan that is to be thought about', () => {
+describe('a plan with a planner', () => {
   it('has no steps, notifies the planner, and waits a minute for it', () => {
     const { plan, begun } = goal();
     expect(plan.context).toMatchObject({
@@ -54,7 +54,7 @@ describe('a plan that is to be thought about', () => {
     expect(begun.timers).toMatchObject([{ delay: PLANNER_TIMEOUT_MS }]);
   });
 
-  it('asks for a step when it is proposed, and for the next when what it depends on has succeeded', () => {
+  it('requests a step when it is proposed, and the next when its dependencies have succeeded', () => {
     const { plan } = goal();
     expect(asksIn(propose(plan, wish('a')).outputs)).toEqual(['a']);
     expect(asksIn(propose(plan, wish('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
@@ -64,7 +64,7 @@ describe('a plan that is to be thought about', () => {
     expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
   });
 
-  it('does not succeed before its thinking is over', () => {
+  it('does not succeed before its planning has ended', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     say(plan, 'a', 'dispatched');
@@ -81,7 +81,7 @@ describe('a plan that is to be thought about', () => {
     expect([plan.running.size, planDefinition.canPassivate(plan.asSnapshot())]).toEqual([0, true]);
   });
 
-  it('finishes its steps after its thinking is over', () => {
+  it('finishes its steps after its planning has ended', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     complete(plan);
@@ -90,7 +90,7 @@ describe('a plan that is to be thought about', () => {
     expect(plan.context.live.status).toBe('succeeded');
   });
 
-  it('that comes to nothing has succeeded', () => {
+  it('without steps succeeds', () => {
     const { plan } = goal();
     expect(changes(complete(plan).outputs)).toEqual([]);
     expect(plan.context.live.status).toBe('succeeded');
@@ -113,7 +113,7 @@ describe('a plan that is to be thought about', () => {
 });
 
 describe('a node', () => {
-  it('that is proposed twice is one step; the second time changes nothing', () => {
+  it('that is proposed twice is one step; the repetition changes nothing', () => {
     const { plan } = goal();
     const node = wish('a', { params: { level: 1 } });
     propose(plan, node);
@@ -133,7 +133,7 @@ describe('a node', () => {
     expect([same, refusalOf(outputs), typesOf(outputs)]).toEqual([true, 'VALIDATION_FAILED', ['refused']]);
   });
 
-  it('is the hundredth at most', () => {
+  it('is refused after the hundredth', () => {
     const { plan } = goal();
     for (let n = 0; n < 100; n++) propose(plan, wish(`s${n}`));
     expect(refusalOf(propose(plan, wish('more')).outputs)).toBe('VALIDATION_FAILED');
@@ -159,15 +159,15 @@ describe('a node', () => {
     }
   });
 
-  it('of a plan with steps of its own is refused as if there were nothing', () => {
+  it('of a plan without a planner is refused as not found', () => {
     const plan = blankPlan();
     plan.send(create([wish('a')]));
     expect(refusalOf(propose(plan, wish('b')).outputs)).toBe('NOT_FOUND');
   });
 });
 
-describe('the planner is notified', () => {
-  it('each change of a node, and what became of its command', () => {
+describe('the planner is notified of', () => {
+  it('each change of a node, and the outcome of its command', () => {
     const { plan } = goal();
     const told = [
       ...changes(propose(plan, wish('a')).outputs),
@@ -187,7 +187,7 @@ describe('the planner is notified', () => {
     ]);
   });
 
-  it('why a node failed, that the rest was preempted, and what undoing it came to', () => {
+  it('the reason of a failed node, the preemption of the rest, and the result of the rollback', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     const step = commandOf(plan, 'a');
@@ -206,22 +206,22 @@ describe('the planner is notified', () => {
     expect(plan.context).toMatchObject({ live: { status: 'rolled_back', cognition: { phase: 'done', error: null } } });
   });
 
-  it('that a user cancelled it, once', () => {
+  it('its cancellation by a user, once', () => {
     const { plan } = goal();
     const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: asker });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'CANCELLED' }]);
     expect([plan.context.live.status, plan.running.size]).toEqual(['cancelled', 0]);
   });
 
-  it('of nothing if the plan has no planner', () => {
+  it('nothing if the plan has no planner', () => {
     const plan = blankPlan();
     const { outputs } = plan.send(create([wish('a')]));
     expect([...changes(outputs), ...changes(say(plan, 'a', 'failed').outputs)]).toEqual([]);
   });
 });
 
-describe('thinking that fails', () => {
-  it('undoes what was done, and the plan keeps why', () => {
+describe('planning that fails', () => {
+  it('undoes completed steps, and the plan stores the reason', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     say(plan, 'a', 'succeeded');
@@ -233,7 +233,7 @@ describe('thinking that fails', () => {
     });
   });
 
-  it('leaves what was done where the plan stops', () => {
+  it('keeps completed steps with the policy stop', () => {
     const { plan } = goal('stop');
     propose(plan, wish('a'));
     say(plan, 'a', 'succeeded');
@@ -241,7 +241,7 @@ describe('thinking that fails', () => {
     expect([plan.context.live.status, statuses(plan)]).toEqual(['failed', { a: 'succeeded' }]);
   });
 
-  it('takes a step back that waits for a confirmation', () => {
+  it('cancels a step that waits for a confirmation', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     say(plan, 'a', 'awaiting_confirmation');
@@ -257,13 +257,13 @@ describe('a silence', () => {
     return { plan, dueAt: asked?.dueAt ?? 0 };
   };
 
-  it('of a minute is asked about, and nothing is decided before the answer', () => {
+  it('of a minute is checked, and decides nothing before the check is answered', () => {
     const { plan, dueAt } = silent();
     expect([dueAt, mind(plan), plan.context.live.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
     expect(plan.running.size).toBe(0);
   });
 
-  it('that nothing excuses ends the plan', () => {
+  it('without an excuse ends the plan', () => {
     const { plan, dueAt } = silent();
     const { outputs } = plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'PREEMPTED' }]);
@@ -275,14 +275,14 @@ describe('a silence', () => {
     });
   });
 
-  it('that is excused may last on, and is asked about again', () => {
+  it('that is excused can continue, and is checked again', () => {
     const { plan, dueAt } = silent();
     plan.send({ type: 'cognition.excused', at: dueAt + 5, dueAt, forMs: 7_000 });
     expect(mind(plan)).toBe('thinking');
     expect(ofType(plan.fire().outputs, 'plan.unheard')).toMatchObject([{ dueAt: dueAt + 5 + 7_000 }]);
   });
 
-  it('is over with a word; an answer that comes later is none', () => {
+  it('ends with a message; a later answer of the check is ignored', () => {
     const { plan, dueAt } = silent();
     propose(plan, wish('a'), dueAt + 1);
     expect(mind(plan)).toBe('working');
@@ -292,7 +292,7 @@ describe('a silence', () => {
     expect([...plan.running.values()]).toMatchObject([{ dueAt: dueAt + 10 + PLANNER_TIMEOUT_MS }]);
   });
 
-  it('is none while a step is under way, waits for a confirmation, or is held back by a flag', () => {
+  it('is not counted while a step is running, waits for a confirmation, or is deferred by a flag', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     expect(plan.running.size).toBe(0);
@@ -305,8 +305,8 @@ describe('a silence', () => {
   });
 });
 
-describe('a suspension of thinking', () => {
-  it('lasts as long as it says, and then whoever thinks is told again', () => {
+describe('a suspension of planning', () => {
+  it('lasts for its duration, and then the planner is notified again', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
     expect([mind(plan), plan.context.live.status]).toEqual(['suspended', 'pending']);
@@ -318,21 +318,21 @@ describe('a suspension of thinking', () => {
     ]);
   });
 
-  it('ends with the next word', () => {
+  it('ends with the next message', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
     propose(plan, wish('a'));
     expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
   });
 
-  it('may be said again, for longer or shorter', () => {
+  it('can be repeated, for longer or shorter', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
     suspend(plan, T0 + 200, 1_000);
     expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([T0 + 1_200]);
   });
 
-  it('goes on while steps do, and leaves their clocks alone', () => {
+  it('continues while steps run, without changing their timers', () => {
     const { plan } = goal();
     propose(plan, wish('a'));
     suspend(plan, T0 + 100, 9_000);
@@ -342,7 +342,7 @@ describe('a suspension of thinking', () => {
     expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
   });
 
-  it('cannot go on for more than a day', () => {
+  it('cannot last for more than a day', () => {
     const { plan } = goal();
     for (let at = T0; at < T0 + CONTEXT_LIFE_MS; at += 3_600_000) suspend(plan, at, 3_600_000);
     suspend(plan, T0 + CONTEXT_LIFE_MS - 1_000, 3_600_000);
@@ -353,7 +353,7 @@ describe('a suspension of thinking', () => {
   });
 });
 
-describe('the record of a plan that is thought about', () => {
+describe('the record of a plan with a planner', () => {
   const note = (event: PlanEvent, act: (plan: Plan) => void = () => {}) => {
     const { plan } = goal();
     act(plan);
@@ -378,7 +378,7 @@ describe('the record of a plan that is thought about', () => {
     });
   });
 
-  it('shows an administrator what is thought about, and until when', () => {
+  it('shows an administrator the state of planning and its deadline', () => {
     const { plan } = goal();
     expect(planDefinition.toAdminView(plan.context).cognition).toMatchObject({
       ...{ kind: 'goal', text: GOAL.text, home_id: HOME, phase: 'thinking', error: null },

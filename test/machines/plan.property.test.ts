@@ -9,7 +9,7 @@ import { declaredStates, untaken, walkUntil } from './random-walk.ts';
 const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, property), runs(100));
 const wishOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
 
-describe('however a plan goes', () => {
+describe('for random events of a plan', () => {
   it('every transition of its chart is taken', () => {
     expect(untaken(planDefinition, { walks, most: 2_500, go: gone })).toEqual([]);
   });
@@ -46,7 +46,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('a step is asked for once, when all that it depends on has succeeded, and none after it began to end', () => {
+  it('a step is requested once, when all its dependencies have succeeded, and none after the plan began to end', () => {
     holds((walk) => {
       let asked = 0;
       let ending = false;
@@ -68,7 +68,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('exactly what was done is undone, one after another, the last first, and nothing when it stops', () => {
+  it('exactly the completed steps are undone, one by one in reverse order, and none with the policy stop', () => {
     holds((walk) => {
       const { plan, asked, ended, starts } = gone(walk);
       expect(new Set(starts).size).toBe(starts.length);
@@ -93,7 +93,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('what it left undone is what its failed compensations stood on, and nothing else', () => {
+  it('the steps not undone are those that failed compensations depend on', () => {
     holds((walk) => {
       const { steps } = gone(walk).plan.context.live;
       const standsOn = (id: string): string[] => {
@@ -114,7 +114,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('one that is thought about has what was proposed, once, and ends no sooner than that does', () => {
+  it('a plan with a planner has each proposed step once, and ends no sooner than the planning', () => {
     holds((walk) => {
       if (!walk.goal) return;
       const { plan, said, told, completed, gaveUp, commands } = gone(walk);
@@ -130,7 +130,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('it is stored and goes on from there as it would have', () => {
+  it('it behaves the same after it was stored and loaded', () => {
     holds((walk) => {
       gone(walk, ({ plan }) => {
         const { value, context } = plan;
@@ -140,7 +140,7 @@ describe('however a plan goes', () => {
     });
   });
 
-  it('its status is where its steps stand', () => {
+  it('its status follows from its steps', () => {
     holds((walk) => {
       const world = new World(walk);
       for (const one of walk.moves) {

@@ -38,7 +38,7 @@ const diamond = [
 ];
 
 describe('a plan', () => {
-  it('is remembered whole and asks for what depends on nothing', () => {
+  it('is stored completely and requests the steps without dependencies', () => {
     const { plan, begun } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })]);
     expect(plan.context).toMatchObject({
       fixed: { id: PLAN, tenantId: TENANT, createdBy: asker, createdAt: T0 },
@@ -50,7 +50,7 @@ describe('a plan', () => {
     expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still', mind: 'none' });
   });
 
-  it('goes its graph, what is independent side by side, and succeeds with its last step', () => {
+  it('follows its graph, runs independent steps in parallel, and succeeds with its last step', () => {
     const { plan } = planned(diamond);
     expect(asksIn(say(plan, 'a', 'dispatched').outputs)).toEqual([]);
     expect(plan.context.live.status).toBe('running');
@@ -100,7 +100,7 @@ describe('a plan', () => {
     expect(plan.context.live.status).toBe('succeeded');
   });
 
-  it('counts each outcome once, and none of a command of another plan', () => {
+  it('counts each outcome once, and ignores commands of other plans', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'a', 'dispatched');
     expect(say(plan, 'a', 'dispatched')).toEqual(NOTHING);
@@ -111,7 +111,7 @@ describe('a plan', () => {
     expect(plan.send(moved(PLAN, T0 + 6, 'failed'))).toEqual(NOTHING);
   });
 
-  it('asks for each step under an id of its own, the same whenever it is asked', () => {
+  it('requests each step with its own id, the same in each repetition', () => {
     const ids = planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId);
     expect(ids).toEqual(planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId));
     const { plan } = planned([wish('a'), wish('b')]);
@@ -131,7 +131,7 @@ const failures: [CommandStatus, VerificationStatus, boolean, string][] = [
 ];
 
 describe('a step that fails', () => {
-  it.each(failures)('by %s and %s is itself undone: %s', (status, verification, undone, code) => {
+  it.each(failures)('by %s and %s is undone itself: %s', (status, verification, undone, code) => {
     const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
     const refusal = status === 'rejected' ? { code: 'ACTION_NOT_IN_MANIFEST' as const, detail: 'No.' } : null;
     const { outputs } = plan.send(moved(commandOf(plan, 'a'), T0 + 5, status, { verification, refusal }));
@@ -141,7 +141,7 @@ describe('a step that fails', () => {
     expect(plan.context.live.status).toBe(undone ? 'rolling_back' : 'rolled_back');
   });
 
-  it('starts nothing new, lets finish what is under way, and undoes backwards in the order of finishing', () => {
+  it('starts no further step, lets running ones finish, and undoes in reverse order of completion', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d'), wish('e', { dependsOn: ['b'] })]);
     for (const id of ['a', 'b', 'c', 'd']) say(plan, id, 'dispatched');
     say(plan, 'c', 'succeeded');
@@ -157,14 +157,14 @@ describe('a step that fails', () => {
     expect(statuses(plan)).toEqual({ a: 'compensated', b: 'compensated', c: 'compensated', d: 'failed', e: 'skipped' });
   });
 
-  it('leaves alone what has no compensation', () => {
+  it('skips steps without a compensation', () => {
     const { plan } = planned([wish('a', { compensation: null }), wish('b')]);
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'failed');
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'succeeded']);
   });
 
-  it('with `stop` undoes nothing, and the plan fails when what is under way has finished', () => {
+  it('with `stop` undoes nothing, and the plan fails when running steps have finished', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })], 'stop');
     say(plan, 'b', 'dispatched');
     say(plan, 'a', 'failed');
@@ -192,7 +192,7 @@ describe('a step that fails', () => {
     ]);
   });
 
-  it('stays as it is when it speaks late', () => {
+  it('is unchanged by a late acknowledgement', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     const late = commandOf(plan, 'a');
     say(plan, 'b', 'dispatched');
@@ -205,7 +205,7 @@ describe('a step that fails', () => {
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'compensated']);
   });
 
-  it('takes back what waits in the inbox, which has not begun', () => {
+  it('cancels steps that wait in the inbox', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'a', 'awaiting_confirmation');
     expect(say(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
@@ -213,7 +213,7 @@ describe('a step that fails', () => {
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
   });
 
-  it('because nobody made its command has none', () => {
+  it('because its command could not be created has no command', () => {
     const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
     refused(plan, 'a', 'UNAUTHENTICATED');
     expect(stepIn(plan, 'a')).toMatchObject({ status: 'failed', commandId: null, error: { code: 'UNAUTHENTICATED' } });
@@ -222,7 +222,7 @@ describe('a step that fails', () => {
 });
 
 describe('a step that waits for a confirmation', () => {
-  it('holds up those that depend on it only', () => {
+  it('delays only the steps that depend on it', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] }), wish('d', { dependsOn: ['b'] })]);
     say(plan, 'a', 'awaiting_confirmation');
     expect(plan.context.live.status).toBe('awaiting_confirmation');
@@ -234,7 +234,7 @@ describe('a step that waits for a confirmation', () => {
 });
 
 describe('a plan that is cancelled', () => {
-  it('takes back what it can, lets the rest finish, and undoes what was done', () => {
+  it('cancels what it can, lets the rest finish, and undoes completed steps', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
     say(plan, 'a', 'succeeded');
     say(plan, 'b', 'dispatched');
@@ -265,7 +265,7 @@ describe('a plan that is cancelled', () => {
     expect([plan.context.live.status, statuses(plan).a, plan.running.size]).toEqual(['cancelled', 'skipped', 0]);
   });
 
-  it('skips what was asked for and is not made any more', () => {
+  it('skips requested steps whose commands were not created', () => {
     const { plan } = planned([wish('a')]);
     plan.send(cancel());
     refused(plan, 'a', 'CONFLICT');
@@ -274,7 +274,7 @@ describe('a plan that is cancelled', () => {
 });
 
 describe('a step under a flag', () => {
-  it('waits and is asked for again, under the same id, as often as it takes', () => {
+  it('waits and is requested again with the same id, any number of times', () => {
     const { plan } = planned([wish('a')]);
     const id = commandOf(plan, 'a');
     for (const at of [1, 2]) {
@@ -288,7 +288,7 @@ describe('a step under a flag', () => {
     expect([plan.context.live.status, plan.running.size]).toEqual(['succeeded', 0]);
   });
 
-  it('is asked for at once when its tenant is back', () => {
+  it('is requested at once when its tenant is resumed', () => {
     const { plan } = planned([wish('a')]);
     held(plan, 'a', 60_000);
     expect(asksIn(plan.send({ type: 'tenant.resumed', at: T0 + 9 }).outputs)).toEqual(['a']);
@@ -297,9 +297,9 @@ describe('a step under a flag', () => {
   });
 });
 
-describe('a step that a suspension took', () => {
+describe('a step that a suspension cancelled', () => {
   const suspend = (plan: Plan) => plan.send({ type: 'tenant.suspended', at: T0 + 100 });
-  it.each(['expired', 'timed_out'] as const)('by %s ends the plan as with stop', (status) => {
+  it.each(['expired', 'timed_out'] as const)('by %s ends the plan as with the policy stop', (status) => {
     const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
     say(plan, 'c', 'succeeded');
     say(plan, 'a', 'dispatched');
@@ -313,7 +313,7 @@ describe('a step that a suspension took', () => {
     ]);
   });
 
-  it('is not one that failed by itself', () => {
+  it('does not include a step that failed by itself', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'b', 'succeeded');
     say(plan, 'a', 'dispatched');
@@ -321,7 +321,7 @@ describe('a step that a suspension took', () => {
     expect(asksIn(say(plan, 'a', 'failed').outputs)).toEqual(['b']);
   });
 
-  it('is not one that was confirmed after it', () => {
+  it('does not include a step that was confirmed after it', () => {
     const { plan } = planned([wish('a'), wish('b')]);
     say(plan, 'b', 'succeeded');
     say(plan, 'a', 'awaiting_confirmation');
@@ -331,7 +331,7 @@ describe('a step that a suspension took', () => {
     expect(plan.context.live.status).toBe('rolling_back');
   });
 
-  it('also when the plan was being rolled back already', () => {
+  it('also ends a plan during its rollback', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c')]);
     for (const id of ['a', 'b']) say(plan, id, 'dispatched');
     say(plan, 'c', 'succeeded');
@@ -362,7 +362,7 @@ describe('a compensation that fails', () => {
     return plan;
   };
 
-  it('is tried again after 1, 5 and 25 seconds, each time as a new command', () => {
+  it('is retried after 1, 5 and 25 seconds, each time as a new command', () => {
     const plan = undoing();
     const ids = new Set<string>();
     let at = T0 + 10_000;
@@ -382,7 +382,7 @@ describe('a compensation that fails', () => {
     expect(statuses(plan)).toMatchObject({ b: 'compensated', x: 'compensating' });
   });
 
-  it('is given up then, with what the step stood on; the rest is undone', () => {
+  it('is given up then, with the steps it depends on; the rest is undone', () => {
     const plan = undoing();
     for (let n = 0; n < 4; n++) {
       refused(plan, 'b');
@@ -416,7 +416,7 @@ describe('a compensation that fails', () => {
 });
 
 describe('the record of a plan', () => {
-  it('journals what moved, and a word that changes nothing leaves no trace', () => {
+  it('journals changes, and nothing for a message without a change', () => {
     const { plan } = planned(diamond);
     const before = plan.asSnapshot();
     say(plan, 'a', 'succeeded');

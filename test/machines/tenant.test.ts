@@ -53,7 +53,7 @@ describe('a tenant', () => {
     expect(driven.send(register)).toEqual(NOTHING);
   });
 
-  it('is nobody before that', () => {
+  it('does not exist before that', () => {
     for (const event of [
       { type: 'suspend', at: T0 },
       { type: 'resume', at: T0 },
@@ -64,7 +64,7 @@ describe('a tenant', () => {
     }
   });
 
-  it('is suspended and resumed, each once, and tells its plans', () => {
+  it('is suspended and resumed, each once, and notifies its plans', () => {
     const told = (type: string) => ({ type: 'plans.tell', tenantId: TENANT, event: { type } });
     const driven = active();
     expect(driven.send({ type: 'resume', at: T0 + 1 })).toEqual(NOTHING);
@@ -84,7 +84,7 @@ describe('a tenant', () => {
   it.each([
     ['active', active, false],
     ['suspended', suspended, true],
-  ] as const)('takes a tier and a policy when it is %s', (value, make, isNow) => {
+  ] as const)('accepts a tier and a policy when it is %s', (value, make, isNow) => {
     const driven = make();
     expect(driven.send({ type: 'tier.set', at: T0 + 5, tier: 'pro' }).outputs).toEqual([changed(isNow, T0 + 5)]);
     expect(driven.send({ type: 'tier.set', at: T0 + 6, tier: 'pro' })).toEqual(NOTHING);
@@ -93,7 +93,7 @@ describe('a tenant', () => {
     expect(driven.value).toBe(value);
   });
 
-  it('is not changed by a policy that it has', () => {
+  it('is not changed by its current policy', () => {
     const driven = active();
     for (const policy of [{}, { confirm_by: 'requester' }, { confirm_ttl_s: 300 }] as const) {
       expect(driven.send({ type: 'policy.set', at: T0 + 5, policy })).toEqual(NOTHING);
@@ -106,7 +106,7 @@ describe('a tenant', () => {
 describe('the record of a tenant', () => {
   const snapshotOf = (driven: Driven<TenantContext, TenantEvent>) => driven.asSnapshot();
 
-  it('comes back from the store as it was', () => {
+  it('is loaded from the store unchanged', () => {
     const driven = suspended();
     const { context } = driven;
     driven.reload();
@@ -136,7 +136,7 @@ describe('the record of a tenant', () => {
     expect(tenantDefinition.journal({ type: 'suspend', at: T0 }, before, before)).toBeNull();
   });
 
-  it('is journaled with the whole policy after a change of a part of it', () => {
+  it('is journaled with the whole policy after a partial change', () => {
     const driven = active();
     const before = snapshotOf(driven);
     const event: TenantEvent = { type: 'policy.set', at: T0 + 1, by: asker, policy: { confirm_by: 'person' } };
@@ -154,13 +154,13 @@ describe('the record of a tenant', () => {
     expect(() => tenantDefinition.fromStored({ ...stored, id: uuid(1).slice(1) })).toThrow();
   });
 
-  it('never rests, and nothing about it is soft', () => {
+  it('is never passivated, and has no transient events', () => {
     expect(tenantDefinition.canPassivate(snapshotOf(suspended()))).toBe(false);
     expect(tenantDefinition.isTransient(register)).toBe(false);
   });
 });
 
-describe('whatever happens to a tenant', () => {
+describe('for random events of a tenant', () => {
   const nudges: fc.Arbitrary<(at: number) => TenantEvent> = fc.oneof(
     fc.constant((at: number): TenantEvent => ({ ...register, at })),
     fc.constantFrom('suspend' as const, 'resume' as const).map((type) => (at: number) => ({ type, at, by: other })),
@@ -177,7 +177,7 @@ describe('whatever happens to a tenant', () => {
   );
   const walks = fc.array(fc.record({ nudge: nudges, restored: fc.boolean() }), { maxLength: 60 });
 
-  it('every transition of its chart is taken, and it is suspended as it was told', () => {
+  it('every transition of its chart is taken, and its suspension follows its events', () => {
     const go = (walk: typeof walks extends fc.Arbitrary<infer T> ? T : never): void => {
       const driven = blank();
       for (const [n, { nudge, restored }] of walk.entries()) {

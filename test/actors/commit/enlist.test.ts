@@ -405,15 +405,18 @@ describe('a batch with an actor that expects messages soon', () => {
 });
 
 describe('an atomic batch', () => {
-  it.each(['a', 'b'])('is decided anew, each by itself, where the row of %s had moved on', async (moved) => {
-    const row = store.rows.get(`device:${moved}`);
-    if (row) row.version = 7;
-    const [reply] = await Promise.all([say('a', ['b', 'hello']), say('c', ['c', 'apart'])]);
-    await reply.messagesDelivered;
-    expect([contextOf('a').said, heardBy('b'), heardBy('c')]).toEqual([[['b', 'hello']], ['hello'], ['apart']]);
-    expect(store.rows.get(`device:${moved}`)?.version).toBe(8);
-    expect(store.outbox.size).toBe(0);
-  });
+  it.each(['a', 'b'])(
+    'is decided again, each actor in isolation, if the row of %s has a newer version',
+    async (moved) => {
+      const row = store.rows.get(`device:${moved}`);
+      if (row) row.version = 7;
+      const [reply] = await Promise.all([say('a', ['b', 'hello']), say('c', ['c', 'apart'])]);
+      await reply.messagesDelivered;
+      expect([contextOf('a').said, heardBy('b'), heardBy('c')]).toEqual([[['b', 'hello']], ['hello'], ['apart']]);
+      expect(store.rows.get(`device:${moved}`)?.version).toBe(8);
+      expect(store.outbox.size).toBe(0);
+    },
+  );
 
   it('with a row that the store rejects does not affect the sender and unrelated actors', async () => {
     store.beforeCommit = (turn) => {
@@ -425,17 +428,20 @@ describe('an atomic batch', () => {
     await eventually(() => store.outbox.size === 0);
   });
 
-  it.each(['beforeCommit', 'afterCommit'] as const)('happens once where the connection was lost: %s', async (when) => {
-    let losses = 2;
-    store[when] = () => {
-      if (losses-- > 0) throw new CommitUnknown('connection lost');
-    };
-    const reply = await say('a', ['b', 'hello']);
-    await reply.messagesDelivered;
-    expect([contextOf('a').said, heardBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
-    expect([reply.version, store.rows.get('device:b')?.version]).toEqual([2, 2]);
-    expect(store.outbox.size).toBe(0);
-  });
+  it.each(['beforeCommit', 'afterCommit'] as const)(
+    'takes effect once if the connection was lost: %s',
+    async (when) => {
+      let losses = 2;
+      store[when] = () => {
+        if (losses-- > 0) throw new CommitUnknown('connection lost');
+      };
+      const reply = await say('a', ['b', 'hello']);
+      await reply.messagesDelivered;
+      expect([contextOf('a').said, heardBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
+      expect([reply.version, store.rows.get('device:b')?.version]).toEqual([2, 2]);
+      expect(store.outbox.size).toBe(0);
+    },
+  );
 
   it('with an unknown outcome is committed completely or not at all', async () => {
     runtime = assemble({ deviceTimeoutMs: 60 });
