@@ -58,9 +58,9 @@ const base = setup({
       outputs: [],
       raised: decisions.judgeConfirmed(context, event),
     })),
-    record: action(decisions.recordRequest),
+    recordRequest: action(decisions.recordRequest),
     awaitConfirmation: action(decisions.awaitConfirmation),
-    settleConfirmation: action(decisions.closeConfirmation),
+    closeConfirmation: action(decisions.closeConfirmation),
     refuse: action(decisions.refuse),
     refuseConfirmation: action(decisions.refuseConfirmation),
     refuseCancel: action(decisions.refuseCancel),
@@ -68,8 +68,8 @@ const base = setup({
     dispatch: action(decisions.dispatch),
     write: action(decisions.write),
     undoWrite: action(decisions.undoWrite),
-    keepWord: action(decisions.recordAck),
-    countStrayWord: action(decisions.countLateAck),
+    recordAck: action(decisions.recordAck),
+    countLateAck: action(decisions.countLateAck),
     stampTimeout: action(decisions.stampTimeout),
     /** Both regions receive a new status before it is announced, by the verification region. */
     become: action((context, { at }, { status }: { status: CommandStatus }) => ({
@@ -95,9 +95,9 @@ const base = setup({
     mayWrite: guard(decisions.mayWrite),
     mayWriteAgain: guard(decisions.mayWriteAgain),
     isOnlyWrite: guard(decisions.isOnlyWrite),
-    says: guard(decisions.hasAckStatus),
-    isCountedStray: guard(decisions.canCountLateAck),
-    expectsNothing: guard(decisions.hasNoExpectedState),
+    hasAckStatus: guard(decisions.hasAckStatus),
+    canCountLateAck: guard(decisions.canCountLateAck),
+    hasNoExpectedState: guard(decisions.hasNoExpectedState),
     isDispatched: guard(({ live: { status } }) => status === 'dispatched'),
     isSucceeded: guard(({ live: { status } }) => status === 'succeeded'),
     isEnded: guard(({ live: { status } }) => isFinalCommandStatus(status) && !mayHaveActed(status)),
@@ -115,8 +115,8 @@ const base = setup({
 });
 
 const setStatus = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
-const closeConfirmation = (status: CommandStatus) => ({ type: 'settleConfirmation', params: { status } }) as const;
-const hasAckStatus = (status: AckStatus) => ({ type: 'says', params: { status } }) as const;
+const closeConfirmation = (status: CommandStatus) => ({ type: 'closeConfirmation', params: { status } }) as const;
+const hasAckStatus = (status: AckStatus) => ({ type: 'hasAckStatus', params: { status } }) as const;
 const conclude = (status: VerificationStatus) => ({ type: 'conclude', params: { status } }) as const;
 const verificationTimeout = [
   {
@@ -139,7 +139,7 @@ export const commandMachine = base.createMachine({
     lifecycle: {
       initial: 'submitted',
       on: {
-        'ack.received': { guard: 'isCountedStray', actions: 'countStrayWord' },
+        'ack.received': { guard: 'canCountLateAck', actions: 'countLateAck' },
         cancel: { actions: 'refuseCancel' },
         refuse: { actions: 'refuseRefusal' },
         confirm: { actions: 'refuseConfirmation' },
@@ -150,10 +150,14 @@ export const commandMachine = base.createMachine({
           on: {
             request: { actions: 'judge' },
             'self.judged': [
-              { guard: 'isRefused', target: 'rejected', actions: 'record' },
-              { guard: 'needsConfirmation', target: 'awaiting_confirmation', actions: ['record', 'awaitConfirmation'] },
-              { guard: 'hasSession', target: 'written', actions: ['record', ...toDispatch, 'write'] },
-              { target: 'queued', actions: ['record', ...toDispatch] },
+              { guard: 'isRefused', target: 'rejected', actions: 'recordRequest' },
+              {
+                guard: 'needsConfirmation',
+                target: 'awaiting_confirmation',
+                actions: ['recordRequest', 'awaitConfirmation'],
+              },
+              { guard: 'hasSession', target: 'written', actions: ['recordRequest', ...toDispatch, 'write'] },
+              { target: 'queued', actions: ['recordRequest', ...toDispatch] },
             ],
           },
         },
@@ -196,9 +200,9 @@ export const commandMachine = base.createMachine({
           after: { answerOver: 'timed_out' },
           on: {
             'ack.received': [
-              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'keepWord' },
-              { guard: hasAckStatus('failed'), target: 'failed', actions: 'keepWord' },
-              { guard: hasAckStatus('in_progress'), target: '.in_progress', actions: 'keepWord' },
+              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'recordAck' },
+              { guard: hasAckStatus('failed'), target: 'failed', actions: 'recordAck' },
+              { guard: hasAckStatus('in_progress'), target: '.in_progress', actions: 'recordAck' },
               {},
             ],
             'session.ready': { guard: 'mayWriteAgain', actions: 'write' },
@@ -208,7 +212,7 @@ export const commandMachine = base.createMachine({
             dispatched: {
               description: 'No ack from the device yet.',
               on: {
-                'ack.received': { guard: hasAckStatus('accepted'), target: 'acknowledged', actions: 'keepWord' },
+                'ack.received': { guard: hasAckStatus('accepted'), target: 'acknowledged', actions: 'recordAck' },
                 'write.undone': { guard: 'isOnlyWrite', target: '#command.lifecycle.queued', actions: 'undoWrite' },
               },
             },
@@ -216,7 +220,7 @@ export const commandMachine = base.createMachine({
             in_progress: {
               description: 'The device is executing the command and may report progress.',
               entry: setStatus('in_progress'),
-              on: { 'ack.received': { guard: hasAckStatus('in_progress'), actions: 'keepWord' } },
+              on: { 'ack.received': { guard: hasAckStatus('in_progress'), actions: 'recordAck' } },
             },
           },
         },
@@ -226,8 +230,8 @@ export const commandMachine = base.createMachine({
           after: { lateWordOver: 'closed' },
           on: {
             'ack.received': [
-              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'keepWord' },
-              { guard: hasAckStatus('failed'), target: 'failed', actions: 'keepWord' },
+              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'recordAck' },
+              { guard: hasAckStatus('failed'), target: 'failed', actions: 'recordAck' },
             ],
           },
         },
@@ -271,7 +275,7 @@ export const commandMachine = base.createMachine({
         idle: {
           description: 'Not dispatched yet.',
           on: {
-            'self.judged': { guard: 'expectsNothing', target: 'unverifiable', actions: conclude('unverifiable') },
+            'self.judged': { guard: 'hasNoExpectedState', target: 'unverifiable', actions: conclude('unverifiable') },
             'self.moved': [
               { guard: 'isDispatched', target: 'watching', actions: 'announce' },
               { guard: 'isEnded', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },

@@ -62,8 +62,8 @@ const base = setup({
     isKeyValid: guard(reports.isKeyValid),
     isKeyEnded: guard(reports.isKeyEnded),
     isNextKey: guard(administration.isNextKey),
-    isGraceOver: guard(administration.hasGraceExpired),
-    placesDevice: guard(administration.assignsPlace),
+    hasGraceExpired: guard(administration.hasGraceExpired),
+    assignsPlace: guard(administration.assignsPlace),
   },
   delays: {
     graceOver: ({ context, event }) => administration.graceLeft(context, event),
@@ -115,7 +115,7 @@ export const deviceMachine = base.createMachine({
               after: {
                 // A timer of an earlier rotation may fire after a later rotation has reset it.
                 graceOver: [
-                  { guard: 'isGraceOver', target: 'one_key', actions: 'endGrace' },
+                  { guard: 'hasGraceExpired', target: 'one_key', actions: 'endGrace' },
                   { target: 'two_keys', reenter: true },
                 ],
               },
@@ -131,7 +131,7 @@ export const deviceMachine = base.createMachine({
         revoked: {
           description: 'Its keys are permanently invalid and it belongs to no home; its history is kept.',
           on: {
-            patch: [{ guard: 'placesDevice', actions: 'refuseRevoked' }, { actions: 'patch' }],
+            patch: [{ guard: 'assignsPlace', actions: 'refuseRevoked' }, { actions: 'patch' }],
             rotate: { actions: 'refuseRevoked' },
             'manifest.register': { actions: 'refuseRevoked' },
             'manifest.update': { actions: 'refuseRevoked' },

@@ -41,36 +41,36 @@ const base = setup({
     create: action(decisions.create),
     cancel: action(decisions.cancel),
     refuseCancel: action(decisions.refuseCancel),
-    hear: action(decisions.applyCommandChange),
-    refuse: action(decisions.applyStepRefusal),
-    hold: action(decisions.holdStep),
-    askAgain: action(decisions.retryHeldSteps),
+    applyCommandChange: action(decisions.applyCommandChange),
+    applyStepRefusal: action(decisions.applyStepRefusal),
+    holdStep: action(decisions.holdStep),
+    retryHeldSteps: action(decisions.retryHeldSteps),
     park: action(decisions.park),
-    become: action(decisions.setStatus),
-    stamp: action(decisions.setFinishedAt),
+    setStatus: action(decisions.setStatus),
+    setFinishedAt: action(decisions.setFinishedAt),
     propose: action(cognition.propose),
     suspend: action(cognition.suspend),
     complete: action(cognition.complete),
     fail: action(cognition.fail),
-    refuseWord: action(cognition.refusePlannerEvent),
-    thinkAgain: action(cognition.resumePlanner),
-    askWhy: action(cognition.reportPlannerTimeout),
-    excuse: action(cognition.extendPlannerDeadline),
-    giveUp: action(cognition.failPlannerTimeout),
-    arm: action(cognition.recordArmedDeadline),
+    refusePlannerEvent: action(cognition.refusePlannerEvent),
+    resumePlanner: action(cognition.resumePlanner),
+    reportPlannerTimeout: action(cognition.reportPlannerTimeout),
+    extendPlannerDeadline: action(cognition.extendPlannerDeadline),
+    failPlannerTimeout: action(cognition.failPlannerTimeout),
+    recordArmedDeadline: action(cognition.recordArmedDeadline),
   },
   guards: {
-    isNews: guard(decisions.changesStep),
-    isAsked: guard(decisions.isStepRequested),
-    stands: guard(decisions.phaseIs),
-    hasHeld: guard(decisions.hasHeldSteps),
-    hasUnderWay: guard(decisions.hasStepsUnderWay),
+    changesStep: guard(decisions.changesStep),
+    isStepRequested: guard(decisions.isStepRequested),
+    phaseIs: guard(decisions.phaseIs),
+    hasHeldSteps: guard(decisions.hasHeldSteps),
+    hasStepsUnderWay: guard(decisions.hasStepsUnderWay),
     hasWake: guard(decisions.hasWake),
     hasNoWake: guard(decisions.hasNoWake),
-    minds: guard(cognition.plannerIs),
-    isWorking: guard(cognition.hasOutstandingSteps),
-    isOtherTime: guard(cognition.isDeadlineChanged),
-    isAnswered: guard(cognition.isCurrentTimeout),
+    plannerIs: guard(cognition.plannerIs),
+    hasOutstandingSteps: guard(cognition.hasOutstandingSteps),
+    isDeadlineChanged: guard(cognition.isDeadlineChanged),
+    isCurrentTimeout: guard(cognition.isCurrentTimeout),
   },
   delays: {
     wakeUp: ({ context, event }) => decisions.msUntilWake(context, event),
@@ -78,8 +78,8 @@ const base = setup({
   },
 });
 
-const setStatus = (status: PlanStatus) => ({ type: 'become', params: { status } }) as const;
-const phaseIs = (phase: PlanPhase) => ({ type: 'stands', params: { phase } }) as const;
+const setStatus = (status: PlanStatus) => ({ type: 'setStatus', params: { status } }) as const;
+const phaseIs = (phase: PlanPhase) => ({ type: 'phaseIs', params: { phase } }) as const;
 /** Transition to another phase of an open plan. */
 const toPhase = <To extends 'running' | 'awaiting_confirmation' | 'rolling_back' | 'stopping'>(phase: To) =>
   ({ guard: phaseIs(phase), target: phase }) as const;
@@ -98,11 +98,11 @@ const lifecycle = base.createStateConfig({
       description: 'Steps or compensations remain.',
       initial: 'pending',
       on: {
-        'command.moved': { guard: 'isNews', actions: 'hear' },
-        'step.refused': { guard: 'isAsked', actions: 'refuse' },
-        'step.held': { guard: 'isAsked', actions: 'hold' },
-        'tenant.suspended': { guard: 'hasUnderWay', actions: 'park' },
-        'tenant.resumed': { guard: 'hasHeld', actions: 'askAgain' },
+        'command.moved': { guard: 'changesStep', actions: 'applyCommandChange' },
+        'step.refused': { guard: 'isStepRequested', actions: 'applyStepRefusal' },
+        'step.held': { guard: 'isStepRequested', actions: 'holdStep' },
+        'tenant.suspended': { guard: 'hasStepsUnderWay', actions: 'park' },
+        'tenant.resumed': { guard: 'hasHeldSteps', actions: 'retryHeldSteps' },
         cancel: { actions: 'cancel' },
         'self.advanced': [
           { guard: phaseIs('succeeded'), target: 'succeeded' },
@@ -146,27 +146,27 @@ const lifecycle = base.createStateConfig({
     succeeded: {
       description: 'All steps have succeeded.',
       type: 'final',
-      entry: ['stamp', setStatus('succeeded')],
+      entry: ['setFinishedAt', setStatus('succeeded')],
     },
     failed: {
       description: 'A step failed; finished steps are not compensated.',
       type: 'final',
-      entry: ['stamp', setStatus('failed')],
+      entry: ['setFinishedAt', setStatus('failed')],
     },
     rolled_back: {
       description: 'A step failed; finished steps with a compensation were compensated.',
       type: 'final',
-      entry: ['stamp', setStatus('rolled_back')],
+      entry: ['setFinishedAt', setStatus('rolled_back')],
     },
     rollback_failed: {
       description: 'At least one compensation failed; the steps show which.',
       type: 'final',
-      entry: ['stamp', setStatus('rollback_failed')],
+      entry: ['setFinishedAt', setStatus('rollback_failed')],
     },
     cancelled: {
       description: 'Cancelled by a user; finished steps with a compensation were compensated.',
       type: 'final',
-      entry: ['stamp', setStatus('cancelled')],
+      entry: ['setFinishedAt', setStatus('cancelled')],
     },
   },
 });
@@ -182,7 +182,7 @@ const clock = base.createStateConfig({
     },
     waiting: {
       description: 'When the timer fires, deferred commands are requested again and failed compensations are retried.',
-      after: { wakeUp: { target: 'still', actions: 'askAgain' } },
+      after: { wakeUp: { target: 'still', actions: 'retryHeldSteps' } },
       on: { 'self.advanced': { guard: 'hasNoWake', target: 'still' } },
     },
   },
@@ -201,8 +201,8 @@ export const planMachineV1 = base.createMachine({ ...root, states: { lifecycle, 
 
 /** Transitions to the planner's current state; the first that holds is taken. */
 const plannerTransitions = <To extends Exclude<PlannerState, 'none' | 'unheard'>>(...states: To[]) =>
-  states.map((state) => ({ guard: { type: 'minds', params: { state } }, target: state }) as const);
-const refusePlannerEvent = { actions: 'refuseWord' } as const;
+  states.map((state) => ({ guard: { type: 'plannerIs', params: { state } }, target: state }) as const);
+const refusePlannerEvent = { actions: 'refusePlannerEvent' } as const;
 const { open } = lifecycle.states;
 
 export const planMachine = base.createMachine({
@@ -241,7 +241,7 @@ export const planMachine = base.createMachine({
         },
         thinking: {
           description: 'An event from the planner is awaited: a step, a suspension, or the end of planning.',
-          after: { patience: { target: 'unheard', actions: 'askWhy' } },
+          after: { patience: { target: 'unheard', actions: 'reportPlannerTimeout' } },
           on: { 'self.advanced': plannerTransitions('working', 'suspended', 'done') },
         },
         working: {
@@ -250,17 +250,17 @@ export const planMachine = base.createMachine({
         },
         suspended: {
           description: 'The planner is suspended, and is notified when the suspension ends.',
-          entry: 'arm',
+          entry: 'recordArmedDeadline',
           after: {
             patience: [
-              { guard: 'isWorking', target: 'working', actions: 'thinkAgain' },
-              { target: 'thinking', actions: 'thinkAgain' },
+              { guard: 'hasOutstandingSteps', target: 'working', actions: 'resumePlanner' },
+              { target: 'thinking', actions: 'resumePlanner' },
             ],
           },
           on: {
             'self.advanced': [
               ...plannerTransitions('working', 'done'),
-              { guard: 'isOtherTime', target: 'suspended', reenter: true },
+              { guard: 'isDeadlineChanged', target: 'suspended', reenter: true },
             ],
           },
         },
@@ -268,8 +268,8 @@ export const planMachine = base.createMachine({
           description:
             'The planner sent nothing for a minute; unless a flag or a suspension excuses it, the plan ends.',
           on: {
-            'cognition.excused': { guard: 'isAnswered', actions: 'excuse' },
-            'cognition.unheard': { guard: 'isAnswered', actions: 'giveUp' },
+            'cognition.excused': { guard: 'isCurrentTimeout', actions: 'extendPlannerDeadline' },
+            'cognition.unheard': { guard: 'isCurrentTimeout', actions: 'failPlannerTimeout' },
             'self.advanced': plannerTransitions('thinking', 'working', 'suspended', 'done'),
           },
         },
