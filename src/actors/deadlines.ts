@@ -19,9 +19,9 @@ export type StillWaits = (laterMs?: number) => boolean;
 const CHECK_MS = 500;
 
 /**
- * Deadlines: decides how long senders wait for a store that does not answer. An envelope carries its deadline, and is
- * rejected after it wherever it waits: in a mailbox, in the activation queue or in a commit. A store that answers,
- * however slowly, keeps its senders waiting.
+ * Deadlines: decides how long senders wait for a store that does not answer. An envelope carries its deadline; while
+ * the store does not answer, it is rejected after it wherever it waits: in a mailbox, in the activation queue or in a
+ * commit. A store that answers, however slowly, keeps its senders waiting.
  *
  * A failed attempt is reported by the component that made it (`rejectExpired`). A store that is silent, with commits in
  * flight, is detected here: then the senders of those commits are answered too, and the eventual result is discarded.
@@ -84,7 +84,7 @@ export class Deadlines {
     this.commits.delete(units);
   }
 
-  /** Any answer, including an error, proves that the store is reachable. */
+  /** A commit was answered, or its data refused: the store is reachable. */
   storeAnswered(): void {
     this.lastAnswerAt = performance.now();
   }

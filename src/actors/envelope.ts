@@ -117,7 +117,7 @@ export class Admission {
     return new Envelope(event, internal, deadline, this, replyTo);
   }
 
-  /** Called by an envelope once it has its reply. */
+  /** Called by an envelope once it has its reply: no longer pending, and passed to its handler now or in a microtask. */
   deliver(envelope: Envelope, defersReply: boolean): void {
     this.pending -= 1;
     if (!defersReply) envelope.deliverReply();

@@ -7,6 +7,7 @@ import {
   getNextTransitions,
   initialTransition,
 } from 'xstate';
+import { checkJson } from '../domain/json/strict.ts';
 import { isObject } from '../domain/json/value.ts';
 import type { Json } from '../domain/values.ts';
 import { type Decision, decisionFunctionOf, predicateOf } from './decision.ts';
@@ -29,7 +30,7 @@ export interface TransitionResult {
   snapshot: MachineSnapshot;
   outputs: readonly Output[];
   timers: readonly TimerChange[];
-  /** False if no state of the machine handles the event. */
+  /** False if the event changes nothing and has no effect. */
   understood: boolean;
 }
 
@@ -252,23 +253,12 @@ class Compiler {
 
   compile(): ReadonlyMap<string, Configuration> {
     this.#configurationOf(initialTransition(this.#copy)[0] as AnyMachineSnapshot);
-    const restored = new Map<string, Configuration>();
-    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) {
-      this.#compileRows(next);
-      const { value } = next;
-      const key = keyOf(value);
-      if (!restored.has(key)) restored.set(key, this.#configurationOf(this.#resolve(value)));
-    }
-    return restored;
+    for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) this.#compileRows(next);
+    return this.#configurations;
   }
 
-  #resolve(value: Json, status?: Snapshot['status']): AnyMachineSnapshot {
-    return this.#copy.resolveState({ value: value as never, context: unreadable as never, ...(status && { status }) });
-  }
-
-  /** XState sets the status when a final state is entered, and not when a state is restored. */
   #configurationOf({ value, status }: AnyMachineSnapshot): MutableConfiguration {
-    const key = `${status} ${keyOf(value as Json)}`;
+    const key = keyOf(value as Json);
     let found = this.#configurations.get(key);
     if (found === undefined) {
       found = { value: value as Json, status, rows: new Map() };
@@ -281,7 +271,7 @@ class Compiler {
   /** An actor that has ended handles no event. */
   #compileRows(configuration: MutableConfiguration): void {
     if (configuration.status !== 'active') return;
-    const from = this.#resolve(configuration.value, configuration.status);
+    const from = this.#copy.resolveState({ value: configuration.value as never, context: unreadable as never });
     for (const { eventType } of getNextTransitions(from)) {
       if (configuration.rows.has(eventType)) continue;
       const row = this.#compileRow(from, eventType, []);
@@ -318,6 +308,8 @@ class Compiler {
 
   /** The scripted result of a guard; one that is not in the script is added to it as the next to branch on. */
   #resultOf(guard: string, params: unknown): boolean {
+    if (params !== undefined && !checkJson(params).ok)
+      throw new NotCompilable(`a parameter of guard ${guard} is not JSON`);
     const paramsKey = JSON.stringify(params);
     const found = this.#path.find(
       (scripted) => scripted.guard === guard && JSON.stringify(scripted.params) === paramsKey,
@@ -328,6 +320,7 @@ class Compiler {
   }
 
   #microstep([reached, actions]: [AnyMachineSnapshot, object[]]): Microstep {
+    if (reached.context !== unreadable) throw new NotCompilable('an assignment was not made by actionsFor');
     return {
       actions: actions.map((action) => this.#action(action as { type: string; params: unknown })),
       target: this.#configurationOf(reached),
@@ -347,23 +340,23 @@ class Compiler {
   }
 }
 
-/** Stands for a context while a machine is compiled: whatever reads it would have to be evaluated for each event. */
-const unreadable = new Proxy(
-  {},
-  {
-    get(_, name) {
-      throw new NotCompilable(`a guard, delay or parameter outside of setup() reads ${String(name)}`);
-    },
-  },
-);
+/** Everything that the code of a guard, delay or parameter may do with an object to learn its members. */
+const rejectReads = (what: string): ProxyHandler<object> => {
+  const reject = (): never => {
+    throw new NotCompilable(`a guard, delay or parameter outside of setup() reads ${what}`);
+  };
+  return { get: reject, has: reject, ownKeys: reject, getOwnPropertyDescriptor: reject };
+};
 
-const unreadableEvent = (type: string): EventObject =>
-  new Proxy({ type } as EventObject, {
-    get(target, name) {
-      if (name === 'type') return target.type;
-      throw new NotCompilable(`a guard, delay or parameter outside of setup() reads ${String(name)} of an event`);
-    },
-  });
+/** Stands for a context while a machine is compiled: whatever reads it would have to be evaluated for each event. */
+const unreadable = new Proxy({}, rejectReads('the context'));
+
+const unreadableEvent = (type: string): EventObject => {
+  const rejecting = rejectReads('the event');
+  const get: ProxyHandler<object>['get'] = (target, name, receiver) =>
+    name === 'type' ? type : rejecting.get?.(target, name, receiver);
+  return new Proxy({ type }, { ...rejecting, get }) as EventObject;
+};
 
 function rejectUnsupported(node: AnyStateNode): void {
   const reject = (what: string): never => {

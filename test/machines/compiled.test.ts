@@ -313,6 +313,14 @@ describe('a construct that a table cannot express', () => {
     },
     'a guard in the chart': { on: { a: { guard: ({ event }: { event: Nudge }) => event.n > 3, actions: 'by' } } },
     "an assignment of XState's": { on: { a: { actions: assign({ n: ({ event }) => (event as Nudge).n }) } } },
+    "an assignment of XState's, of a constant": { on: { a: { actions: assign({ n: 5 }) } } },
+    "an assignment of XState's, on entry": {
+      initial: 'one',
+      states: { one: { on: { a: 'two' } }, two: { entry: assign({ n: 5 }) } },
+    },
+    'a guard in the chart that looks for a member': {
+      on: { a: { guard: ({ context }: { context: object }) => 'n' in context, actions: 'by' } },
+    },
     'a function in the chart': { on: { a: { actions: () => {} } } },
     'a wildcard': { on: { '*': { actions: 'by' } } },
     'a transition without an event': { initial: 'one', states: { one: { always: 'two' }, two: {} } },

@@ -101,7 +101,10 @@ export class GroupCommit {
   enqueue(actor: LiveActor): void {
     if (actor.mailbox.length === 0) return;
     // It was evicted during a batch: requeued events belong to the instance that was loaded in its place.
-    if (actor.status === 'evicted') this.outcomeHandler.evict(actor);
+    if (actor.status === 'evicted') {
+      this.outcomeHandler.evict(actor);
+      return;
+    }
     if (actor.status !== 'idle') return;
     actor.queue();
     this.queue.push(actor);
