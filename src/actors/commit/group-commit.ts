@@ -248,7 +248,8 @@ export class GroupCommit {
     } catch (error) {
       if (error instanceof DataRefused) this.deadlines.storeAnswered();
       await previousRelease;
-      if (error instanceof DataRefused && atomic) await this.commit(this.redecideIsolated(units), previousRelease);
+      if (error instanceof DataRefused && atomic)
+        await this.commit(this.redecideWithoutEnlistment(units), previousRelease);
       else await this.handleFailure(units, error, previousRelease);
       return;
     }
@@ -256,7 +257,7 @@ export class GroupCommit {
     await previousRelease;
     if (!this.lease.valid()) return this.abandon(units);
     if (atomic && lost.size > 0 && lost.size === actors.length) {
-      await this.commit(this.redecideIsolated(units), previousRelease);
+      await this.commit(this.redecideWithoutEnlistment(units), previousRelease);
       return;
     }
     this.failures = 0;
@@ -278,7 +279,7 @@ export class GroupCommit {
   }
 
   /** Decides the same events again without enlistment: messages between actors go through the outbox. */
-  private redecideIsolated(units: readonly UnitOfWork[]): Batch {
+  private redecideWithoutEnlistment(units: readonly UnitOfWork[]): Batch {
     for (const { actor, isNew } of units) if (isNew) this.outcomeHandler.evict(actor);
     const redecided = units.flatMap((unit) =>
       unit.isNew ? [] : [this.decideMailbox(unit.actor, unansweredEnvelopes(unit))],
