@@ -4,6 +4,7 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorMessage, ActorRef, DurableOutput, ResolvableOutput } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
+import { collectRejections } from './collect-rejections.ts';
 import {
   ActorExists,
   type AddressedEvent,
@@ -15,7 +16,6 @@ import {
   type SyncOutputResolver,
 } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
-import { failedItems } from './failed-items.ts';
 import { addressOf } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -76,7 +76,7 @@ export class Outbox {
 
   /** Resolves when every target has committed; rejects if a delivery has to be retried. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const failed = await failedItems(rows, (row) => this.deliverRow(row));
+    const failed = await collectRejections(rows, (row) => this.deliverRow(row));
     const [first] = failed;
     if (first === undefined) return;
     const from = addressOf(first.item.from);

@@ -4,8 +4,8 @@ import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
+import { collectRejections } from './collect-rejections.ts';
 import { type DeviceSessions, type LiveSession, NoSuchActor, Overloaded, Quarantined } from './contract.ts';
-import { failedItems } from './failed-items.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -238,7 +238,7 @@ export class Presence implements DeviceSessions {
   }
 
   private async markOffline(deviceIds: readonly Uuid[]): Promise<void> {
-    const rejected = await failedItems(deviceIds, (id) =>
+    const rejected = await collectRejections(deviceIds, (id) =>
       this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
     );
     const failed = rejected.filter(({ reason }) => !(reason instanceof NoSuchActor));

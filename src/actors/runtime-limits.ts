@@ -19,7 +19,7 @@ export interface RuntimeLimits {
   /** The same for a message of a device. */
   deviceTimeoutMs: number;
   /** Failed events within a minute after which an actor is quarantined. */
-  throwsToQuarantine: number;
+  failuresToQuarantine: number;
   /** Delay before timers and messages are sent again to a quarantined actor. */
   quarantineRetryMs: number;
   /** Interval of the sweep for outbox rows that no transition of this process delivers. */
@@ -40,7 +40,7 @@ export const DEFAULT_RUNTIME_LIMITS: RuntimeLimits = {
   enlistedActors: 1_000,
   callerTimeoutMs: 2_000,
   deviceTimeoutMs: 10_000,
-  throwsToQuarantine: 3,
+  failuresToQuarantine: 3,
   quarantineRetryMs: 30_000,
   sweepMs: 10_000,
   silenceMs: 180_000,

@@ -3,9 +3,9 @@ import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Store } from '../store/contract.ts';
-import { LateCommands } from './late-commands.ts';
 import { Outbox } from './outbox.ts';
 import { Presence } from './presence.ts';
+import { RevokedDeviceCommands } from './revoked-device-commands.ts';
 import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts';
 import { type RuntimeMeter, unmetered } from './runtime-meter.ts';
 import { type Definitions, Supervisor } from './supervisor.ts';
@@ -56,15 +56,15 @@ export function createRuntime(parts: {
   const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
   const watches = new VerificationWatches({ supervisor: actors, store, log });
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
-  const lateCommands = new LateCommands({ supervisor: actors, store, clock, limits, log });
+  const revokedDeviceCommands = new RevokedDeviceCommands({ supervisor: actors, store, clock, limits, log });
   actors.setHooks({
     deliver: (rows) => outbox.deliver(rows),
     resolveSync: (output, batch) => outbox.resolveSync(output, batch),
     timerSet: (timer) => timers.timerSet(timer),
-    outcomeUnknown: () => {
+    reconcileWithStore: () => {
       void outbox.sweep();
       watches.reload();
-      lateCommands.outcomeUnknown();
+      revokedDeviceCommands.sweepTwice();
     },
   });
   let passivationTimer: NodeJS.Timeout | null = null;
@@ -78,7 +78,7 @@ export function createRuntime(parts: {
     async start() {
       await watches.load();
       await outbox.sweep();
-      await lateCommands.sweep();
+      await revokedDeviceCommands.sweep();
       outbox.start();
       await sessions.start();
       timers.start();
@@ -88,7 +88,7 @@ export function createRuntime(parts: {
     async stop() {
       timers.stop();
       outbox.stop();
-      lateCommands.stop();
+      revokedDeviceCommands.stop();
       watches.stop();
       if (passivationTimer) clearInterval(passivationTimer);
       await actors.drain();
@@ -98,7 +98,7 @@ export function createRuntime(parts: {
       actors.groupCommit.stop();
       timers.stop();
       outbox.stop();
-      lateCommands.stop();
+      revokedDeviceCommands.stop();
       watches.stop();
     },
   };

@@ -26,7 +26,7 @@ import {
 import { Deadlines } from './deadlines.ts';
 import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
 import { EventBus } from './event-bus.ts';
-import { FailedEvents } from './failed-events.ts';
+import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
 import { passivate } from './passivation.ts';
@@ -44,7 +44,8 @@ export interface CommitHooks {
   /** Resolves an output from memory; null if that is not possible. */
   resolveSync: ActorDirectory['resolveSync'];
   timerSet(timer: TimerRow): void;
-  outcomeUnknown(): void;
+  /** Acts on stored rows whose commit this process did not release: outbox, expected states, revoked devices. */
+  reconcileWithStore(): void;
 }
 
 const RESOLVED: Promise<void> = Promise.resolve();
@@ -64,12 +65,17 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   private readonly meter: RuntimeMeter;
   private readonly admission: Admission;
   private readonly deadlines: Deadlines;
-  private readonly failedEvents: FailedEvents;
+  private readonly failureHandler: EventFailureHandler;
   private readonly loader: Loader;
   private readonly activationQueue: ActivationQueue;
   private readonly eventBus: EventBus;
   readonly groupCommit: GroupCommit;
-  private hooks: CommitHooks = { deliver: () => RESOLVED, resolveSync: () => null, timerSet() {}, outcomeUnknown() {} };
+  private hooks: CommitHooks = {
+    deliver: () => RESOLVED,
+    resolveSync: () => null,
+    timerSet() {},
+    reconcileWithStore() {},
+  };
 
   constructor(parts: {
     store: ActorStore;
@@ -90,7 +96,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.meter = parts.meter;
     this.admission = new Admission(parts.limits, parts.log);
     this.deadlines = new Deadlines(parts.clock, parts.limits);
-    this.failedEvents = new FailedEvents(parts);
+    this.failureHandler = new EventFailureHandler(parts);
     this.loader = new Loader(parts.store);
     this.eventBus = new EventBus(parts.log);
     this.activationQueue = new ActivationQueue({
@@ -187,7 +193,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     if (!actor) return false;
     await this.store.quarantine(ref, null);
     this.evict(actor);
-    this.hooks.outcomeUnknown();
+    this.hooks.reconcileWithStore();
     return true;
   }
 
@@ -274,8 +280,8 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     );
   }
 
-  eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void {
-    this.failedEvents.handle(actor, envelope, error);
+  handleFailedEvent(actor: LiveActor, envelope: Envelope, error: Error): void {
+    this.failureHandler.handle(actor, envelope, error);
   }
 
   evict(actor: LiveActor): void {
@@ -287,8 +293,8 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.activationQueue.prepend(actor.ref, envelopes);
   }
 
-  outcomeUnknown(): void {
-    this.hooks.outcomeUnknown();
+  reconcileWithStore(): void {
+    this.hooks.reconcileWithStore();
   }
 
   dropSpentTimers({ actor: { ref }, version, spentTimers }: UnitOfWork): void {

@@ -3,8 +3,8 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
+import { collectRejections } from './collect-rejections.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
-import { failedItems } from './failed-items.ts';
 import { addressOf } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -135,7 +135,7 @@ export class Timers {
   }
 
   private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
-    const failed = await failedItems(timers, (timer) => this.send(timer, now));
+    const failed = await collectRejections(timers, (timer) => this.send(timer, now));
     const [first] = failed;
     if (first === undefined) return;
     const { ref, id } = first.item;

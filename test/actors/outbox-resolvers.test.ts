@@ -285,7 +285,7 @@ describe('an output that is resolved from memory', () => {
   });
 
   it('goes through the outbox if its sender is quarantined in the same batch', async () => {
-    runtime = assemble({ throwsToQuarantine: 1 });
+    runtime = assemble({ failuresToQuarantine: 1 });
     runtime.outbox.registerResolver('plan.ask', async () => null);
     await (await ask()).messagesDelivered;
     const resolved: ResolvableOutput[] = [];

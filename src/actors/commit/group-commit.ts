@@ -27,11 +27,11 @@ export interface BatchOutcomeHandler {
   /** The unit is durable: adopt it, publish its outputs, answer the senders. */
   release(unit: UnitOfWork): void;
   /** The machine threw on this event, or the store rejected its data. */
-  eventFailed(actor: LiveActor, envelope: Envelope, error: Error): void;
+  handleFailedEvent(actor: LiveActor, envelope: Envelope, error: Error): void;
   /** The stored row differs from memory, or is unknown: the actor must be reloaded before its next event. */
   evict(actor: LiveActor): void;
-  /** A commit may or may not have happened: the outbox sweep delivers its messages if it has. */
-  outcomeUnknown(): void;
+  /** A commit may or may not have happened: acts on the rows that it stored, if it did. */
+  reconcileWithStore(): void;
   /** Deletes the rows of timers that fired without a transition. */
   dropSpentTimers(unit: UnitOfWork): void;
 }
@@ -210,7 +210,7 @@ export class GroupCommit {
 
   private decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
     const unit = createUnitOfWork(actor, envelopes);
-    for (const { envelope, error } of unit.failed) this.outcomeHandler.eventFailed(actor, envelope, error);
+    for (const { envelope, error } of unit.failed) this.outcomeHandler.handleFailedEvent(actor, envelope, error);
     actor.startCommit();
     return unit;
   }
@@ -307,7 +307,7 @@ export class GroupCommit {
     if (error instanceof CommitUnknown) {
       this.log.warn({ err: error, actors: units.length }, 'commit outcome unknown; reloading actors');
       for (const unit of units) this.rejectAndEvict(unit, error);
-      this.outcomeHandler.outcomeUnknown();
+      this.outcomeHandler.reconcileWithStore();
       return;
     }
     if (error instanceof StoreUnavailable) {
@@ -378,7 +378,7 @@ export class GroupCommit {
         'event rejected by the store for its data',
       );
       this.meter.dataRefused();
-      this.outcomeHandler.eventFailed(
+      this.outcomeHandler.handleFailedEvent(
         actor,
         envelope,
         new EventFailed('the store rejected the data of an event', { cause: error }),

@@ -6,8 +6,8 @@ import { refusalOf } from '../../operations/faults.ts';
 import { SERVICE_VERSION } from '../../operations/platform/system.ts';
 import type { BuiltFiles } from '../shared/built-files.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import type { Content } from '../shared/exchange.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
+import type { Content } from '../shared/http-exchange.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 
 export interface ConsoleParts {

@@ -10,9 +10,16 @@ import type { Caller } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { applyCharge, type Content, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { DRAINING, idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
+import {
+  applyCharge,
+  type Content,
+  type HttpExchange,
+  httpExchangeOf,
+  send,
+  sendRefusal,
+} from '../shared/http-exchange.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { admitRequest } from '../shared/request-admission.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
@@ -50,7 +57,7 @@ export function makeGraphqlListener(parts: HttpParts): RequestListener {
   const { log } = parts;
   const handleExchange = makeExchangeHandler(parts);
   return (request, response) => {
-    const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
+    const exchange = httpExchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     observeResponse(parts, exchange);
     route(parts, exchange, handleExchange).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
@@ -60,7 +67,10 @@ export function makeGraphqlListener(parts: HttpParts): RequestListener {
   };
 }
 
-function observeResponse({ observe, log }: HttpParts, { request, response, method, path, requestId }: Exchange): void {
+function observeResponse(
+  { observe, log }: HttpParts,
+  { request, response, method, path, requestId }: HttpExchange,
+): void {
   const started = performance.now();
   response.on('finish', () => {
     const ms = performance.now() - started;
@@ -70,9 +80,9 @@ function observeResponse({ observe, log }: HttpParts, { request, response, metho
   });
 }
 
-type ExchangeHandler = (exchange: Exchange, caller: Caller) => Promise<void>;
+type ExchangeHandler = (exchange: HttpExchange, caller: Caller) => Promise<void>;
 
-async function route(parts: HttpParts, exchange: Exchange, handleExchange: ExchangeHandler): Promise<void> {
+async function route(parts: HttpParts, exchange: HttpExchange, handleExchange: ExchangeHandler): Promise<void> {
   const { method, path } = exchange;
   if (parts.draining()) return sendRefusal(exchange, DRAINING);
   const reads = method === 'GET' || method === 'HEAD';
@@ -98,7 +108,7 @@ async function route(parts: HttpParts, exchange: Exchange, handleExchange: Excha
 }
 
 /** A browser that opens the path without a query. */
-const wantsExplorer = ({ query, request }: Exchange): boolean =>
+const wantsExplorer = ({ query, request }: HttpExchange): boolean =>
   query === '' && /\btext\/html\b/.test(request.headers.accept ?? '');
 
 /** Input of the GraphQL handler. */
@@ -106,7 +116,7 @@ interface HandlerInput {
   params: RequestParams;
   prepared: PreparedDocument | InvalidDocument;
   context: Context;
-  exchange: Exchange;
+  exchange: HttpExchange;
 }
 
 function makeExchangeHandler({
@@ -174,7 +184,7 @@ function makeExchangeHandler({
   function documentRefusal(
     prepared: PreparedDocument,
     caller: Caller,
-    { method }: Exchange,
+    { method }: HttpExchange,
   ): { refusal: Refusal; headers: string[] } | null {
     if (prepared.operation.operation === OperationTypeNode.MUTATION && method !== 'POST') {
       return {

@@ -3,7 +3,7 @@ import { isObject } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { readBody } from '../shared/body.ts';
-import type { Exchange } from '../shared/exchange.ts';
+import type { HttpExchange } from '../shared/http-exchange.ts';
 
 /** Parameters of a GraphQL request, over HTTP or WebSocket. */
 export interface RequestParams {
@@ -15,7 +15,7 @@ export interface RequestParams {
 const MEMBERS = ['query', 'operationName', 'variables', 'extensions'];
 
 /** Reads the parameters from the query of a GET or the body of a POST. Throws what `readBody` throws. */
-export async function readRequestParams(exchange: Exchange): Promise<Outcome<RequestParams>> {
+export async function readRequestParams(exchange: HttpExchange): Promise<Outcome<RequestParams>> {
   if (exchange.method !== 'POST') {
     const given = parseQueryString(exchange.query);
     return given.ok ? parseRequestParams(given.value) : given;

@@ -11,8 +11,8 @@ import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, readJson, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { credentialIn, DRAINING } from '../shared/http.ts';
+import { applyCharge, type HttpExchange, httpExchangeOf, send, sendRefusal } from '../shared/http-exchange.ts';
 import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
@@ -66,7 +66,7 @@ const TOO_MANY_SESSIONS: Refusal = {
   retryAfterS: 60,
 };
 
-interface AuthenticatedExchange extends Exchange {
+interface AuthenticatedExchange extends HttpExchange {
   caller: Caller;
   address: string;
   credential: string;
@@ -107,7 +107,7 @@ export class McpEdge implements SizeReporter {
 
   readonly listener: RequestListener = (request, response) => {
     const started = performance.now();
-    const exchange = exchangeOf(request, response, {
+    const exchange = httpExchangeOf(request, response, {
       newId: this.#parts.services.newId,
       isLast: () => this.#stopping.signal.aborted,
     });
@@ -159,7 +159,7 @@ export class McpEdge implements SizeReporter {
     this.#subscriptions.close();
   }
 
-  async #authenticate(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
+  async #authenticate(exchange: HttpExchange, address: string): Promise<Outcome<Caller>> {
     const { request, requestId } = exchange;
     const found = await this.#parts.identity.authenticate(credentialIn(request.headers), {
       via: 'mcp',
@@ -170,7 +170,7 @@ export class McpEdge implements SizeReporter {
     return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
   }
 
-  async #serve(exchange: Exchange): Promise<void> {
+  async #serve(exchange: HttpExchange): Promise<void> {
     const { request } = exchange;
     const refusal = this.#hosts.refusalFor(request.headers) ?? (this.#stopping.signal.aborted ? DRAINING : null);
     if (refusal !== null) return sendRefusal(exchange, refusal);
@@ -382,7 +382,7 @@ const credentialOf = ({ principal, token }: Caller): string | undefined => token
 const legacySessionOwnerOf = ({ caller, credential }: AuthenticatedExchange): string =>
   `${sessionOwnerOf(caller)} ${hash('sha256', credential)}`;
 
-function refuseMethod(exchange: Exchange, allow: string, detail = `This path takes ${allow}.`): void {
+function refuseMethod(exchange: HttpExchange, allow: string, detail = `This path takes ${allow}.`): void {
   const headers = ['Allow', `${allow}, OPTIONS`];
   if (exchange.method === 'OPTIONS') send(exchange, 204, null, headers);
   else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail }, headers);

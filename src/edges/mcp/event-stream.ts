@@ -1,6 +1,6 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { API_POLICY, type Exchange } from '../shared/exchange.ts';
 import { standardHeaders } from '../shared/http.ts';
+import { API_POLICY, type HttpExchange } from '../shared/http-exchange.ts';
 
 /** Bytes buffered for one client. A client that reads more slowly is disconnected. */
 const MAX_WAITING = 4 * 1024 * 1024;
@@ -9,10 +9,10 @@ const BUSY_BYTES = 64 * 1024;
 
 /** A response that is a stream of server-sent events. */
 export class EventStream {
-  readonly #exchange: Exchange;
+  readonly #exchange: HttpExchange;
   #ended = false;
 
-  constructor(exchange: Exchange, headers: readonly string[] = []) {
+  constructor(exchange: HttpExchange, headers: readonly string[] = []) {
     this.#exchange = exchange;
     const { response, requestId, rateLimitHeaders } = exchange;
     response.on('error', () => {});

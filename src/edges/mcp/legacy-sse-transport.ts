@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
-import type { Exchange } from '../shared/exchange.ts';
+import type { HttpExchange } from '../shared/http-exchange.ts';
 import { EventStream } from './event-stream.ts';
 import { McpTransport, type RequestContext } from './mcp-transport.ts';
 
@@ -14,7 +14,7 @@ export class LegacySseTransport extends McpTransport {
   #closed = false;
 
   /** `prefix` is the path prefix of the public URL, usually empty. */
-  constructor(exchange: Exchange, prefix: string) {
+  constructor(exchange: HttpExchange, prefix: string) {
     super();
     this.#stream = new EventStream(exchange);
     this.#stream.sendEvent('endpoint', `${prefix}${MESSAGES_PATH}?session_id=${this.sessionId}`);

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import type { TransportSendOptions } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage, JSONRPCRequest, RequestId } from '@modelcontextprotocol/sdk/types.js';
-import { type Exchange, send, sendJson } from '../shared/exchange.ts';
+import { type HttpExchange, send, sendJson } from '../shared/http-exchange.ts';
 import { EventStream } from './event-stream.ts';
 import { McpTransport, type RequestContext } from './mcp-transport.ts';
 
 /** The pending response to one POST, until all of its requests are answered. */
 interface PostResponse {
-  exchange: Exchange;
+  exchange: HttpExchange;
   /** Internal id → the client's id of each unanswered request. */
   clientIds: Map<RequestId, RequestId>;
   answers: JSONRPCMessage[];
@@ -53,7 +53,7 @@ export class StreamableHttpTransport extends McpTransport {
 
   /** Delivers the messages of one POST. `contexts` has the context of each message. */
   post(
-    exchange: Exchange,
+    exchange: HttpExchange,
     messages: readonly JSONRPCMessage[],
     contexts: readonly RequestContext[],
     batch: boolean,
@@ -82,7 +82,7 @@ export class StreamableHttpTransport extends McpTransport {
   }
 
   /** Opens the GET event stream. A new one replaces the previous one. */
-  openEventStream(exchange: Exchange): void {
+  openEventStream(exchange: HttpExchange): void {
     this.#stream?.end();
     const stream = new EventStream(exchange, this.#headers());
     this.#stream = stream;

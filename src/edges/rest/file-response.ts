@@ -1,7 +1,7 @@
 import express, { type Request, type Response } from 'express';
 import type { StoredFile } from '../../operations/operation.ts';
-import { API_POLICY, type Exchange, send, sendRefusal } from '../shared/exchange.ts';
 import { standardHeaders } from '../shared/http.ts';
+import { API_POLICY, type HttpExchange, send, sendRefusal } from '../shared/http-exchange.ts';
 
 /** A client that reads nothing for this long is disconnected; it can resume with a range request. */
 const IDLE_TIMEOUT_MS = 60_000;
@@ -12,7 +12,7 @@ app.disable('x-powered-by');
 app.set('etag', false);
 
 /** Streams a file, with conditional and range requests (RFC 9110 §13, §14) handled by Express. */
-export function sendFile(exchange: Exchange, type: string | undefined, file: StoredFile): Promise<void> {
+export function sendFile(exchange: HttpExchange, type: string | undefined, file: StoredFile): Promise<void> {
   const response = exchange.response as Response;
   const headers = standardHeaders(exchange.requestId);
   headers.push(...exchange.rateLimitHeaders);
@@ -36,7 +36,7 @@ export function sendFile(exchange: Exchange, type: string | undefined, file: Sto
   });
 }
 
-function sendFileError(exchange: Exchange, status: number | undefined): void {
+function sendFileError(exchange: HttpExchange, status: number | undefined): void {
   const { response } = exchange;
   if (response.headersSent) {
     response.destroy();

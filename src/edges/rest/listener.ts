@@ -6,9 +6,9 @@ import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import { type AddressOf, clientAddress } from '../shared/client-address.ts';
-import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { DRAINING } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
+import { applyCharge, type HttpExchange, httpExchangeOf, send, sendRefusal } from '../shared/http-exchange.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { type ExchangeHandler, makeOperationHandler } from './operation-handler.ts';
@@ -70,7 +70,7 @@ export function makeRestListener(given: RestParts): RequestListener {
   const mounts = new Map(Object.entries(parts.mounts ?? {}));
   const exchangeParts = { newId: parts.newId, isLast: parts.draining };
   return (request, response) => {
-    const exchange = exchangeOf(request, response, exchangeParts);
+    const exchange = httpExchangeOf(request, response, exchangeParts);
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
     const found = mount === undefined ? router.find(exchange.method, exchange.path) : null;
     // Mounted edges take the request ID from the header, so that it matches the trace.
@@ -89,7 +89,7 @@ export function makeRestListener(given: RestParts): RequestListener {
 }
 
 function aboutRequest(
-  { method, request, requestId, response }: Exchange,
+  { method, request, requestId, response }: HttpExchange,
   found: RouteMatch<RouteEntry>,
 ): Parameters<TraceRequest>[0] {
   const route = found !== null && 'entry' in found ? found.entry.label : null;
@@ -98,7 +98,7 @@ function aboutRequest(
 
 type Parts = RestParts & { addressOf: AddressOf };
 
-function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>): void {
+function serve(parts: Parts, exchange: HttpExchange, found: RouteMatch<RouteEntry>): void {
   const started = performance.now();
   const entry = found !== null && 'entry' in found ? found.entry : null;
   exchange.response.on('finish', () => {
@@ -127,12 +127,12 @@ function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>):
   }
 }
 
-const refuseThrown = ({ log }: Parts, exchange: Exchange, thrown: unknown): void =>
+const refuseThrown = ({ log }: Parts, exchange: HttpExchange, thrown: unknown): void =>
   sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
 
 const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
-function refuseMethod(exchange: Exchange, allow: string): void {
+function refuseMethod(exchange: HttpExchange, allow: string): void {
   const headers = ['Allow', allow];
   if (exchange.method === 'OPTIONS') send(exchange, 204, null, headers);
   else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail: `This path accepts ${allow}.` }, headers);

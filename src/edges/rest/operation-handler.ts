@@ -3,9 +3,9 @@ import { done } from '../../domain/refusals.ts';
 import { callerRefusal } from '../../operations/caller-authorization.ts';
 import type { Perform, Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { applyCharge, type Exchange, send, sendJson, sendRefusal } from '../shared/exchange.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
+import { applyCharge, type HttpExchange, send, sendJson, sendRefusal } from '../shared/http-exchange.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { sendFile } from './file-response.ts';
 import { makeInputReader, pathParameters } from './input-reader.ts';
@@ -13,7 +13,7 @@ import { acceptsIdempotencyKey, type Route } from './route.ts';
 import { openUpload } from './upload.ts';
 
 /** Handles an exchange. `values` are the texts of the path's `{…}` segments. */
-export type ExchangeHandler = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
+export type ExchangeHandler = (exchange: HttpExchange, values: readonly string[], root: string) => Promise<void>;
 
 /** Handler of a route: authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
 export function makeOperationHandler(
@@ -103,7 +103,7 @@ const NO_KEY = done(null);
 const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 
 function sendResult(
-  exchange: Exchange,
+  exchange: HttpExchange,
   success: number,
   result: Performed,
   { authenticator, publicUrl }: { authenticator: HttpAuthenticator; publicUrl: string },
@@ -124,7 +124,7 @@ function sendResult(
 }
 
 /** URL of the same request with another cursor. */
-function nextPage(publicUrl: string, { path, query }: Exchange, cursor: string): string {
+function nextPage(publicUrl: string, { path, query }: HttpExchange, cursor: string): string {
   const kept = query.split('&').filter((part) => part !== '' && !part.startsWith('cursor='));
   return `${publicUrl}${path}?${[...kept, `cursor=${encodeURIComponent(cursor)}`].join('&')}`;
 }

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Content } from '../shared/exchange.ts';
+import type { Content } from '../shared/http-exchange.ts';
 
 /** A request for a public resource. */
 export interface ResourceRequest {

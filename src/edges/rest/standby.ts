@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { exchangeOf, sendJson, sendRefusal } from '../shared/exchange.ts';
+import { httpExchangeOf, sendJson, sendRefusal } from '../shared/http-exchange.ts';
 import { BASE_PATHS } from './route.ts';
 
 /** Answer of every path except the health checks. */
@@ -19,7 +19,7 @@ export function makeStandbyListener(parts: {
   clockOffsetMs(): number | null;
 }): RequestListener {
   return (request, response) => {
-    const exchange = exchangeOf(request, response, parts);
+    const exchange = httpExchangeOf(request, response, parts);
     const root = BASE_PATHS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
     switch (exchange.path.slice(root.length)) {
       case '/health/live':

@@ -2,7 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { extname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import type { Content } from './exchange.ts';
+import type { Content } from './http-exchange.ts';
 
 /**
  * The output of a build by Vite, cached in memory. Files are looked up in the list of the folder's names, so a request

@@ -1,5 +1,5 @@
 import type { BuiltFiles } from './built-files.ts';
-import type { Content } from './exchange.ts';
+import type { Content } from './http-exchange.ts';
 
 /** A page of the API reference: Swagger UI, AsyncAPI's component, GraphiQL. */
 export type ReferencePage = 'rest' | 'events' | 'graphql';

@@ -1,7 +1,7 @@
 import type { Caller } from '../../operations/operation.ts';
 import type { AddressOf } from './client-address.ts';
-import { applyCharge, type Exchange, sendRefusal } from './exchange.ts';
 import type { HttpAuthenticator } from './http-authenticator.ts';
+import { applyCharge, type HttpExchange, sendRefusal } from './http-exchange.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 
 /**
@@ -9,7 +9,7 @@ import type { RateLimiter } from './rate-limiter.ts';
  * a credential is admitted as a caller without a user: the operation decides whether it requires one.
  */
 export async function admitRequest(
-  exchange: Exchange,
+  exchange: HttpExchange,
   {
     authenticator,
     rateLimiter,

@@ -100,7 +100,7 @@ async function live(
       definitions: () => relayMachineExpecting('a', 'b', 'd') as unknown as MachineDefinition,
       clock,
       log: { debug() {}, info() {}, warn() {}, error() {} },
-      limits: { ...limits, throwsToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },
+      limits: { ...limits, failuresToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },
     });
     made.outbox.registerResolver(
       'plan.ask',

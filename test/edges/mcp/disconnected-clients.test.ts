@@ -9,7 +9,7 @@ import { parseResourceUri } from '../../../src/edges/mcp/resources.ts';
 import { defaultSessionLimits, SessionRegistry } from '../../../src/edges/mcp/session-registry.ts';
 import { StreamableHttpTransport } from '../../../src/edges/mcp/streamable-http-transport.ts';
 import { NOTIFY_INTERVAL_MS, Subscriptions } from '../../../src/edges/mcp/subscriptions.ts';
-import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
+import { httpExchangeOf } from '../../../src/edges/shared/http-exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import type { HttpService } from '../../support/http-service.ts';
@@ -136,7 +136,7 @@ it('a closed session has no subscriptions, although it requested some before', (
 it('a client with much to read gets a change after reading the rest', async () => {
   const { sessions, subscriptions, watchers, wire, session } = sessionsOfTheirOwn();
   const server = createServer((requested, response) => {
-    wire.openEventStream(exchangeOf(requested, response, { newId: v7 }));
+    wire.openEventStream(httpExchangeOf(requested, response, { newId: v7 }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const id = v7();

@@ -4,7 +4,7 @@ import { refusalOf } from '../../../operations/faults.ts';
 import { openCookieSession, startCookieSession } from '../../../operations/identity/auth.ts';
 import type { Services } from '../../../operations/operation.ts';
 import type { Cookies } from '../../shared/cookies.ts';
-import type { Content } from '../../shared/exchange.ts';
+import type { Content } from '../../shared/http-exchange.ts';
 import type { BrowserSignIn } from '../../shared/oidc/browser-sign-in.ts';
 import type { PublicResource, ResourceRequest, ResourceResponse } from '../public-resource.ts';
 import { parseReturnPath } from './return-to.ts';

@@ -1,4 +1,4 @@
-import type { Content } from '../../shared/exchange.ts';
+import type { Content } from '../../shared/http-exchange.ts';
 import { html, type Markup } from './markup.ts';
 
 // Forbids inline code, other origins, and framing.

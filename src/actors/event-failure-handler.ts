@@ -13,13 +13,13 @@ const WINDOW_MS = 60_000;
 const TIMER_RETRY_MS = 3_600_000;
 
 /**
- * Failed events: those on which the machine threw, or whose data the store rejected. Rejects the sender, and quarantines
- * an actor after `throwsToQuarantine` of them within a minute.
+ * Handles events on which the machine threw or whose data the store rejected: rejects the sender, postpones the timer,
+ * deletes the outbox row, and quarantines an actor after `failuresToQuarantine` of them within a minute.
  */
-export class FailedEvents {
+export class EventFailureHandler {
   private readonly parts: { store: ActorStore; clock: Clock; limits: RuntimeLimits; log: Log; meter: RuntimeMeter };
 
-  constructor(parts: FailedEvents['parts']) {
+  constructor(parts: EventFailureHandler['parts']) {
     this.parts = parts;
   }
 
@@ -40,7 +40,7 @@ export class FailedEvents {
     const now = clock.now();
     actor.recentFailures = (actor.recentFailures ?? []).filter((at) => now - at < WINDOW_MS);
     actor.recentFailures.push(now);
-    if (actor.recentFailures.length >= limits.throwsToQuarantine) this.quarantine(actor, error.message);
+    if (actor.recentFailures.length >= limits.failuresToQuarantine) this.quarantine(actor, error.message);
   }
 
   private quarantine(actor: LiveActor, reason: string): void {

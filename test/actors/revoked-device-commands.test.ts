@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { LateCommands } from '../../src/actors/late-commands.ts';
+import { RevokedDeviceCommands } from '../../src/actors/revoked-device-commands.ts';
 import { silentLog } from '../support/lock-parts.ts';
 
 const SWEEP_MS = 10_000;
@@ -12,28 +12,28 @@ afterEach(() => {
 });
 
 /** A store without open commands on revoked devices, whose first `failures` calls fail. */
-function lateCommands(failures = 0) {
+function makeCommands(failures = 0) {
   let left = failures;
   const openOnRevokedDevices = vi.fn(async () => {
     left -= 1;
     if (left >= 0) throw new Error('away');
     return [];
   });
-  const late = new LateCommands({
+  const commands = new RevokedDeviceCommands({
     supervisor: { subscribe: () => () => {} } as never,
     store: { commands: { openOnRevokedDevices } } as never,
     clock: { now: () => Date.now() },
     limits: { sweepMs: SWEEP_MS },
     log: silentLog,
   });
-  return { late, sweeps: () => openOnRevokedDevices.mock.calls.length };
+  return { commands, sweeps: () => openOnRevokedDevices.mock.calls.length };
 }
 
 it('sweeps at once after each commit with an unknown outcome, and again a full interval after the last one', async () => {
-  const { late, sweeps } = lateCommands();
-  late.outcomeUnknown();
+  const { commands, sweeps } = makeCommands();
+  commands.sweepTwice();
   await vi.advanceTimersByTimeAsync(SWEEP_MS - 1);
-  late.outcomeUnknown();
+  commands.sweepTwice();
   await vi.advanceTimersByTimeAsync(SWEEP_MS - 1);
   expect(sweeps()).toBe(2);
   await vi.advanceTimersByTimeAsync(1);
@@ -43,8 +43,8 @@ it('sweeps at once after each commit with an unknown outcome, and again a full i
 });
 
 it('repeats a sweep that failed after a second, whatever else is scheduled', async () => {
-  const { late, sweeps } = lateCommands(2);
-  late.outcomeUnknown();
+  const { commands, sweeps } = makeCommands(2);
+  commands.sweepTwice();
   await vi.advanceTimersByTimeAsync(2_000);
   expect(sweeps()).toBe(3);
   await vi.advanceTimersByTimeAsync(SWEEP_MS - 2_000);
@@ -52,9 +52,9 @@ it('repeats a sweep that failed after a second, whatever else is scheduled', asy
 });
 
 it('does nothing after it was stopped', async () => {
-  const { late, sweeps } = lateCommands(1);
-  late.outcomeUnknown();
-  late.stop();
+  const { commands, sweeps } = makeCommands(1);
+  commands.sweepTwice();
+  commands.stop();
   await vi.advanceTimersByTimeAsync(10 * SWEEP_MS);
   expect(sweeps()).toBe(1);
 });

@@ -5,7 +5,7 @@ import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.
 import type { Charge } from './rate-limiter.ts';
 
 /** One HTTP request and its response. */
-export interface Exchange {
+export interface HttpExchange {
   request: IncomingMessage;
   response: ServerResponse;
   method: string;
@@ -20,11 +20,11 @@ export interface Exchange {
   rateLimitHeaders: readonly string[];
 }
 
-export function exchangeOf(
+export function httpExchangeOf(
   request: IncomingMessage,
   response: ServerResponse,
   { newId, isLast = () => false }: { newId(): Uuid; isLast?(): boolean },
-): Exchange {
+): HttpExchange {
   const { method = 'GET' } = request;
   // A proxy may send an absolute URL (RFC 9112 §3.2.2).
   const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
@@ -56,7 +56,12 @@ export interface Content {
   headers?: readonly string[];
 }
 
-export function send(exchange: Exchange, status: number, content: Content | null, extraHeaders: string[] = []): void {
+export function send(
+  exchange: HttpExchange,
+  status: number,
+  content: Content | null,
+  extraHeaders: string[] = [],
+): void {
   const { response, requestId } = exchange;
   if (response.headersSent || response.destroyed) return;
   const headers = standardHeaders(requestId);
@@ -72,11 +77,11 @@ export function send(exchange: Exchange, status: number, content: Content | null
   else response.end(content?.body);
 }
 
-export const sendJson = (exchange: Exchange, status: number, body: unknown, extraHeaders?: string[]): void =>
+export const sendJson = (exchange: HttpExchange, status: number, body: unknown, extraHeaders?: string[]): void =>
   send(exchange, status, { type: 'application/json', body: JSON.stringify(body) }, extraHeaders);
 
 export function sendRefusal(
-  exchange: Exchange,
+  exchange: HttpExchange,
   refusal: Refusal,
   extraHeaders: string[] = [],
   challenge?: string,
@@ -89,7 +94,7 @@ export function sendRefusal(
 }
 
 /** Adds the charge's headers. False if the charge refused the request, which is then answered. */
-export function applyCharge(exchange: Exchange, charge: Charge): boolean {
+export function applyCharge(exchange: HttpExchange, charge: Charge): boolean {
   exchange.rateLimitHeaders = charge.headers;
   if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
   return charge.refusal === null;

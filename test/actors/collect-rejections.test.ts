@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { failedItems } from '../../src/actors/failed-items.ts';
+import { collectRejections } from '../../src/actors/collect-rejections.ts';
 
 it('names the items that failed, in their order, after all others are done', async () => {
   const done: number[] = [];
   const slow = Promise.withResolvers<void>();
-  const failed = failedItems([1, 2, 3, 4], async (item) => {
+  const failed = collectRejections([1, 2, 3, 4], async (item) => {
     if (item === 4) {
       slow.resolve();
       throw new Error('four');
@@ -20,5 +20,5 @@ it('names the items that failed, in their order, after all others are done', asy
     { item: 4, reason: new Error('four') },
   ]);
   expect(done).toEqual([1, 3]);
-  expect(await failedItems([], () => Promise.reject(new Error('never')))).toEqual([]);
+  expect(await collectRejections([], () => Promise.reject(new Error('never')))).toEqual([]);
 });

@@ -20,7 +20,7 @@ const MAX_LISTED = 20;
  * outcome lost the release, by a sweep of the open commands of revoked devices. Plans need no such sweep: each step is
  * resolved on the tenant's current state, and is held back while the tenant is suspended.
  */
-export class LateCommands {
+export class RevokedDeviceCommands {
   readonly #supervisor: Supervisor;
   readonly #commands: Store['commands'];
   readonly #clock: Clock;
@@ -57,14 +57,14 @@ export class LateCommands {
     try {
       await this.#cancelAll(await this.#commands.openOnRevokedDevices());
     } catch (error) {
-      this.#log.warn({ err: error }, 'late commands: open commands of revoked devices not read; retrying');
+      this.#log.warn({ err: error }, 'revoked-device commands: open commands of revoked devices not read; retrying');
       clearTimeout(this.#retry);
       this.#retry = this.#sweepAfter(RETRY_MS);
     }
   }
 
   /** Sweeps immediately and after `sweepMs`: a commit with unknown outcome may still run in the database. */
-  outcomeUnknown(): void {
+  sweepTwice(): void {
     void this.sweep();
     clearTimeout(this.#secondSweep);
     this.#secondSweep = this.#sweepAfter(this.#limits.sweepMs);
@@ -90,7 +90,7 @@ export class LateCommands {
           count: quarantined.length,
           release: 'POST /v1/actors/command/ID/release',
         },
-        'late commands: open commands of revoked devices are quarantined; releasing them cancels them',
+        'revoked-device commands: open commands of revoked devices are quarantined; releasing them cancels them',
       );
   }
 
@@ -104,7 +104,7 @@ export class LateCommands {
       if (!(error instanceof NoSuchActor))
         this.#log.warn(
           { err: error, command: commandId, device: deviceId },
-          'late commands: command of a revoked device not cancelled',
+          'revoked-device commands: command of a revoked device not cancelled',
         );
     }
     return true;
