@@ -55,7 +55,7 @@ import { loadCallerServices } from './caller-services.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { makeIds } from './ids.ts';
-import { startPruning } from './pruning.ts';
+import { Pruning } from './pruning.ts';
 import { makeSidecarRunner } from './sidecar.ts';
 import { makeIdentityProvider, makeSignInServices } from './sign-in-services.ts';
 import type { Timekeeper } from './timekeeper.ts';
@@ -225,7 +225,7 @@ export async function composeService(
     explorer: () => referencePage(reference, 'graphql'),
     observe: metrics.recordRequest,
   });
-  const pruning = startPruning(config, { ...services, isClockTrusted: () => time.untrustedOffsets() === null });
+  const pruning = new Pruning(config, { ...services, isClockTrusted: () => time.untrustedOffsets() === null });
   registerGauges(metrics, runtime, {
     ...{ mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning },
     collections: [

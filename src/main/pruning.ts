@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { elapsedOf, referenceOf } from '../domain/clock.ts';
-import type { EpochMs } from '../domain/values.ts';
+import type { EpochMs, Milliseconds } from '../domain/values.ts';
 import type { Services } from '../operations/operation.ts';
 
 const CHECK_MS = 60_000;
@@ -18,45 +18,78 @@ interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
   isClockTrusted(): boolean;
 }
 
-export interface Pruning {
-  /** True while rows that are due are kept because the clock may be wrong. */
-  suspended(): boolean;
-  stop(): void;
-}
-
 /** Deletes expired rows a minute after the start and then every hour, while the clock is trusted. */
-export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
-  const { store, artifacts, clock, log, isClockTrusted } = parts;
-  /** Since when the clock's offset from the monotonic clock is constant, and that offset. */
-  let steadySince = elapsedOf(clock);
-  let offset = clock.now() - steadySince;
-  let suspended = false;
-  const sweep = () =>
-    void artifacts.removeOrphans().catch((error) => {
-      log.warn({ err: error }, 'removal of orphaned artifacts failed; retrying');
-    });
+export class Pruning {
+  readonly #retentionDays: Config['retentionDays'];
+  readonly #parts: PruningParts;
+  readonly #timer: NodeJS.Timeout;
+  /** Since when the clock's offset from the monotonic clock is constant. */
+  #steadySince: Milliseconds;
+  #offset: Milliseconds;
+  #suspended = false;
+  #dueAt = 0;
+  #pruning = false;
 
-  /** The time by which an event is due on both clocks while they differ by less than a minute. */
-  const pruneTime = (): EpochMs => Math.min(clock.now(), referenceOf(clock));
-
-  /** Monotonic milliseconds since the last clock step that could make rows look due. */
-  function steadyMs(): number {
-    const elapsed = elapsedOf(clock);
-    const currentOffset = clock.now() - elapsed;
-    if (Math.abs(currentOffset - offset) > PLAUSIBLE_GAP_MS) {
-      steadySince = elapsed;
-      offset = currentOffset;
-    }
-    return elapsed - steadySince;
+  constructor({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts) {
+    this.#retentionDays = retentionDays;
+    this.#parts = parts;
+    this.#steadySince = elapsedOf(parts.clock);
+    this.#offset = parts.clock.now() - this.#steadySince;
+    this.#timer = setInterval(() => this.#check(), CHECK_MS).unref();
+    this.#removeOrphans();
   }
 
-  async function isPlausible(now: EpochMs): Promise<boolean> {
+  /** True while rows that are due are kept because the clock may be wrong. */
+  suspended(): boolean {
+    return this.#suspended;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #check(): void {
+    this.#steadyMs();
+    // After long downtime one run may exceed the interval; runs must not overlap.
+    if (this.#pruning || performance.now() < this.#dueAt) return;
+    this.#dueAt = performance.now() + PRUNE_MS;
+    this.#pruning = true;
+    this.#prune()
+      .catch((error) => this.#parts.log.warn({ err: error }, 'pruning failed; retrying'))
+      .finally(() => {
+        this.#pruning = false;
+      });
+    this.#removeOrphans();
+  }
+
+  async #prune(): Promise<void> {
+    const { retention } = this.#parts.store;
+    const now = this.#pruneTime();
+    this.#suspended = !(await this.#isPlausible(now));
+    if (!this.#suspended) await retention.prune(now, this.#retentionDays, PRUNE_BATCH);
+  }
+
+  #removeOrphans(): void {
+    const { artifacts, log } = this.#parts;
+    artifacts.removeOrphans().catch((error) => {
+      log.warn({ err: error }, 'removal of orphaned artifacts failed; retrying');
+    });
+  }
+
+  /** The time by which an event is due on both clocks while they differ by less than a minute. */
+  #pruneTime(): EpochMs {
+    const { clock } = this.#parts;
+    return Math.min(clock.now(), referenceOf(clock));
+  }
+
+  async #isPlausible(now: EpochMs): Promise<boolean> {
+    const { store, log, isClockTrusted } = this.#parts;
     if (!isClockTrusted()) {
       log.warn({}, 'pruning suspended: the clock is more than a minute off');
       return false;
     }
     const last = await store.retention.lastPrunedAt();
-    if (last === null || now - last <= PLAUSIBLE_GAP_MS || steadyMs() >= GAP_CONFIRMED_MS) return true;
+    if (last === null || now - last <= PLAUSIBLE_GAP_MS || this.#steadyMs() >= GAP_CONFIRMED_MS) return true;
     log.warn(
       { last_pruned_at: new Date(last).toISOString(), gap_days: Math.round((now - last) / DAY_MS) },
       'pruning suspended until the clock is steady for 24 hours: the last pruning is long ago, or the clock is wrong',
@@ -64,27 +97,15 @@ export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, p
     return false;
   }
 
-  async function prune(): Promise<void> {
-    const now = pruneTime();
-    suspended = !(await isPlausible(now));
-    if (!suspended) await store.retention.prune(now, retentionDays, PRUNE_BATCH);
+  /** Monotonic milliseconds since the last clock step that could make rows look due. */
+  #steadyMs(): Milliseconds {
+    const { clock } = this.#parts;
+    const elapsed = elapsedOf(clock);
+    const currentOffset = clock.now() - elapsed;
+    if (Math.abs(currentOffset - this.#offset) > PLAUSIBLE_GAP_MS) {
+      this.#steadySince = elapsed;
+      this.#offset = currentOffset;
+    }
+    return elapsed - this.#steadySince;
   }
-
-  let dueAt = 0;
-  let pruning = false;
-  const timer = setInterval(() => {
-    steadyMs();
-    // After long downtime one run may exceed the interval; runs must not overlap.
-    if (pruning || performance.now() < dueAt) return;
-    dueAt = performance.now() + PRUNE_MS;
-    pruning = true;
-    prune()
-      .catch((error) => log.warn({ err: error }, 'pruning failed; retrying'))
-      .finally(() => {
-        pruning = false;
-      });
-    sweep();
-  }, CHECK_MS).unref();
-  sweep();
-  return { suspended: () => suspended, stop: () => clearInterval(timer) };
 }

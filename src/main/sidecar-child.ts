@@ -5,16 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
 import { backoffDelay } from '../domain/backoff.ts';
 import type { Log } from '../domain/log.ts';
-
-/** The reference sidecar as a child process of the service. */
-export interface SidecarChild {
-  /** Its listening address; null while it does not listen. */
-  address(): string | null;
-  /** Sends SIGTERM and waits for the exit; SIGKILL follows after `endMs`. */
-  stop(): Promise<void>;
-  /** Sends SIGKILL. */
-  abort(): void;
-}
+import type { Milliseconds } from '../domain/values.ts';
 
 export interface ChildParts {
   /** The address to listen on; null: a free port of the loopback address. */
@@ -40,85 +31,114 @@ const bundledEntry = (): string => {
 };
 
 /**
- * Starts the sidecar, and restarts it with exponential backoff whenever it exits or hangs. Its environment contains the
- * settings of the language model only: no key of the service, no address of its store.
+ * The reference sidecar as a child process of the service: started at once, and restarted with exponential backoff
+ * whenever it exits or hangs.
  */
-export function superviseSidecar(parts: ChildParts): SidecarChild {
-  const { listen, llm, log, level, onListening, entry = bundledEntry(), delays = defaultDelays } = parts;
-  const env = {
-    SIDECAR_ADDRESS: listen ?? '127.0.0.1:0',
-    LOG_LEVEL: level,
-    ...(llm && { LLM_BASE_URL: llm.baseUrl, LLM_MODEL: llm.model, ...(llm.apiKey && { LLM_API_KEY: llm.apiKey }) }),
-  };
-  let child: ChildProcess | null = null;
-  let address: string | null = null;
-  let stopped = false;
-  let failures = 0;
-  let restartTimer: NodeJS.Timeout | null = null;
+export class SidecarChild {
+  readonly #parts: ChildParts;
+  readonly #entry: string;
+  readonly #delays: typeof defaultDelays;
+  #process: ChildProcess | null = null;
+  #address: string | null = null;
+  #stopped = false;
+  #failures = 0;
+  #restartTimer: NodeJS.Timeout | null = null;
 
-  function start(): void {
-    restartTimer = null;
+  constructor(parts: ChildParts) {
+    this.#parts = parts;
+    this.#entry = parts.entry ?? bundledEntry();
+    this.#delays = parts.delays ?? defaultDelays;
+    this.#start();
+  }
+
+  /** Its listening address; null while it does not listen. */
+  address(): string | null {
+    return this.#address;
+  }
+
+  /** Sends SIGTERM and waits for the exit; SIGKILL follows after `endMs`. */
+  async stop(): Promise<void> {
+    const spawned = this.#detach();
+    if (spawned === null || spawned.exitCode !== null || spawned.signalCode !== null) return;
+    const exited = new Promise<void>((resolve) => spawned.once('exit', () => resolve()));
+    const force = setTimeout(() => spawned.kill('SIGKILL'), this.#delays.endMs);
+    spawned.kill('SIGTERM');
+    await exited;
+    clearTimeout(force);
+  }
+
+  /** Sends SIGKILL. */
+  abort(): void {
+    this.#detach()?.kill('SIGKILL');
+  }
+
+  #start(): void {
+    const { log } = this.#parts;
+    this.#restartTimer = null;
     const startedAt = performance.now();
-    const spawned = fork(entry, [], {
-      env,
+    const spawned = fork(this.#entry, [], {
+      env: environmentOf(this.#parts),
       execArgv: ['--max-old-space-size=256'],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
-    child = spawned;
+    this.#process = spawned;
     eachLine(spawned.stdout, (line) => relay(log, line));
     eachLine(spawned.stderr, (line) => log.warn({ part: 'sidecar' }, line));
-    let silent = 0;
-    const watch = setInterval(() => {
-      silent += 1;
-      if (silent <= MAX_SILENT_CHECKS || spawned !== child) return;
-      log.warn({ part: 'sidecar' }, 'sidecar hangs; killing it');
-      spawned.kill('SIGKILL');
-    }, delays.checkMs);
-    watch.unref();
-    spawned.on('message', (message) => {
-      silent = 0;
-      const reported = (message as { listening?: unknown } | null)?.listening;
-      if (typeof reported !== 'string' || spawned !== child) return;
-      address = reported;
-      onListening();
-    });
+    const watch = this.#watchHeartbeat(spawned);
     const onEnd = (reason: object) => {
       clearInterval(watch);
-      if (spawned !== child) return;
-      child = null;
-      address = null;
-      if (stopped) return;
-      failures = performance.now() - startedAt >= delays.steadyMs ? 1 : failures + 1;
-      const delayMs = backoffDelay(failures, delays);
-      log.warn({ ...reason, pause_ms: delayMs }, 'sidecar ended; restarting');
-      restartTimer = setTimeout(start, delayMs);
-      restartTimer.unref();
+      if (spawned === this.#process) this.#onEnd(reason, performance.now() - startedAt);
     };
+    spawned.on('message', (message) => this.#onMessage(spawned, message));
     spawned.on('error', (error) => onEnd({ reason: error.message }));
     spawned.on('exit', (code, signal) => onEnd({ code, signal }));
   }
 
-  const detach = (): ChildProcess | null => {
-    stopped = true;
-    if (restartTimer !== null) clearTimeout(restartTimer);
-    return child;
-  };
+  /** Kills the process when it sends no message for too long. */
+  #watchHeartbeat(spawned: ChildProcess): NodeJS.Timeout {
+    let silentChecks = 0;
+    spawned.on('message', () => {
+      silentChecks = 0;
+    });
+    return setInterval(() => {
+      silentChecks += 1;
+      if (silentChecks <= MAX_SILENT_CHECKS || spawned !== this.#process) return;
+      this.#parts.log.warn({ part: 'sidecar' }, 'sidecar hangs; killing it');
+      spawned.kill('SIGKILL');
+    }, this.#delays.checkMs).unref();
+  }
 
-  start();
-  return {
-    address: () => address,
-    async stop() {
-      const spawned = detach();
-      if (spawned === null || spawned.exitCode !== null || spawned.signalCode !== null) return;
-      const exited = new Promise<void>((resolve) => spawned.once('exit', () => resolve()));
-      const force = setTimeout(() => spawned.kill('SIGKILL'), delays.endMs);
-      spawned.kill('SIGTERM');
-      await exited;
-      clearTimeout(force);
-    },
-    abort: () => void detach()?.kill('SIGKILL'),
-  };
+  #onMessage(spawned: ChildProcess, message: unknown): void {
+    const reported = (message as { listening?: unknown } | null)?.listening;
+    if (typeof reported !== 'string' || spawned !== this.#process) return;
+    this.#address = reported;
+    this.#parts.onListening();
+  }
+
+  #onEnd(reason: object, ranMs: Milliseconds): void {
+    this.#process = null;
+    this.#address = null;
+    if (this.#stopped) return;
+    this.#failures = ranMs >= this.#delays.steadyMs ? 1 : this.#failures + 1;
+    const delayMs = backoffDelay(this.#failures, this.#delays);
+    this.#parts.log.warn({ ...reason, pause_ms: delayMs }, 'sidecar ended; restarting');
+    this.#restartTimer = setTimeout(() => this.#start(), delayMs).unref();
+  }
+
+  /** Ends the supervision; returns the process if there is one. */
+  #detach(): ChildProcess | null {
+    this.#stopped = true;
+    if (this.#restartTimer !== null) clearTimeout(this.#restartTimer);
+    return this.#process;
+  }
 }
+
+/** The settings of the language model only: no key of the service, no address of its store. */
+const environmentOf = ({ listen, llm, level }: ChildParts): NodeJS.ProcessEnv => ({
+  SIDECAR_ADDRESS: listen ?? '127.0.0.1:0',
+  LOG_LEVEL: level,
+  ...(llm && { LLM_BASE_URL: llm.baseUrl, LLM_MODEL: llm.model, ...(llm.apiKey && { LLM_API_KEY: llm.apiKey }) }),
+});
 
 const MAX_LINE = 4_000;
 const levels = ['debug', 'info', 'warn', 'error'] as const;

@@ -9,7 +9,7 @@ import type { Metrics } from '../edges/shared/metrics.ts';
 import type { Cognition } from '../operations/cognition/contract.ts';
 import type { Services } from '../operations/operation.ts';
 import { noSidecar, type Sidecar } from '../services/sidecar.ts';
-import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
+import { SidecarChild } from './sidecar-child.ts';
 
 /** Runs the configured sidecar: starts it if it is embedded, and connects to it. */
 export interface SidecarRunner extends SizeReporter {
@@ -44,7 +44,7 @@ export function makeSidecarRunner(
     sizes: () => edge.sizes(),
     open(cognition, services) {
       if (mode === 'embedded') {
-        child = superviseSidecar({ listen: address, llm, log, level, onListening: () => edge.retryNow() });
+        child = new SidecarChild({ listen: address, llm, log, level, onListening: () => edge.retryNow() });
       }
       const currentAddress = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
       edge.open({ address: currentAddress, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { type Pruning, startPruning } from '../../src/main/pruning.ts';
+import { Pruning } from '../../src/main/pruning.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -26,7 +26,7 @@ function pruning(
   const state = { trusted: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
   const now = () => NOW + elapsed() + state.stepped;
-  running = startPruning(
+  running = new Pruning(
     { retentionDays },
     {
       store: {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../src/domain/log.ts';
-import { type ChildParts, type SidecarChild, superviseSidecar } from '../../src/main/sidecar-child.ts';
+import { type ChildParts, SidecarChild } from '../../src/main/sidecar-child.ts';
 import { capabilities, dial, goal } from '../sidecar/fake-service.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'sidecar-child-'));
@@ -19,7 +19,7 @@ const delays = { firstMs: 5, maxMs: 20, steadyMs: 60_000, endMs: 2_000, checkMs:
 
 function start(more: Partial<ChildParts> = {}) {
   const listened: string[] = [];
-  const child: SidecarChild = superviseSidecar({
+  const child = new SidecarChild({
     ...{ listen: null, llm: null, level: 'info', log, delays },
     onListening: () => void listened.push(child.address() ?? ''),
     ...more,
@@ -152,9 +152,9 @@ describe('the sidecar as a child process', () => {
     const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
     const entry = program(
       'parent.mjs',
-      `import { superviseSidecar } from ${JSON.stringify(module)};
+      `import { SidecarChild } from ${JSON.stringify(module)};
        const log = { debug() {}, info() {}, warn() {}, error() {} };
-       const child = superviseSidecar({ listen: null, llm: null, level: 'info', log, onListening: () => process.stdout.write(child.address()) });`,
+       const child = new SidecarChild({ listen: null, llm: null, level: 'info', log, onListening: () => process.stdout.write(child.address()) });`,
     );
     const parent = spawn(process.execPath, [entry], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [address] = (await once(parent.stdout, 'data')) as [Buffer];

@@ -6,7 +6,7 @@ import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { registryCapabilitySets } from '../../src/edges/grpc/capability-sets.ts';
 import { buildPerceptionUpdate } from '../../src/edges/grpc/perception.ts';
 import { newId } from '../../src/main/ids.ts';
-import { superviseSidecar } from '../../src/main/sidecar-child.ts';
+import { SidecarChild } from '../../src/main/sidecar-child.ts';
 import type { ActiveContext, WorldDevice } from '../../src/operations/cognition/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { silentLog } from '../support/service.ts';
@@ -34,7 +34,7 @@ function curl(address: string) {
 
 describe('a client that only uses the .proto', () => {
   it('sends the reference sidecar the messages of the service, and receives nodes', async () => {
-    const sidecar = superviseSidecar({ listen: null, llm: null, log: silentLog, level: 'warn', onListening() {} });
+    const sidecar = new SidecarChild({ listen: null, llm: null, log: silentLog, level: 'warn', onListening() {} });
     onTestFinished(() => sidecar.stop());
     const address = await eventually(() => sidecar.address());
     const [tenantId, homeId, id] = [newId(), newId(), newId()];

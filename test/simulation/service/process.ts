@@ -10,7 +10,7 @@ import { fixedRates, makeRateLimiter } from '../../../src/edges/shared/rate-limi
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { loadCallerServices } from '../../../src/main/caller-services.ts';
-import { startPruning } from '../../../src/main/pruning.ts';
+import { Pruning } from '../../../src/main/pruning.ts';
 import { makeSignInServices } from '../../../src/main/sign-in-services.ts';
 import type { Timekeeper } from '../../../src/main/timekeeper.ts';
 import { plannerTimeoutResolver } from '../../../src/operations/cognition/planner-timeout.ts';
@@ -146,7 +146,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   });
   const deviceRates = new DeviceRateInvariant(world, parts.deviceRate);
   const started = await edge.start();
-  const pruning = startPruning(
+  const pruning = new Pruning(
     { retentionDays: RETENTION_DAYS },
     { ...services, isClockTrusted: () => time.untrustedOffsets() === null },
   );
