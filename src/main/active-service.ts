@@ -22,7 +22,7 @@ import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
 import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
-import { makeMetrics } from '../edges/shared/metrics.ts';
+import { Metrics } from '../edges/shared/metrics.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { type FixedRates, fixedRates, makeRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { referencePage } from '../edges/shared/reference-pages.ts';
@@ -118,7 +118,7 @@ export async function composeService(
   const store = wrapStore?.(opened) ?? opened;
   const cache = await openCache(config, clock, lock.lease);
   const rates = openRateLimiter(config, clock, lock.lease);
-  const metrics = makeMetrics();
+  const metrics = new Metrics();
   // Loaded on demand, because the tracing modules cost memory and startup time.
   const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
   const runtime = createRuntime({

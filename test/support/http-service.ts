@@ -22,7 +22,7 @@ import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
 import { Identity, internalTokenVerifier, type Verifier } from '../../src/edges/shared/identity.ts';
-import { makeMetrics } from '../../src/edges/shared/metrics.ts';
+import { Metrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
 import { referencePage } from '../../src/edges/shared/reference-pages.ts';
@@ -210,7 +210,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     ...(mcpLimits && { limits: mcpLimits }),
   });
   const observed: HttpService['observed'] = [];
-  const metrics = makeMetrics();
+  const metrics = new Metrics();
   const reference = referenceFiles();
   const graphql = makeGraphql({
     ...{ services, identity, authenticator, rateLimiter: latch, perform, production, draining: () => state.draining },
