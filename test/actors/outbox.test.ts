@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { lamp } from '../support/memory-actor-store.ts';
@@ -180,5 +180,68 @@ describe('a stale actor', () => {
     await make('a');
     store.rows.delete('device:a');
     await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow('device:a');
+  });
+});
+
+describe('the outbox of a runtime that enlists no actors', () => {
+  beforeEach(() => {
+    restart({ enlistedActors: 0 });
+  });
+
+  it('is delivered in process at once, and its row is deleted in the commit of the target', async () => {
+    await Promise.all([make('a'), make('b')]);
+    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
+    expect(store.rows.get('device:b')?.context.note).toBeNull();
+    await reply.messagesDelivered;
+    expect(store.rows.get('device:b')?.context.note).toBe('told hello');
+    expect(store.outbox.size).toBe(0);
+    expect(store.commits.at(-1)?.actors[0]?.delivered).toHaveLength(1);
+  });
+
+  it('is swept at a start: after a crash between commit and release, nothing is lost', async () => {
+    await Promise.all([make('a'), make('b')]);
+    store.outbox.set('left', {
+      from: ref('a'),
+      version: 9,
+      n: 0,
+      output: { type: 'actor.tell', to: ref('b'), event: { type: 'device.revoked', deviceId: 'late' } },
+    });
+    store.outbox.set('device:a:9:0', store.outbox.get('left') as never);
+    store.outbox.delete('left');
+    runtime.halt();
+    restart();
+    await runtime.start();
+    expect(store.rows.get('device:b')?.context.note).toBe('told late');
+    expect(store.outbox.size).toBe(0);
+    await runtime.stop();
+  });
+
+  it('is swept periodically: rows of another process are delivered', async () => {
+    await Promise.all([make('a'), make('b')]);
+    runtime.halt();
+    restart({ sweepMs: 5 });
+    await runtime.start();
+    const output = { type: 'actor.tell', to: ref('b'), event: { type: 'device.revoked', deviceId: 'left' } } as const;
+    const row = { from: ref('a'), version: 9, n: 0, output };
+    store.outbox.set('device:a:9:0', row as never);
+    await eventually(() => store.rows.get('device:b')?.context.note === 'told left');
+    await eventually(() => store.outbox.size === 0);
+    await runtime.stop();
+  });
+
+  it('drops messages to a target that does not exist', async () => {
+    await make('a');
+    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('nobody'), text: 'x' }));
+    await reply.messagesDelivered;
+    expect(store.outbox.size).toBe(0);
+  });
+
+  it('delivers to every open command of a device', async () => {
+    await Promise.all([make('a'), runtime.actors.create(ref('c1', 'command'), event('make', { id: 'c1' }))]);
+    memory.asked.open = ['c1', 'gone'];
+    const reply = await runtime.actors.send(ref('a'), event('tellAll'));
+    await reply.messagesDelivered;
+    expect(store.rows.get('command:c1')?.context.note).toBe('told a');
+    expect(store.outbox.size).toBe(0);
   });
 });

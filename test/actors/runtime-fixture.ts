@@ -13,6 +13,8 @@ export let memory: ReturnType<typeof makeRuntimeStore>;
 export let clock: TestClock;
 export let runtime: Runtime;
 export let warnings: string[];
+/** The arguments of each call of the log's `error`. */
+export let errors: unknown[][];
 
 export const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
 export const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...more });
@@ -21,14 +23,26 @@ export const make = (id: string, kind: ActorRef['kind'] = 'device') =>
 
 const lamps: Definitions = () => lamp as unknown as MachineDefinition;
 
-function assemble(limits: Partial<RuntimeLimits> = {}, definitions = lamps): Runtime {
-  memory = makeRuntimeStore(store);
+interface Options {
+  definitions?: Definitions;
+  batchesInFlight?: number;
+}
+
+/** A second runtime on the same store. `runtime` is unchanged. */
+export function assemble(limits: Partial<RuntimeLimits> = {}, options: Options = {}): Runtime {
+  const { definitions = lamps, batchesInFlight = 1 } = options;
+  memory = makeRuntimeStore(store, { batchesInFlight });
   return createRuntime({
     store: memory.store,
     definitions,
     clock,
     limits,
-    log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
+    log: {
+      debug() {},
+      info() {},
+      warn: (_, message) => warnings.push(message),
+      error: (...logged) => errors.push(logged),
+    },
   });
 }
 
@@ -38,14 +52,19 @@ export function withRuntime(): void {
     store = new MemoryActorStore();
     clock = testClock();
     warnings = [];
+    errors = [];
     runtime = assemble();
   });
-  afterEach(() => runtime.halt());
+  afterEach(() => {
+    store.beforeCommit = () => {};
+    store.afterCommit = () => {};
+    runtime.halt();
+  });
 }
 
 /** Replaces the runtime by a new one on the same store. */
-export function restart(limits: Partial<RuntimeLimits> = {}, definitions = lamps): void {
-  runtime = assemble(limits, definitions);
+export function restart(limits?: Partial<RuntimeLimits>, options?: Options): void {
+  runtime = assemble(limits, options);
 }
 
 export function leave(from: string, output: DurableOutput): void {

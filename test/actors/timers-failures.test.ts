@@ -62,10 +62,15 @@ describe('timers', () => {
       store.timers.set(`device:${id}:x`, { ref: ref(id), id: 'x', event: 'x', dueAt: clock.now() });
     }
     runtime.halt();
-    restart({}, (_, version) => {
-      if (version === 9) throw new RangeError('there is no version 9 in this build');
-      return lamp as unknown as MachineDefinition;
-    });
+    restart(
+      {},
+      {
+        definitions: (_, version) => {
+          if (version === 9) throw new RangeError('there is no version 9 in this build');
+          return lamp as unknown as MachineDefinition;
+        },
+      },
+    );
     clock.advance(1_000);
     await runtime.timers.tick();
     expect(store.rows.get('device:c')?.value).toBe('off');

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { Driven } from './machine-driver.ts';
+import { type Driven, NOTHING } from './machine-driver.ts';
 import {
   asked,
   COMMAND,
@@ -19,7 +19,6 @@ import {
 } from './samples.ts';
 
 type Command = Driven<CommandContext, CommandEvent>;
-const NOTHING = { same: true, outputs: [], timers: [] };
 const VERIFY_TIMER = 'xstate.after.verificationOver.command.verification.watching.closing';
 const unwatch = { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND };
 

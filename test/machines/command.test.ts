@@ -1,7 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
-import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { Driven } from './machine-driver.ts';
+import { verificationOf } from '../../src/machines/command-record.ts';
+import {
+  ANSWER_TIMER,
+  cancel,
+  changed,
+  everywhere,
+  finalPlaces,
+  inStatus,
+  MINUTE,
+  revoked,
+  status,
+  TIMEOUT,
+  TTL_TIMER,
+  undone,
+  watch,
+  write,
+  written,
+} from './command-fixtures.ts';
+import { NOTHING } from './machine-driver.ts';
 import {
   asked,
   asker,
@@ -11,97 +27,13 @@ import {
   HOUR,
   observed,
   ofType,
-  other,
   ready,
   request,
   said,
   T0,
   TENANT,
-  typesOf,
   uuid,
 } from './samples.ts';
-
-type Command = Driven<CommandContext, CommandEvent>;
-const NOTHING = { same: true, outputs: [], timers: [] };
-const MINUTE = 60_000;
-const TIMEOUT = 30_000;
-const TTL_TIMER = 'xstate.after.ttlOver.command.lifecycle.queued';
-const ANSWER_TIMER = 'xstate.after.answerOver.command.lifecycle.written';
-
-const status = (command: Command) => statusOf(command.asSnapshot());
-const revoked = (at: number) => ({ type: 'device.revoked', at, deviceId: DEVICE }) satisfies CommandEvent;
-const cancel = (at: number) => ({ type: 'cancel', at, by: other, reason: 'changed my mind' }) satisfies CommandEvent;
-const undone = (sessionId: string, at: number) => ({ type: 'write.undone', at, sessionId }) satisfies CommandEvent;
-const message = {
-  messageId: uuid(20),
-  requestId: 'request-1',
-  action: 'set_brightness',
-  params: { level: 70 },
-  issuedAt: T0,
-  expiresAt: T0 + MINUTE,
-};
-const write = (sessionId: string, critical = false) => ({
-  type: 'command.write',
-  tenantId: TENANT,
-  deviceId: DEVICE,
-  commandId: COMMAND,
-  sessionId,
-  critical,
-  message,
-});
-const changed = (to: string, verification: string, at: number) => ({
-  type: 'command.changed',
-  tenantId: TENANT,
-  deviceId: DEVICE,
-  commandId: COMMAND,
-  status: to,
-  verification,
-  at,
-});
-const watch = {
-  type: 'verification.watch',
-  deviceId: DEVICE,
-  commandId: COMMAND,
-  expected: { brightness: 70 },
-};
-
-/** Commands in each status, all NORMAL and without an expected state. */
-const blink = { action: 'blink', params: {} };
-const written = (more: object = {}) => asked({ ...blink, session: 's1', ...more });
-const having = (command: Command, ...events: CommandEvent[]) => {
-  for (const event of events) command.send(event);
-  return command;
-};
-const inStatus = {
-  rejected: () => asked({ action: 'fly' }),
-  awaiting_confirmation: () => asked({ ...blink, facts: { dryRun: true } }),
-  queued: () => asked(blink),
-  dispatched: () => written(),
-  acknowledged: () => having(written(), said('accepted', T0 + 1)),
-  in_progress: () => having(written(), said('in_progress', T0 + 1)),
-  succeeded: () => having(written(), said('succeeded', T0 + 1)),
-  failed: () => having(written(), said('failed', T0 + 1)),
-  timed_out: () => {
-    const command = written();
-    command.fire();
-    return command;
-  },
-  closed: () => {
-    const command = written();
-    command.fire();
-    command.fire();
-    return command;
-  },
-  expired: () => {
-    const command = asked(blink);
-    command.fire();
-    return command;
-  },
-  cancelled: () => having(asked(blink), cancel(T0 + 1)),
-};
-type Where = keyof typeof inStatus;
-const everywhere = Object.keys(inStatus) as Where[];
-const finalPlaces: Where[] = ['rejected', 'succeeded', 'failed', 'closed', 'expired', 'cancelled'];
 
 describe('a request', () => {
   it('is written at once if a session exists, and starts the acknowledgement timeout', () => {
@@ -321,76 +253,6 @@ describe('a written command', () => {
   });
 });
 
-describe('a repeated write', () => {
-  it('happens once per session while the command is open and not expired, and starts no timer', () => {
-    for (const where of ['dispatched', 'acknowledged', 'in_progress'] as const) {
-      const command = inStatus[where]();
-      expect(command.send(ready('s1', T0 + 10)), where).toEqual(NOTHING);
-      const step = command.send(ready('s2', T0 + 10));
-      expect(step).toMatchObject({ same: false, timers: [] });
-      expect(typesOf(step.outputs)).toEqual(['command.write']);
-      expect(command.context.live.delivery).toMatchObject({ sessionId: 's2', writes: 2, firstWrittenAt: T0 });
-      expect(command.send(ready('s2', T0 + 11))).toEqual(NOTHING);
-      expect(typesOf(command.send(ready('s3', T0 + 12)).outputs)).toEqual(['command.write']);
-    }
-  });
-
-  it('repeats the same message', () => {
-    const command = asked({ session: 's1' });
-    expect(command.send(ready('s2', T0 + 10)).outputs).toEqual([write('s2')]);
-  });
-
-  it('ends when the command expires', () => {
-    const command = () => written({ ttlS: 2 });
-    expect(typesOf(command().send(ready('s2', T0 + 1_999)).outputs)).toEqual(['command.write']);
-    expect(command().send(ready('s2', T0 + 2_000))).toEqual(NOTHING);
-  });
-
-  it.each([...finalPlaces, 'timed_out', 'awaiting_confirmation'] as Where[])('does not happen in %s', (where) => {
-    expect(inStatus[where]().send(ready('s2', T0 + 10))).toEqual(NOTHING);
-  });
-});
-
-describe('a write that failed', () => {
-  it('returns the command to the queue, with the rest of its ttl', () => {
-    const command = asked({ session: 's1' });
-    const step = command.send(undone('s1', T0 + 40_000));
-    expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
-    expect(step.outputs).toEqual([]);
-    expect(step.timers).toEqual([{ clear: ANSWER_TIMER }, { set: TTL_TIMER, event: TTL_TIMER, delay: 20_000 }]);
-    expect(command.context.live.delivery).toEqual({
-      dispatchedAt: T0,
-      expiresAt: T0 + MINUTE,
-      firstWrittenAt: null,
-      sessionId: null,
-      writes: 0,
-    });
-    expect(command.send(ready('s2', T0 + 50_000)).outputs).toEqual([write('s2')]);
-    expect(command.context.live.delivery).toMatchObject({ firstWrittenAt: T0 + 50_000, writes: 1 });
-    expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 80_000 }]);
-  });
-
-  it('expires the command after its ttl', () => {
-    const command = asked({ session: 's1', timeoutS: 120 });
-    const step = command.send(undone('s1', T0 + 70_000));
-    expect(step.timers.at(-1)).toEqual({ set: TTL_TIMER, event: TTL_TIMER, delay: 0 });
-    command.fire();
-    expect(status(command)).toBe('expired');
-  });
-
-  it('of another session, or of a second write, changes nothing', () => {
-    expect(written().send(undone('s2', T0 + 1))).toEqual(NOTHING);
-    const twice = having(written(), ready('s2', T0 + 1));
-    expect(twice.send(undone('s2', T0 + 2))).toEqual(NOTHING);
-    expect(twice.send(undone('s1', T0 + 2))).toEqual(NOTHING);
-  });
-
-  it('is ignored once the device has acknowledged', () => {
-    expect(inStatus.acknowledged().send(undone('s1', T0 + 2))).toEqual(NOTHING);
-    expect(inStatus.in_progress().send(undone('s1', T0 + 2))).toEqual(NOTHING);
-  });
-});
-
 describe('a command that timed out', () => {
   it.each(['succeeded', 'failed'] as const)('still becomes %s on a late acknowledgement', (word) => {
     const command = inStatus.timed_out();
@@ -467,39 +329,6 @@ describe('a final status', () => {
     expect(command.send(revoked(T0 + 1))).toEqual(NOTHING);
     expect(command.send(undone('s1', T0 + 1))).toEqual(NOTHING);
   });
-});
-
-describe('a critical command', () => {
-  it('is written only once', () => {
-    const command = having(
-      asked({ action: 'unlock', params: {} }),
-      { ...confirmed(), session: { sessionId: 's1' } },
-      ready('s1', T0 + 2),
-    );
-    expect(status(command)).toBe('dispatched');
-    expect(command.context.live.delivery?.writes).toBe(1);
-    expect(command.send(ready('s2', T0 + 3))).toEqual(NOTHING);
-    command.send(said('in_progress', T0 + 4));
-    expect(command.send(ready('s3', T0 + 5))).toEqual(NOTHING);
-  });
-
-  it('is written again if no byte of the first write was sent', () => {
-    const command = having(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
-    command.send(undone('s1', T0 + 2));
-    const step = command.send(ready('s2', T0 + 3));
-    expect(ofType(step.outputs, 'command.write')).toMatchObject([{ sessionId: 's2', critical: true }]);
-    expect(command.send(ready('s3', T0 + 4))).toEqual(NOTHING);
-  });
-});
-
-const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
-  type: 'confirm',
-  at: T0 + 1,
-  by: asker,
-  tokenHash: 'hash of the token',
-  policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
-  facts: request().facts,
-  session: null,
 });
 
 describe('the stored status fields', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
-import type { Driven } from './machine-driver.ts';
+import { type Driven, NOTHING } from './machine-driver.ts';
 import {
   ack,
   blankDevice,
@@ -22,7 +22,6 @@ import {
 
 const GRACE = 24 * HOUR;
 const GRACE_TIMER = 'xstate.after.graceOver.device.administration.active.two_keys';
-const NOTHING = { same: true, outputs: [], timers: [] };
 
 const rotate = (version: number, at: number) =>
   ({ type: 'rotate', at, by: other, key: key(version), graceUntil: at + GRACE }) satisfies DeviceEvent;

@@ -14,6 +14,9 @@ export interface Step {
   timers: TimerChange[];
 }
 
+/** The step of an event that is ignored. */
+export const NOTHING: Step = { same: true, outputs: [], timers: [] };
+
 /** Drives a machine the way the runtime does, without the runtime: decide, keep, remember the timers that run. */
 export class Driven<Context extends ContextParts, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;

@@ -101,3 +101,17 @@ export const asksIn = (outputs: readonly Output[]): string[] => ofType(outputs, 
 
 export const statuses = (plan: Plan): Record<string, string> =>
   Object.fromEntries(plan.context.live.steps.map(({ id, status }) => [id, status]));
+
+export const cancel = (at = T0 + 2_000) => ({ type: 'cancel', at, by: asker }) satisfies PlanEvent;
+/** The message that withdraws the command of the step. */
+export const withdrawn = (plan: Plan, id: string) => ({
+  type: 'actor.tell',
+  to: { kind: 'command', id: commandOf(plan, id) },
+  event: { type: 'plan.withdrawn', planId: PLAN },
+});
+/** A flag delays the step. */
+export const held = (plan: Plan, stepId: string, forMs = 5_000) =>
+  plan.send({ type: 'step.held', at: T0 + 1, stepId, commandId: commandOf(plan, stepId), forMs });
+/** The command of the step could not be created. */
+export const refused = (plan: Plan, stepId: string, code = 'FORBIDDEN_ROLE', at = T0 + 1) =>
+  plan.send({ type: 'step.refused', at, stepId, commandId: commandOf(plan, stepId), error: { code, detail: 'No.' } });

@@ -3,11 +3,10 @@ import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
 import { fc } from '../support/properties.ts';
 import { flatContext } from '../support/stored-context.ts';
-import { Driven } from './machine-driver.ts';
+import { Driven, NOTHING } from './machine-driver.ts';
 import { untaken } from './random-walk.ts';
 import { asker, other, T0, TENANT, uuid } from './samples.ts';
 
-const NOTHING = { same: true, outputs: [], timers: [] };
 const POLICY = { confirm_by: 'person', confirm_ttl_s: 60 } as const;
 
 const register: TenantEvent = {
