@@ -44,6 +44,7 @@ import { loadFlags } from '../services/flags.ts';
 import { makeHealth } from '../services/health.ts';
 import { Locks } from '../services/locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
+import { StoreLiveness } from '../services/store-liveness.ts';
 import { readTokenKey, type TokenKey } from '../services/tokens.ts';
 import type { ActiveLock, Store } from '../store/contract.ts';
 import type { LockTiming } from '../store/lock/lock-timing.ts';
@@ -132,7 +133,8 @@ export async function composeService(
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
   const tokenKey = await tokenKeyOf(config);
-  const callers = await loadCallerServices({ store, cache, clock, log, newId });
+  const liveness = new StoreLiveness(store);
+  const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
   const flags = await loadFlags(store.administration);
   const settings: Settings = {
     apiBaseUrl: '',
@@ -192,7 +194,7 @@ export async function composeService(
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
   onAssembled?.(services);
-  const rateLimiter = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
+  const rateLimiter = makeRateLimiter(services, liveness, { ...fixedRates, ...limits?.rates });
   const clientAddressOf = clientAddress(config.trustedProxies);
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
   const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
@@ -210,7 +212,7 @@ export async function composeService(
     streams: [stateStream(services), actorStream(services)],
   });
   const idempotencyKeys = new IdempotencyKeys(services);
-  const perform = makePerform(services, idempotencyKeys);
+  const perform = makePerform(services, liveness, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = new McpEdge({
     ...{ services, perform, identity, rateLimiter, addressOf: clientAddressOf, publicUrl, log },

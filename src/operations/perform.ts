@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
-import { makeLivenessGuard } from '../services/store-liveness.ts';
+import type { StoreLiveness } from '../services/store-liveness.ts';
 import { auditDone, auditRefusal, isAudited } from './audit-recording.ts';
 import { callerRefusal, tenantRefusal } from './caller-authorization.ts';
 import { refusalOf } from './faults.ts';
@@ -38,13 +38,16 @@ interface PerformParts {
 }
 
 /** One instance for the process: it holds the claimed idempotency keys. */
-export function makePerform(services: Services, keys = new IdempotencyKeys(services)): Perform {
-  const guarded = makeLivenessGuard((timeoutMs) => services.store.ping(timeoutMs));
+export function makePerform(
+  services: Services,
+  liveness: StoreLiveness,
+  keys = new IdempotencyKeys(services),
+): Perform {
   const parts = { services, granted: new GrantedServices(services), keys };
   return async (operation, unnamed) => {
     const request = { ...unnamed, caller: withOperationName(operation, unnamed.caller) };
     try {
-      const outcome = await guarded(run(parts, operation, request));
+      const outcome = await liveness.guard(run(parts, operation, request));
       if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
       return outcome;
     } catch (thrown) {

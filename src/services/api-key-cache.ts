@@ -6,7 +6,7 @@ import type { Log } from '../domain/log.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { ApiKey, Store } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
-import { type LivenessGuard, makeLivenessGuard } from './store-liveness.ts';
+import type { StoreLiveness } from './store-liveness.ts';
 
 const CACHED_KEYS = 20_000;
 const FLUSH_MS = 5_000;
@@ -17,11 +17,11 @@ const DUMMY_HASH = 'A'.repeat(43);
  * Cache of API keys, verified as they are presented. Call `invalidate` after the commit that revokes or replaces a key.
  */
 export class ApiKeyCache implements SizeReporter {
-  readonly #store: Pick<Store, 'keys' | 'ping'>;
+  readonly #store: Pick<Store, 'keys'>;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #invalidations: InvalidationBus;
-  readonly #guarded: LivenessGuard;
+  readonly #liveness: StoreLiveness;
   /** Only existing keys: unknown prefixes are not cached. */
   readonly #keys = new LRUCache<string, ApiKey>({ max: CACHED_KEYS });
   readonly #loading = new Map<string, Promise<ApiKey | null>>();
@@ -32,18 +32,19 @@ export class ApiKeyCache implements SizeReporter {
   #discarded = false;
 
   constructor(
-    store: Pick<Store, 'keys' | 'ping'>,
+    store: Pick<Store, 'keys'>,
     {
       clock,
       log,
+      liveness,
       invalidations = makeLocalInvalidationBus(),
-    }: { clock: Clock; log: Log; invalidations?: InvalidationBus },
+    }: { clock: Clock; log: Log; liveness: StoreLiveness; invalidations?: InvalidationBus },
   ) {
     this.#store = store;
     this.#clock = clock;
     this.#log = log;
     this.#invalidations = invalidations;
-    this.#guarded = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
+    this.#liveness = liveness;
     this.#flushTimer = setInterval(() => void this.flush(), FLUSH_MS).unref();
     invalidations.subscribe((item) => {
       if (item.about !== 'key') return;
@@ -144,7 +145,7 @@ export class ApiKeyCache implements SizeReporter {
   }
 
   async #find(prefix: string): Promise<ApiKey | null> {
-    return this.#keys.get(prefix) ?? this.#guarded(this.#loading.get(prefix) ?? this.#load(prefix));
+    return this.#keys.get(prefix) ?? this.#liveness.guard(this.#loading.get(prefix) ?? this.#load(prefix));
   }
 
   #isUsable({ revokedAt, expiresAt }: ApiKey): boolean {

@@ -1,44 +1,43 @@
-import { StoreUnavailable } from '../store/contract.ts';
-
-/**
- * Waits for `work` while the store answers pings. Otherwise throws `StoreUnavailable`; the work continues in the
- * background.
- */
-export type LivenessGuard = <T>(work: Promise<T>) => Promise<T>;
+import { type Store, StoreUnavailable } from '../store/contract.ts';
 
 /** Time after which pending work triggers a ping. */
 const PING_AFTER_MS = 2_000;
 const PING_TIMEOUT_MS = 500;
 
-/** Distinguishes a busy store, which is waited for, from an unresponsive one. All waiting callers share one ping. */
-export function makeLivenessGuard(
-  ping: (timeoutMs: number) => Promise<void>,
-  pingAfterMs = PING_AFTER_MS,
-): LivenessGuard {
-  let pinging: Promise<void> | null = null;
-  const isAlive = (): Promise<void> => {
-    pinging ??= ping(PING_TIMEOUT_MS).finally(() => {
-      pinging = null;
-    });
-    return pinging;
-  };
+/**
+ * Distinguishes a busy store, which is waited for, from an unresponsive one. One instance for a store: all waiting
+ * callers share one ping at a time.
+ */
+export class StoreLiveness {
+  readonly #store: Pick<Store, 'ping'>;
+  readonly #pingAfterMs: number;
+  #pinging: Promise<void> | null = null;
 
-  return (work) =>
-    new Promise((resolve, reject) => {
+  constructor(store: Pick<Store, 'ping'>, pingAfterMs = PING_AFTER_MS) {
+    this.#store = store;
+    this.#pingAfterMs = pingAfterMs;
+  }
+
+  /**
+   * Waits for `work` while the store answers pings. Otherwise throws `StoreUnavailable`; the work continues in the
+   * background.
+   */
+  guard<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
       let settled = false;
-      let timer = setTimeout(check, pingAfterMs);
+      const check = () => {
+        this.#ping().then(
+          () => {
+            if (!settled) timer = setTimeout(check, this.#pingAfterMs);
+          },
+          () => reject(new StoreUnavailable('no answer from the store')),
+        );
+      };
+      let timer = setTimeout(check, this.#pingAfterMs);
       const settle = () => {
         settled = true;
         clearTimeout(timer);
       };
-      function check() {
-        isAlive().then(
-          () => {
-            if (!settled) timer = setTimeout(check, pingAfterMs);
-          },
-          () => reject(new StoreUnavailable('no answer from the store')),
-        );
-      }
       work.then(
         (value) => {
           settle();
@@ -50,4 +49,12 @@ export function makeLivenessGuard(
         },
       );
     });
+  }
+
+  #ping(): Promise<void> {
+    this.#pinging ??= this.#store.ping(PING_TIMEOUT_MS).finally(() => {
+      this.#pinging = null;
+    });
+    return this.#pinging;
+  }
 }

@@ -4,6 +4,7 @@ import { done, refuse } from '../../src/domain/refusals.ts';
 import { IdempotencyKeys } from '../../src/operations/idempotency.ts';
 import { type Operation, operation } from '../../src/operations/operation.ts';
 import { makePerform } from '../../src/operations/perform.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { type CallResult, type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
@@ -216,7 +217,11 @@ describe('an operation with several targets', () => {
       if (!who.ok) throw new Error('not signed in');
       const keyed = { key: 'k', method: 'POST', path: '/many', body: {} };
       // A new `perform` each time: the process that ran the first one is gone.
-      return makePerform(service.services)(many, { input: {}, caller: who.value, keyed });
+      return makePerform(service.services, new StoreLiveness(service.store))(many, {
+        input: {},
+        caller: who.value,
+        keyed,
+      });
     };
     crash = true;
     expect(await request()).toMatchObject({ ok: false, refusal: { code: 'STORE_UNAVAILABLE' } });

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { newApiKey } from '../../src/domain/api-key.ts';
 import { ApiKeyCache } from '../../src/services/api-key-cache.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
 import { newId } from '../support/actor-commits.ts';
 import { testClock } from '../support/clock.ts';
@@ -14,7 +15,8 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const clock = testClock();
   const store = new MemoryStore();
   const warn = vi.fn();
-  const ring = new ApiKeyCache(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
+  const log = { debug() {}, info() {}, warn, error() {} };
+  const ring = new ApiKeyCache(store, { clock, log, liveness: new StoreLiveness(store) });
   const { key: text, prefix, hash } = newApiKey();
   const [tenantId, userId] = [newId(), newId()];
   const subject = { iss: 'urn:test', sub: userId, email: null, emailVerified: false, createdAt: 0 };

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
 import { ApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type Invalidation, openInvalidationBus } from '../../src/services/invalidation-bus.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { loadRevocations } from '../../src/services/tokens.ts';
-import { makeUserCache } from '../../src/services/user-cache.ts';
+import { UserCache } from '../../src/services/user-cache.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
@@ -15,6 +16,7 @@ async function twoProcesses() {
   const clock = testClock();
   const cache = new MemoryCache(clock);
   const store = new MemoryStore();
+  const liveness = new StoreLiveness(store);
   const open = async (origin: string) => {
     const invalidations = await openInvalidationBus(cache, origin, quiet);
     const received: Invalidation[] = [];
@@ -22,9 +24,9 @@ async function twoProcesses() {
     return {
       news: invalidations,
       received,
-      users: makeUserCache(store, invalidations),
+      users: new UserCache(store, { liveness, invalidations }),
       revocations: await loadRevocations(store.identity, clock, invalidations),
-      keys: new ApiKeyCache(store, { clock, log: quiet, invalidations }),
+      keys: new ApiKeyCache(store, { clock, log: quiet, liveness, invalidations }),
       presented: await loadAgentTokens(store.identity, clock, invalidations),
     };
   };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { makeLivenessGuard } from '../../src/services/store-liveness.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 
 const PATIENCE_MS = 20;
@@ -12,17 +12,17 @@ afterEach(() => void vi.useRealTimers());
 describe('waiting for the store', () => {
   it('ends with the work, and sends no ping if the work is quick', async () => {
     let pings = 0;
-    const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
-    expect(await patiently(Promise.resolve(7))).toBe(7);
-    await expect(patiently(Promise.reject(new Error('boom')))).rejects.toThrow('boom');
+    const liveness = new StoreLiveness({ ping: async () => void pings++ }, PATIENCE_MS);
+    expect(await liveness.guard(Promise.resolve(7))).toBe(7);
+    await expect(liveness.guard(Promise.reject(new Error('boom')))).rejects.toThrow('boom');
     await vi.advanceTimersByTimeAsync(2 * PATIENCE_MS);
     expect(pings).toBe(0);
   });
 
   it('continues as long as the store answers', async () => {
     let pings = 0;
-    const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
-    const work = patiently(later(5.5 * PATIENCE_MS));
+    const liveness = new StoreLiveness({ ping: async () => void pings++ }, PATIENCE_MS);
+    const work = liveness.guard(later(5.5 * PATIENCE_MS));
     await vi.advanceTimersByTimeAsync(6 * PATIENCE_MS);
     expect(await work).toBe('done');
     expect(pings).toBe(5);
@@ -30,12 +30,13 @@ describe('waiting for the store', () => {
 
   it('ends when the store does not answer, with one ping for all waiting requests', async () => {
     let pings = 0;
-    const patiently = makeLivenessGuard(async () => {
+    const ping = async () => {
       pings++;
       await later(PATIENCE_MS);
       throw new Error('away');
-    }, PATIENCE_MS);
-    const waiting = Promise.allSettled([patiently(never), patiently(never), patiently(never)]);
+    };
+    const liveness = new StoreLiveness({ ping }, PATIENCE_MS);
+    const waiting = Promise.allSettled([liveness.guard(never), liveness.guard(never), liveness.guard(never)]);
     await vi.advanceTimersByTimeAsync(2 * PATIENCE_MS);
     const outcomes = await waiting;
     for (const outcome of outcomes) {

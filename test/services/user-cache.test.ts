@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { makeUserCache } from '../../src/services/user-cache.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
+import { UserCache } from '../../src/services/user-cache.ts';
 import type { User } from '../../src/store/contract.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
@@ -17,7 +18,7 @@ const ada: User = {
 function setUp() {
   const store = new MemoryStore();
   store.users.set(ada.id, ada);
-  return { store, users: makeUserCache(store) };
+  return { store, users: new UserCache(store, { liveness: new StoreLiveness(store) }) };
 }
 
 describe('users in memory', () => {

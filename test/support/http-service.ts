@@ -45,6 +45,7 @@ import { makeHealth, type PartState } from '../../src/services/health.ts';
 import { Locks } from '../../src/services/locks.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
+import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/services/tokens.ts';
 import { artifactFiles } from '../../src/store/artifact-files.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
@@ -144,7 +145,8 @@ export async function startHttpServiceOn<Kept extends Store>(
   const flags = await loadFlags(store.administration);
   const newId = () => v7();
   const audit = new AuditWriter({ store, clock, newId, log });
-  const callers = await loadCallerServices({ store, cache, clock, log, newId });
+  const liveness = new StoreLiveness(store);
+  const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
   const { users } = callers;
   const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
   const settings = { apiBaseUrl: '' };
@@ -195,8 +197,8 @@ export async function startHttpServiceOn<Kept extends Store>(
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
-  const perform = makePerform(services);
-  const latch = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
+  const perform = makePerform(services, liveness);
+  const latch = makeRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
   const identity = new Identity({
     ...{ ...callers, rateLimiter: latch, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],

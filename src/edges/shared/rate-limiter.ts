@@ -1,7 +1,7 @@
 import type { Refusal } from '../../domain/refusals.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { makeLivenessGuard } from '../../services/store-liveness.ts';
+import type { StoreLiveness } from '../../services/store-liveness.ts';
 import { networkOf } from './client-address.ts';
 
 /** The result of charging a request against its rate limit. */
@@ -45,11 +45,10 @@ const HARD_LIMIT_FACTOR = 10;
 const NOT_LIMITED: Charge = { headers: [], refusal: null };
 
 export function makeRateLimiter(
-  services: Pick<Services, 'actors' | 'rates' | 'settings'> & { store: Pick<Services['store'], 'ping'> },
+  { actors, rates, settings }: Pick<Services, 'actors' | 'rates' | 'settings'>,
+  liveness: StoreLiveness,
   fixed: FixedRates = fixedRates,
 ): RateLimiter {
-  const { actors, rates, settings, store } = services;
-  const withLivenessCheck = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
   const hardLimit = fixed.signIns * HARD_LIMIT_FACTOR;
 
   /** The limit of a tier. A tier that is no longer configured has the limit of the default tier. */
@@ -82,7 +81,7 @@ export function makeRateLimiter(
       const of = (tenant: { snapshot: { context: TenantContext } } | null | undefined) =>
         charge('tenant', tenantId, limitOf(tenant?.snapshot.context.fixed.tier ?? settings.defaultTier), cost);
       const live = actors.peek<TenantContext>(ref);
-      return live === undefined ? withLivenessCheck(actors.read<TenantContext>(ref)).then(of) : of(live);
+      return live === undefined ? liveness.guard(actors.read<TenantContext>(ref)).then(of) : of(live);
     },
     signInRefusal(address) {
       if (hardLimit === 0) return null;

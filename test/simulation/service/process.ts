@@ -25,6 +25,7 @@ import { makeHealth } from '../../../src/services/health.ts';
 import { Locks } from '../../../src/services/locks.ts';
 import { ManifestCache } from '../../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../../src/services/sidecar.ts';
+import { StoreLiveness } from '../../../src/services/store-liveness.ts';
 import { MemoryCache } from '../../../src/store/cache/memory-cache.ts';
 import { MemoryRateLimiter } from '../../../src/store/cache/memory-rate-limiter.ts';
 import type { ArtifactFiles } from '../../../src/store/contract/artifact-files.ts';
@@ -86,7 +87,8 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     limits: parts.limits,
   });
   runtime.actors.subscribeTransitions(({ ref, version }, { type }) => parts.released(ref, version, type));
-  const callers = await loadCallerServices({ store, cache, clock, log, newId });
+  const liveness = new StoreLiveness(store);
+  const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
   const flags = await loadFlags(store.administration);
   const sealer = makeSealer(keys.master);
   const settings: Services['settings'] = {
@@ -153,8 +155,8 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   return {
     services,
     runtime,
-    perform: makePerform(services),
-    rateLimiter: makeRateLimiter(services, fixedRates),
+    perform: makePerform(services, liveness),
+    rateLimiter: makeRateLimiter(services, liveness, fixedRates),
     mqtt: new MqttListener({
       ...{ world, owner, network },
       accept: started.accept,
