@@ -12,8 +12,8 @@ import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { compileMachines } from './machines/versions.ts';
 import { Activation } from './main/activation.ts';
 import { type ActiveService, composeService, type StartOptions, type UpgradeHandler } from './main/active-service.ts';
+import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './main/clock-monitor.ts';
 import { newId } from './main/ids.ts';
-import { fixedTimekeeper, hostTime, startTimekeeper, type Timekeeper } from './main/timekeeper.ts';
 import { SERVICE_VERSION } from './operations/platform/system.ts';
 import { readTokenKey, signToken } from './services/tokens.ts';
 import { openLock, readDatabaseClock } from './store/open.ts';
@@ -69,7 +69,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   );
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
   const waiting = new AbortController();
-  let timekeeper: Timekeeper | null = null;
+  let clockMonitor: ClockMonitor | null = null;
   let service: ActiveService | null = null;
   let stopping: Promise<void> | null = null;
 
@@ -85,9 +85,9 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       if (activation === null) await lock.acquire(waiting.signal);
     }
     const sample = (await activation?.acquire(waiting.signal)) ?? null;
-    const startedTimekeeper = options.clock ? fixedTimekeeper(options.clock) : startTimekeeper(host, sample, log);
-    lock.onRenewed(startedTimekeeper.observe);
-    timekeeper = startedTimekeeper;
+    const startedClockMonitor = options.clock ? fixedClockMonitor(options.clock) : startClockMonitor(host, sample, log);
+    lock.onRenewed(startedClockMonitor.observe);
+    clockMonitor = startedClockMonitor;
     lease = lock.lease;
     let lost = false;
     lock.onLost(() => {
@@ -100,7 +100,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
     });
     const composed = await composeService(config, {
       ...options,
-      time: startedTimekeeper,
+      time: startedClockMonitor,
       lock,
       draining: () => stopping !== null,
     });
@@ -118,7 +118,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
     await active.catch(async (error) => {
       server.close();
       await service?.close(Promise.resolve());
-      timekeeper?.stop();
+      clockMonitor?.stop();
       await lock.release();
       throw listenFault(config, error);
     });
@@ -138,7 +138,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
         const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
         await active.catch(() => {});
         await service?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
-        timekeeper?.stop();
+        clockMonitor?.stop();
         clearInterval(idle);
         server.closeAllConnections();
         await closed;

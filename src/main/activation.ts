@@ -3,7 +3,7 @@ import type { ClockSample } from '../domain/database-time.ts';
 import type { Log } from '../domain/log.ts';
 import { type HostTime, MAX_CLOCK_OFFSET_MS } from '../domain/service-clock.ts';
 import type { ActiveLock } from '../store/contract.ts';
-import { REMIND_MS } from './timekeeper.ts';
+import { REMIND_MS } from './clock-monitor.ts';
 
 export interface ActivationParts {
   lock: Pick<ActiveLock, 'acquire' | 'onRenewed'>;

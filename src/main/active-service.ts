@@ -3,6 +3,7 @@ import type { RequestListener } from 'node:http';
 import { createRuntime } from '../actors/runtime.ts';
 import type { RuntimeLimits } from '../actors/runtime-limits.ts';
 import { type Config, mqttUrl } from '../config.ts';
+import { parseChangelog } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
@@ -38,7 +39,6 @@ import { makePerform } from '../operations/perform.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { signingKey } from '../protocol/signature.ts';
 import { AuditWriter } from '../services/audit-writer.ts';
-import { parseChangelog } from '../services/changelog.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { loadFlags } from '../services/flags.ts';
 import { makeHealth } from '../services/health.ts';
@@ -53,13 +53,13 @@ import { openArtifacts } from './artifacts.ts';
 import { asyncApiDocument } from './asyncapi-document.ts';
 import { consoleMount, referenceFiles } from './built-pages.ts';
 import { loadCallerServices } from './caller-services.ts';
+import type { ClockMonitor } from './clock-monitor.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { makeIds } from './ids.ts';
 import { Pruning } from './pruning.ts';
 import { makeSidecarRunner } from './sidecar.ts';
 import { makeIdentityProvider, makeSignInServices } from './sign-in-services.ts';
-import type { Timekeeper } from './timekeeper.ts';
 
 export interface StartOptions {
   log: Log;
@@ -111,7 +111,7 @@ export async function composeService(
     wrapStore,
     onAssembled,
     draining,
-  }: StartOptions & { time: Timekeeper; lock: ActiveLock; draining(): boolean },
+  }: StartOptions & { time: ClockMonitor; lock: ActiveLock; draining(): boolean },
 ): Promise<ActiveService> {
   const { clock } = time;
   const newId = makeIds(clock);

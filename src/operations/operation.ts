@@ -1,5 +1,6 @@
 import type { ZodType, z } from 'zod';
 import type { Actors, DeviceSessions } from '../actors/contract.ts';
+import type { ChangelogEntry } from '../domain/changelog.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Outcome, RefusalCode } from '../domain/refusals.ts';
@@ -10,7 +11,6 @@ import type { AgentTokens } from '../services/agent-tokens.ts';
 import type { ApiKeyCache } from '../services/api-key-cache.ts';
 import type { Artifacts } from '../services/artifacts.ts';
 import type { AuditWriter } from '../services/audit-writer.ts';
-import type { ChangelogEntry } from '../services/changelog.ts';
 import type { CookieSessions } from '../services/cookie-sessions.ts';
 import type { CsrfTokens } from '../services/csrf-tokens.ts';
 import type { DeviceActivityLog } from '../services/device-activity-log.ts';

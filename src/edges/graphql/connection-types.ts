@@ -6,18 +6,18 @@ import {
   GraphQLObjectType,
   GraphQLString,
 } from 'graphql';
-import type { Connection } from './connection.ts';
-import type { Context } from './context.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import { withLeafNodes } from './leaf-nodes.ts';
 import type { Member } from './operation-shapes.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
+import type { RelayConnection } from './relay-connection.ts';
 
 interface Edge {
   node: object;
   cursor(): string;
 }
 
-const pageInfo = new GraphQLObjectType<Connection, Context>({
+const pageInfo = new GraphQLObjectType<RelayConnection, GraphqlContext>({
   name: 'PageInfo',
   fields: {
     hasNextPage: { type: new GraphQLNonNull(GraphQLBoolean) },
@@ -36,18 +36,18 @@ export function connectionOf(
   node: GraphQLObjectType,
   otherMembers: readonly Member[],
   executed: boolean,
-): GraphQLObjectType<Connection, Context> {
-  const edge = new GraphQLObjectType<Edge, Context>({
+): GraphQLObjectType<RelayConnection, GraphqlContext> {
+  const edge = new GraphQLObjectType<Edge, GraphqlContext>({
     name: `${node.name.replace(/Entry$/, '')}Edge`,
     fields: {
       cursor: { type: new GraphQLNonNull(GraphQLString), resolve: (edge) => edge.cursor() },
       node: { type: new GraphQLNonNull(node) },
     },
   });
-  return new GraphQLObjectType<Connection, Context>({
+  return new GraphQLObjectType<RelayConnection, GraphqlContext>({
     name: `${node.name.replace(/Entry$/, '')}Connection`,
     fields: () => {
-      const fields: GraphQLFieldConfigMap<Connection, Context> = {
+      const fields: GraphQLFieldConfigMap<RelayConnection, GraphqlContext> = {
         edges: {
           type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge))),
           resolve: ({ nodes, cursors }) =>
@@ -62,14 +62,14 @@ export function connectionOf(
   });
 }
 
-function bodyFields(fields: Fields): GraphQLFieldConfigMap<Connection, Context> {
+function bodyFields(fields: Fields): GraphQLFieldConfigMap<RelayConnection, GraphqlContext> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, { type, description, resolve }]) => [
       name === 'count' ? 'totalCount' : name,
       {
         type,
         description: description ?? null,
-        resolve: ({ body }: Connection, args, context: Context, info) =>
+        resolve: ({ body }: RelayConnection, args, context: GraphqlContext, info) =>
           resolve === undefined ? body[name] : resolve(body, args, context, info),
       },
     ]),

@@ -14,8 +14,8 @@ import {
   Kind,
   type SelectionSetNode,
 } from 'graphql';
-import type { Connection } from './connection.ts';
-import type { Context } from './context.ts';
+import type { GraphqlContext } from './graphql-context.ts';
+import type { RelayConnection } from './relay-connection.ts';
 import { json } from './scalars.ts';
 
 // Most queries select only leaf members of a list's entries. The library resolves each member of each entry separately, with a
@@ -41,7 +41,7 @@ interface Column {
 
 const columnsByNode = new WeakMap<FieldNode, readonly Column[]>();
 
-export const leafNodes: GraphQLFieldConfig<Connection, Context> = {
+export const leafNodes: GraphQLFieldConfig<RelayConnection, GraphqlContext> = {
   type: new GraphQLNonNull(json),
   resolve({ nodes }, _, __, { fieldNodes: [node] }) {
     const columns = node === undefined ? undefined : columnsByNode.get(node);
@@ -61,7 +61,9 @@ function projectRow(entry: Readonly<Record<string, unknown>>, columns: readonly 
 }
 
 /** Adds the field to a schema's connections. */
-export const withLeafNodes = (fields: Readonly<Record<string, GraphQLFieldConfig<Connection, Context>>>) => ({
+export const withLeafNodes = (
+  fields: Readonly<Record<string, GraphQLFieldConfig<RelayConnection, GraphqlContext>>>,
+) => ({
   ...fields,
   [LEAF_NODES]: leafNodes,
 });

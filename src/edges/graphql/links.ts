@@ -1,7 +1,7 @@
 import { GraphQLID, GraphQLInt, GraphQLList, GraphQLNonNull } from 'graphql';
 import { refuse } from '../../domain/refusals.ts';
 import { camel } from './casing.ts';
-import type { Context } from './context.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import { load } from './loaders.ts';
 import type { Fields, ObjectShape, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
@@ -19,7 +19,7 @@ const first = (defaultValue: number) => ({
 });
 const clampFirst = (requested: number): number => Math.min(MAX_LINKED_ITEMS, Math.max(1, requested));
 
-function idsAfter(ids: readonly string[], after: unknown, { caller }: Context): readonly string[] {
+function idsAfter(ids: readonly string[], after: unknown, { caller }: GraphqlContext): readonly string[] {
   if (typeof after !== 'string') return ids;
   const place = ids.indexOf(after.toLowerCase());
   if (place >= 0) return ids.slice(place + 1);
@@ -99,7 +99,7 @@ export function lazyDetailFields(
   full: ObjectShape,
   part: ObjectShape,
   outputs: OutputTypes,
-  loadFull: (context: Context, source: Source) => Promise<Source | null>,
+  loadFull: (context: GraphqlContext, source: Source) => Promise<Source | null>,
 ): Fields {
   const known = new Set(part.members.map(({ name }) => name));
   const rest = full.members.filter(({ name }) => !known.has(name));

@@ -25,8 +25,8 @@ import { admitRequest } from '../shared/request-admission.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { introspectionRefusal, needsAuthentication } from './access.ts';
 import { toClientError } from './client-errors.ts';
-import { type Context, makeContext } from './context.ts';
 import type { InvalidDocument, PrepareDocument, PreparedDocument } from './documents.ts';
+import { type GraphqlContext, makeGraphqlContext } from './graphql-context.ts';
 import { type RequestParams, readRequestParams } from './request-params.ts';
 
 export interface HttpParts {
@@ -115,7 +115,7 @@ const wantsExplorer = ({ query, request }: HttpExchange): boolean =>
 interface HandlerInput {
   params: RequestParams;
   prepared: PreparedDocument | InvalidDocument;
-  context: Context;
+  context: GraphqlContext;
   exchange: HttpExchange;
 }
 
@@ -131,7 +131,7 @@ function makeExchangeHandler({
   const handle = ({ params, prepared, context, exchange }: HandlerInput): Promise<Response> => {
     const { requestId, method, request } = exchange;
     const accept = negotiateMediaType(request.headers.accept);
-    const handler = createHandler<unknown, undefined, Context>({
+    const handler = createHandler<unknown, undefined, GraphqlContext>({
       parseRequestParams: () => ({ ...params, extensions: null }),
       onSubscribe: () => {
         if ('errors' in prepared)
@@ -140,7 +140,7 @@ function makeExchangeHandler({
             : prepared.errors;
         if (prepared.operation.operation === OperationTypeNode.SUBSCRIPTION)
           return [new GraphQLError(SUBSCRIPTION_NEEDS_WEBSOCKET)];
-        const args: ExecutionArgs & { contextValue: Context } = {
+        const args: ExecutionArgs & { contextValue: GraphqlContext } = {
           ...prepared.executed,
           operationName: params.operationName,
           variableValues: params.variables,
@@ -173,7 +173,12 @@ function makeExchangeHandler({
     const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
     if (!key.ok) return sendRefusal(exchange, key.refusal);
     const csrf = isChange ? await authenticator.csrfRefusal(exchange.request.headers, caller) : null;
-    const context = makeContext({ caller, perform, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value });
+    const context = makeGraphqlContext({
+      caller,
+      perform,
+      changeRefusal: csrf?.refusal ?? null,
+      idempotencyKey: key.value,
+    });
     const [body, { status, headers }] = await handle({ params, prepared, context, exchange });
     if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
     const { changes, replayed } = context.changeCounts;

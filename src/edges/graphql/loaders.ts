@@ -7,7 +7,7 @@ import {
   findRooms,
   findRoomsOfHomes,
 } from '../../operations/devices/bulk-lookups.ts';
-import { type Context, performRead } from './context.ts';
+import { type GraphqlContext, performRead } from './graphql-context.ts';
 
 // Batches the lookups that the fields of one request make in the same tick. Results are not cached, so that a request sees its
 // own changes.
@@ -15,7 +15,7 @@ import { type Context, performRead } from './context.ts';
 type Entity = Readonly<Record<string, unknown>>;
 
 function loader<T>(
-  { loaders }: Context,
+  { loaders }: GraphqlContext,
   name: string,
   load: (keys: readonly string[]) => Promise<(key: string) => T>,
 ): DataLoader<string, T> {
@@ -38,7 +38,7 @@ const byId = <T extends Entity>(entities: readonly T[], id: keyof T): ((key: str
 };
 
 const fetchEntities = async (
-  context: Context,
+  context: GraphqlContext,
   operation: Parameters<typeof performRead>[1],
   input: JsonObject,
   member: string,
@@ -47,23 +47,23 @@ const fetchEntities = async (
 const idsInput = (ids: readonly string[]): JsonObject => ({ ids: [...ids] });
 
 export const load = {
-  device: (context: Context, id: string) =>
+  device: (context: GraphqlContext, id: string) =>
     loader(context, 'device', async (ids) =>
       byId(await fetchEntities(context, findDevices, idsInput(ids), 'devices'), 'id'),
     ).load(id),
-  manifest: (context: Context, deviceId: string) =>
+  manifest: (context: GraphqlContext, deviceId: string) =>
     loader(context, 'manifest', async (ids) =>
       byId(await fetchEntities(context, findManifests, idsInput(ids), 'manifests'), 'deviceId'),
     ).load(deviceId),
-  home: (context: Context, id: string) =>
+  home: (context: GraphqlContext, id: string) =>
     loader(context, 'home', async (ids) =>
       byId(await fetchEntities(context, findHomes, idsInput(ids), 'homes'), 'id'),
     ).load(id),
-  room: (context: Context, id: string) =>
+  room: (context: GraphqlContext, id: string) =>
     loader(context, 'room', async (ids) =>
       byId(await fetchEntities(context, findRooms, idsInput(ids), 'rooms'), 'id'),
     ).load(id),
-  roomsOf: (context: Context, homeId: string, limit: number) =>
+  roomsOf: (context: GraphqlContext, homeId: string, limit: number) =>
     loader(context, `rooms ${limit}`, async (ids) => {
       const rooms = await fetchEntities(context, findRoomsOfHomes, { home_ids: [...ids], limit }, 'rooms');
       const byHome = Map.groupBy(rooms, ({ home_id }) => home_id);

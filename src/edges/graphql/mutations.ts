@@ -9,9 +9,9 @@ import {
 } from 'graphql';
 import { type Refusal, refusals } from '../../domain/refusals.ts';
 import { pascal } from './casing.ts';
-import { type Context, performChange } from './context.ts';
 import { describeOperation } from './descriptions.ts';
 import type { Enums } from './enum-types.ts';
+import { type GraphqlContext, performChange } from './graphql-context.ts';
 import type { InputTypes } from './input-types.ts';
 import { shapeOf } from './operation-shapes.ts';
 import type { OutputTypes } from './output-types.ts';
@@ -27,7 +27,7 @@ class Refused {
   readonly code: Refusal['code'];
   readonly detail: string;
 
-  constructor(refusal: Refusal, { caller }: Context) {
+  constructor(refusal: Refusal, { caller }: GraphqlContext) {
     this.code = refusal.code;
     this.detail = refusal.detail;
     Object.assign(this, refusalExtensions(refusal, caller.requestId));
@@ -42,8 +42,8 @@ const fieldError = new GraphQLObjectType({
   },
 });
 
-export const refusedType = (enums: Enums): GraphQLObjectType<Refused, Context> =>
-  new GraphQLObjectType<Refused, Context>({
+export const refusedType = (enums: Enums): GraphQLObjectType<Refused, GraphqlContext> =>
+  new GraphQLObjectType<Refused, GraphqlContext>({
     name: 'Refused',
     description: 'The mutation was refused: nothing was changed',
     isTypeOf: (value) => value instanceof Refused,
@@ -65,10 +65,10 @@ export function mutationField(
     inputs,
     outputs,
     refused,
-  }: { inputs: InputTypes; outputs: OutputTypes; refused: GraphQLObjectType<Refused, Context> },
+  }: { inputs: InputTypes; outputs: OutputTypes; refused: GraphQLObjectType<Refused, GraphqlContext> },
   name: string,
   { operation, typeNames = [] }: MutationField,
-): GraphQLFieldConfig<unknown, Context> {
+): GraphQLFieldConfig<unknown, GraphqlContext> {
   const place = pascal(name);
   const input = inputs.operationInput(shapeOf(operation.input, 'input').shape, place);
   const output = shapeOf(operation.output, 'output').shape;

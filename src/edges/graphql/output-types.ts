@@ -11,15 +11,15 @@ import {
   GraphQLString,
 } from 'graphql';
 import { camel, pascal } from './casing.ts';
-import type { Context } from './context.ts';
 import type { FieldCosts } from './document-limits.ts';
 import type { Enums } from './enum-types.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import type { LeafExtension } from './leaf-nodes.ts';
 import type { Member, NullableShape, Shape } from './operation-shapes.ts';
 import { dateTime, json, jsonObject } from './scalars.ts';
 
 type Source = Readonly<Record<string, unknown>>;
-export type Fields = GraphQLFieldConfigMap<Source, Context>;
+export type Fields = GraphQLFieldConfigMap<Source, GraphqlContext>;
 export type ObjectShape = Extract<Shape, { kind: 'object' }>;
 
 const scalarTypes = {
@@ -44,7 +44,7 @@ export class OutputTypes {
   private readonly links: Readonly<Record<string, (outputs: OutputTypes) => Fields>>;
   /** Names for types that are equal under several names, or that have no name in the schema. */
   private readonly renamed: readonly (readonly [alike: RegExp, name: string])[];
-  private readonly objects = new Map<string, GraphQLObjectType<Source, Context>>();
+  private readonly objects = new Map<string, GraphQLObjectType<Source, GraphqlContext>>();
 
   constructor(parts: {
     enums: Enums;
@@ -57,13 +57,13 @@ export class OutputTypes {
   }
 
   /** Result of an operation without a response body. */
-  readonly done = new GraphQLObjectType<Source, Context>({
+  readonly done = new GraphQLObjectType<Source, GraphqlContext>({
     name: 'Done',
     fields: { done: { type: new GraphQLNonNull(GraphQLBoolean), description: 'True' } },
   });
 
   /** A type that was built before, by its name. */
-  typeNamed(name: string): GraphQLObjectType<Source, Context> {
+  typeNamed(name: string): GraphQLObjectType<Source, GraphqlContext> {
     const type = this.objects.get(name);
     if (type === undefined) throw new Error(`no operation outputs a ${name}`);
     return type;
@@ -91,12 +91,12 @@ export class OutputTypes {
     }
   }
 
-  object(shape: ObjectShape, place: string): GraphQLObjectType<Source, Context> {
+  object(shape: ObjectShape, place: string): GraphQLObjectType<Source, GraphqlContext> {
     const given = shape.name ?? place;
     const [, name = given] = this.renamed.find(([alike]) => alike.test(given)) ?? [];
     const known = this.objects.get(name);
     if (known !== undefined) return known;
-    const type: GraphQLObjectType<Source, Context> = new GraphQLObjectType<Source, Context>({
+    const type: GraphQLObjectType<Source, GraphqlContext> = new GraphQLObjectType<Source, GraphqlContext>({
       name,
       description: shape.about,
       fields: () => ({ ...this.fields(shape.members, name), ...this.links[name]?.(this) }),
@@ -106,8 +106,8 @@ export class OutputTypes {
   }
 
   /** The type of a subscription's events, which no operation outputs. */
-  eventType(name: string, fields: () => Fields): GraphQLObjectType<Source, Context> {
-    return new GraphQLObjectType<Source, Context>({
+  eventType(name: string, fields: () => Fields): GraphQLObjectType<Source, GraphqlContext> {
+    return new GraphQLObjectType<Source, GraphqlContext>({
       name,
       fields: () => ({ ...fields(), ...this.links[name]?.(this) }),
     });

@@ -7,20 +7,20 @@ import {
 } from 'graphql';
 import type { Performed } from '../../operations/perform.ts';
 import { pascal } from './casing.ts';
-import type { Connection } from './connection.ts';
 import { connectionOf } from './connection-types.ts';
-import { type Context, performRead } from './context.ts';
 import { describeOperation, memberOf, membersOf } from './descriptions.ts';
+import { type GraphqlContext, performRead } from './graphql-context.ts';
 import type { InputTypes } from './input-types.ts';
 import { type Shape, shapeOf } from './operation-shapes.ts';
 import { ASSUMED_ENTRIES, type OutputTypes } from './output-types.ts';
+import type { RelayConnection } from './relay-connection.ts';
 import type { QueryField } from './root-fields.ts';
 import { unionOf, variantOf } from './union-types.ts';
 
 /** Fixed cost of a query field, in points (document-limits.ts). */
 const READ_COST = 10;
 
-type Field = GraphQLFieldConfig<unknown, Context>;
+type Field = GraphQLFieldConfig<unknown, GraphqlContext>;
 type Body = Readonly<Record<string, unknown>>;
 interface TypeBuilders {
   inputs: InputTypes;
@@ -90,7 +90,11 @@ function connectionField(
   };
 }
 
-function toConnection({ body, next, cursors }: Performed, member: string | null, hasPreviousPage: boolean): Connection {
+function toConnection(
+  { body, next, cursors }: Performed,
+  member: string | null,
+  hasPreviousPage: boolean,
+): RelayConnection {
   const object = (member === null ? {} : body) as Body;
   const nodes = (member === null ? body : object[member]) as readonly object[];
   const nextCursor = member === null ? next : object.next_cursor;

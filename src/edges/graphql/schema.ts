@@ -1,8 +1,8 @@
 import { type GraphQLFieldConfig, type GraphQLFieldConfigMap, GraphQLObjectType, GraphQLSchema } from 'graphql';
 import { getDevice, listDevices } from '../../operations/devices/devices.ts';
-import type { Context } from './context.ts';
 import { memberOf } from './descriptions.ts';
 import { Enums } from './enum-types.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import { InputTypes } from './input-types.ts';
 import { lazyDetailFields, links } from './links.ts';
 import { load } from './loaders.ts';
@@ -55,9 +55,9 @@ export function makeSchema({ executed = false } = {}): GraphQLSchema {
 function root<Row>(
   name: string,
   table: Readonly<Record<string, Row>>,
-  make: (name: string, row: Row) => GraphQLFieldConfig<unknown, Context>,
-): GraphQLObjectType<unknown, Context> {
-  const fields: GraphQLFieldConfigMap<unknown, Context> = {};
+  make: (name: string, row: Row) => GraphQLFieldConfig<unknown, GraphqlContext>,
+): GraphQLObjectType<unknown, GraphqlContext> {
+  const fields: GraphQLFieldConfigMap<unknown, GraphqlContext> = {};
   for (const [field, row] of Object.entries(table)) fields[field] = make(field, row);
   return new GraphQLObjectType({ name, fields });
 }

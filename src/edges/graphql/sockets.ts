@@ -25,8 +25,8 @@ import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
 import { toClientError } from './client-errors.ts';
-import { type Context, makeContext } from './context.ts';
 import type { PrepareDocument, PreparedDocument } from './documents.ts';
+import { type GraphqlContext, makeGraphqlContext } from './graphql-context.ts';
 import type { LiveEventSource } from './live-event-source.ts';
 import { RefusalError } from './refusal-error.ts';
 import { parseRequestParams } from './request-params.ts';
@@ -184,14 +184,18 @@ export class GraphqlSockets implements SizeReporter {
     return checkCurrentAccess(this.#parts.services, caller, NO_SUBSCRIPTION);
   }
 
-  async #contextFor(client: Client): Promise<Context> {
+  async #contextFor(client: Client): Promise<GraphqlContext> {
     if (client.caller === null) throw new Error('operation on an unauthenticated connection');
     const now = await refreshCaller(this.#parts.services, client.caller);
     if (!now.ok) throw new RefusalError(now.refusal, client.requestId);
     // Each operation has its own request ID.
     const requestId = this.#parts.services.newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
-    return makeContext({ caller, perform: this.#parts.perform, eventSource: this.#eventSourceFor(client, caller) });
+    return makeGraphqlContext({
+      caller,
+      perform: this.#parts.perform,
+      eventSource: this.#eventSourceFor(client, caller),
+    });
   }
 
   /**

@@ -14,8 +14,8 @@ import type { JsonObject } from '../../domain/values.ts';
 import type { Update } from '../shared/live/update.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { Backlog } from './backlog.ts';
-import type { Context } from './context.ts';
 import type { Enums } from './enum-types.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
 import { dateTime, jsonObject } from './scalars.ts';
@@ -106,11 +106,15 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
 export const updateKindOf = (field: string): UpdateKindName | null =>
   Object.hasOwn(subscriptionTable, field) ? (subscriptionTable[field]?.kind ?? null) : null;
 
-export function subscriptionFields(outputs: OutputTypes, enums: Enums): GraphQLFieldConfigMap<unknown, Context> {
+export function subscriptionFields(outputs: OutputTypes, enums: Enums): GraphQLFieldConfigMap<unknown, GraphqlContext> {
   return Object.fromEntries(Object.entries(subscriptionTable).map(([name, row]) => [name, field(outputs, enums, row)]));
 }
 
-function field(outputs: OutputTypes, enums: Enums, row: SubscriptionField): GraphQLFieldConfig<unknown, Context> {
+function field(
+  outputs: OutputTypes,
+  enums: Enums,
+  row: SubscriptionField,
+): GraphQLFieldConfig<unknown, GraphqlContext> {
   const { description, role, scope } = updateKinds[row.kind];
   return {
     type: new GraphQLNonNull(outputs.eventType(row.name, () => row.fields(enums))),
@@ -131,7 +135,7 @@ type FilterArguments = Readonly<Record<string, readonly string[] | null | undefi
 function createSourceStream(
   { kind, filters }: SubscriptionField,
   given: FilterArguments,
-  { eventSource, caller }: Context,
+  { eventSource, caller }: GraphqlContext,
 ): AsyncIterable<JsonObject> {
   if (eventSource === null || caller.tenantId === null) {
     const { refusal } = refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');

@@ -1,5 +1,5 @@
 import { type GraphQLObjectType, GraphQLUnionType } from 'graphql';
-import type { Context } from './context.ts';
+import type { GraphqlContext } from './graphql-context.ts';
 import type { Shape } from './operation-shapes.ts';
 import type { OutputTypes } from './output-types.ts';
 
@@ -22,7 +22,7 @@ export const unionOf = (
   variants: readonly Variant[],
   more: readonly { type: GraphQLObjectType; is(value: unknown): boolean }[] = [],
 ): GraphQLUnionType =>
-  new GraphQLUnionType<object, Context>({
+  new GraphQLUnionType<object, GraphqlContext>({
     name,
     types: [...variants, ...more].map(({ type }) => type),
     resolveType(value) {

@@ -1,7 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { Aedes, type AedesOptions, type AuthenticateError, type Client, type PublishPacket } from 'aedes';
 import type { Log } from '../../domain/log.ts';
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import {
   type ConnectPacket,
   isJwtUsername,
@@ -16,7 +16,7 @@ import { UNACCEPTABLE_VERSION } from './packets.ts';
 
 /** Decisions and notifications that the broker leaves to the session layer; everything not permitted is refused. */
 export interface BrokerCallbacks {
-  signIn(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome>;
+  signIn(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome>;
   /** The CONNACK is about to be written. False if the session ended during the sign-in. */
   beforeConnack(peer: Peer): boolean;
   /** The CONNACK is written: further packets may be read. */

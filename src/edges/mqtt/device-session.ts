@@ -5,7 +5,7 @@ import { type FastPathSession, fastPathSession } from '../../protocol/fast-path.
 import type { CloudPayload } from '../../protocol/payloads.ts';
 import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
 import type { Inbox } from './inbox.ts';
 import type { CloseReason } from './mqtt-meter.ts';
@@ -36,7 +36,7 @@ export class DeviceSession implements MessageSession {
   /** Signs messages to the device: the device's secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
-  readonly connection: Connection;
+  readonly connection: ClientConnection;
   readonly flow: FlowControl;
   readonly acks: PubackQueue;
   readonly commandTopic: string;
@@ -65,7 +65,7 @@ export class DeviceSession implements MessageSession {
       DeviceSession,
       'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
     >,
-    parts: { connection: Connection; flow: FlowControl; ackWriter: AckWriter },
+    parts: { connection: ClientConnection; flow: FlowControl; ackWriter: AckWriter },
   ) {
     this.deviceId = identity.deviceId;
     this.tenantId = identity.tenantId;

@@ -11,8 +11,8 @@ import type { Services } from '../../operations/operation.ts';
 import type { SigningKey } from '../../protocol/signature.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { type BrokerCallbacks, createBroker } from './broker.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
-import type { Connection } from './connection.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
 import { DeviceAuthenticator } from './device-authenticator.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
@@ -97,7 +97,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #authenticator: MqttAuthenticator;
   readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Set<ClientConnection>();
   #stopping = false;
 
   constructor(parts: MqttParts) {
@@ -264,7 +264,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   // private
 
   /** Tracks and counts a new connection until it closes. */
-  #register(connection: Connection, transport: Transport): void {
+  #register(connection: ClientConnection, transport: Transport): void {
     this.#connections.add(connection);
     this.#meter.connected(transport);
     connection.once('close', () => {

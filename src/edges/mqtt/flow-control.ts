@@ -1,4 +1,4 @@
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { PUBLISH } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { RateLimit } from './token-buckets.ts';
@@ -10,7 +10,7 @@ const UNTIL_RESUMED = Number.POSITIVE_INFINITY;
  * not while paused. Drops nothing: the socket is not read until the next packet is admitted.
  */
 export class FlowControl {
-  readonly #connection: Connection;
+  readonly #connection: ClientConnection;
   readonly #limits: MqttLimits;
   readonly #rate: RateLimit;
   #messages = 0;
@@ -18,7 +18,7 @@ export class FlowControl {
   #paused = false;
 
   /** `rate` outlives the connection, so that reconnecting does not reset it. */
-  constructor(connection: Connection, limits: MqttLimits, rate: RateLimit) {
+  constructor(connection: ClientConnection, limits: MqttLimits, rate: RateLimit) {
     this.#connection = connection;
     this.#limits = limits;
     this.#rate = rate;

@@ -5,7 +5,7 @@ import type { Log } from '../../domain/log.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
 import type { DeviceAuthenticator } from './device-authenticator.ts';
 import { DeviceSession } from './device-session.ts';
@@ -70,7 +70,7 @@ export class MqttAuthenticator {
   }
 
   /** Never throws. Delays the response to failures beyond the rate of their address, never to a valid credential. */
-  async signIn(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
+  async signIn(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { limits, log } = this.#parts;
     const abort = new AbortController();
     try {
@@ -90,14 +90,14 @@ export class MqttAuthenticator {
     }
   }
 
-  async #authenticate(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
+  async #authenticate(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     if (!connect.clean || connect.will) return 'refused';
     return isJwtUsername(connect.username)
       ? this.#authenticateUser(connect, connection)
       : this.#authenticateDevice(connect, connection);
   }
 
-  async #authenticateDevice(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
+  async #authenticateDevice(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
     const identity = await deviceSignIn.authenticate(connect);
     if (identity === null) return 'refused';
@@ -105,7 +105,7 @@ export class MqttAuthenticator {
     return new DeviceSession(identity, { connection, flow, ackWriter });
   }
 
-  async #authenticateUser({ password }: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
+  async #authenticateUser({ password }: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
     const { services, authenticateUser, rates, limits } = this.#parts;
     const secret = password?.toString() ?? '';
     const user = secret === '' ? null : await authenticateUser(secret, connection.address);

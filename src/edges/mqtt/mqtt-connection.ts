@@ -1,5 +1,5 @@
 import { Duplex } from 'node:stream';
-import type { Connection, PacketHandler } from './connection.ts';
+import type { ClientConnection, PacketHandler } from './client-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
 
@@ -23,7 +23,7 @@ const EMPTY = Buffer.alloc(0);
  * PUBLISH goes to the handler, PUBACK is discarded (nothing waits for it), everything else goes to aedes. The send queue
  * is bounded; a peer that stops reading, or sends nothing for longer than its keep-alive allows, is terminated.
  */
-export class MqttConnection extends Duplex implements Connection {
+export class MqttConnection extends Duplex implements ClientConnection {
   readonly address: string;
   reason: CloseReason | null = null;
 

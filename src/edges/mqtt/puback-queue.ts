@@ -1,5 +1,5 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { encodePubacks } from './packets.ts';
 
 interface PendingPuback {
@@ -31,12 +31,12 @@ export class AckWriter {
 
 /** Pending PUBACKs of one connection, sent in the order of its messages [MQTT-4.6.0-2]. */
 export class PubackQueue {
-  readonly #connection: Connection;
+  readonly #connection: ClientConnection;
   readonly #writer: AckWriter;
   #pending: PendingPuback[] = [];
   #scheduled = false;
 
-  constructor(connection: Connection, writer: AckWriter) {
+  constructor(connection: ClientConnection, writer: AckWriter) {
     this.#connection = connection;
     this.#writer = writer;
   }

@@ -3,7 +3,7 @@ import { atLeast, type Role } from '../../domain/roles.ts';
 import { allowsScope, type Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Identity } from '../shared/identity.ts';
-import type { Connection } from './connection.ts';
+import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
@@ -47,7 +47,7 @@ export class UserSession {
   readonly kind = 'user';
   readonly tenantId: Uuid;
   readonly userId: Uuid;
-  readonly connection: Connection;
+  readonly connection: ClientConnection;
   readonly flow: FlowControl;
   expiresAt: EpochMs;
   /** Rechecked while the connection is open: a credential can be revoked before it expires. */
@@ -55,7 +55,7 @@ export class UserSession {
   readonly filters = new Map<string, TopicFilter>();
   #packetId = 0;
 
-  constructor(user: MqttUser, secret: string, parts: { connection: Connection; flow: FlowControl }) {
+  constructor(user: MqttUser, secret: string, parts: { connection: ClientConnection; flow: FlowControl }) {
     this.tenantId = user.tenantId;
     this.userId = user.userId;
     this.expiresAt = user.expiresAt ?? Number.POSITIVE_INFINITY;

@@ -2,8 +2,8 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { broadcastGroupKey, type Subscription } from '../shared/live/subscription.ts';
 import type { Update } from '../shared/live/update.ts';
-import type { Connection } from './connection.ts';
 import { chunksOf, encodeUpdateFrame, type UpdateFrame } from './frames.ts';
+import type { WebSocketConnection } from './websocket-connection.ts';
 
 const MAX_PAUSE_MS = 20;
 
@@ -12,8 +12,8 @@ interface BroadcastGroup {
   key: string;
   kinds: Pick<ReadonlySet<string>, 'has'>;
   devices: ReadonlySet<Uuid> | null;
-  inSync: Set<Connection>;
-  conflating: Set<Connection>;
+  inSync: Set<WebSocketConnection>;
+  conflating: Set<WebSocketConnection>;
   /** Updates since the last flush, for the clients in sync. */
   batch: UpdateFrame[];
 }
@@ -32,14 +32,17 @@ interface TenantGroups {
  */
 export class BroadcastGroups {
   readonly #tenants = new Map<Uuid, TenantGroups>();
-  readonly #memberships = new Map<Connection, { tenantId: Uuid; tenant: TenantGroups; group: BroadcastGroup }>();
+  readonly #memberships = new Map<
+    WebSocketConnection,
+    { tenantId: Uuid; tenant: TenantGroups; group: BroadcastGroup }
+  >();
   /** Groups that have updates to write. */
   readonly #dirty = new Set<BroadcastGroup>();
   #scheduled = false;
   #pausedUntil = 0;
 
   /** Adds a client, which conflates until it has caught up: from now on its updates are queued. */
-  add(connection: Connection, tenantId: Uuid): void {
+  add(connection: WebSocketConnection, tenantId: Uuid): void {
     const tenant: TenantGroups = this.#tenants.get(tenantId) ?? {
       groups: new Map(),
       unfiltered: new Set(),
@@ -52,7 +55,7 @@ export class BroadcastGroups {
     this.#memberships.set(connection, { tenantId, tenant, group });
   }
 
-  remove(connection: Connection): void {
+  remove(connection: WebSocketConnection): void {
     const membership = this.#memberships.get(connection);
     if (membership === undefined) return;
     const { tenantId, tenant, group } = membership;
@@ -113,7 +116,7 @@ export class BroadcastGroups {
   }
 
   /** To be called when a client may be written to again, or may have caught up. */
-  scheduleFlush(connection: Connection): void {
+  scheduleFlush(connection: WebSocketConnection): void {
     const membership = this.#memberships.get(connection);
     if (membership !== undefined) this.#schedule(membership.group);
   }
@@ -156,7 +159,7 @@ function flushGroup(group: BroadcastGroup): void {
 
 function detach(
   { inSync, conflating }: BroadcastGroup,
-  connection: Connection,
+  connection: WebSocketConnection,
   last: UpdateFrame | undefined,
   batch: UpdateFrame[],
 ): void {

@@ -17,8 +17,8 @@ import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shar
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { BroadcastGroups } from './broadcast-groups.ts';
-import { Connection } from './connection.ts';
 import type { UpdateStream } from './update-stream.ts';
+import { WebSocketConnection } from './websocket-connection.ts';
 import { defaultWebSocketLimits, type WebSocketLimits } from './websocket-limits.ts';
 
 export interface WebSocketParts {
@@ -56,7 +56,7 @@ export class WebSocketEdge implements SizeReporter {
   readonly #limits: WebSocketLimits;
   readonly #server: WebSocketServer;
   readonly #activeStreams: ReadonlyMap<string, ActiveStream>;
-  readonly #connections = new Map<Connection, ActiveStream>();
+  readonly #connections = new Map<WebSocketConnection, ActiveStream>();
   readonly #signIn: WebSocketAuthenticator;
   readonly #guard: ConnectionGuard;
   readonly #checkTimer: NodeJS.Timeout;
@@ -132,7 +132,7 @@ export class WebSocketEdge implements SizeReporter {
   }
 
   /** Activates a client, or returns why not. Subscribes before the snapshot is read, so that no update is missed. */
-  async #admit(connection: Connection, activeStream: ActiveStream, caller: Caller): Promise<Refusal | null> {
+  async #admit(connection: WebSocketConnection, activeStream: ActiveStream, caller: Caller): Promise<Refusal | null> {
     const { subscription } = connection;
     const { stream, groups } = activeStream;
     const denied = checkAccess(caller, subscription) ?? checkExpiry(caller, referenceOf(this.#parts.services.clock));
@@ -150,7 +150,7 @@ export class WebSocketEdge implements SizeReporter {
   }
 
   /** Removes a client; ends the stream's subscription with the last one. */
-  #leave(connection: Connection, activeStream: ActiveStream): void {
+  #leave(connection: WebSocketConnection, activeStream: ActiveStream): void {
     activeStream.groups.remove(connection);
     if (!activeStream.groups.isEmpty) return;
     activeStream.unsubscribe?.();
@@ -159,7 +159,7 @@ export class WebSocketEdge implements SizeReporter {
 
   async #serve(ws: WebSocket, socket: Duplex, { activeStream, query, requestId, address }: Handshake): Promise<void> {
     const parsed = activeStream.stream.parseQuery(query);
-    const connection: Connection = new Connection({
+    const connection: WebSocketConnection = new WebSocketConnection({
       ws,
       socket,
       limits: this.#limits,
@@ -194,7 +194,7 @@ export class WebSocketEdge implements SizeReporter {
     }
   }
 
-  #end(connection: Connection, refusal: Refusal): void {
+  #end(connection: WebSocketConnection, refusal: Refusal): void {
     const activeStream = this.#connections.get(connection);
     if (activeStream !== undefined) this.#leave(connection, activeStream);
     const { code, reason } = closeFrameOf(refusal);
@@ -211,7 +211,7 @@ export class WebSocketEdge implements SizeReporter {
   }
 }
 
-const goAway = (connection: Connection): void => connection.close(1001, 'the service is shutting down');
+const goAway = (connection: WebSocketConnection): void => connection.close(1001, 'the service is shutting down');
 
 function split(url: string): { path: string; query: URLSearchParams } {
   const at = url.indexOf('?');

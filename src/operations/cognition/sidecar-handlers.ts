@@ -16,8 +16,8 @@ import { type CreatorServices, loadCreator } from '../plans/plan-step-resolver.t
 import { sendToActor } from '../send-to-actor.ts';
 import { activeContextOf, type ContextSource, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
-import { type NodeServices, validateNode } from './node-validation.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
+import { type StepValidationServices, validateProposedStep } from './step-validation.ts';
 import type { WakeTimers } from './wake-timers.ts';
 
 // Handlers for the sidecar's requests. All input is untrusted, and none of them can confirm, accept or cancel anything.
@@ -27,7 +27,9 @@ const MAX_TEXT = 1_000;
 const MAX_FINAL_STATE_BYTES = 16 * 1024;
 
 /** Services that handle the events of a sidecar. */
-export type SidecarServices = NodeServices & CreatorServices & Pick<Services, 'clock' | 'locks' | 'log' | 'sidecar'>;
+export type SidecarServices = StepValidationServices &
+  CreatorServices &
+  Pick<Services, 'clock' | 'locks' | 'log' | 'sidecar'>;
 
 type SidecarHandlers = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
 type SidecarEvent = Extract<PlanEvent, { type: PlannerEventType }>;
@@ -92,7 +94,7 @@ export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeT
         if (!caller.ok) return caller;
         const { steps } = 'plan' in found ? found.plan.snapshot.context.live : found.proposal;
         const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
-        const node = await validateNode(services, given, scope);
+        const node = await validateProposedStep(services, given, scope);
         if (!node.ok) return node;
         if ('proposal' in found) return add(found.proposal, node.value);
         const reply = await sendToPlan(contextId, { type: 'node.proposed', node: node.value });

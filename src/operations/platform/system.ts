@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { runningVersionFirst } from '../../domain/changelog.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import { done } from '../../domain/refusals.ts';
-import { runningVersionFirst } from '../../services/changelog.ts';
 import { type ClockOffsets, type HealthReport, type PartName, partStates } from '../../services/health.ts';
 import { iso, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';

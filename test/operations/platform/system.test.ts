@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseChangelog, runningVersionFirst } from '../../../src/domain/changelog.ts';
 import { SERVICE_VERSION } from '../../../src/operations/platform/system.ts';
-import { parseChangelog, runningVersionFirst } from '../../../src/services/changelog.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 

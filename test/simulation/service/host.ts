@@ -1,7 +1,7 @@
 import type { Packet } from 'mqtt-packet';
 import type { Log } from '../../../src/domain/log.ts';
 import { Activation } from '../../../src/main/activation.ts';
-import { hostTime, startTimekeeper, type Timekeeper } from '../../../src/main/timekeeper.ts';
+import { type ClockMonitor, hostTime, startClockMonitor } from '../../../src/main/clock-monitor.ts';
 import type { MemoryDatabase } from '../../support/memory-store/database.ts';
 import { openMemoryStore } from '../../support/memory-store/store.ts';
 import { type LockServer, SimulatedLock } from '../store/lock-server.ts';
@@ -26,7 +26,7 @@ export interface Running {
   statements: Statements;
   service: Service | null;
   /** Set once it has the lock. */
-  time: Timekeeper | null;
+  time: ClockMonitor | null;
   epoch: number;
   /** Called when the process ends: its connections close. */
   onDeath: Set<() => void>;
@@ -151,7 +151,7 @@ export class Host {
     const log = this.#log(owner);
     const activation = new Activation({ lock, host: hostTime(), readClock: () => lock.readClock(), log });
     const sample = await activation.acquire(new AbortController().signal);
-    const time = startTimekeeper(hostTime(), sample, log);
+    const time = startClockMonitor(hostTime(), sample, log);
     lock.onRenewed(time.observe);
     Object.assign(running, { time, epoch: lock.lease.epoch });
     activated(this, running);

@@ -10,9 +10,9 @@ import { fixedRates, makeRateLimiter } from '../../../src/edges/shared/rate-limi
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { loadCallerServices } from '../../../src/main/caller-services.ts';
+import type { ClockMonitor } from '../../../src/main/clock-monitor.ts';
 import { Pruning } from '../../../src/main/pruning.ts';
 import { makeSignInServices } from '../../../src/main/sign-in-services.ts';
-import type { Timekeeper } from '../../../src/main/timekeeper.ts';
 import { plannerTimeoutResolver } from '../../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../../src/operations/perform.ts';
@@ -48,7 +48,7 @@ export interface ProcessParts {
   requestsPerMinute: number;
   /** Messages per second of a device, and their burst. */
   deviceRate: { perSecond: number; burst: number };
-  time: Timekeeper;
+  time: ClockMonitor;
   newId(): string;
   /** An MQTT packet is sent to a client. */
   sending(packet: Packet): void;

@@ -19,29 +19,29 @@ import type { Caller, Services } from '../operation.ts';
 import { stepSchema, toStepInput } from '../plans/plan-input.ts';
 import { type ContextReach, inReach } from './world.ts';
 
-// Validation of a node proposed by the sidecar: untrusted input.
+// Validation of a step that the sidecar proposed (a node in `proto/`): untrusted input.
 
 /** Total size of all steps of a context: the same as the limit of a request. */
 const MAX_STEPS_BYTES = 256 * 1024;
 
-export interface NodeScope {
+export interface ProposedStepScope {
   reach: ContextReach;
   /** The caller whose permissions apply. */
   caller: Caller;
   steps: readonly StepInput[];
 }
 
-/** Services that validate a node as the gateway would judge it. */
-export type NodeServices = GatewayServices & TargetServices & Pick<Services, 'store'>;
+/** Services that validate a proposed step as the gateway would judge it. */
+export type StepValidationServices = GatewayServices & TargetServices & Pick<Services, 'store'>;
 
 /**
- * Refuses a node that is invalid, names a device out of reach, or would be refused by the gateway now. The gateway
+ * Refuses a step that is invalid, names a device out of reach, or would be refused by the gateway now. The gateway
  * judges it again when the step is to run, and that verdict counts. Flags are ignored here: they only delay a step.
  */
-export async function validateNode(
-  services: NodeServices,
+export async function validateProposedStep(
+  services: StepValidationServices,
   node: Json,
-  { reach, caller, steps }: NodeScope,
+  { reach, caller, steps }: ProposedStepScope,
 ): Promise<Outcome<StepInput>> {
   const json = checkJson(node);
   if (!json.ok) return refuse('VALIDATION_FAILED', `The node is ${json.reason}.`);

@@ -4,7 +4,7 @@ import type { CloseReason } from './mqtt-meter.ts';
 export interface PacketHandler {
   /**
    * Called at the first byte of each packet. 0 admits the packet; otherwise the milliseconds after which to call again,
-   * or `Infinity` to wait for `Connection.resumeReading`.
+   * or `Infinity` to wait for `ClientConnection.resumeReading`.
    */
   admit(type: number): number;
   /** A complete PUBLISH: the flags of its fixed header; variable header and payload are in `bytes`, `from` to `to`. */
@@ -15,7 +15,7 @@ export interface PacketHandler {
  * One peer's connection as the session layer uses it: sign-in, flow control, acknowledgements, commands.
  * `MqttConnection` implements it over a stream: a socket, or a simulated one in tests.
  */
-export interface Connection {
+export interface ClientConnection {
   /** The client's address; failed sign-ins are counted per address. */
   readonly address: string;
   /** Set before the service ends the connection; null if the peer ended it. */

@@ -1,5 +1,5 @@
 /** One page of a list. Cursors are computed only when a query selects them. */
-export interface Connection {
+export interface RelayConnection {
   nodes: readonly object[];
   body: Readonly<Record<string, unknown>>;
   hasNextPage: boolean;

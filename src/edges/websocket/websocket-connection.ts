@@ -16,7 +16,7 @@ const CLOSE_MS = 2_000;
  * *conflating*: until it is activated and has its snapshot, and whenever it reads too slowly. While it conflates, its
  * updates wait in a map by subject, so that a newer update replaces an older one.
  */
-export class Connection {
+export class WebSocketConnection {
   readonly subscription: Subscription;
   /** Null until the client is authenticated. */
   caller: Caller | null = null;

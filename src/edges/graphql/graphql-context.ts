@@ -8,7 +8,7 @@ import { RefusalError } from './refusal-error.ts';
 
 /** The GraphQL context of one request. */
 // A type, not an interface: the libraries require a record.
-export type Context = {
+export type GraphqlContext = {
   caller: Caller;
   perform: Perform;
   /** Refuses every mutation of the request: a browser's request that failed the CSRF check. */
@@ -22,7 +22,9 @@ export type Context = {
   eventSource: LiveEventSource | null;
 };
 
-export const makeContext = (given: Pick<Context, 'caller' | 'perform'> & Partial<Context>): Context => ({
+export const makeGraphqlContext = (
+  given: Pick<GraphqlContext, 'caller' | 'perform'> & Partial<GraphqlContext>,
+): GraphqlContext => ({
   changeRefusal: null,
   idempotencyKey: null,
   changeCounts: { changes: 0, replayed: 0 },
@@ -33,7 +35,7 @@ export const makeContext = (given: Pick<Context, 'caller' | 'perform'> & Partial
 
 /** Performs a read; throws a `RefusalError` if it is refused. */
 export async function performRead(
-  { perform, caller }: Pick<Context, 'perform' | 'caller'>,
+  { perform, caller }: Pick<GraphqlContext, 'perform' | 'caller'>,
   operation: Operation,
   input: JsonObject,
 ): Promise<Performed> {
@@ -43,7 +45,7 @@ export async function performRead(
 }
 
 /** `place`, the mutation's response key, distinguishes the mutations of one request. */
-export function performChange(context: Context, operation: Operation, input: JsonObject, place: string) {
+export function performChange(context: GraphqlContext, operation: Operation, input: JsonObject, place: string) {
   const { perform, caller, idempotencyKey, changeRefusal, changeCounts } = context;
   changeCounts.changes += 1;
   const keyed =

@@ -5,7 +5,7 @@ import { type HostTime, ServiceClock } from '../domain/service-clock.ts';
 import type { ClockOffsets } from '../services/health.ts';
 
 /** The service clock, and its offsets for health and metrics. */
-export interface Timekeeper {
+export interface ClockMonitor {
   clock: Clock;
   offsets(): ClockOffsets;
   /** The offsets while the clocks are more than a minute apart, else null. */
@@ -22,7 +22,7 @@ export const REMIND_MS = 60_000;
 export const hostTime = (wall: () => number = Date.now): HostTime => ({ wall, monotonic: () => performance.now() });
 
 /** Runs a `ServiceClock` from `sample` on; logs clock steps and, every minute, an offset that is too large. */
-export function startTimekeeper(host: HostTime, sample: ClockSample | null, log: Log): Timekeeper {
+export function startClockMonitor(host: HostTime, sample: ClockSample | null, log: Log): ClockMonitor {
   const clock = new ServiceClock(host, sample, ({ what, differenceMs }) => {
     const details = { difference_s: differenceMs / 1000 };
     if (what === 'seen') log.warn(details, 'clock step detected; waiting for confirmation');
@@ -48,8 +48,8 @@ export function startTimekeeper(host: HostTime, sample: ClockSample | null, log:
   };
 }
 
-/** A timekeeper for a given clock, which is always trusted. */
-export const fixedTimekeeper = (clock: Clock): Timekeeper => ({
+/** A monitor for a given clock, which is always trusted. */
+export const fixedClockMonitor = (clock: Clock): ClockMonitor => ({
   clock,
   offsets: () => ({ hostMs: 0, correctionMs: 0 }),
   untrustedOffsets: () => null,
