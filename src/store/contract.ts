@@ -1,7 +1,5 @@
 import type { SizeReporter } from '../domain/collection-sizes.ts';
-import type { CommandStatus } from '../domain/command.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
-import type { PlanStatus } from '../domain/plan.ts';
 import type { Role } from '../domain/roles.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
@@ -89,7 +87,7 @@ export interface ActorCommit {
   live: JsonObject;
   /** The row already has this `fixed`, and the columns derived from it. */
   fixedUnchanged: boolean;
-  /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
+  /** Columns of the actor's kind: see `contract/actor-columns.ts`. */
   columns: JsonObject;
   since: EpochMs;
   journal: JournalEntry[];
@@ -107,39 +105,6 @@ export interface BatchCommit {
   delivered: OutboxKey[];
   /** All or nothing: on a version conflict of one actor nothing is stored, and all actors are returned as conflicts. */
   atomic?: boolean;
-}
-
-/** Columns that `machines/device.ts` derives from its context; times are epoch milliseconds. */
-export interface DeviceColumns {
-  device_type: string;
-  home_id: Uuid | null;
-  room_id: Uuid | null;
-  category: string | null;
-  firmware: string | null;
-  revoked: boolean;
-  deleted: boolean;
-  online: boolean;
-  created_at: EpochMs;
-}
-
-export interface CommandColumns {
-  device_id: Uuid;
-  action: string;
-  status: CommandStatus;
-  /** `pending` while the device's reports are compared with the expected state; otherwise the verification's status. */
-  verification: string;
-  critical: boolean;
-  written: boolean;
-  /** SHA-256 hex of a dry-run token that can still be confirmed, otherwise null. */
-  token_hash: string | null;
-  created_at: EpochMs;
-}
-
-export interface TenantColumns {
-  name: string;
-  slug: string;
-  suspended: boolean;
-  created_at: EpochMs;
 }
 
 /** A timer whose actor no longer handles its event. */
@@ -266,15 +231,6 @@ export interface CommandStore {
   openOnRevokedDevices(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
   /** Dispatched commands with a pending verification, to watch again after a start. */
   awaitingVerification(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
-}
-
-/** Columns that `machines/plan.ts` derives from its context. */
-export interface PlanColumns {
-  status: PlanStatus;
-  over: boolean;
-  /** True while the plan waits for the planner. */
-  thought: boolean;
-  created_at: EpochMs;
 }
 
 export interface PlanStore {

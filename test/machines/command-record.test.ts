@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { CommandColumns } from '../../src/store/contract.ts';
+import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven } from './machine-driver.ts';
 import { asked, asker, confirm, DEVICE, observed, other, ready, request, said, T0, TENANT } from './samples.ts';

@@ -3,7 +3,7 @@ import { judgeSequence } from '../../src/domain/replay-window.ts';
 import { changeFixed } from '../../src/machines/decision.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
-import type { DeviceColumns } from '../../src/store/contract.ts';
+import type { DeviceColumns } from '../../src/store/contract/actor-columns.ts';
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven } from './machine-driver.ts';
 import {

@@ -1,4 +1,5 @@
-import type { ActorCommit, BatchCommit, CommandColumns, Store } from '../../src/store/contract.ts';
+import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
+import type { ActorCommit, BatchCommit, Store } from '../../src/store/contract.ts';
 
 /** Contents of a batch that a crash can be bound to. */
 export type BatchContent = 'report' | 'request' | 'critical write' | 'companions' | 'mark' | 'plan' | 'step';
