@@ -70,6 +70,14 @@ eachDeployment('a database of the previous release', (deployment) => {
     expect([byKey.status, byKey.body.devices.length]).toEqual([200, 6]);
   });
 
+  it.each([
+    ['lamp', 3],
+    ['lamp2', 1],
+  ])('has the state that the device “%s” reported', async (name, version) => {
+    const { device } = (await owner.get(`/v1/devices/${released.devices[name].device_id}`)).body;
+    expect(device).toMatchObject({ state: { brightness: 70, on: true }, state_version: version });
+  });
+
   it('has the plans, and continues the one that was running', async () => {
     const plan = async (name: string) => (await owner.get(`/v1/plans/${released.plans[name]}`)).body.plan;
     expect(await plan('succeeded')).toMatchObject({ status: 'succeeded' });

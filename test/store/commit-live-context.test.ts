@@ -15,8 +15,8 @@ eachStore('a commit', (backend, has) => {
       nextCommit(before, { ...given, fixedUnchanged: true, live: { ...before.live, ...changes } });
     const rowOf = async (id: string) =>
       (
-        await backend().database.read<{ context: JsonObject; moving: JsonObject | null; online: boolean }>({
-          text: 'select context, moving, online from devices where id = $1',
+        await backend().database.read<{ context: JsonObject; live: JsonObject | null; online: boolean }>({
+          text: 'select context, live, online from devices where id = $1',
           values: [id],
         })
       )[0];
@@ -27,7 +27,7 @@ eachStore('a commit', (backend, has) => {
       if (has.sql) {
         expect(await rowOf(made.ref.id)).toMatchObject({
           context: { id: 'd', name: 'Lamp' },
-          moving: { state: { on: true }, count: 1 },
+          live: { state: { on: true }, count: 1 },
         });
       }
       const columns = { ...made.columns, online: true, device_type: 'not written' };
@@ -77,7 +77,7 @@ eachStore('a commit', (backend, has) => {
         fixed: { name: 'Old', state: { on: true }, stateVersion: 4, reportedAt: 12 },
       });
       await turn(old);
-      await backend().database.write({ text: 'update devices set moving = null where id = $1', values: [old.ref.id] });
+      await backend().database.write({ text: 'update devices set live = null where id = $1', values: [old.ref.id] });
       expect((await load(old.ref.id))?.context).toEqual(old.fixed);
       const states = async () => (await devices().states(tenantId)).map(({ deviceId: _, ...rest }) => rest);
       expect(await states()).toEqual([{ state: { on: true }, stateVersion: 4, reportedAt: 12 }]);

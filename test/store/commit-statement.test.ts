@@ -51,7 +51,7 @@ const PROPOSALS = 4;
 /** The change of one actor in a batch; the actor is chosen when the history is built. */
 interface Step {
   kind: ActorKind;
-  form: 'new' | 'whole' | 'settled';
+  form: 'new' | 'full' | 'live_only';
   pick: number;
   stale: boolean;
   journal: boolean;
@@ -72,7 +72,7 @@ const rarely = fc.integer({ min: 0, max: 15 }).map((n) => n === 0);
 const often = fc.boolean();
 const aStep: fc.Arbitrary<Step> = fc.record({
   kind: fc.constantFrom<ActorKind>('device', 'command', 'plan', 'tenant'),
-  form: fc.constantFrom('new', 'whole', 'settled'),
+  form: fc.constantFrom('new', 'full', 'live_only'),
   pick: fc.nat(100),
   stale: rarely,
   journal: often,
@@ -105,7 +105,7 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
       const base = before ?? makers[step.kind]({ fixed: { name: 'made' }, live: { state: {} } });
       const { ref, tenantId } = base;
       const version = before ? before.version + (step.stale ? 7 : 1) : 1;
-      const fixed = step.form === 'whole' ? { name: `named ${version}` } : base.fixed;
+      const fixed = step.form === 'full' ? { name: `named ${version}` } : base.fixed;
       const rows: RowOutput[] = [];
       if (step.rows === 'key') {
         keys += 1;
@@ -131,7 +131,7 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
       const given: Partial<ActorCommit> = {
         fixed,
         live: { state: { n: version } },
-        fixedUnchanged: step.form === 'settled',
+        fixedUnchanged: step.form === 'live_only',
         journal: step.journal ? [journalEntry(version)] : [],
         outbox: step.outbox ? [{ n: 0, output: { type: 'actor.tell', to: ref, event: { type: 'x' } as never } }] : [],
         timers: {
@@ -264,7 +264,7 @@ eachDatabase('commits', (backend) => {
   );
 
   it('were both small and large', () => {
-    const wanted = ['turn_any', 'turn_deliveries', 'turn_plans'];
+    const wanted = ['commit_any', 'commit_deliveries', 'commit_plans'];
     expectReached(() => expect([...used]).toEqual(expect.arrayContaining(wanted)));
   });
 
@@ -273,11 +273,11 @@ eachDatabase('commits', (backend) => {
     async (_name, statement) => {
       const { database } = backend();
       const empty = { actors: [], effectKinds: new Set<never>(), delivered: null, atomic: true };
-      const [row] = await database.write<{ kept: number; names: null }>({
+      const [row] = await database.write<{ stored: number; names: null }>({
         text: statement.text(null, 'fail'),
         values: statement.values(empty, 0),
       });
-      expect(row).toMatchObject({ kept: 0, names: null });
+      expect(row).toMatchObject({ stored: 0, names: null });
     },
   );
 });

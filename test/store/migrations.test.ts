@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
-import { tableOf } from '../../src/store/postgres/actor-tables.ts';
+import { actorTables, tableOf } from '../../src/store/postgres/actor-tables.ts';
 import { commandStore } from '../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { type Migration, migrate, migrations, SchemaMismatch } from '../../src/store/postgres/migrations.ts';
-import { newId } from '../support/actor-commits.ts';
+import { createStore } from '../../src/store/postgres/store.ts';
+import { commandCommit, deviceCommit, newId, nextCommit, planCommit, tenantCommit } from '../support/actor-commits.ts';
 import { freshDatabase, openPglite, openPostgres } from '../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -51,6 +52,22 @@ const tables = async (database: Database): Promise<string[]> =>
   (await database.read<{ name: string }>({ text: 'select relname as name from pg_class where relkind = $$r$$' })).map(
     (row) => row.name,
   );
+
+const insertRows = (database: Database, table: string, rows: object[]) =>
+  database.write({
+    text: `insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`,
+    values: [JSON.stringify(rows)],
+  });
+
+/** Properties of a table that a rename of a column must keep. */
+const storageOf = (database: Database, table: string) =>
+  database.read({
+    text: `select pg_relation_filenode($1) as file, to_jsonb(a) - 'attname' as live, (
+        select array_agg(pg_get_indexdef(indexrelid) order by indexrelid) from pg_index where indrelid = attrelid
+      ) as indexes
+      from pg_attribute a where attrelid = $1::regclass and attname in ('moving', 'live')`,
+    values: [table],
+  });
 
 describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
   async function migrated(): Promise<Database> {
@@ -136,11 +153,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       const dispatched = command('dispatched', 'pending');
       const late = command('timed_out', 'pending');
       const over = { ...command('failed', 'unverifiable'), quarantine: 'why' };
-      const put = (table: string, rows: object[]) =>
-        database.write({
-          text: `insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`,
-          values: [JSON.stringify(rows)],
-        });
+      const put = (table: string, rows: object[]) => insertRows(database, table, rows);
       await put('devices', [device]);
       await put('commands', [waiting, dispatched, late, over]);
       const timer = { kind: 'command', timer_id: 'over', event: 'over', due_at: 9 };
@@ -156,8 +169,9 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       ]);
       const rows = (table: string) =>
         database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
-      expect(await rows('devices')).toEqual([{ row: device }]);
-      expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
+      const renamed = ({ moving, ...row }: { moving: object | null }) => ({ row: { ...row, live: moving } });
+      expect(await rows('devices')).toEqual([renamed(device)]);
+      expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map(renamed));
       const commands = commandStore(database, 2);
       expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
       expect(await commands.deliverable(deviceId)).toEqual([dispatched.id]);
@@ -167,6 +181,42 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       ]);
       await expect(put('commands', [over])).rejects.toThrow();
     });
+
+    it('rename the column of live contexts without a rewrite; stored actors are read and updated as before', async () => {
+      const [database] = databases as [Database];
+      await migrate(
+        database,
+        migrations.filter(({ id }) => id <= 17),
+      );
+      const commits = [deviceCommit, commandCommit, planCommit, tenantCommit].map((commit) =>
+        commit({ fixed: { name: 'fixed' }, live: { count: 1 } }),
+      );
+      for (const { ref, tenantId, version, machineVersion, value, fixed, live, columns, since } of commits) {
+        const actor = { ...ref, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
+        const separate = { ...actor, ...columns, context: fixed, moving: live };
+        const together = { ...separate, id: newId(), slug: 'together', context: { ...fixed, ...live }, moving: null };
+        await insertRows(database, tableOf(ref.kind).name, [separate, together]);
+      }
+      const tableNames = actorTables.map(({ name }) => name);
+      const storage = () => Promise.all(tableNames.map((name) => storageOf(database, name)));
+      const before = await storage();
+      expect(before.map((rows) => rows.length)).toEqual([1, 1, 1, 1]);
+      await migrate(database);
+      expect(await storage()).toEqual(before);
+
+      const { actors } = createStore(database);
+      for (const { kind, name } of actorTables) {
+        const ids = (await database.read<{ id: string }>({ text: `select id from ${name}` })).map(({ id }) => id);
+        const contexts = (await actors.load(kind, ids)).map(({ context }) => context);
+        expect(contexts).toMatchObject(Array.from({ length: 2 }, () => ({ name: 'fixed', count: 1 })));
+      }
+      const next = commits.map((commit) => nextCommit(commit, { fixedUnchanged: true, live: { count: 2 } }));
+      expect(await actors.commit({ actors: next, delivered: [] })).toEqual({ lost: [] });
+      for (const { ref } of next) {
+        const [actor] = await actors.load(ref.kind, [ref.id]);
+        expect(actor).toMatchObject({ version: 2, context: { name: 'fixed', count: 2 } });
+      }
+    });
   });
 
   it('index no column that every command changes, so that its update stays on its page', async () => {
@@ -175,7 +225,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       text: "select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'commands'::regclass",
     });
     expect(indexes.length).toBeGreaterThan(4);
-    const changing = ['version', 'value', 'since', 'moving', ...tableOf('command').liveColumns];
+    const changing = ['version', 'value', 'since', 'live', ...tableOf('command').liveColumns];
     for (const { definition } of indexes) {
       const named = definition.replace(/^create \S* ?index \S+ on \S+/i, '').match(/\w+/g);
       expect(changing.filter((column) => named?.includes(column))).toEqual([]);

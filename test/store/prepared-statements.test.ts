@@ -92,7 +92,7 @@ eachDatabase('prepared statements', (backend) => {
       await commit({ actors: changed, delivered: [], atomic: chosen.length % 3 === 0 });
     }
     expect(needed.size).toBeGreaterThan(60);
-    const prepared = await onServer('turn\\_%');
+    const prepared = await onServer('commit\\_%');
     expect(prepared.length).toBeGreaterThan(2);
     expect(prepared.length).toBeLessThanOrEqual(batchStatements.length);
   });
@@ -146,7 +146,7 @@ eachDatabase('the plan of a prepared statement', (backend) => {
     const { store, database } = backend();
     const byKey = /Index Scan using devices_pkey on devices a .*\n\s+Index Cond: \(id = i\.id\)/;
     const plan = async () => {
-      const text = `explain execute turn_report('[]', '{}', 0, false)`;
+      const text = `explain execute commit_report('[]', '{}', 0, false)`;
       return (await database.read<{ 'QUERY PLAN': string }>({ text })).map((row) => row['QUERY PLAN']).join('\n');
     };
     const device = deviceCommit();

@@ -15,12 +15,12 @@ export interface ActorRow {
   machine_version: number;
   value: Json;
   context: JsonObject;
-  moving: JsonObject | null;
+  live: JsonObject | null;
   since: EpochMs;
   quarantine: string | null;
 }
 
-const common = ['id', 'tenant_id', 'version', 'machine_version', 'value', 'context', 'moving', 'since', 'quarantine'];
+const common = ['id', 'tenant_id', 'version', 'machine_version', 'value', 'context', 'live', 'since', 'quarantine'];
 const fieldsInColumns = Object.fromEntries(actorTables.map(({ kind, columnOf }) => [kind, Object.entries(columnOf)]));
 
 /** Select list for actors of the kind, as `storedActor` needs it. */
@@ -33,7 +33,7 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   version: row.version,
   machineVersion: row.machine_version,
   value: row.value,
-  context: { ...fieldsFromColumns(kind, row), ...row.context, ...row.moving },
+  context: { ...fieldsFromColumns(kind, row), ...row.context, ...row.live },
   since: row.since,
   quarantine: row.quarantine,
 });
@@ -46,7 +46,7 @@ function fieldsFromColumns(kind: ActorKind, row: object): JsonObject {
 }
 
 /** SQL for a context member that may be a live field, as `json`. */
-export const contextField = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
+export const contextField = (name: string): string => `coalesce(live->'${name}', (context->'${name}')::json)`;
 
 /** SQL for the version of the actor that timer `o` belongs to. */
 const versions = actorTables

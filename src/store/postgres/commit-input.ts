@@ -7,7 +7,7 @@ import { assertStorable, jsonArray } from './json-array.ts';
 
 /*
  * A batch as the JSON parameters of its statement: one array for each actor kind and form. Everything written together
- * with an actor is nested in its member `also`, so that the statement cannot write it without the actor.
+ * with an actor is nested in its member `effects`, so that the statement cannot write it without the actor.
  */
 
 /** Effects of an actor's commit, in the order of the statement's sections. */
@@ -28,8 +28,8 @@ export type EffectKind = (typeof effectKinds)[number];
 
 type Effects = Partial<Record<EffectKind, Json[]>>;
 
-/** Form of an actor's row: `new` inserts all columns, `whole` updates all, `settled` updates only the live columns. */
-export const commitForms = ['settled', 'whole', 'new'] as const;
+/** Form of an actor's row: `new` inserts all columns, `full` updates all, `live_only` updates only the live columns. */
+export const commitForms = ['live_only', 'full', 'new'] as const;
 export type CommitForm = (typeof commitForms)[number];
 
 export interface BatchInput {
@@ -53,14 +53,14 @@ export function batchInput(batch: BatchCommit): BatchInput {
   const present = new Set<EffectKind>();
   for (const commit of batch.actors) {
     const { kind } = commit.ref;
-    const form = commit.readVersion === 0 ? 'new' : commit.fixedUnchanged ? 'settled' : 'whole';
+    const form = commit.readVersion === 0 ? 'new' : commit.fixedUnchanged ? 'live_only' : 'full';
     const name = kind + form;
     let group = groups.get(name);
     if (!group) {
       group = { kind, form, rows: [], live: [] };
       groups.set(name, group);
     }
-    group.rows.push(form === 'settled' ? deltaRow(commit, present) : fullRow(commit, present));
+    group.rows.push(form === 'live_only' ? liveOnlyRow(commit, present) : fullRow(commit, present));
     group.live.push(assertStorable(JSON.stringify(commit.live)));
   }
   return {
@@ -84,16 +84,16 @@ function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
   row.context = withoutColumns(commit, row);
   const effects = effectsOf(commit, present);
-  if (effects !== null) row.also = effects;
+  if (effects !== null) row.effects = effects;
   return row;
 }
 
-function deltaRow(commit: ActorCommit, present: Set<EffectKind>): Json {
+function liveOnlyRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, readVersion, version, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
   for (const column of tableOf(ref.kind).liveColumns) row[column] = columns[column] ?? null;
   const effects = effectsOf(commit, present);
-  if (effects !== null) row.also = effects;
+  if (effects !== null) row.effects = effects;
   return row;
 }
 

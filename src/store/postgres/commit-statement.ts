@@ -30,10 +30,10 @@ const fixed = new Set(['id', 'tenant_id', 'created_at']);
 /** The columns of `common` that every transition writes. */
 const always = ['version', 'value', 'since'];
 
-/** Columns that a form writes, in addition to `moving`. */
+/** Columns that a form writes, in addition to `live`. */
 function columnsOf(kind: ActorKind, form: CommitForm): string[] {
   const { columns, liveColumns } = tableOf(kind);
-  if (form === 'settled') return [...always, ...liveColumns];
+  if (form === 'live_only') return [...always, ...liveColumns];
   const all = Object.keys({ ...common, ...columns });
   return form === 'new' ? all : all.filter((column) => !fixed.has(column));
 }
@@ -51,19 +51,19 @@ function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate
   const written = columnsOf(kind, form);
   const read = form === 'new' ? written : ['id', 'read_version', ...written];
   const fields = read.map((column) => `${column} ${types[column] ?? 'bigint'}`);
-  const input = `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, also jsonb), unnest($${n + 1}::json[]))
-    as i(${read.join(', ')}, also, moving)`;
+  const input = `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, effects jsonb), unnest($${n + 1}::json[]))
+    as i(${read.join(', ')}, effects, live)`;
   const section = sectionOf(kind, form);
   if (form !== 'new') {
-    const set = [...written, 'moving'].map((column) => `${column} = i.${column}`);
+    const set = [...written, 'live'].map((column) => `${column} = i.${column}`);
     return `${section} as (
       update ${name} a set ${set.join(', ')} from ${input}
       where a.id = i.id and a.version = i.read_version
-      returning a.id, a.tenant_id, a.version, i.also, ${openAt(kind, 'a')} as open_at)`;
+      returning a.id, a.tenant_id, a.version, i.effects, ${openAt(kind, 'a')} as open_at)`;
   }
-  const names = [...written, 'moving'].join(', ');
+  const names = [...written, 'live'].join(', ');
   const insert = `insert into ${name} (${names}) select ${names} from ${kind}_given`;
-  const storedRows = `select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
+  const storedRows = `select id, tenant_id, version, effects, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
   const givenCte = `${kind}_given as (select * from ${input})`;
   if (onDuplicate === 'fail') return `${givenCte}, ${kind}_inserted as (${insert}), ${section} as (${storedRows})`;
   // "is true" prevents a join: PostgreSQL then hashes the few ids, whatever it estimates their number to be.
@@ -79,7 +79,7 @@ const openAt = (kind: ActorKind, row: string): string =>
 const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${CommitForm}` => `${kind}_${form}`;
 
 const from = (name: EffectKind, fields: string): string =>
-  `from also a, jsonb_to_recordset(a.also->'${name}') as r(${fields})`;
+  `from effects a, jsonb_to_recordset(a.effects->'${name}') as r(${fields})`;
 
 const outboxKeyFields = 'kind text, id uuid, version bigint, n integer';
 const deliver = (source: string): string =>
@@ -97,10 +97,10 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
       set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at`,
   clear: deleteByKey(
     'timers',
-    `also a, jsonb_array_elements_text(a.also->'clear') as r(id)`,
+    `effects a, jsonb_array_elements_text(a.effects->'clear') as r(id)`,
     'o.id = a.id and o.timer_id = r.id and o.kind = a.kind',
   ),
-  delivered: deliver(`also a, jsonb_to_recordset(a.also->'delivered') as r(${outboxKeyFields})`),
+  delivered: deliver(`effects a, jsonb_to_recordset(a.effects->'delivered') as r(${outboxKeyFields})`),
   keys: `insert into device_keys
       (device_id, key_version, signing_alg, sealed_secret, public_key, created_at, grace_until, ended_at, ended_as)
     select r.* ${from(
@@ -134,11 +134,11 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
 
 /** An unsuccessful binding of a member fails the whole statement (23505); the runtime then isolates the event. */
 const membersBound = `(select refuse('the user already belongs to a tenant or does not exist')
-  where (select count(*) from members_done) < (select sum(jsonb_array_length(also->'members')) from also)) as refused`;
+  where (select count(*) from members_done) < (select sum(jsonb_array_length(effects->'members')) from effects)) as refused`;
 
 /** Two plans of one proposal, or a plan of a rejected proposal, fail the whole statement. */
 const proposalsAccepted = `(select refuse('the proposal is no longer pending')
-  where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
+  where (select count(*) from proposals_done) < (select sum(jsonb_array_length(effects->'proposals')) from effects)) as accepted`;
 
 /** Message of `refuse` for an atomic commit with a version conflict. */
 export const ATOMIC_CONFLICT = 'version conflict in an atomic batch';
@@ -164,7 +164,7 @@ export class BatchStatement {
   private readonly actors: readonly { kind: ActorKind; form: CommitForm; name: Section }[];
 
   constructor(name: string, sections: Iterable<Section>) {
-    this.name = `turn_${name}`;
+    this.name = `commit_${name}`;
     this.sections = new Set(sections);
     this.actors = actorSectionNames.filter((actor) => this.sections.has(actor.name));
   }
@@ -193,11 +193,14 @@ export class BatchStatement {
   /** The statement fails as a whole if `fence` no longer holds. */
   text(fence: Fence | null, onDuplicate: OnDuplicate): string {
     const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, onDuplicate));
-    const results = ['0 as kept', 'null as names'];
+    const results = ['0 as stored', 'null as names'];
     let parameters = 2 * this.actors.length;
     if (this.actors.length > 0) {
-      parts.push(storedSection(this.actors), 'also as materialized (select * from kept where also is not null)');
-      results.splice(0, 2, '(select count(*) from kept) as kept', conflicts(parameters + 1, parameters + 2));
+      parts.push(
+        storedSection(this.actors),
+        'effects as materialized (select * from stored where effects is not null)',
+      );
+      results.splice(0, 2, '(select count(*) from stored) as stored', conflicts(parameters + 1, parameters + 2));
       parameters += 2;
     }
     for (const name of effectKinds) {
@@ -207,7 +210,7 @@ export class BatchStatement {
     if (this.sections.has('proposals')) results.push(proposalsAccepted);
     if (this.sections.has('deliveries')) {
       const rows = `jsonb_to_recordset($${parameters + 1}::jsonb) as r(${outboxKeyFields})`;
-      parts.push(`loose_done as (${deliver(rows)})`);
+      parts.push(`deliveries_done as (${deliver(rows)})`);
     }
     if (fence !== null) results.unshift(ownsShard(fence));
     return `with ${parts.join(',\n')}\nselect ${results.join(', ')}`;
@@ -215,8 +218,8 @@ export class BatchStatement {
 }
 
 const storedSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
-  `kept as (${actors
-    .map(({ kind, name }) => `select '${kind}'::text as kind, id, tenant_id, version, also, open_at from ${name}`)
+  `stored as (${actors
+    .map(({ kind, name }) => `select '${kind}'::text as kind, id, tenant_id, version, effects, open_at from ${name}`)
     .join(' union all ')})`;
 
 /**
@@ -224,15 +227,15 @@ const storedSection = (actors: readonly { kind: ActorKind; name: Section }[]): s
  * statement.
  */
 const conflicts = (expected: number, atomic: number): string =>
-  `case when (select count(*) from kept) < $${expected}::integer then
-    case when $${atomic}::boolean then array[refuse('${ATOMIC_CONFLICT}')] else array(select kind || ':' || id from kept) end
+  `case when (select count(*) from stored) < $${expected}::integer then
+    case when $${atomic}::boolean then array[refuse('${ATOMIC_CONFLICT}')] else array(select kind || ':' || id from stored) end
   end as names`;
 
 const commandSections: readonly Section[] = [
-  'device_settled',
-  'device_whole',
-  'command_settled',
-  'command_whole',
+  'device_live_only',
+  'device_full',
+  'command_live_only',
+  'command_full',
   'command_new',
   'journal',
   'set',
@@ -246,15 +249,15 @@ const commandSections: readonly Section[] = [
  */
 export const batchStatements: readonly BatchStatement[] = [
   new BatchStatement('deliveries', ['deliveries']),
-  new BatchStatement('report', ['device_settled']),
-  new BatchStatement('device', ['device_settled', 'device_whole', 'journal']),
+  new BatchStatement('report', ['device_live_only']),
+  new BatchStatement('device', ['device_live_only', 'device_full', 'journal']),
   new BatchStatement('request', ['command_new', 'journal', 'set']),
   new BatchStatement('keyed_request', ['command_new', 'journal', 'set', 'idempotency']),
-  new BatchStatement('answer', ['device_settled', 'command_settled', 'journal', 'clear']),
+  new BatchStatement('answer', ['device_live_only', 'command_live_only', 'journal', 'clear']),
   new BatchStatement('commands', commandSections),
   new BatchStatement('plan', [
     'command_new',
-    'plan_settled',
+    'plan_live_only',
     'plan_new',
     'journal',
     'outbox',
@@ -262,7 +265,7 @@ export const batchStatements: readonly BatchStatement[] = [
     'delivered',
     'idempotency',
   ]),
-  new BatchStatement('plans', [...commandSections, 'plan_settled', 'plan_new', 'outbox', 'delivered', 'deliveries']),
+  new BatchStatement('plans', [...commandSections, 'plan_live_only', 'plan_new', 'outbox', 'delivered', 'deliveries']),
   new BatchStatement('any', allSections),
 ];
 

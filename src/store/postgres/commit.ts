@@ -15,7 +15,7 @@ import { FENCED, type Fence } from './fence.ts';
 
 /** Number of stored actors and, if some are missing, the names of the stored ones. */
 interface Answer {
-  kept: number;
+  stored: number;
   names: string[] | null;
 }
 
@@ -56,8 +56,8 @@ export class Committer {
     if (row === ATOMIC_CONFLICT) return { lost: batch.actors.map(({ ref }) => ref) };
     this.count(batch);
     if (!row?.names) return { lost: [] };
-    const kept = new Set(row.names);
-    return { lost: batch.actors.map(({ ref }) => ref).filter(({ kind, id }) => !kept.has(`${kind}:${id}`)) };
+    const stored = new Set(row.names);
+    return { lost: batch.actors.map(({ ref }) => ref).filter(({ kind, id }) => !stored.has(`${kind}:${id}`)) };
   }
 
   private async write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {

@@ -8,12 +8,13 @@ import { audit } from './migrations/0005-audit.ts';
 import { memories } from './migrations/0006-memories.ts';
 import { plans } from './migrations/0007-plans.ts';
 import { cognition } from './migrations/0008-cognition.ts';
-import { moving } from './migrations/0009-moving.ts';
+import { liveContext } from './migrations/0009-live-context.ts';
 import { inPlace } from './migrations/0010-in-place.ts';
 import { statistics } from './migrations/0011-statistics.ts';
-import { saidOnce } from './migrations/0012-said-once.ts';
+import { fieldsInColumns } from './migrations/0012-fields-in-columns.ts';
 import { nodes } from './migrations/0013-nodes.ts';
 import { clock } from './migrations/0017-clock.ts';
+import { liveColumn } from './migrations/0018-live-column.ts';
 
 export interface Migration {
   id: number;
@@ -23,6 +24,7 @@ export interface Migration {
 
 /**
  * In order, for PostgreSQL 14 and later and for PGlite. A released migration is never changed; add a new one instead.
+ * Databases contain the ids and the names.
  */
 export const migrations: readonly Migration[] = [
   { id: 1, name: 'ground', sql: ground },
@@ -33,12 +35,14 @@ export const migrations: readonly Migration[] = [
   { id: 6, name: 'memories', sql: memories },
   { id: 7, name: 'plans', sql: plans },
   { id: 8, name: 'cognition', sql: cognition },
-  { id: 9, name: 'moving', sql: moving },
+  { id: 9, name: 'moving', sql: liveContext },
   { id: 10, name: 'in place', sql: inPlace },
   { id: 11, name: 'statistics', sql: statistics },
-  { id: 12, name: 'said once', sql: saidOnce },
+  { id: 12, name: 'said once', sql: fieldsInColumns },
   { id: 13, name: 'nodes', sql: nodes },
+  // 14 to 16 were never released.
   { id: 17, name: 'clock', sql: clock },
+  { id: 18, name: 'live column', sql: liveColumn },
 ];
 
 /** The database's schema was changed by another program version, or is unknown to this one. */

@@ -119,7 +119,7 @@ export const retentionStore = (database: Database): RetentionStore => ({
     await database.write({
       name: 'pruned',
       text: `insert into pruning (last_at) values ($1) on conflict (one) do update set last_at = excluded.last_at
-        returning 1 as kept`,
+        returning 1 as stored`,
       values: [now],
     });
     return deleted;

@@ -3,7 +3,7 @@
  * `json` is validated but not parsed into parts. Older rows have all members in `context`, so a single member is looked
  * up in both.
  */
-export const moving = `
+export const liveContext = `
 do $$
 declare kind text;
 begin
