@@ -170,7 +170,7 @@ describe.runIf(prometheus)('a Prometheus server', () => {
         }
       }
       // No refusals or failures occurred during the test, so these panels have no data.
-      const quiet = ['Refused for their rate', 'Refused messages by code', 'Without a good end'];
+      const quiet = ['Requests over the rate limit', 'Refused messages by code', 'Unsuccessful commands'];
       expect(empty.filter((title) => !quiet.includes(title))).toEqual([]);
       const { data } = await request('rules');
       const rules = data.groups[0]?.rules ?? [];

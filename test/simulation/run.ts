@@ -57,9 +57,9 @@ export async function run(options: RunOptions, keys: Keys, print: ((line: string
     refillPool();
     await runScenario(world, keys, options);
     const more = world.failed ? [] : modulesGrown(ofModules);
-    if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
+    if (more.length > 0) world.fail('memory-returns-to-baseline', more.join('; '));
   } catch (error) {
-    world.fail('the-run-goes-through', (error as Error).stack ?? String(error));
+    world.fail('the-run-completes', (error as Error).stack ?? String(error));
   } finally {
     deactivate();
     currentWorld = null;
@@ -80,7 +80,7 @@ let currentWorld: World | null = null;
 process.on('unhandledRejection', (reason) => {
   const detail = reason instanceof Error ? (reason.stack ?? reason.message) : String(reason);
   if (currentWorld === null) throw reason;
-  currentWorld.fail('no-rejection-is-unhandled', detail);
+  currentWorld.fail('no-unhandled-rejections', detail);
 });
 
 /** Discards random bytes buffered before the run, so that all randomness of the run depends on its seed. */
@@ -109,7 +109,7 @@ async function runScenario(world: World, keys: Keys, options: RunOptions): Promi
   });
   await until(MOVE_IN_MS, () => moved && service.devices.every(({ online }) => online));
   if (!moved) {
-    world.fail('nothing-waits-for-ever', 'the household never moved in');
+    world.fail('all-work-finishes', 'the registration did not finish');
     return;
   }
 
@@ -131,7 +131,7 @@ async function runScenario(world: World, keys: Keys, options: RunOptions): Promi
   if (world.failed) return;
   const left = [...(idle ? [] : ['the workload has not come to its end']), ...unfinished(service)];
   if (left.length > 0) {
-    world.fail('nothing-waits-for-ever', left.join('; '));
+    world.fail('all-work-finishes', left.join('; '));
     return;
   }
   const { seed } = options;
@@ -183,19 +183,19 @@ async function night(service: SimulatedTenant, { until, quiet, check }: Passing)
   const awake = () => service.devices.every(({ online }) => online) && unfinished(service).length === 0;
   await until(MORNING_MS, awake);
   const left = unfinished(service);
-  if (left.length > 0) world.fail('nothing-waits-for-ever', `in the morning: ${left.join('; ')}`);
+  if (left.length > 0) world.fail('all-work-finishes', `in the morning: ${left.join('; ')}`);
   await quiet();
   if (world.failed) return;
   check();
   const base = await measured(service, { watches: true });
   const more = grown(before, base);
-  if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
+  if (more.length > 0) world.fail('memory-returns-to-baseline', more.join('; '));
 }
 
 /** The collections of the active process; empty in a run that does not compare memory. */
 async function measured({ world, cluster }: SimulatedTenant, also: { watches: boolean }): Promise<Map<string, Made>> {
   const active = cluster.active();
-  if (active === null) world.fail('nothing-waits-for-ever', 'nobody serves');
+  if (active === null) world.fail('all-work-finishes', 'no process is active');
   return active === null || !comparesMemory(world.seed) ? new Map() : measure(active.owner, also);
 }
 

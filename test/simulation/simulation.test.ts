@@ -65,7 +65,7 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
 
 describe('a run that fails because of a planted defect', () => {
   const defect = 'deadline-too-early';
-  const invariant = 'deadlines-fire-once';
+  const invariant = 'timers-fire-once';
   const whole: RunOptions = { ...wholeRun(1, 8_000), parts: ['reports', 'commands', 'plans', 'reads'] };
   let smallest = whole;
 

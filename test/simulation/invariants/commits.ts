@@ -91,7 +91,8 @@ export class CommitInvariants {
     const { n } = context.state as { n?: number };
     const before = this.#reported.get(key) ?? 0;
     if (n === undefined) return;
-    if (n < before) this.#world.fail('late-reports-replace-nothing', `${key} reported ${before}, and ${n} replaced it`);
+    if (n < before)
+      this.#world.fail('late-reports-do-not-overwrite', `${key} reported ${before}, and ${n} replaced it`);
     this.#reported.set(key, n);
   }
 
@@ -101,11 +102,11 @@ export class CommitInvariants {
     }
     const from = before.status;
     if (from !== null && isFinal(from) && from !== status && from !== 'timed_out') {
-      this.#world.fail('what-is-over-stays-over', `${key} went from ${from} to ${status}`);
+      this.#world.fail('final-status-does-not-change', `${key} went from ${from} to ${status}`);
     }
     if (status === null || !isFinal(status) || status === 'timed_out' || row.columns.verification === 'pending') return;
     for (const event of this.#deadlines.of(key)) {
-      this.#world.fail('deadlines-end-with-their-state', `${key} is ${status} and waits for ${event}`);
+      this.#world.fail('timers-end-with-their-state', `${key} is ${status} and waits for ${event}`);
     }
   }
 }

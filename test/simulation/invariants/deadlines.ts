@@ -41,7 +41,7 @@ export class DeadlineInvariants {
     const limit = this.#world.now() - LATE_MS;
     for (const { ref, event, dueAt } of this.#rows.values()) {
       if (dueAt < limit) {
-        this.#world.fail('deadlines-fire-once', `${event} of ${actorKey(ref)} is ${limit + LATE_MS - dueAt} ms late`);
+        this.#world.fail('timers-fire-once', `${event} of ${actorKey(ref)} is ${limit + LATE_MS - dueAt} ms late`);
       }
     }
   }
@@ -51,15 +51,15 @@ export class DeadlineInvariants {
     const index = waiting.findIndex((timer) => timer.event === event);
     const [timer] = index < 0 ? [] : waiting.splice(index, 1);
     if (timer === undefined) {
-      this.#world.fail('deadlines-fire-once', `${event} of ${actor} took effect again, as version ${version}`);
+      this.#world.fail('timers-fire-once', `${event} of ${actor} took effect again, as version ${version}`);
       return;
     }
     this.#world.count('deadlines fired');
     if (at < timer.dueAt || this.#world.now() + Math.max(0, clockErrorMs) + 1 < timer.dueAt) {
-      this.#world.fail('deadlines-fire-once', `${event} of ${actor} took effect before ${timer.dueAt}, at ${at}`);
+      this.#world.fail('timers-fire-once', `${event} of ${actor} took effect before ${timer.dueAt}, at ${at}`);
     }
     if (this.#byActor.get(actor)?.get(timer.id) === timer) {
-      this.#world.fail('deadlines-fire-once', `${event} of ${actor} took effect and is still to come`);
+      this.#world.fail('timers-fire-once', `${event} of ${actor} took effect and is still to come`);
     }
   }
 

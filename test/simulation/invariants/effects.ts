@@ -37,16 +37,19 @@ export function checkEffects(service: SimulatedTenant): void {
   for (const [key, { operation, answer }] of ledger.requests) {
     const made = effects.get(key) ?? [];
     if (made.length > 1) {
-      world.fail('one-key-one-effect', `key ${key} of ${operation} made ${made.join(' and ')}`);
+      world.fail('idempotency-key-applies-once', `key ${key} of ${operation} made ${made.join(' and ')}`);
     }
     const effect = journaled.get(operation);
     if (answer === null || effect === undefined || effect.mayFindItDone || made.length > 0) continue;
-    world.fail('answered-means-stored', `key ${key} of ${operation} was answered with success and had no effect`);
+    world.fail(
+      'acknowledged-requests-are-stored',
+      `key ${key} of ${operation} was answered with success and had no effect`,
+    );
   }
   for (const { id } of service.devices) checkKeys(service, id);
   for (const [flag, state] of ledger.flagsAnswered) {
     if (cluster.database.tables.flags.get(flag) === state) continue;
-    world.fail('answered-means-stored', `${flag} was answered as ${state} and is stored otherwise`);
+    world.fail('acknowledged-requests-are-stored', `${flag} was answered as ${state} and is stored otherwise`);
   }
 }
 
@@ -64,7 +67,7 @@ function journaledEffects({ world, ledger, cluster }: SimulatedTenant): Map<stri
       if (effect?.event !== event || !actor.startsWith(`${effect.kind}:`)) continue;
       const key = byTry.get(by.requestId ?? '');
       const made = `${event} of ${actor} (version ${version})`;
-      if (key === undefined) world.fail('one-key-one-effect', `${made} came of no request`);
+      if (key === undefined) world.fail('idempotency-key-applies-once', `${made} came of no request`);
       else effects.set(key, [...(effects.get(key) ?? []), made]);
     }
   }
@@ -82,7 +85,7 @@ function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string
   const expected = issued.map((_, n) => n + 1).join();
   if (issued.join() !== expected || stored.join() !== expected) {
     const detail = `keys ${stored.join()} are stored and keys ${issued.join()} were issued`;
-    world.fail('one-key-one-effect', `device ${deviceId}: ${detail}`);
+    world.fail('idempotency-key-applies-once', `device ${deviceId}: ${detail}`);
   }
   const shown = new Set<number>();
   for (const [key, { operation, answer }] of ledger.requests) {
@@ -91,7 +94,7 @@ function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string
     if (device_id !== deviceId) continue;
     if (shown.has(key_version) || !issued.includes(key_version)) {
       world.fail(
-        'one-key-one-effect',
+        'idempotency-key-applies-once',
         `key ${key} of ${operation} was answered with key ${key_version} of ${deviceId}`,
       );
     }
@@ -128,12 +131,13 @@ export class RowEffects {
 
   #add(what: string, answer: { key: string; path: string } | undefined): void {
     if (answer === undefined) {
-      this.#world.fail('one-key-one-effect', `${what} was stored without the answer of its request`);
+      this.#world.fail('idempotency-key-applies-once', `${what} was stored without the answer of its request`);
       return;
     }
     const { key, path } = answer;
     const made = this.#made.get(key);
-    if (made !== undefined) this.#world.fail('one-key-one-effect', `key ${key} of ${path} changed ${made} and ${what}`);
+    if (made !== undefined)
+      this.#world.fail('idempotency-key-applies-once', `key ${key} of ${path} changed ${made} and ${what}`);
     this.#made.set(key, what);
     this.#world.count('effects without a journal');
   }

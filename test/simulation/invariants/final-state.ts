@@ -54,7 +54,7 @@ export function checkEnding(service: SimulatedTenant): void {
   for (const plan of rows(service, 'plan')) checkOrder(service, plan);
   for (const row of service.cluster.database.tables.actors.values()) {
     if (row.quarantine !== null)
-      service.world.fail('nothing-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
+      service.world.fail('no-actor-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
   }
 }
 
@@ -63,7 +63,7 @@ function checkDevices({ world, devices, cluster }: SimulatedTenant): void {
   for (const { id, counter, acknowledged, reports, forgotten } of devices) {
     const row = cluster.database.tables.actors.get(`device:${id}`);
     if (row === undefined) {
-      world.fail('answered-means-stored', `device ${id} is gone`);
+      world.fail('acknowledged-requests-are-stored', `device ${id} is gone`);
       continue;
     }
     const { state, stateVersion } = row.context as { state: { n?: number }; stateVersion: number };
@@ -72,7 +72,7 @@ function checkDevices({ world, devices, cluster }: SimulatedTenant): void {
       world.fail('acknowledged-reports-are-stored', detail);
     }
     if (stateVersion > reports || stateVersion < reports - forgotten) {
-      world.fail('each-report-counts-once', `${id}: ${reports} reports, state version ${stateVersion}`);
+      world.fail('reports-are-applied-once', `${id}: ${reports} reports, state version ${stateVersion}`);
     }
   }
 }
@@ -86,7 +86,7 @@ function checkRefusals({ world, ledger, cluster }: SimulatedTenant): void {
     for (const { by, event } of entries) {
       const code = ledger.refused.get(by.requestId ?? '');
       if (code !== undefined)
-        world.fail('flags-and-rates-hold', `${event} of ${actor} came of a request refused with ${code}`);
+        world.fail('flags-and-rate-limits-are-enforced', `${event} of ${actor} came of a request refused with ${code}`);
     }
   }
 }
@@ -96,10 +96,11 @@ function checkCommands(service: SimulatedTenant): void {
   const { actors } = cluster.database.tables;
   for (const [id, deviceId] of ledger.commands) {
     const row = actors.get(`command:${id}`);
-    if (row === undefined) world.fail('answered-means-stored', `command ${id} of ${deviceId} was answered 202`);
+    if (row === undefined)
+      world.fail('acknowledged-requests-are-stored', `command ${id} of ${deviceId} was answered 202`);
   }
   for (const id of ledger.plans) {
-    if (!actors.has(`plan:${id}`)) world.fail('answered-means-stored', `plan ${id} was answered 202`);
+    if (!actors.has(`plan:${id}`)) world.fail('acknowledged-requests-are-stored', `plan ${id} was answered 202`);
   }
   for (const { ref, columns, context } of rows(service, 'command')) {
     world.count(`command ${columns.status}`);
@@ -110,7 +111,8 @@ function checkCommands(service: SimulatedTenant): void {
     };
     if (columns.critical !== true || delivery === null || delivery.writes === 0) continue;
     const allowed = confirmedBy !== null && (confirmBy === 'requester' || confirmedBy.id !== requestedBy.id);
-    if (!allowed) world.fail('critical-needs-confirmation', `command ${ref.id} was confirmed by ${confirmedBy?.id}`);
+    if (!allowed)
+      world.fail('critical-commands-need-confirmation', `command ${ref.id} was confirmed by ${confirmedBy?.id}`);
   }
 }
 
@@ -126,7 +128,7 @@ function checkOrder({ world, cluster }: SimulatedTenant, { ref, columns, context
   for (const [n, { finished, at, id }] of undone.entries()) {
     const before = undone[n - 1];
     if (before !== undefined && before.at < at && before.finished < finished) {
-      world.fail('compensation-goes-backwards', `plan ${ref.id}: ${before.id} was undone before ${id}`);
+      world.fail('compensation-runs-in-reverse', `plan ${ref.id}: ${before.id} was undone before ${id}`);
     }
   }
 }

@@ -29,18 +29,18 @@ export function checkJournal(world: World, key: string, { before, last, row, ent
     newest = entry.version;
   }
   if (journaledWhole.has(ref.kind) && entries.length !== version - before) {
-    world.fail('each-version-has-its-entry', `${key}: ${entries.length} entries of ${before + 1} to ${version}`);
+    world.fail('each-version-is-journaled', `${key}: ${entries.length} entries of ${before + 1} to ${version}`);
   }
   const journaled = (state: Json): string => JSON.stringify(ref.kind === 'device' ? administrationIn(state) : state);
   let state = journaled(last?.to ?? null);
   for (const { from, to, event } of entries) {
     if (journaled(from) !== state) {
-      world.fail('each-version-has-its-entry', `${key}: ${event} in ${journaled(from)}, not in ${state}`);
+      world.fail('each-version-is-journaled', `${key}: ${event} in ${journaled(from)}, not in ${state}`);
     }
     state = journaled(to);
   }
   if (journaled(value) !== state) {
-    world.fail('each-version-has-its-entry', `${key} is ${journaled(value)}, journaled ${state}`);
+    world.fail('each-version-is-journaled', `${key} is ${journaled(value)}, journaled ${state}`);
   }
 }
 

@@ -22,7 +22,7 @@ export function checkedRates(world: World, clock: Clock, rates: RateLimiter): Ra
       if (allowed !== allowance.ok) {
         const what = allowance.ok ? 'allowed' : 'refused';
         world.fail(
-          'flags-and-rates-hold',
+          'flags-and-rate-limits-are-enforced',
           `request ${window.used + cost} of ${limit} a minute of ${payer} was ${what}`,
         );
       }
@@ -59,7 +59,10 @@ export class DeviceRateInvariant {
     bucket.at = now;
     this.#buckets.set(deviceId, bucket);
     if (bucket.tokens < -ROUNDING) {
-      this.#world.fail('flags-and-rates-hold', `a message of ${deviceId} was read beyond ${perSecond} a second`);
+      this.#world.fail(
+        'flags-and-rate-limits-are-enforced',
+        `a message of ${deviceId} was read beyond ${perSecond} a second`,
+      );
     }
   }
 }

@@ -69,7 +69,7 @@ export class VersionInvariants {
     commit.released = version;
     const entry = journaled.get(version) ?? null;
     if (entry === event || (entry === null && ref.kind === 'device' && unjournaled.has(event))) return;
-    this.#world.fail('each-version-has-its-entry', `${key}: ${event} is version ${version}, whose entry is ${entry}`);
+    this.#world.fail('each-version-is-journaled', `${key}: ${event} is version ${version}, whose entry is ${entry}`);
   }
 
   /** Called at the end of a run, when no release is in progress. */

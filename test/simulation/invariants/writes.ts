@@ -29,16 +29,17 @@ function checkCommand(
   world.note('wire', `${action} ${id.slice(-6)} to ${deviceId.slice(-4)}`);
   const row = cluster.database.tables.actors.get(`command:${id}`);
   if (row === undefined) {
-    world.fail('nothing-uncommitted-leaves', `command ${id} is written and not stored`);
+    world.fail('only-committed-commands-are-sent', `command ${id} is written and not stored`);
     return;
   }
   if (row.columns.critical === true && times > 1) {
-    world.fail('critical-is-written-once', `critical command ${id} was written ${times} times`);
+    world.fail('critical-commands-are-sent-once', `critical command ${id} was written ${times} times`);
   }
-  if (ledger.shut.has(deviceId)) world.fail('nothing-to-revoked-devices', `command ${id} to ${deviceId}`);
+  if (ledger.shut.has(deviceId)) world.fail('no-commands-to-revoked-devices', `command ${id} to ${deviceId}`);
   if ((ledger.requestedAt.get(id) ?? 0) < (ledger.shutAt.get(deviceId) ?? 0)) {
-    world.fail('revocation-closes-commands', `command ${id} is older than the revocation of ${deviceId}`);
+    world.fail('revocation-cancels-commands', `command ${id} is older than the revocation of ${deviceId}`);
   }
-  if (service.suspended === 'yes') world.fail('nothing-while-suspended', `command ${id} to ${deviceId}`);
-  if (expires_at <= world.now() + clockErrorMs) world.fail('nothing-after-its-expiry', `command ${id} to ${deviceId}`);
+  if (service.suspended === 'yes') world.fail('no-commands-while-suspended', `command ${id} to ${deviceId}`);
+  if (expires_at <= world.now() + clockErrorMs)
+    world.fail('expired-commands-are-not-sent', `command ${id} to ${deviceId}`);
 }

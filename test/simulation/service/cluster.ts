@@ -99,7 +99,7 @@ export class Cluster {
     const { owner, epoch } = running;
     const offMs = this.#clockError(running);
     if (Math.abs(offMs) > MOST_CLOCK_ERROR_MS) {
-      this.#world.fail('time-is-the-databases', `${owner.name} ${what} with a clock that is ${offMs} ms off`);
+      this.#world.fail('time-follows-the-database', `${owner.name} ${what} with a clock that is ${offMs} ms off`);
     }
     if (epoch === this.database.epoch) return;
     this.#world.fail(
@@ -161,7 +161,7 @@ export class Cluster {
   #activated({ name, machine, clockSetAt }: Host, { lock }: Running): void {
     if (Math.abs(machine.clockOffsetMs) <= MAX_CLOCK_OFFSET_MS || clockSetAt > lock.judgedAt) return;
     this.#world.fail(
-      'wrong-clocks-do-not-activate',
+      'no-activation-with-a-wrong-clock',
       `${name} became active with a clock that is ${machine.clockOffsetMs / 1_000} s off`,
     );
   }

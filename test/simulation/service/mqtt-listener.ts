@@ -136,11 +136,11 @@ export class MqttListener {
   #checkEnd(deviceId: string, reason: CloseReason, ends: 'at once' | 'later' | null): void {
     const { world } = this.#parts;
     if (ends === null && unfair.has(reason)) {
-      world.fail('honest-connections-stay', `the connection of ${deviceId} was ended: ${reason}`);
+      world.fail('valid-connections-stay-open', `the connection of ${deviceId} was ended: ${reason}`);
     }
     if (ends === 'at once' && reason === 'silent') {
       world.fail(
-        'violations-end-connections',
+        'protocol-violations-close-connections',
         `${deviceId} broke the protocol, and its connection ended by its silence`,
       );
     }

@@ -86,7 +86,7 @@ export class Callers {
       return answer;
     });
     if (sent?.code === null && forbidden !== null && this.#ledger.forbids(operation, isRetry) === forbidden) {
-      this.#world.fail('flags-and-rates-hold', `${operation.name} was done while ${forbidden} was set`);
+      this.#world.fail('flags-and-rate-limits-are-enforced', `${operation.name} was done while ${forbidden} was set`);
     }
     this.#world.count(sent === null ? 'no answer' : sent.code === null ? 'answered' : `refused: ${sent.code}`);
     this.#world.note(
@@ -105,7 +105,10 @@ export class Callers {
   #sameAnswer(key: string, requested: Requested, answer: string): void {
     requested.answer ??= answer;
     if (requested.answer === answer) return;
-    this.#world.fail('one-key-one-answer', `key ${key} of ${requested.operation}: ${requested.answer}, then ${answer}`);
+    this.#world.fail(
+      'idempotency-key-keeps-its-answer',
+      `key ${key} of ${requested.operation}: ${requested.answer}, then ${answer}`,
+    );
   }
 }
 

@@ -131,7 +131,7 @@ export class Device {
     const used = this.#used;
     const read = packetReader((packet) => {
       if (packet.cmd !== 'connack' || packet.returnCode !== 0) return;
-      this.#world.fail('tokens-open-one-session', `a CONNECT of ${this.id} was accepted twice`);
+      this.#world.fail('session-tokens-are-single-use', `a CONNECT of ${this.id} was accepted twice`);
     });
     const connection = this.#open({ received: read, closed() {} }, '203.0.113.9');
     if (connection === null) return;
@@ -249,7 +249,7 @@ export class Device {
       const { messageId } = packet;
       if (packet.qos === 1) session.acknowledge(messageId as number);
       this.#receive(session, packet.payload as Buffer);
-    } else this.#world.fail('the-run-goes-through', `${this.id} got a packet of type ${packet.cmd}`);
+    } else this.#world.fail('the-run-completes', `${this.id} got a packet of type ${packet.cmd}`);
   }
 
   #signedIn(session: Session, returnCode: number | undefined): void {
@@ -280,7 +280,7 @@ export class Device {
     const checked = checkCloudMessage(bytes, about, this.#world.now());
     if (!checked.ok || !checked.message.body.ok) {
       const why = checked.ok ? 'its payload' : checked.refusal.code;
-      this.#world.fail('devices-can-check-what-they-get', `${this.id} cannot take a message: ${why}`);
+      this.#world.fail('devices-can-verify-messages', `${this.id} cannot take a message: ${why}`);
       return;
     }
     this.#heed(session, checked.message.body.value);
@@ -295,9 +295,15 @@ export class Device {
       this.#publish(session, resent);
     } else if (sent.type === 'error' && this.#isToBeRefused(sent.payload.message_id)) {
       if (sent.payload.code === 'PAYLOAD_INVALID') return;
-      this.#world.fail('refused-data-is-refused-alone', `${this.id}: ${sent.payload.code} for a refused report`);
+      this.#world.fail(
+        'rejected-data-does-not-affect-its-batch',
+        `${this.id}: ${sent.payload.code} for a refused report`,
+      );
     } else if (sent.type === 'error') {
-      this.#world.fail('honest-messages-are-taken', `${this.id}: ${sent.payload.code} for ${sent.payload.message_id}`);
+      this.#world.fail(
+        'valid-messages-are-accepted',
+        `${this.id}: ${sent.payload.code} for ${sent.payload.message_id}`,
+      );
     } else this.#carryOut(sent.payload);
   }
 

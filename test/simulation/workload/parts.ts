@@ -144,7 +144,7 @@ export const parts = {
       const sent = await service.request(service.owner, createPlan, { ...planWish(service), name: REFUSED_PLAN });
       if (sent.code === null) {
         service.world.fail(
-          'refused-data-is-refused-alone',
+          'rejected-data-does-not-affect-its-batch',
           `plan ${sent.body.plan.id} was answered 202 and cannot be stored`,
         );
       }
@@ -169,7 +169,10 @@ async function confirmed(service: SimulatedTenant, device: Device, wish: object)
   if (sent.code !== null) return;
   const { dry_run_token, command_id } = sent.body;
   if (dry_run_token === undefined) {
-    service.world.fail('critical-needs-confirmation', `a critical command was dispatched at once: ${command_id}`);
+    service.world.fail(
+      'critical-commands-need-confirmation',
+      `a critical command was dispatched at once: ${command_id}`,
+    );
     return;
   }
   if (random.chance(0.15)) return;
@@ -196,7 +199,7 @@ async function dispatched(
   if (sent.code !== null) return null;
   const { command_id: id } = sent.body;
   if (shutAt !== undefined && ledger.shut.has(device.id) && ledger.shutAt.get(device.id) === shutAt) {
-    world.fail('nothing-to-revoked-devices', `command ${id} was dispatched to ${device.id}, which is revoked`);
+    world.fail('no-commands-to-revoked-devices', `command ${id} was dispatched to ${device.id}, which is revoked`);
   }
   return id;
 }

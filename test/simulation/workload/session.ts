@@ -86,7 +86,10 @@ export class Session {
   settle(messageId: number): Owed | undefined {
     const [oldest] = this.#underWay.keys();
     if (messageId !== oldest) {
-      this.#world.fail('pubacks-keep-their-order', `${this.clientId}: PUBACK of ${messageId} before that of ${oldest}`);
+      this.#world.fail(
+        'pubacks-keep-publish-order',
+        `${this.clientId}: PUBACK of ${messageId} before that of ${oldest}`,
+      );
     }
     const owed = this.#underWay.get(messageId);
     this.#underWay.delete(messageId);

@@ -103,7 +103,7 @@ export class SimulatedTenant {
     this.world.count('sign-ins refused');
     const mayBeShut = this.ledger.shut.has(device.id) || this.changing.has(device.id) || this.suspended !== 'no';
     if (mayBeShut || this.ledger.endedKeys.has(`${device.id} ${keyVersion}`)) return;
-    this.world.fail('good-keys-sign-in', `device ${device.id} was refused with its key ${keyVersion}`);
+    this.world.fail('valid-keys-sign-in', `device ${device.id} was refused with its key ${keyVersion}`);
   }
 
   #executes(device: Device, { command_id: id, action }: CmdPayload): void {
@@ -115,7 +115,10 @@ export class SimulatedTenant {
       (one) => this.confirmBy === 'requester' || one !== asker,
     );
     if (allowed.length > 0) return;
-    this.world.fail('critical-needs-confirmation', `${action} ${id} at ${device.id}: nobody who may has confirmed it`);
+    this.world.fail(
+      'critical-commands-need-confirmation',
+      `${action} ${id} at ${device.id}: nobody who may has confirmed it`,
+    );
   }
 
   #person(name: string, platformAdmin: boolean): Person {
