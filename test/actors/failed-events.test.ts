@@ -101,8 +101,8 @@ describe('a failing event does not affect others', () => {
   it('bisects a batch with rejected data until the poison event is isolated', async () => {
     const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
     await Promise.all(ids.map((id) => make(id)));
-    store.beforeCommit = (turn) => {
-      if (JSON.stringify(turn.actors.map((actor) => actor.fixed)).includes('poison')) {
+    store.beforeCommit = (batch) => {
+      if (JSON.stringify(batch.actors.map((actor) => actor.fixed)).includes('poison')) {
         throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
       }
     };

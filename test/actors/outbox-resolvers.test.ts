@@ -219,24 +219,24 @@ describe('an output that is resolved from memory', () => {
   it('is resolved with the state of the actors at that point of the batch', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
     const seen: unknown[] = [];
-    runtime.outbox.registerResolver('plan.ask', never, (_, turn) => {
+    runtime.outbox.registerResolver('plan.ask', never, (_, batch) => {
       for (const ref of [
         { kind: 'plan', id: 'p' } as const,
         { kind: 'device', id: 'd' } as const,
         { kind: 'device', id: 'nobody' } as const,
       ]) {
-        const found = turn.peek<LampContext>(ref);
+        const found = batch.peek<LampContext>(ref);
         seen.push([found?.version, found?.snapshot.context.fixed.note]);
       }
       return making();
     });
     await Promise.all([
-      runtime.actors.send({ kind: 'device', id: 'd' }, event('note', { text: 'in this turn' })),
+      runtime.actors.send({ kind: 'device', id: 'd' }, event('note', { text: 'in this batch' })),
       ask(),
     ]);
     expect(seen).toEqual([
       [1, undefined],
-      [2, 'in this turn'],
+      [2, 'in this batch'],
       [undefined, undefined],
     ]);
   });
@@ -254,19 +254,19 @@ describe('an output that is resolved from memory', () => {
     runtime.outbox.registerResolver(
       'plan.ask',
       async () => judge(runtime.actors),
-      (_, turn) => judge(turn),
+      (_, batch) => judge(batch),
     );
     let goOn = () => {};
     store.beforeCommit = ({ actors }) =>
       actors[0]?.ref.id === 'd' ? new Promise<void>((resolve) => (goOn = resolve)) : undefined;
-    const noted = runtime.actors.send(ref, event('note', { text: 'in another turn' }));
+    const noted = runtime.actors.send(ref, event('note', { text: 'in another batch' }));
     await new Promise(setImmediate);
     const asked = ask();
     await eventually(() => store.rows.has('plan:p'));
     goOn();
     await noted;
     await (await asked).messagesDelivered;
-    expect([seen, isMade()]).toEqual([[undefined, 'in another turn'], true]);
+    expect([seen, isMade()]).toEqual([[undefined, 'in another batch'], true]);
   });
 
   it.each([

@@ -127,12 +127,12 @@ describe('a store that is briefly unavailable', () => {
       return gate;
     };
     const by = { kind: 'device', id: 'a' };
-    const inTurn = runtime.actors.send(ref('a'), event('press'));
+    const inBatch = runtime.actors.send(ref('a'), event('press'));
     await eventually(() => held);
     const behind = runtime.actors.send(ref('a'), event('press'));
     const other = runtime.actors.send(ref('b'), event('press'));
     const device = runtime.actors.send(ref('a'), event('note', { text: 'late', by }));
-    const outcomes = Promise.allSettled([inTurn, behind, other]);
+    const outcomes = Promise.allSettled([inBatch, behind, other]);
     clock.advance(100);
     expect((await outcomes).map((one) => one.status === 'rejected' && one.reason.name)).toEqual([
       'CommitUnknown',

@@ -54,7 +54,7 @@ describe('timers', () => {
       held = true;
       return gate;
     };
-    const sent = [runtime.actors.send(ref('a'), event('note', { text: 'holds the turn' }))];
+    const sent = [runtime.actors.send(ref('a'), event('note', { text: 'holds the batch' }))];
     await eventually(() => held);
     sent.push(runtime.actors.send(ref('a'), event('press')));
     const fired = runtime.timers.tick();

@@ -13,7 +13,7 @@ function timed(commit: ActorCommit): ActorCommit {
 
 eachStore('commands', (backend) => {
   const commands = () => backend().store.commands;
-  const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
+  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
 
   it('of a device are listed as its history, newest first in pages', async () => {
@@ -22,14 +22,14 @@ eachStore('commands', (backend) => {
     const commits = Array.from({ length: 7 }, (_, n) =>
       commandCommit({ tenantId, fixed: { n }, columns: { device_id: deviceId, created_at: n >> 1 } }),
     );
-    await turn(...commits, commandCommit({ tenantId }));
+    await commitAll(...commits, commandCommit({ tenantId }));
     const seen: string[] = [];
     let after: Position | undefined;
     do {
       const page = await commands().list(tenantId, deviceId, 3, after);
       seen.push(...page.items.map((actor) => actor.ref.id));
       after = page.next ?? undefined;
-      await turn(commandCommit({ tenantId, columns: { device_id: deviceId, created_at: 99 } }));
+      await commitAll(commandCommit({ tenantId, columns: { device_id: deviceId, created_at: 99 } }));
     } while (after);
     const newestFirst = [...commits].sort(
       (a, b) => (b.columns.created_at as number) - (a.columns.created_at as number) || (a.ref.id < b.ref.id ? 1 : -1),
@@ -51,7 +51,7 @@ eachStore('commands', (backend) => {
     const others = commandStatuses
       .filter((status) => !['dispatched', 'acknowledged', 'in_progress'].includes(status))
       .map((status) => of(status, 5));
-    await turn(queued, older, oldest, critical, ...others, of('dispatched', 0, { critical: true, written: true }));
+    await commitAll(queued, older, oldest, critical, ...others, of('dispatched', 0, { critical: true, written: true }));
     expect(await commands().deliverable(deviceId)).toEqual([oldest, older, queued, critical].map((one) => one.ref.id));
     expect(await commands().deliverable(newId())).toEqual([]);
   });
@@ -59,17 +59,17 @@ eachStore('commands', (backend) => {
   it('that are open are those that can be cancelled or acknowledged in time', async () => {
     const deviceId = newId();
     const commits = commandStatuses.map((status) => timed(commandCommit({ columns: { device_id: deviceId, status } })));
-    await turn(...commits, timed(commandCommit()), timed(deviceCommit({ id: deviceId })));
+    await commitAll(...commits, timed(commandCommit()), timed(deviceCommit({ id: deviceId })));
     const open = new Set(await commands().open(deviceId));
     const statuses = commits.filter((one) => open.has(one.ref.id)).map((one) => one.columns.status);
     expect(statuses).toEqual(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
     const [submitted] = commits;
-    if (submitted) await turn(nextCommit(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
+    if (submitted) await commitAll(nextCommit(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
     expect(await commands().open(deviceId)).toHaveLength(4);
     // With a new deadline in place of the old one, or with both, the command is returned once.
     for (const one of commits.slice(2, 4)) {
       const set = ['over', 'another'].map((id) => ({ ref: one.ref, id, event: 'over', dueAt: 1 }));
-      await turn(nextCommit(one, { timers: { set, clear: [] } }));
+      await commitAll(nextCommit(one, { timers: { set, clear: [] } }));
     }
     expect(await commands().open(deviceId)).toHaveLength(4);
   });
@@ -80,16 +80,16 @@ eachStore('commands', (backend) => {
     const of = (created_at: number) => timed(commandCommit({ columns: { device_id: deviceId, created_at } }));
     const [older, same, newer] = [of(1), of(2), of(3)];
     const idsOf = (...made: ActorCommit[]) => made.map(({ ref }) => ref.id);
-    await turn(device, older, same, newer);
+    await commitAll(device, older, same, newer);
     expect(await commands().open(deviceId)).toEqual(idsOf(older, same, newer));
     expect(await commands().open(deviceId, 2)).toEqual(idsOf(older, same));
     expect(await commands().open(deviceId, 0)).toEqual([]);
-    await turn(nextCommit(device, { columns: { ...device.columns, revoked: true } }));
+    await commitAll(nextCommit(device, { columns: { ...device.columns, revoked: true } }));
     expect(await commands().open(deviceId, 0)).toEqual(idsOf(older, same, newer));
     // A device without a row is not active.
     const without = newId();
     const orphan = timed(commandCommit({ columns: { device_id: without, created_at: 3 } }));
-    await turn(orphan);
+    await commitAll(orphan);
     expect(await commands().open(without, 0)).toEqual(idsOf(orphan));
   });
 
@@ -101,16 +101,16 @@ eachStore('commands', (backend) => {
       timed(commandCommit({ columns: { device_id: device.ref.id, status } }));
     const open = [of(revoked), of(revoked, 'awaiting_confirmation'), of(deleted, 'in_progress')];
     const others = [of(active), of(revoked, 'cancelled'), of(revoked, 'timed_out')];
-    await turn(active, revoked, deleted, ...open, ...others);
+    await commitAll(active, revoked, deleted, ...open, ...others);
     const devices = new Set([active, revoked, deleted].map(({ ref }) => ref.id));
     const found = async () => (await commands().openOnRevokedDevices()).filter(({ deviceId }) => devices.has(deviceId));
     const expected = open
       .map(({ ref, columns }) => ({ deviceId: columns.device_id, commandId: ref.id }))
       .sort((a, b) => (a.commandId < b.commandId ? -1 : 1));
     expect(await found()).toEqual(expected);
-    await turn(...open.map((one) => nextCommit(one, { columns: { ...one.columns, status: 'cancelled' } })));
+    await commitAll(...open.map((one) => nextCommit(one, { columns: { ...one.columns, status: 'cancelled' } })));
     expect(await found()).toEqual([]);
-    await turn(nextCommit(active, { columns: { ...active.columns, revoked: true } }));
+    await commitAll(nextCommit(active, { columns: { ...active.columns, revoked: true } }));
     expect(await found()).toMatchObject([{ deviceId: active.ref.id }]);
   });
 
@@ -135,23 +135,23 @@ eachStore('commands', (backend) => {
     };
     // A rotation retires the first key, but does not make any command late.
     const rotated = deviceCommit({ id: deviceId, rows: [put(1, 10), put(2, 40), end('retired', 40, [2])] });
-    await turn(rotated, older, same, newer);
+    await commitAll(rotated, older, same, newer);
     expect([await late(), await commands().deliverable(deviceId)]).toEqual([[], idsOf(older, same, newer)]);
     const revoked = nextCommit(rotated, { rows: [end('revoked', 50)] });
-    await turn(revoked);
-    await turn(nextCommit(revoked, { rows: [put(3, 30)] }));
+    await commitAll(revoked);
+    await commitAll(nextCommit(revoked, { rows: [put(3, 30)] }));
     expect([await late(), await commands().deliverable(deviceId)]).toEqual([idsOf(older), idsOf(same, newer)]);
   });
 
   it('that timed out are not open, although they have a deadline for a late acknowledgement', async () => {
     const deviceId = newId();
     const commit = timed(commandCommit({ columns: { device_id: deviceId } }));
-    await turn(commit);
+    await commitAll(commit);
     expect(await commands().open(deviceId)).toEqual([commit.ref.id]);
     const set = [{ ref: commit.ref, id: 'late', event: 'over', dueAt: 2 }];
     const columns = { ...commit.columns, status: 'timed_out' };
     const over = nextCommit(commit, { fixedUnchanged: true, columns, timers: { set, clear: ['over'] } });
-    await turn(over);
+    await commitAll(over);
     expect(await commands().open(deviceId)).toEqual([]);
     expect(await commands().deliverable(deviceId)).toEqual([]);
   });
@@ -161,13 +161,13 @@ eachStore('commands', (backend) => {
     const deviceId = newId();
     const hash = newId();
     const commit = commandCommit({ tenantId, columns: { device_id: deviceId, token_hash: hash } });
-    await turn(commit);
+    await commitAll(commit);
     for (const named of [deviceId, null]) {
       expect(await commands().byToken(tenantId, named, hash)).toEqual({ id: commit.ref.id, deviceId });
       expect(await commands().byToken(newId(), named, hash)).toBeNull();
     }
     expect(await commands().byToken(tenantId, newId(), hash)).toBeNull();
-    await turn(nextCommit(commit, { columns: { ...commit.columns, token_hash: null } }));
+    await commitAll(nextCommit(commit, { columns: { ...commit.columns, token_hash: null } }));
     expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
   });
 
@@ -183,8 +183,10 @@ eachStore('commands', (backend) => {
     const over = [of(5, 1_000), of(6, 2_000, { status: 'dispatched' })];
     const confirmed = of(7, 2_000);
     const foreign = commandCommit({ columns: { status: 'awaiting_confirmation', token_hash: newId() } });
-    await turn(...waiting, ...over, confirmed, foreign);
-    await turn(nextCommit(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }));
+    await commitAll(...waiting, ...over, confirmed, foreign);
+    await commitAll(
+      nextCommit(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }),
+    );
     const seen: string[] = [];
     let after: Position | undefined;
     do {
@@ -206,7 +208,7 @@ eachStore('commands', (backend) => {
       timed(commandCommit({ live: { ...context }, columns: { device_id: deviceId, verification } }));
     const unseen = of('pending', { verification: { expected: { on: true }, observed: null } });
     const seen = of('pending', { verification: { expected: { level: 3 }, observed: { level: 2 } } });
-    await turn(
+    await commitAll(
       unseen,
       seen,
       of('idle', { verification: { expected: { on: true }, observed: null } }),
@@ -216,10 +218,10 @@ eachStore('commands', (backend) => {
       of('idle', { verification: { expected: { on: true }, observed: {} } }),
     );
     if (moved === undefined || done === undefined) throw new Error('not there');
-    await turn(moved, done);
+    await commitAll(moved, done);
     const settled = { fixedUnchanged: true };
     const pending = { ...moved.columns, verification: 'pending' };
-    await turn(
+    await commitAll(
       nextCommit(moved, {
         ...settled,
         columns: pending,

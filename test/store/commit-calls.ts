@@ -18,11 +18,12 @@ export const keyPut = (deviceId: string, keyVersion: number): RowOutput => ({
 export function commitCalls(backend: () => Backend) {
   const actors = () => backend().store.actors;
   const devices = () => backend().store.devices;
-  const turn = (...commits: ReturnType<typeof deviceCommit>[]) => actors().commit({ actors: commits, delivered: [] });
+  const commitAll = (...commits: ReturnType<typeof deviceCommit>[]) =>
+    actors().commit({ actors: commits, delivered: [] });
   const load = async (id: string) => (await actors().load('device', [id]))[0];
   const outboxOf = async (id: string) =>
     (await actors().pendingOutbox(10_000, 0)).filter((row) => row.from.id === id).map((row) => [row.version, row.n]);
   const timersOf = async (id: string) =>
     (await actors().dueTimers(Number.MAX_SAFE_INTEGER, 10_000)).filter((timer) => timer.ref.id === id);
-  return { actors, devices, turn, load, outboxOf, timersOf };
+  return { actors, devices, commitAll, load, outboxOf, timersOf };
 }

@@ -7,7 +7,7 @@ import { flatContext } from '../support/stored-context.ts';
 import { commitCalls } from './commit-calls.ts';
 
 eachStore('a commit', (backend, has) => {
-  const { actors, devices, turn, load } = commitCalls(backend);
+  const { actors, devices, commitAll, load } = commitCalls(backend);
 
   describe('of a live part', () => {
     const context = { fixed: { id: 'd', name: 'Lamp' }, live: { state: { on: true }, count: 1 } };
@@ -23,7 +23,7 @@ eachStore('a commit', (backend, has) => {
 
     it('writes only that part, and returns the whole context', async () => {
       const made = deviceCommit(context);
-      await turn(made);
+      await commitAll(made);
       if (has.sql) {
         expect(await rowOf(made.ref.id)).toMatchObject({
           context: { id: 'd', name: 'Lamp' },
@@ -33,7 +33,7 @@ eachStore('a commit', (backend, has) => {
       const columns = { ...made.columns, online: true, device_type: 'not written' };
       const moved = changeLive(made, { state: { quotes: '"\\u0000" \\ \n 𝄞 ü', none: null }, count: 2 }, { columns });
       const unwritten = { ...moved, fixed: { ...moved.fixed, name: 'not written' } };
-      expect(await turn(unwritten)).toEqual({ lost: [] });
+      expect(await commitAll(unwritten)).toEqual({ lost: [] });
       expect(await load(made.ref.id)).toMatchObject({ version: 2, context: flatContext(moved) });
       if (has.sql) expect(await rowOf(made.ref.id)).toMatchObject({ context: { id: 'd', name: 'Lamp' } });
       const [listed] = await devices().find(made.tenantId, [made.ref.id]);
@@ -43,30 +43,35 @@ eachStore('a commit', (backend, has) => {
         fixed: { ...moved.fixed, name: 'Renamed' },
         live: { ...moved.live, count: 3 },
       });
-      expect(await turn(whole)).toEqual({ lost: [] });
+      expect(await commitAll(whole)).toEqual({ lost: [] });
       expect((await load(made.ref.id))?.context).toEqual(flatContext(whole));
     });
 
     it('writes nothing of a conflicted actor, and keeps the live parts of the others', async () => {
       const [mine, other, plain] = [deviceCommit(context), deviceCommit(context), deviceCommit()];
-      await turn(mine, other, plain);
+      await commitAll(mine, other, plain);
       const rival = changeLive(mine, { count: 7 });
-      await turn(rival);
+      await commitAll(rival);
       const late = changeLive(mine, { count: 8 }, { journal: [journalEntry(2)] as never });
       const made = commandCommit({ fixed: { id: 'c' }, live: { status: 'x' } });
-      const answer = await turn(late, changeLive(other, { count: 2 }), nextCommit(plain, { fixed: { all: 1 } }), made);
+      const answer = await commitAll(
+        late,
+        changeLive(other, { count: 2 }),
+        nextCommit(plain, { fixed: { all: 1 } }),
+        made,
+      );
       expect(answer).toEqual({ lost: [mine.ref] });
       expect(await load(mine.ref.id)).toMatchObject({ version: 2, context: { count: 7, name: 'Lamp' } });
       expect(await actors().journal(mine.ref, 10)).toEqual([]);
       expect(await load(other.ref.id)).toMatchObject({ version: 2, context: { count: 2, name: 'Lamp' } });
       expect((await load(plain.ref.id))?.context).toEqual({ all: 1 });
       expect((await actors().load('command', [made.ref.id]))[0]?.context).toMatchObject({ status: 'x', id: 'c' });
-      const torn = {
+      const conflicted = {
         actors: [changeLive(other, { count: 9 }), changeLive(rival, { count: 9 })],
         delivered: [],
         atomic: true,
       };
-      expect((await actors().commit(torn)).lost).toHaveLength(2);
+      expect((await actors().commit(conflicted)).lost).toHaveLength(2);
       expect((await load(mine.ref.id))?.context.count).toBe(7);
     });
 
@@ -76,7 +81,7 @@ eachStore('a commit', (backend, has) => {
         tenantId,
         fixed: { name: 'Old', state: { on: true }, stateVersion: 4, reportedAt: 12 },
       });
-      await turn(old);
+      await commitAll(old);
       await backend().database.write({ text: 'update devices set live = null where id = $1', values: [old.ref.id] });
       expect((await load(old.ref.id))?.context).toEqual(old.fixed);
       const states = async () => (await devices().states(tenantId)).map(({ deviceId: _, ...rest }) => rest);
@@ -84,14 +89,14 @@ eachStore('a commit', (backend, has) => {
 
       const moved = { state: { on: false }, stateVersion: 5, reportedAt: null };
       const after = nextCommit(old, { fixedUnchanged: true, live: moved });
-      expect(await turn(after)).toEqual({ lost: [] });
+      expect(await commitAll(after)).toEqual({ lost: [] });
       expect((await load(old.ref.id))?.context).toEqual({ name: 'Old', ...moved });
       expect(await states()).toEqual([moved]);
     });
 
     it('is refused as data with NUL or a lone surrogate, and accepted with their escaped spelling', async () => {
       const made = deviceCommit(context);
-      await turn(made);
+      await commitAll(made);
       for (const [text, sqlState] of [
         ['a\u0000b', '22P05'],
         ['\\\u0000', '22P05'],
@@ -99,15 +104,15 @@ eachStore('a commit', (backend, has) => {
         ['\udc00\ud800', '22P02'],
       ] as const) {
         for (const state of [{ text }, { [text]: 1 }]) {
-          const refusal = turn(deviceCommit(), changeLive(made, { state }));
+          const refusal = commitAll(deviceCommit(), changeLive(made, { state }));
           await expect(refusal).rejects.toMatchObject({ name: 'DataRefused', sqlState });
-          await expect(turn(deviceCommit({ live: { state } }))).rejects.toMatchObject({
+          await expect(commitAll(deviceCommit({ live: { state } }))).rejects.toMatchObject({
             sqlState,
           });
         }
       }
       const spelt = { text: '\\u0000 \\\\ud800 \u0001 \\' };
-      expect(await turn(changeLive(made, { state: spelt }))).toEqual({ lost: [] });
+      expect(await commitAll(changeLive(made, { state: spelt }))).toEqual({ lost: [] });
       expect((await load(made.ref.id))?.context.state).toEqual(spelt);
     });
   });

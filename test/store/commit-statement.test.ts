@@ -62,10 +62,10 @@ interface Step {
   idempotency: boolean;
   rows: 'none' | 'key' | 'end' | 'manifest' | 'member' | 'proposal';
 }
-interface Turn {
+interface DrawnBatch {
   steps: Step[];
   deliveries: boolean;
-  whole: boolean;
+  atomic: boolean;
 }
 
 const rarely = fc.integer({ min: 0, max: 15 }).map((n) => n === 0);
@@ -83,24 +83,24 @@ const aStep: fc.Arbitrary<Step> = fc.record({
   idempotency: often,
   rows: fc.constantFrom('none', 'none', 'key', 'end', 'manifest', 'member', 'proposal'),
 });
-const aTurn: fc.Arbitrary<Turn> = fc.record({
+const aBatch: fc.Arbitrary<DrawnBatch> = fc.record({
   steps: fc.array(aStep, { maxLength: 5 }),
   deliveries: often,
-  whole: often,
+  atomic: often,
 });
 
 const makers = { device: deviceCommit, command: commandCommit, plan: planCommit, tenant: tenantCommit };
 
 /** Batches as a runtime would commit them one after another; it assumes that a stale one was committed. */
-function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
+function history(batches: readonly DrawnBatch[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
   const actors: ActorCommit[] = [];
   const sent: { from: ActorCommit['ref']; version: number; n: number }[] = [];
   let keys = 0;
-  return turns.map(({ steps, deliveries, whole }) => {
-    const inTurn = new Set<string>();
+  return batches.map(({ steps, deliveries, atomic }) => {
+    const inBatch = new Set<string>();
     const commits: ActorCommit[] = [];
     for (const step of steps) {
-      const known = actors.filter(({ ref }) => ref.kind === step.kind && !inTurn.has(ref.id));
+      const known = actors.filter(({ ref }) => ref.kind === step.kind && !inBatch.has(ref.id));
       const before = step.form === 'new' ? undefined : known[step.pick % Math.max(1, known.length)];
       const base = before ?? makers[step.kind]({ fixed: { name: 'made' }, live: { state: {} } });
       const { ref, tenantId } = base;
@@ -148,11 +148,11 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
         : { ...base, ...given, fixedUnchanged: false };
       if (step.outbox) sent.push({ from: ref, version, n: 0 });
       commits.push(commit);
-      inTurn.add(ref.id);
+      inBatch.add(ref.id);
       if (!before) actors.push(commit);
       else actors[actors.indexOf(before)] = commit;
     }
-    return { actors: commits, delivered: deliveries ? sent.splice(0, 1) : [], atomic: whole };
+    return { actors: commits, delivered: deliveries ? sent.splice(0, 1) : [], atomic };
   });
 }
 
@@ -179,10 +179,10 @@ class Undo extends Error {}
  */
 async function outcome(
   database: Database,
-  turns: readonly BatchCommit[],
+  batches: readonly BatchCommit[],
   users: readonly Uuid[],
   proposals: readonly Uuid[],
-  choose: (turn: BatchCommit) => readonly BatchStatement[],
+  choose: (batch: BatchCommit) => readonly BatchStatement[],
 ) {
   const answers: unknown[] = [];
   let rows: Record<string, unknown[]> = {};
@@ -210,16 +210,16 @@ async function outcome(
         });
       },
     } as unknown as Database;
-    for (const turn of turns) {
+    for (const batch of batches) {
       await query('savepoint before');
       try {
-        answers.push(await new Committer(inTransaction, null, choose(turn)).commit(turn));
+        answers.push(await new Committer(inTransaction, null, choose(batch)).commit(batch));
       } catch (error) {
         if (!(error instanceof DataRefused)) throw error;
         answers.push(error.message);
       }
-      const torn = turn.atomic === true && (answers.at(-1) as { lost?: unknown[] }).lost?.length;
-      if (torn || typeof answers.at(-1) === 'string') await query('rollback to savepoint before');
+      const conflicted = batch.atomic === true && (answers.at(-1) as { lost?: unknown[] }).lost?.length;
+      if (conflicted || typeof answers.at(-1) === 'string') await query('rollback to savepoint before');
     }
     rows = await contents(query);
     throw new Undo();
@@ -236,20 +236,20 @@ const PARTS = Array.from({ length: 10 }, (_, n) => n + 1);
 eachDatabase('commits', (backend) => {
   const used = new Set<string>();
 
-  async function tryTurns(tries: { numRuns: number; seed: number }): Promise<void> {
+  async function tryBatches(tries: { numRuns: number; seed: number }): Promise<void> {
     const { database } = backend();
     await fc.assert(
-      fc.asyncProperty(fc.array(aTurn, { minLength: 1, maxLength: 8 }), async (drawn) => {
+      fc.asyncProperty(fc.array(aBatch, { minLength: 1, maxLength: 8 }), async (drawn) => {
         const users = Array.from({ length: USERS }, newId);
         const proposals = Array.from({ length: PROPOSALS }, newId);
-        const turns = history(drawn, users, proposals);
-        const exact = await outcome(database, turns, users, proposals, (turn) => {
-          const sections = sectionsOf(batchInput(turn));
+        const batches = history(drawn, users, proposals);
+        const exact = await outcome(database, batches, users, proposals, (batch) => {
+          const sections = sectionsOf(batchInput(batch));
           used.add(batchStatements.find((one) => one.covers(sections))?.name ?? '');
           return [new SkippingStatement('exact', sections)];
         });
-        expect(await outcome(database, turns, users, proposals, () => batchStatements)).toEqual(exact);
-        expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);
+        expect(await outcome(database, batches, users, proposals, () => batchStatements)).toEqual(exact);
+        expect(await outcome(database, batches, users, proposals, () => [universal])).toEqual(exact);
       }),
       tries,
     );
@@ -257,10 +257,10 @@ eachDatabase('commits', (backend) => {
 
   // A new database compiles for seconds at its first statements, which must not count towards the limit of the first
   // part.
-  beforeAll(() => tryTurns({ numRuns: 1, seed }));
+  beforeAll(() => tryBatches({ numRuns: 1, seed }));
 
   it.each(PARTS)('leave the same rows and return the same for every statement (part %i)', (part) =>
-    tryTurns({ numRuns: 3, seed: seed + part }),
+    tryBatches({ numRuns: 3, seed: seed + part }),
   );
 
   it('were both small and large', () => {

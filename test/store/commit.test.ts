@@ -34,7 +34,7 @@ function full(id = newId()) {
 }
 
 eachStore('a commit', (backend, has) => {
-  const { actors, devices, turn, load, outboxOf, timersOf } = commitCalls(backend);
+  const { actors, devices, commitAll, load, outboxOf, timersOf } = commitCalls(backend);
 
   it('without content does nothing', async () => {
     expect(await actors().commit({ actors: [], delivered: [] })).toEqual({ lost: [] });
@@ -53,7 +53,7 @@ eachStore('a commit', (backend, has) => {
       value: { link: 'online', administration: { active: 'one' } },
       fixed: context,
     });
-    expect(await turn(commit)).toEqual({ lost: [] });
+    expect(await commitAll(commit)).toEqual({ lost: [] });
     expect(await load(commit.ref.id)).toEqual({
       ref: commit.ref,
       tenantId: commit.tenantId,
@@ -68,14 +68,14 @@ eachStore('a commit', (backend, has) => {
 
   it('is read by any id, and an invalid UUID matches nothing', async () => {
     const commit = deviceCommit();
-    await turn(commit);
+    await commitAll(commit);
     const loaded = await actors().load('device', ['', 'no uuid', `${commit.ref.id},x`, '{}', commit.ref.id, newId()]);
     expect(loaded.map((actor) => actor.ref.id)).toEqual([commit.ref.id]);
   });
 
   it('stores journal, outbox, timers, keys, manifest and stored response with its actor', async () => {
     const { id, commit, idempotency } = full();
-    await turn(commit);
+    await commitAll(commit);
     expect(await actors().journal({ kind: 'device', id }, 10)).toEqual([journalEntry(1)]);
     expect(await outboxOf(id)).toEqual([[1, 0]]);
     expect(await timersOf(id)).toEqual([{ ref: { kind: 'device', id }, id: 'grace', event: 'over', dueAt: 5_000 }]);
@@ -86,7 +86,7 @@ eachStore('a commit', (backend, has) => {
 
   it('writes nothing of a conflicted actor, and keeps the others', async () => {
     const { id, commit } = full();
-    await turn(commit);
+    await commitAll(commit);
     const winner = full();
     const idempotency = idempotencyRow();
     const loser = nextCommit(commit, {
@@ -99,7 +99,7 @@ eachStore('a commit', (backend, has) => {
       idempotency,
       delivered: [{ from: commit.ref, version: 1, n: 0 }],
     });
-    expect(await turn(loser, winner.commit)).toEqual({ lost: [commit.ref] });
+    expect(await commitAll(loser, winner.commit)).toEqual({ lost: [commit.ref] });
     expect((await load(id))?.version).toBe(1);
     expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
     expect(await outboxOf(id)).toEqual([[1, 0]]);
@@ -111,19 +111,19 @@ eachStore('a commit', (backend, has) => {
 
   it('conflicts with an existing actor of the same id', async () => {
     const { commit } = full();
-    await turn(commit);
+    await commitAll(commit);
     const again = full(commit.ref.id);
-    expect(await turn(again.commit)).toEqual({ lost: [commit.ref] });
+    expect(await commitAll(again.commit)).toEqual({ lost: [commit.ref] });
     expect(await backend().store.idempotency.find(again.idempotency)).toBeNull();
     expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
   });
 
   it('stores the other new actors if one exists already, each with its related rows', async () => {
     const { commit } = full();
-    await turn(commit);
+    await commitAll(commit);
     const again = full(commit.ref.id);
     const [first, second] = [full(), full()];
-    expect(await turn(first.commit, again.commit, second.commit)).toEqual({ lost: [commit.ref] });
+    expect(await commitAll(first.commit, again.commit, second.commit)).toEqual({ lost: [commit.ref] });
     expect(await backend().store.idempotency.find(again.idempotency)).toBeNull();
     for (const other of [first, second]) {
       expect(await backend().store.idempotency.find(other.idempotency)).not.toBeNull();
@@ -133,9 +133,9 @@ eachStore('a commit', (backend, has) => {
 
   it('with conflicts of half its actors reports exactly that half', async () => {
     const commits = Array.from({ length: 50 }, () => deviceCommit());
-    await turn(...commits);
+    await commitAll(...commits);
     const changed = commits.map((commit, n) => nextCommit(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));
-    const { lost } = await turn(...changed);
+    const { lost } = await commitAll(...changed);
     expect(lost).toEqual(commits.filter((_, n) => n % 2 === 1).map((commit) => commit.ref));
   });
 
@@ -147,7 +147,7 @@ eachStore('a commit', (backend, has) => {
       delivered: [],
       atomic: true,
     };
-    await turn(commit, command);
+    await commitAll(commit, command);
     expect(await actors().commit(whole)).toEqual({ lost: [] });
     expect(await actors().commit(whole)).toEqual({ lost: whole.actors.map(({ ref }) => ref) });
     expect(await load(commit.ref.id)).toMatchObject({ value: 'told', version: 2 });
@@ -156,7 +156,7 @@ eachStore('a commit', (backend, has) => {
   it('that is atomic stores nothing if one actor has a newer version', async () => {
     const { id, commit } = full();
     const moved = commandCommit();
-    await turn(commit, moved);
+    await commitAll(commit, moved);
     const sender = nextCommit(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
     const made = full();
     const late = nextCommit(moved, { readVersion: 3, version: 4 });
@@ -175,10 +175,12 @@ eachStore('a commit', (backend, has) => {
 
   it('can mix kinds, creations and changes', async () => {
     const device = deviceCommit();
-    await turn(device);
+    await commitAll(device);
     const command = commandCommit({ columns: { device_id: device.ref.id } });
     const tenant = tenantCommit();
-    expect(await turn(nextCommit(device, { value: 'changed' }), command, tenant, deviceCommit())).toEqual({ lost: [] });
+    expect(await commitAll(nextCommit(device, { value: 'changed' }), command, tenant, deviceCommit())).toEqual({
+      lost: [],
+    });
     expect((await load(device.ref.id))?.value).toBe('changed');
     expect((await actors().load('command', [command.ref.id]))[0]?.tenantId).toBe(command.tenantId);
     expect(await backend().store.identity.slugTaken(`tenant-${tenant.ref.id}`)).toBe(true);
@@ -186,8 +188,8 @@ eachStore('a commit', (backend, has) => {
 
   it('of 2,000 actors is stored completely', async () => {
     const commits = Array.from({ length: 2_000 }, () => full().commit);
-    expect(await turn(...commits)).toEqual({ lost: [] });
-    expect(await turn(...commits.map((commit) => nextCommit(commit, { value: 'changed' })))).toEqual({ lost: [] });
+    expect(await commitAll(...commits)).toEqual({ lost: [] });
+    expect(await commitAll(...commits.map((commit) => nextCommit(commit, { value: 'changed' })))).toEqual({ lost: [] });
     const loaded = await actors().load(
       'device',
       commits.map((commit) => commit.ref.id),
@@ -198,7 +200,7 @@ eachStore('a commit', (backend, has) => {
 
   it('with a NUL in one row is refused completely, as data', async () => {
     const commits = [deviceCommit(), deviceCommit({ fixed: { text: 'a\u0000b' } }), deviceCommit()];
-    await expect(turn(...commits)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '22P05' });
+    await expect(commitAll(...commits)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '22P05' });
     expect(
       await actors().load(
         'device',
@@ -208,19 +210,19 @@ eachStore('a commit', (backend, has) => {
   });
 
   it('with a lone surrogate is refused as data', async () => {
-    await expect(turn(deviceCommit({ fixed: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
+    await expect(commitAll(deviceCommit({ fixed: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
   });
 
   it('with a value out of range, an invalid id or a slug in use is refused as data', async () => {
     const tenant = tenantCommit();
-    await turn(tenant);
+    await commitAll(tenant);
     const { slug } = tenant.columns as { slug: string };
     for (const bad of [
       deviceCommit({ since: 2 ** 70 }),
       deviceCommit({ id: 'no uuid' }),
       tenantCommit({ columns: { slug } }),
     ]) {
-      await expect(turn(bad)).rejects.toBeInstanceOf(DataRefused);
+      await expect(commitAll(bad)).rejects.toBeInstanceOf(DataRefused);
     }
   });
 
@@ -234,7 +236,7 @@ eachStore('a commit', (backend, has) => {
       return (await backend().database.read<{ context: JsonObject }>({ text, values: [id] }))[0]?.context;
     };
     const made = commandCommit(given);
-    await turn(made);
+    await commitAll(made);
     if (has.sql) expect(await contextOf()).toEqual({ params: { on: true } });
     const loaded = async () => (await actors().load('command', [id]))[0]?.context;
     expect(await loaded()).toEqual(context);
@@ -243,14 +245,14 @@ eachStore('a commit', (backend, has) => {
 
     // A different commit is not a repetition, and takes effect.
     const other = nextCommit(made, { fixed: { ...fixed, action: 'turn_off', params: {} }, live: { status: 'y' } });
-    await turn(other);
+    await commitAll(other);
     if (has.sql) expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
     expect(await loaded()).toEqual({ ...other.fixed, ...other.live });
   });
 
   it('replaces a manifest by the last one of the commit', async () => {
     const { id, commit } = full();
-    await turn(commit);
+    await commitAll(commit);
     const manifest = { deviceId: id, tenantId: commit.tenantId, category: null, own: true };
     const capability = {
       id: 1,
@@ -260,7 +262,7 @@ eachStore('a commit', (backend, has) => {
       paramSchema: { type: 'object' },
       supportsDryRun: false,
     };
-    await turn(
+    await commitAll(
       nextCommit(commit, {
         rows: [
           { type: 'manifest.put', manifest: { ...manifest, version: 2, capabilities: [] } },
@@ -296,16 +298,16 @@ eachStore('a commit', (backend, has) => {
     it('gives a tenant to a user without one', async () => {
       const { id } = await user();
       const commit = binding(id);
-      await turn(commit);
+      await commitAll(commit);
       expect(await backend().store.identity.user(id)).toMatchObject({ tenantId: commit.ref.id, role: 'owner' });
     });
 
     it('is refused for a user with a tenant or an unknown user, and creates no tenant', async () => {
       const { id } = await user();
       const first = binding(id);
-      await turn(first);
+      await commitAll(first);
       for (const commit of [binding(id), binding(newId())]) {
-        await expect(turn(commit)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '23505' });
+        await expect(commitAll(commit)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '23505' });
         expect(await actors().load('tenant', [commit.ref.id])).toEqual([]);
       }
       expect((await backend().store.identity.user(id))?.tenantId).toBe(first.ref.id);
@@ -317,21 +319,21 @@ eachStore('a commit', (backend, has) => {
       const running = idempotencyRow({ state: 'running', answer: 'ids' });
       await backend().store.idempotency.put(running);
       const done = { ...running, state: 'done' as const, answer: 'answer' };
-      await turn(deviceCommit({ idempotency: { ...done, replaces: 'ids' } }));
+      await commitAll(deviceCommit({ idempotency: { ...done, replaces: 'ids' } }));
       expect(await backend().store.idempotency.find(running)).toEqual(done);
     });
 
     it('is refused if two of its actors have the same key', async () => {
       const row = idempotencyRow();
       const both = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: { ...row, answer: 'other' } })];
-      await expect(turn(...both)).rejects.toMatchObject({ name: 'DataRefused' });
+      await expect(commitAll(...both)).rejects.toMatchObject({ name: 'DataRefused' });
       expect(await backend().store.idempotency.find(row)).toBeNull();
     });
   });
 
   it('reads the journal newest first, in pages', async () => {
     const commit = deviceCommit({ version: 5, journal: [1, 2, 3, 4, 5].map((version) => journalEntry(version)) });
-    await turn(commit);
+    await commitAll(commit);
     const page = await actors().journal(commit.ref, 2);
     expect(page.map((entry) => entry.version)).toEqual([5, 4]);
     expect((await actors().journal(commit.ref, 10, 4)).map((entry) => entry.version)).toEqual([3, 2, 1]);
@@ -340,22 +342,22 @@ eachStore('a commit', (backend, has) => {
 
   it('hides a deleted device, and keeps its journal', async () => {
     const { id, commit } = full();
-    await turn(commit);
+    await commitAll(commit);
     const deleted = nextCommit(commit, {
       columns: { ...commit.columns, revoked: true, deleted: true },
       journal: [journalEntry(2)],
     });
-    await turn(deleted);
+    await commitAll(deleted);
     expect(await load(id)).toBeUndefined();
     expect(await actors().journal(commit.ref, 10)).toHaveLength(2);
-    expect(await turn(deviceCommit({ id }))).toEqual({ lost: [commit.ref] });
+    expect(await commitAll(deviceCommit({ id }))).toEqual({ lost: [commit.ref] });
   });
 
   it('does not change a quarantine', async () => {
     const commit = deviceCommit();
-    await turn(commit);
+    await commitAll(commit);
     await actors().quarantine(commit.ref, 'it threw');
-    await turn(nextCommit(commit));
+    await commitAll(nextCommit(commit));
     expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: 'it threw' });
     await actors().quarantine(commit.ref, null);
     expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: null });

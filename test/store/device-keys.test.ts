@@ -5,24 +5,24 @@ import { eachStore } from '../support/store.ts';
 import { commitCalls, keyPut } from './commit-calls.ts';
 
 eachStore('a commit', (backend) => {
-  const { devices, turn, load } = commitCalls(backend);
+  const { devices, commitAll, load } = commitCalls(backend);
 
   describe('of device keys', () => {
     it('rotates: the old key is in its grace period, and retired afterwards', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
-      await turn(first);
+      await commitAll(first);
       const second = nextCommit(first, {
         rows: [keyPut(id, 2), { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 }],
       });
-      await turn(second);
+      await commitAll(second);
       const live = (await devices().liveKeys([id, newId()])).get(id);
       expect(live?.map(({ keyVersion, status, graceUntil }) => [keyVersion, status, graceUntil])).toEqual([
         [2, 'active', null],
         [1, 'grace', 500],
       ]);
       expect(live?.[0]).toMatchObject({ sealedSecret: 'sealed 2', signingAlg: 'hmac-sha256', publicKey: null });
-      await turn(
+      await commitAll(
         nextCommit(second, { rows: [{ type: 'keys.end', deviceId: id, status: 'retired', except: [2], at: 501 }] }),
       );
       expect(
@@ -36,8 +36,8 @@ eachStore('a commit', (backend) => {
     it('applies several changes in order', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
-      await turn(first);
-      await turn(
+      await commitAll(first);
+      await commitAll(
         nextCommit(first, {
           rows: [
             keyPut(id, 2),
@@ -65,8 +65,8 @@ eachStore('a commit', (backend) => {
     it('never replaces an existing key version', async () => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
-      await turn(first);
-      await expect(turn(nextCommit(first, { rows: [keyPut(id, 1)] }))).rejects.toBeInstanceOf(DataRefused);
+      await commitAll(first);
+      await expect(commitAll(nextCommit(first, { rows: [keyPut(id, 1)] }))).rejects.toBeInstanceOf(DataRefused);
       expect((await load(id))?.version).toBe(1);
     });
   });

@@ -5,11 +5,11 @@ import { eachStore } from '../support/store.ts';
 
 eachStore('devices', (backend) => {
   const devices = () => backend().store.devices;
-  const turn = (...actors: ReturnType<typeof deviceCommit>[]) =>
+  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
   const made = async (tenantId: string, ...columns: Parameters<typeof deviceCommit>[0][]) => {
     const commits = columns.map((given) => deviceCommit({ tenantId, ...given }));
-    await turn(...commits);
+    await commitAll(...commits);
     return commits.map((commit) => commit.ref.id);
   };
 
@@ -111,7 +111,7 @@ eachStore('devices', (backend) => {
       nextCommit(commit, { columns: { ...commit.columns, deleted: true } }),
     ]) {
       const requested = devices().count(tenantId);
-      await turn(one);
+      await commitAll(one);
       await requested;
       counted.push(await devices().count(tenantId));
     }
@@ -138,9 +138,9 @@ eachStore('devices', (backend) => {
     const tenantId = newId();
     const roomId = newId();
     const commit = deviceCommit({ tenantId, columns: { room_id: roomId, online: true } });
-    await turn(commit);
+    await commitAll(commit);
     expect(await devices().online()).toContain(commit.ref.id);
-    await turn(nextCommit(commit, { columns: { ...commit.columns, revoked: true, deleted: true } }));
+    await commitAll(nextCommit(commit, { columns: { ...commit.columns, revoked: true, deleted: true } }));
     expect(await devices().list(tenantId, {}, 10)).toMatchObject({ items: [], next: null });
     expect(await devices().find(tenantId, [commit.ref.id])).toEqual([]);
     expect(await devices().count(tenantId)).toBe(0);
@@ -196,7 +196,7 @@ eachStore('devices', (backend) => {
       const id = newId();
       const key = { keyVersion: 1, signingAlg: 'ed25519' as const, sealedSecret: null, publicKey: 'pub', createdAt: 1 };
       const keys = [key, { ...key, keyVersion: 2 }];
-      await turn(deviceCommit({ id, rows: keys.map((key) => ({ type: 'key.put', deviceId: id, key })) }));
+      await commitAll(deviceCommit({ id, rows: keys.map((key) => ({ type: 'key.put', deviceId: id, key })) }));
       const used = (...at: number[]) => at.map((usedAt, index) => ({ version: index + 1, usedAt }));
       await devices().flushPresence([{ deviceId: id, lastSeen: 0, keys: used(30, 31) }]);
       await devices().flushPresence([{ deviceId: id, lastSeen: 40, keys: used(20) }]);

@@ -33,16 +33,16 @@ eachStore('an idempotency key that another attempt used', (backend) => {
 
   it('accepts one of two concurrent commits', async () => {
     const row = idempotencyRow();
-    const turns = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: rival(row) })];
+    const commits = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: rival(row) })];
     const tries = await Promise.allSettled(
-      turns.map((actor) => store().actors.commit({ actors: [actor], delivered: [] })),
+      commits.map((actor) => store().actors.commit({ actors: [actor], delivered: [] })),
     );
     expect(tries.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     const kept = await store().actors.load(
       'device',
-      turns.map(({ ref }) => ref.id),
+      commits.map(({ ref }) => ref.id),
     );
-    const winner = turns[tries.findIndex(({ status }) => status === 'fulfilled')];
+    const winner = commits[tries.findIndex(({ status }) => status === 'fulfilled')];
     expect(kept.map(({ ref }) => ref)).toEqual([winner?.ref]);
     expect((await store().idempotency.find(row))?.answer).toBe(winner?.idempotency?.answer);
   });

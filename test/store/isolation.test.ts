@@ -25,14 +25,14 @@ const home = (more: object = {}) => ({
 
 eachStore('stored data', (backend) => {
   const store = () => backend().store;
-  const turn = (...actors: ReturnType<typeof deviceCommit>[]) => store().actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) => store().actors.commit({ actors, delivered: [] });
   const contextOf = async (id: string) => (await store().actors.load('device', [id]))[0]?.context;
 
   describe('and the objects of the caller', () => {
     it('are separate: changing one later does not change the other', async () => {
       const commit = deviceCommit({ live: { state: { on: true } }, journal: [journalEntry(1, { data: { a: 1 } })] });
       const one = home();
-      await turn(commit);
+      await commitAll(commit);
       await store().records.insertHome(one);
       (commit.live.state as JsonObject).on = false;
       (commit.journal[0]?.data as JsonObject).a = 2;
@@ -49,7 +49,7 @@ eachStore('stored data', (backend) => {
     it('differ in values that JSON cannot represent: undefined members and non-finite numbers', async () => {
       const context = { gone: undefined, list: [undefined, Number.NaN, -0], kept: { a: undefined, b: 1 } };
       const commit = deviceCommit({ fixed: context as unknown as JsonObject });
-      await turn(commit);
+      await commitAll(commit);
       const loaded = await contextOf(commit.ref.id);
       expect(Object.keys(loaded ?? {}).sort()).toEqual(['kept', 'list']);
       expect(loaded).toStrictEqual({ list: [null, null, 0], kept: { b: 1 } });
@@ -58,7 +58,7 @@ eachStore('stored data', (backend) => {
 
   it('of a commit with one refused row is not stored at all', async () => {
     const first = deviceCommit();
-    await turn(first);
+    await commitAll(first);
     const bystander = deviceCommit({
       journal: [journalEntry(1)],
       outbox: [{ n: 0, output: notified(first.ref.id) }],
@@ -72,7 +72,7 @@ eachStore('stored data', (backend) => {
       nextCommit(first, { columns: { ...first.columns, device_type: null } }),
       nextCommit(first, { columns: { ...first.columns, home_id: 'no uuid' } }),
     ]) {
-      await expect(turn(bystander, bad)).rejects.toBeInstanceOf(DataRefused);
+      await expect(commitAll(bystander, bad)).rejects.toBeInstanceOf(DataRefused);
     }
     expect(await store().actors.load('device', [bystander.ref.id])).toEqual([]);
     expect(await store().actors.journal(bystander.ref, 9)).toEqual([]);
@@ -81,12 +81,12 @@ eachStore('stored data', (backend) => {
       [],
     );
     expect(await store().idempotency.find(bystander.idempotency as never)).toBeNull();
-    expect(await turn(bystander, nextCommit(first))).toEqual({ lost: [] });
+    expect(await commitAll(bystander, nextCommit(first))).toEqual({ lost: [] });
   });
 
   it('is refused if it exceeds the size of an index entry', async () => {
     const slug = randomBytes(4_000).toString('hex');
-    await expect(turn(tenantCommit({ columns: { slug } }))).rejects.toMatchObject({ sqlState: '54000' });
+    await expect(commitAll(tenantCommit({ columns: { slug } }))).rejects.toMatchObject({ sqlState: '54000' });
     expect(await store().identity.slugTaken(slug)).toBe(false);
   });
 
@@ -108,14 +108,14 @@ eachStore('stored data', (backend) => {
 
   it('of outputs is returned in the order of commits, and within a commit by number', async () => {
     const [one, other] = [deviceCommit(), deviceCommit()];
-    await turn(one, other);
+    await commitAll(one, other);
     const outputs = (ref: typeof one.ref) => [1, 0].map((n) => ({ n, output: notified(ref.id) }));
     const second = nextCommit(one, { outbox: outputs(one.ref) });
-    await turn(second, nextCommit(other, { outbox: outputs(other.ref) }));
+    await commitAll(second, nextCommit(other, { outbox: outputs(other.ref) }));
     await expect(
-      turn(nextCommit(second, { outbox: [...outputs(one.ref), ...outputs(one.ref)] })),
+      commitAll(nextCommit(second, { outbox: [...outputs(one.ref), ...outputs(one.ref)] })),
     ).rejects.toBeInstanceOf(DataRefused);
-    await turn(nextCommit(second, { outbox: [{ n: 0, output: notified(other.ref.id) }] }));
+    await commitAll(nextCommit(second, { outbox: [{ n: 0, output: notified(other.ref.id) }] }));
     const ours = (await store().actors.pendingOutbox(10_000, 0)).filter(({ from }) =>
       [one.ref.id, other.ref.id].includes(from.id),
     );
@@ -151,12 +151,12 @@ eachStore('stored data', (backend) => {
     const devices = [deviceCommit({ tenantId }), deviceCommit({ tenantId }), deviceCommit({ tenantId })];
     const [first, second] = devices.map(({ ref }) => ref.id) as [string, string, string];
     const [one, two, without] = devices as [(typeof devices)[0], (typeof devices)[0], (typeof devices)[0]];
-    await turn(
+    await commitAll(
       { ...one, rows: [manifest(first, tenantId, 1)] },
       { ...two, rows: [manifest(second, tenantId, 1)] },
       without,
     );
-    await turn(nextCommit(one, { rows: [manifest(first, other, 2)] }));
+    await commitAll(nextCommit(one, { rows: [manifest(first, other, 2)] }));
     const found = await store().devices.manifests([first, second, without.ref.id, newId()]);
     expect(new Map(found.map(({ deviceId, version, tenantId: of }) => [deviceId, [version, of]]))).toEqual(
       new Map([
@@ -176,19 +176,21 @@ eachStore('stored data', (backend) => {
     });
     const made = commandCommit({ tenantId, columns: { device_id: deviceId, token_hash: newId() } });
     made.timers.set.push(timer(made.ref, 'a'));
-    await turn(made);
+    await commitAll(made);
     const { commands, actors } = store();
     const both = async () => [await commands.open(deviceId), await commands.deliverable(deviceId)];
     expect(await both()).toEqual([[made.ref.id], [made.ref.id]]);
     // Without a timer nothing can happen to the actor.
     const second = nextCommit(made, { timers: { set: [], clear: ['a'] } });
-    await turn(second);
+    await commitAll(second);
     expect(await both()).toEqual([[], []]);
     const columns = { ...made.columns, status: 'timed_out' };
     const third = nextCommit(second, { columns, timers: { set: [timer(made.ref, 'late')], clear: [] } });
-    await turn(third);
+    await commitAll(third);
     expect(await both()).toEqual([[], []]);
-    await turn(nextCommit(third, { columns: made.columns, timers: { set: [timer(made.ref, 'late')], clear: [] } }));
+    await commitAll(
+      nextCommit(third, { columns: made.columns, timers: { set: [timer(made.ref, 'late')], clear: [] } }),
+    );
     expect(await both()).toEqual([[made.ref.id], [made.ref.id]]);
     await actors.dropTimers([{ ref: made.ref, id: 'late', version: 9 }], 1_000_000);
     expect(await both()).toEqual([[], []]);

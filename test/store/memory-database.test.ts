@@ -5,7 +5,7 @@ import { MemoryDatabase } from '../support/memory-store/database.ts';
 import type { StatementCall, StatementTransport } from '../support/memory-store/session.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
 
-const turn = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delivered: [] });
+const batchOf = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delivered: [] });
 const home = (more = {}) => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1, ...more });
 
 describe('a database in memory', () => {
@@ -13,10 +13,10 @@ describe('a database in memory', () => {
     const database = new MemoryDatabase();
     const [one, other] = [openMemoryStore(database), openMemoryStore(database)];
     const commit = deviceCommit();
-    await one.actors.commit(turn(commit));
+    await one.actors.commit(batchOf(commit));
     await one.close();
     expect(await other.actors.load('device', [commit.ref.id])).toMatchObject([{ ref: commit.ref, version: 1 }]);
-    expect(await other.actors.commit(turn(commit))).toEqual({ lost: [commit.ref] });
+    expect(await other.actors.commit(batchOf(commit))).toEqual({ lost: [commit.ref] });
   });
 
   it('lists the keys that changed since the last call, without those rolled back', () => {
@@ -41,20 +41,20 @@ describe('a database in memory', () => {
     const database = new MemoryDatabase();
     const { actors, records } = openMemoryStore(database);
     const first = deviceCommit({ journal: [journalEntry(1)] });
-    await actors.commit(turn(first));
+    await actors.commit(batchOf(first));
     const snapshot = database.snapshot();
     const second = nextCommit(first, {
       journal: [journalEntry(2)],
       outbox: [{ n: 0, output: notified(first.ref.id) }],
     });
     const one = home();
-    await actors.commit(turn(second));
+    await actors.commit(batchOf(second));
     await records.insertHome(one);
     for (let again = 0; again < 2; again++) {
       database.restore(snapshot);
       expect((await actors.journal(first.ref, 9)).map(({ version }) => version)).toEqual([1]);
       expect([await actors.pendingOutbox(9, 0), await records.home(one.tenantId, one.id)]).toEqual([[], null]);
-      expect(await actors.commit(turn(second))).toEqual({ lost: [] });
+      expect(await actors.commit(batchOf(second))).toEqual({ lost: [] });
       expect(await actors.pendingOutbox(9, 0)).toHaveLength(1);
     }
   });
@@ -64,14 +64,14 @@ describe('a database in memory', () => {
     database.epoch = 1;
     const stale = openMemoryStore(database, { epoch: 1 });
     const first = deviceCommit();
-    await stale.actors.commit(turn(first));
+    await stale.actors.commit(batchOf(first));
     database.epoch = 2;
     const active = openMemoryStore(database, { epoch: 2 });
     const late = nextCommit(first, { journal: [journalEntry(2)] });
-    await expect(stale.actors.commit(turn(late))).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(stale.actors.commit(batchOf(late))).rejects.toBeInstanceOf(StoreUnavailable);
     await expect(stale.actors.load('device', [first.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
     expect((await active.actors.load('device', [first.ref.id]))[0]?.version).toBe(1);
-    expect(await active.actors.commit(turn(late))).toEqual({ lost: [] });
+    expect(await active.actors.commit(batchOf(late))).toEqual({ lost: [] });
   });
 });
 
@@ -108,7 +108,7 @@ describe('the connection of a store in memory', () => {
     const other = openMemoryStore(database);
     const commit = deviceCommit();
     const visible = async () => (await other.actors.load('device', [commit.ref.id])).length;
-    const answered = openMemoryStore(database, { transport: wire }).actors.commit(turn(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit(batchOf(commit));
     expect([held.map(({ call }) => call), await visible()]).toEqual([[{ name: 'actors.commit', writes: true }], 0]);
     held[0]?.execute();
     expect(await visible()).toBe(1);
@@ -121,7 +121,7 @@ describe('the connection of a store in memory', () => {
     const { held, wire } = heldWire();
     const other = openMemoryStore(database);
     const commit = deviceCommit();
-    const answered = openMemoryStore(database, { transport: wire }).actors.commit(turn(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit(batchOf(commit));
     held[0]?.lose();
     await expect(answered).rejects.toBeInstanceOf(CommitUnknown);
     expect(await other.actors.load('device', [commit.ref.id])).toEqual([]);
@@ -135,7 +135,7 @@ describe('the connection of a store in memory', () => {
     const store = openMemoryStore(database, { transport: wire });
     const commit = deviceCommit({ live: { state: { on: true } } });
     const one = home();
-    const answers = [store.actors.commit(turn(commit)), store.records.insertHome(one)];
+    const answers = [store.actors.commit(batchOf(commit)), store.records.insertHome(one)];
     (commit.live.state as { on: boolean }).on = false;
     one.name = 'Changed';
     for (const { execute, answer } of held) {

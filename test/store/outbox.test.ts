@@ -4,15 +4,15 @@ import { eachStore } from '../support/store.ts';
 import { commitCalls, tell } from './commit-calls.ts';
 
 eachStore('a commit', (backend) => {
-  const { actors, turn, outboxOf } = commitCalls(backend);
+  const { actors, commitAll, outboxOf } = commitCalls(backend);
 
   describe('of outbox rows', () => {
     it('returns them in the order of writing, until they are delivered', async () => {
       const id = newId();
       const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: tell(id) })) });
-      await turn(first);
+      await commitAll(first);
       const second = nextCommit(first, { outbox: [0, 1].map((n) => ({ n, output: tell(id) })) });
-      await turn(second);
+      await commitAll(second);
       expect(await outboxOf(id)).toEqual([
         [1, 0],
         [1, 1],
@@ -38,7 +38,7 @@ eachStore('a commit', (backend) => {
         expect(pages).toEqual(last);
       }
       const from = first.ref;
-      await turn(nextCommit(second, { delivered: [{ from, version: 1, n: 0 }] }));
+      await commitAll(nextCommit(second, { delivered: [{ from, version: 1, n: 0 }] }));
       await actors().commit({ actors: [], delivered: [{ from, version: 1, n: 2 }] });
       await actors().commit({ actors: [deviceCommit()], delivered: [{ from, version: 2, n: 0 }] });
       expect(await outboxOf(id)).toEqual([

@@ -7,20 +7,21 @@ const DAY = 86_400_000;
 
 eachStore('plans', (backend) => {
   const plans = () => backend().store.plans;
-  const turn = (...actors: ReturnType<typeof planCommit>[]) => backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof planCommit>[]) =>
+    backend().store.actors.commit({ actors, delivered: [] });
   const idsOf = (commits: readonly ReturnType<typeof planCommit>[]) => commits.map(({ ref }) => ref.id);
 
   it('of a tenant are listed newest first in pages', async () => {
     const tenantId = newId();
     const commits = Array.from({ length: 5 }, (_, n) => planCommit({ tenantId, columns: { created_at: n >> 1 } }));
-    await turn(...commits, planCommit());
+    await commitAll(...commits, planCommit());
     const seen: string[] = [];
     let after: Position | undefined;
     do {
       const page = await plans().list(tenantId, 2, after);
       seen.push(...page.items.map(({ ref }) => ref.id));
       after = page.next ?? undefined;
-      await turn(planCommit({ tenantId, columns: { created_at: 99 } }));
+      await commitAll(planCommit({ tenantId, columns: { created_at: 99 } }));
     } while (after);
     const newestFirst = [...commits].sort(
       (a, b) => Number(b.columns.created_at) - Number(a.columns.created_at) || (a.ref.id < b.ref.id ? 1 : -1),
@@ -36,9 +37,9 @@ eachStore('plans', (backend) => {
       planCommit({ tenantId, columns: { created_at: 1 } }),
       planCommit({ tenantId, columns: { over: true, status: 'succeeded' } }),
     ];
-    await turn(late, early, over, planCommit());
+    await commitAll(late, early, over, planCommit());
     expect(await plans().open(tenantId)).toEqual(idsOf([early, late]));
-    await turn(nextCommit(early, { columns: { ...early.columns, over: true } }));
+    await commitAll(nextCommit(early, { columns: { ...early.columns, over: true } }));
     expect(await plans().open(tenantId)).toEqual(idsOf([late]));
     await backend().store.actors.quarantine(late.ref, 'it failed');
     expect(await plans().open(tenantId)).toEqual([]);
@@ -48,17 +49,17 @@ eachStore('plans', (backend) => {
     const tenantId = newId();
     const thought = (n: number) => planCommit({ tenantId, columns: { thought: true, created_at: n } });
     const [late, early, quiet] = [thought(9), thought(1), thought(5)];
-    await turn(late, early, quiet, planCommit({ tenantId }));
+    await commitAll(late, early, quiet, planCommit({ tenantId }));
     const first = await plans().awaitingPlanner(2, undefined, tenantId);
     expect(first.items).toEqual(idsOf([early, quiet]));
     const second = await plans().awaitingPlanner(2, first.next ?? undefined, tenantId);
     expect(second).toMatchObject({ items: idsOf([late]), next: null });
-    await turn(nextCommit(early, { columns: { ...early.columns, thought: false } }));
+    await commitAll(nextCommit(early, { columns: { ...early.columns, thought: false } }));
     await backend().store.actors.quarantine(quiet.ref, 'it failed');
     const all = (await plans().awaitingPlanner(200)).items;
     expect(all.filter((id) => idsOf([late, early, quiet]).includes(id))).toEqual(idsOf([late]));
     const tenant = tenantCommit({ id: tenantId, columns: { suspended: true } });
-    await turn(tenant);
+    await commitAll(tenant);
     expect((await plans().awaitingPlanner(200)).items).not.toContain(late.ref.id);
     expect((await plans().awaitingPlanner(9, undefined, tenantId)).items).toEqual(idsOf([late]));
   });
@@ -72,7 +73,7 @@ eachStore('plans', (backend) => {
     };
     const [young, gone, open, sender] = [old(89, true), old(400, true), old(400, false), old(400, true)];
     sender.outbox.push({ n: 0, output: { type: 'plan.ask', planId: newId(), stepId: 'a', commandId: newId() } });
-    await turn(young, gone, open, sender);
+    await commitAll(young, gone, open, sender);
     await backend().store.retention.prune(Date.now(), { commands: 90, journal: 365 }, 10);
     const { actors } = backend().store;
     const kept = (await actors.load('plan', idsOf([young, gone, open, sender]))).map(({ ref }) => ref.id);

@@ -79,9 +79,9 @@ eachDatabase('prepared statements', (backend) => {
       () => planCommit({ timers: { set: [{ ref: { kind: 'plan', id: newId() }, id: 'x', event: 'y', dueAt: 1 }] } }),
     ];
     const needed = new Set<string>();
-    const commit = async (turn: Parameters<typeof store.actors.commit>[0]) => {
-      needed.add(sectionsOf(batchInput(turn)).join(' '));
-      expect(await store.actors.commit(turn)).toEqual({ lost: [] });
+    const commit = async (batch: Parameters<typeof store.actors.commit>[0]) => {
+      needed.add(sectionsOf(batchInput(batch)).join(' '));
+      expect(await store.actors.commit(batch)).toEqual({ lost: [] });
     };
     for (const chosen of subsets(forms)) {
       const made = chosen.map((form) => form());

@@ -9,7 +9,8 @@ const GIVEN_UP = 'There are newer ones.';
 
 eachStore('proposals', (backend) => {
   const proposals = () => backend().store.proposals;
-  const turn = (...actors: ReturnType<typeof planCommit>[]) => backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof planCommit>[]) =>
+    backend().store.actors.commit({ actors, delivered: [] });
   let at = 1_000_000;
   const proposal = (more: Partial<Proposal> = {}): Proposal => ({
     ...{ id: newId(), tenantId: newId(), deviceId: newId(), homeId: null, data: { humidity: 80 }, note: 'Bath' },
@@ -77,12 +78,12 @@ eachStore('proposals', (backend) => {
       return { ...plan, rows: [{ type: 'proposal.accept' as const, proposalId, planId: plan.ref.id }] };
     };
     const first = accepting(id);
-    await turn(first);
+    await commitAll(first);
     expect(await proposals().find(id)).toMatchObject({ status: 'accepted', planId: first.ref.id });
     const refused = await keep();
     await proposals().change(refused.id, { status: 'refused' });
     for (const commit of [accepting(id), accepting(refused.id), accepting(newId())]) {
-      await expect(turn(commit)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '23505' });
+      await expect(commitAll(commit)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '23505' });
       expect(await backend().store.actors.load('plan', [commit.ref.id])).toEqual([]);
     }
     expect(await proposals().find(id)).toMatchObject({ planId: first.ref.id });
@@ -114,7 +115,7 @@ eachStore('proposals', (backend) => {
 
   it('of a suspended tenant are not listed as waiting, unless that tenant is given', async () => {
     const tenant = tenantCommit({ columns: { suspended: true } });
-    await turn(tenant);
+    await commitAll(tenant);
     const tenantId = tenant.ref.id;
     const { id } = await keep({ tenantId });
     expect((await proposals().open(0, 200)).items.map((one) => one.id)).not.toContain(id);

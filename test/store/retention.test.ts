@@ -15,7 +15,7 @@ function idAt(at: number): string {
 }
 
 eachStore('retention', (backend) => {
-  const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
+  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
   const left = async (kind: 'command' | 'device', ids: string[]) =>
     new Set((await backend().store.actors.load(kind, ids)).map((actor) => actor.ref.id));
@@ -39,7 +39,7 @@ eachStore('retention', (backend) => {
       n: 0,
       output: { type: 'commands.tell', deviceId: newId(), event: { type: 'device.revoked', deviceId: newId() } },
     });
-    await turn(fresh, ...ended, ...open, timed, sender);
+    await commitAll(fresh, ...ended, ...open, timed, sender);
     // The ended commands, and the journal of those older than a year.
     expect(await prune()).toBe(ended.length + 1);
     const all = [fresh, ...ended, ...open, timed, sender];
@@ -56,7 +56,7 @@ eachStore('retention', (backend) => {
     const oldOne = old(366);
     const open = old(366, 'dispatched');
     const device = deviceCommit({ journal: [1, 366].map((age, n) => journalEntry(n + 1, { at: NOW - age * DAY })) });
-    await turn(young, oldOne, open, device);
+    await commitAll(young, oldOne, open, device);
     await prune();
     const { actors } = backend().store;
     expect(await left('command', [young.ref.id])).toEqual(new Set());
@@ -79,7 +79,7 @@ eachStore('retention', (backend) => {
     const [older, limit] = [aged(days.commands, 1), aged(days.commands, 0)];
     const [endedAnswer, endingAnswer] = [NOW - 1, NOW].map((expiresAt) => idempotencyRow({ expiresAt }));
     const { actors, idempotency, retention } = backend().store;
-    await turn(device, older, limit);
+    await commitAll(device, older, limit);
     for (const row of [endedAnswer, endingAnswer]) await idempotency.put(row as IdempotencyRow);
     await retention.prune(NOW, days, 100);
     expect((await actors.journal(device.ref, 9)).map(({ version }) => version)).toEqual([2]);

@@ -4,7 +4,7 @@ import { eachStore } from '../support/store.ts';
 import { commitCalls } from './commit-calls.ts';
 
 eachStore('a commit', (backend) => {
-  const { actors, turn, timersOf } = commitCalls(backend);
+  const { actors, commitAll, timersOf } = commitCalls(backend);
 
   describe('of timers', () => {
     const timer = (id: string, name: string, dueAt: number) => ({
@@ -17,11 +17,11 @@ eachStore('a commit', (backend) => {
     it('sets, replaces and clears them', async () => {
       const id = newId();
       const first = deviceCommit({ id, timers: { set: [timer(id, 'a', 10), timer(id, 'b', 20)] } });
-      await turn(first);
+      await commitAll(first);
       const second = nextCommit(first, { timers: { set: [timer(id, 'a', 30)], clear: ['b', 'unknown'] } });
-      await turn(second);
+      await commitAll(second);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 30)]);
-      await turn(nextCommit(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
+      await commitAll(nextCommit(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
       const spent = { ref: { kind: 'device', id } as const, id: 'a', version: 3 };
       await actors().dropTimers([spent], 39);
@@ -35,7 +35,7 @@ eachStore('a commit', (backend) => {
 
     it('can postpone a timer, but not one that was set again', async () => {
       const [id, other] = [newId(), newId()];
-      await turn(
+      await commitAll(
         ...[id, other].map((one) =>
           deviceCommit({ id: one, timers: { set: [timer(one, 'a', 10), timer(one, 'b', 10)] } }),
         ),
@@ -50,7 +50,9 @@ eachStore('a commit', (backend) => {
 
     it('makes them due oldest first, only up to the given time', async () => {
       const id = newId();
-      await turn(deviceCommit({ id, timers: { set: [timer(id, 'c', -7), timer(id, 'a', -9), timer(id, 'b', -8)] } }));
+      await commitAll(
+        deviceCommit({ id, timers: { set: [timer(id, 'c', -7), timer(id, 'a', -9), timer(id, 'b', -8)] } }),
+      );
       expect(await actors().nextTimerAt()).toBe(-9);
       expect((await actors().dueTimers(-8, 10)).map((due) => due.id)).toEqual(['a', 'b']);
       expect((await actors().dueTimers(-7, 2)).map((due) => due.id)).toEqual(['a', 'b']);

@@ -50,13 +50,13 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         gone as (
           delete from memories where id in (
             select id from (
-              (select id, 1 as turn from memories where tenant_id = $2 and expires_at <= $8
+              (select id, 1 as priority from memories where tenant_id = $2 and expires_at <= $8
                 order by expires_at limit (select n from needed))
               union all
               (select id, 2 from memories
                 where tenant_id = $2 and kind = 'observation' and (expires_at is null or expires_at > $8)
                 order by created_at, id limit (select n from needed))) others
-            order by turn limit (select n from needed))
+            order by priority limit (select n from needed))
           returning id),
         made as (
           insert into memories (${columns}, search)

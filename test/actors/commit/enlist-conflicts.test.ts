@@ -5,8 +5,8 @@ import { eventually } from '../../support/clock.ts';
 import { relayRef, UNSTORABLE } from '../../support/relay-machine.ts';
 import { clock, contextOf, heardBy, restart, runtime, say, store, withRelays } from './relay-runtime.ts';
 
-const isVenomous = (turn: BatchCommit): boolean =>
-  turn.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
+const isVenomous = (batch: BatchCommit): boolean =>
+  batch.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
 
 withRelays();
 
@@ -25,8 +25,8 @@ describe('an atomic batch', () => {
   );
 
   it('with a row that the store rejects does not affect the sender and unrelated actors', async () => {
-    store.beforeCommit = (turn) => {
-      if (isVenomous(turn)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
+    store.beforeCommit = (batch) => {
+      if (isVenomous(batch)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
     const [reply] = await Promise.all([say('a', ['b', UNSTORABLE], ['b', 'after']), say('c', ['c', 'apart'])]);
     await reply.messagesDelivered;
@@ -67,8 +67,8 @@ describe('an atomic batch', () => {
   });
 
   it('excludes the event on which a machine throws, and decides the others again', async () => {
-    store.beforeCommit = (turn) => {
-      if (isVenomous(turn)) throw new DataRefused('22P05', 'no');
+    store.beforeCommit = (batch) => {
+      if (isVenomous(batch)) throw new DataRefused('22P05', 'no');
     };
     const one = say('a', ['b', UNSTORABLE]);
     const other = runtime.actors.send(relayRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);

@@ -59,9 +59,9 @@ describe('group commit', () => {
     restart({}, { batchesInFlight: 2 });
     await Promise.all([make('a'), make('b')]);
     const gates: (() => void)[] = [];
-    const turns: BatchCommit[] = [];
-    store.beforeCommit = (turn) => {
-      turns.push(turn);
+    const batches: BatchCommit[] = [];
+    store.beforeCommit = (batch) => {
+      batches.push(batch);
       return new Promise<void>((resolve) => gates.push(resolve));
     };
     const order: string[] = [];
@@ -70,7 +70,7 @@ describe('group commit', () => {
     const again = runtime.actors.send(ref('a'), event('press')).then(() => order.push('a2'));
     const second = runtime.actors.send(ref('b'), event('press')).then(() => order.push('b1'));
     await eventually(() => gates.length === 2);
-    expect(turns[1]?.actors.map((actor) => actor.ref.id)).toEqual(['b']);
+    expect(batches[1]?.actors.map((actor) => actor.ref.id)).toEqual(['b']);
     gates[1]?.();
     await eventLoopTurns();
     expect(order).toEqual([]);
@@ -164,7 +164,7 @@ describe('group commit', () => {
       runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, key: 'k1' }) }),
       runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, key: 'k2' }) }),
     ]);
-    expect(store.commits.slice(1).map((turn) => turn.actors[0]?.idempotency?.key)).toEqual(['k1', 'k2']);
+    expect(store.commits.slice(1).map((batch) => batch.actors[0]?.idempotency?.key)).toEqual(['k1', 'k2']);
 
     // The key has a stored response: the event is refused, and the actor is unchanged.
     for (let n = 0; n < 4; n += 1) {

@@ -58,8 +58,8 @@ export const contextOf = (id: string) =>
   store.rows.get(`device:${id}`)?.context as unknown as { said: RelayedMessage[]; heard: RelayedMessage[] };
 export const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
 /** The actors of each commit, and its number of outbox rows. */
-export const written = (turns: readonly BatchCommit[]) =>
-  turns.map(({ actors }) => [
+export const written = (batches: readonly BatchCommit[]) =>
+  batches.map(({ actors }) => [
     actors.map(({ ref }) => ref.id).join(''),
     actors.reduce((sum, { outbox }) => sum + outbox.length, 0),
   ]);
