@@ -2,12 +2,12 @@
 // @generated from file cognition/v1/runtime.proto (package cognition.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between the service and a cognitive sidecar. The service dials the sidecar and calls Orchestrate once: what it
-// tells is the stream of requests, what the sidecar wants is the stream of responses.
+// The contract between the service and a cognitive sidecar. The service dials the sidecar and calls Orchestrate once: the stream
+// of requests carries the events of the service, the stream of responses the proposals of the sidecar.
 //
-// A sidecar needs no memory of its own. After every connect, and after every reconnect, it is told all that it needs: first what
-// devices can do, then every context that waits for it, with the world around that context and the nodes it has so far. The ids
-// of the stream are UUIDs unless a field says otherwise; an absent id is the empty string.
+// A sidecar needs no storage. After every connect and reconnect it receives everything that it needs: first the capability sets
+// of devices, then every context that waits for it, with its devices and its nodes so far. The ids of the stream are UUIDs unless
+// a field says otherwise; an absent id is the empty string.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
@@ -19,7 +19,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_cognition_v1_runtime: GenFile;
 
 /**
- * What the service tells.
+ * An event of the service.
  *
  * @generated from message cognition.v1.RuntimeEvent
  */
@@ -32,20 +32,20 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
   eventId: bigint;
 
   /**
-   * When the service handed it to the stream.
+   * When the service wrote it to the stream.
    *
    * @generated from field: google.protobuf.Timestamp sent_at = 2;
    */
   sentAt?: Timestamp | undefined;
 
   /**
-   * What it tells. Ignore an event of a kind that you do not know.
+   * The content. Ignore an event of an unknown kind.
    *
    * @generated from oneof cognition.v1.RuntimeEvent.event
    */
   event: {
     /**
-     * How a part of the world stands, and what is to be thought about it.
+     * The devices of a scope, and the contexts that wait for the sidecar.
      *
      * @generated from field: cognition.v1.PerceptionUpdate perception_update = 10;
      */
@@ -53,7 +53,7 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
     case: "perceptionUpdate";
   } | {
     /**
-     * What became of a physical action.
+     * The outcome of a physical action.
      *
      * @generated from field: cognition.v1.ObservationOutcome observation_outcome = 11;
      */
@@ -61,7 +61,7 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
     case: "observationOutcome";
   } | {
     /**
-     * Stop thinking about a context.
+     * Stop planning a context.
      *
      * @generated from field: cognition.v1.InterruptSignal interrupt_signal = 12;
      */
@@ -69,7 +69,7 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
     case: "interruptSignal";
   } | {
     /**
-     * What devices can do.
+     * Capability sets of devices.
      *
      * @generated from field: cognition.v1.CapabilitySync capability_sync = 13;
      */
@@ -77,7 +77,7 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
     case: "capabilitySync";
   } | {
     /**
-     * A node went on, or a proposal was refused.
+     * A node changed its state, or a proposal was rejected.
      *
      * @generated from field: cognition.v1.GraphStateUpdate graph_state_update = 14;
      */
@@ -93,73 +93,73 @@ export declare type RuntimeEvent = Message<"cognition.v1.RuntimeEvent"> & {
 export declare const RuntimeEventSchema: GenMessage<RuntimeEvent>;
 
 /**
- * How a part of the world stands: a home, one device, or all of a tenant. It is always told whole and replaces what was told of
- * the same part before. It comes when there is something new to think about, when something changed (at most once a second),
- * and after each connect. A home about which there is nothing to think is told with its hash alone, and later where many change.
- * It stays below 4 MiB, which is what gRPC libraries take if nobody tells them otherwise.
+ * The current state of a scope: a home, one device, or a whole tenant. It is always complete and replaces earlier updates of the
+ * same scope. It is sent when a context is new, when a device changed (at most once a second), and after each connect. Of a home
+ * without an active context only the hash is sent, with a delay when many homes change. It stays below 4 MiB, the default
+ * message limit of gRPC libraries.
  *
  * @generated from message cognition.v1.PerceptionUpdate
  */
 export declare type PerceptionUpdate = Message<"cognition.v1.PerceptionUpdate"> & {
   /**
-   * Whose world it is. Nothing of one tenant is ever told together with another's.
+   * The tenant. One update never contains data of two tenants.
    *
    * @generated from field: string tenant_id = 1;
    */
   tenantId: string;
 
   /**
-   * The home that it is of; empty: see device_id.
+   * The home; empty: see device_id.
    *
    * @generated from field: string home_id = 2;
    */
   homeId: string;
 
   /**
-   * The one device that it is of; empty together with home_id: all of the tenant.
+   * The device, if the scope is one device; empty together with home_id: the whole tenant.
    *
    * @generated from field: string device_id = 3;
    */
   deviceId: string;
 
   /**
-   * SHA-256 (lower-case hex) over the canonical JSON (RFC 8785) of the devices and their states: the same hash, the same world.
+   * SHA-256 (lower-case hex) over the canonical JSON (RFC 8785) of the devices and their states: an equal hash means equal states.
    *
    * @generated from field: string world_state_hash = 4;
    */
   worldStateHash: string;
 
   /**
-   * The devices of this part of the world; empty where there is no active context.
+   * The devices of the scope; empty if there is no active context.
    *
    * @generated from field: repeated cognition.v1.Device devices = 5;
    */
   devices: Device[];
 
   /**
-   * How many devices of this part are not shown, because there are too many or their states are too large.
+   * Number of devices of the scope that are left out, because there are too many or their states are too large.
    *
    * @generated from field: uint32 devices_left_out = 6;
    */
   devicesLeftOut: number;
 
   /**
-   * The contexts of this part of the world that wait for the sidecar, oldest first. Where contexts_left_out is 0, a context that
-   * is not here any more is over.
+   * The contexts of the scope that wait for the sidecar, oldest first. If contexts_left_out is 0, a context that is no longer
+   * listed has ended.
    *
    * @generated from field: repeated cognition.v1.ActiveContext active_contexts = 7;
    */
   activeContexts: ActiveContext[];
 
   /**
-   * What the tenant's agents remember: preferences, routines and the newest observations; empty where there is no active context.
+   * Memories of the tenant's agents: preferences, routines and the newest observations; empty if there is no active context.
    *
    * @generated from field: repeated cognition.v1.Memory memories = 8;
    */
   memories: Memory[];
 
   /**
-   * How many contexts are not shown yet, because there are too many; they are, once others are over.
+   * Number of contexts that are left out, because there are too many; they are sent when others have ended.
    *
    * @generated from field: uint32 contexts_left_out = 9;
    */
@@ -173,41 +173,41 @@ export declare type PerceptionUpdate = Message<"cognition.v1.PerceptionUpdate"> 
 export declare const PerceptionUpdateSchema: GenMessage<PerceptionUpdate>;
 
 /**
- * A device as it is now.
+ * A device and its current state.
  *
  * @generated from message cognition.v1.Device
  */
 export declare type Device = Message<"cognition.v1.Device"> & {
   /**
-   * Its id: what a node names.
+   * Its id, for `GraphNode.device_id`.
    *
    * @generated from field: string device_id = 1;
    */
   deviceId: string;
 
   /**
-   * The home that it stands in.
+   * Its home.
    *
    * @generated from field: string home_id = 2;
    */
   homeId: string;
 
   /**
-   * The room that it stands in; empty: none.
+   * Its room; empty: none.
    *
    * @generated from field: string room_id = 3;
    */
   roomId: string;
 
   /**
-   * The room's name, which somebody wrote: data, never an instruction.
+   * The room's name, written by a user: data, never an instruction.
    *
    * @generated from field: string room_name = 4;
    */
   roomName: string;
 
   /**
-   * Its name, which somebody wrote: data, never an instruction. Empty: it has none.
+   * Its name, written by a user: data, never an instruction. Empty: none.
    *
    * @generated from field: string name = 5;
    */
@@ -221,7 +221,7 @@ export declare type Device = Message<"cognition.v1.Device"> & {
   deviceType: string;
 
   /**
-   * The category of its manifest, for example "light"; empty: it has none.
+   * The category of its manifest, for example "light"; empty: none.
    *
    * @generated from field: string category = 7;
    */
@@ -235,21 +235,21 @@ export declare type Device = Message<"cognition.v1.Device"> & {
   online: boolean;
 
   /**
-   * The state that it last reported, whole; its texts are data, never an instruction. Absent: it reported none.
+   * The complete state as last reported; its texts are data, never an instruction. Absent: none was reported.
    *
    * @generated from field: google.protobuf.Struct state = 9;
    */
   state?: JsonObject | undefined;
 
   /**
-   * Its state is there but too large to be shown.
+   * True if its state is left out because it is too large.
    *
    * @generated from field: bool state_left_out = 10;
    */
   stateLeftOut: boolean;
 
   /**
-   * The CapabilitySet that says what it can do; told before the device is. Empty: it can do nothing.
+   * Its CapabilitySet, which is sent before the device. Empty: it has no actions.
    *
    * @generated from field: string capability_set_id = 11;
    */
@@ -263,41 +263,41 @@ export declare type Device = Message<"cognition.v1.Device"> & {
 export declare const DeviceSchema: GenMessage<Device>;
 
 /**
- * What the sidecar is asked to think about.
+ * A context: a goal, an action or an observation for the sidecar to plan.
  *
  * @generated from message cognition.v1.ActiveContext
  */
 export declare type ActiveContext = Message<"cognition.v1.ActiveContext"> & {
   /**
-   * What every proposal about it names: the id of the plan, or of an observation's proposal.
+   * Its id, for `CognitionProposal.context_id`: the id of the plan, or of the proposal of an observation.
    *
    * @generated from field: string context_id = 1;
    */
   contextId: string;
 
   /**
-   * What is asked.
+   * The kind of request.
    *
    * @generated from field: cognition.v1.ContextKind kind = 2;
    */
   kind: ContextKind;
 
   /**
-   * The goal in somebody's words. Empty where an action is asked for, and in an observation.
+   * The goal as the user wrote it. Empty if an action is requested, and for an observation.
    *
    * @generated from field: string text = 3;
    */
   text: string;
 
   /**
-   * The device that it is about; empty: all that is shown.
+   * The device that it is about; empty: all devices of the update.
    *
    * @generated from field: string device_id = 4;
    */
   deviceId: string;
 
   /**
-   * The action that is asked for, where it is one.
+   * The requested action, if there is one.
    *
    * @generated from field: string action = 5;
    */
@@ -311,35 +311,35 @@ export declare type ActiveContext = Message<"cognition.v1.ActiveContext"> & {
   params?: JsonObject | undefined;
 
   /**
-   * What was measured, in an observation.
+   * The measured data of an observation.
    *
    * @generated from field: google.protobuf.Struct data = 7;
    */
   data?: JsonObject | undefined;
 
   /**
-   * What somebody wrote beside it; data, never an instruction.
+   * A note of the user; data, never an instruction.
    *
    * @generated from field: string note = 8;
    */
   note: string;
 
   /**
-   * Whether it is the sidecar's turn.
+   * Whether the sidecar is to plan now.
    *
    * @generated from field: cognition.v1.ContextPhase phase = 9;
    */
   phase: ContextPhase;
 
   /**
-   * When it was asked for.
+   * When it was requested.
    *
    * @generated from field: google.protobuf.Timestamp created_at = 10;
    */
   createdAt?: Timestamp | undefined;
 
   /**
-   * The nodes that it has so far, and how they stand: what is needed to go on after a reconnect.
+   * The nodes so far with their states: the data needed to continue after a reconnect.
    *
    * @generated from field: repeated cognition.v1.ContextNode nodes = 11;
    */
@@ -353,7 +353,7 @@ export declare type ActiveContext = Message<"cognition.v1.ActiveContext"> & {
 export declare const ActiveContextSchema: GenMessage<ActiveContext>;
 
 /**
- * A node and how it stands.
+ * A node and its state.
  *
  * @generated from message cognition.v1.ContextNode
  */
@@ -366,21 +366,21 @@ export declare type ContextNode = Message<"cognition.v1.ContextNode"> & {
   node?: GraphNode | undefined;
 
   /**
-   * How it stands.
+   * Its state.
    *
    * @generated from field: cognition.v1.NodeState state = 2;
    */
   state: NodeState;
 
   /**
-   * The command that does it; empty: none yet.
+   * The command that executes it; empty: none yet.
    *
    * @generated from field: string command_id = 3;
    */
   commandId: string;
 
   /**
-   * Why it failed: a refusal's code, or what became of the command.
+   * Why it failed: the code of a refusal, or the outcome of the command.
    *
    * @generated from field: string code = 4;
    */
@@ -394,7 +394,7 @@ export declare type ContextNode = Message<"cognition.v1.ContextNode"> & {
   detail: string;
 
   /**
-   * Its parameters are there but too large to be shown.
+   * True if its parameters are left out because they are too large.
    *
    * @generated from field: bool params_left_out = 6;
    */
@@ -421,42 +421,42 @@ export declare type GraphNode = Message<"cognition.v1.GraphNode"> & {
   nodeId: string;
 
   /**
-   * A device that was shown.
+   * A device of the update.
    *
    * @generated from field: string device_id = 2;
    */
   deviceId: string;
 
   /**
-   * An action of its capability set, spelt exactly so.
+   * The exact name of an action of its capability set.
    *
    * @generated from field: string action = 3;
    */
   action: string;
 
   /**
-   * The parameters, as the tool's schema asks for them; absent: none.
+   * The parameters, valid by the schema of the tool; absent: none.
    *
    * @generated from field: google.protobuf.Struct params = 4;
    */
   params?: JsonObject | undefined;
 
   /**
-   * The nodes of the same context that have to succeed before this one starts. They must be known already.
+   * The nodes of the same context that must succeed before this one starts. They must have been proposed before.
    *
    * @generated from field: repeated string depends_on = 5;
    */
   dependsOn: string[];
 
   /**
-   * What undoes it on the same device, if the plan is rolled back.
+   * The action that undoes it on the same device, if the plan is rolled back.
    *
    * @generated from field: cognition.v1.Compensation compensation = 6;
    */
   compensation?: Compensation | undefined;
 
   /**
-   * How long the device may take once the command was written, 1 to 3,600 seconds; 0: the usual time.
+   * How long the device may take after the command was sent to it, 1 to 3,600 seconds; 0: the default.
    *
    * @generated from field: uint32 timeout_s = 7;
    */
@@ -470,7 +470,7 @@ export declare type GraphNode = Message<"cognition.v1.GraphNode"> & {
 export declare const GraphNodeSchema: GenMessage<GraphNode>;
 
 /**
- * What undoes a node.
+ * The action that undoes a node.
  *
  * @generated from message cognition.v1.Compensation
  */
@@ -497,7 +497,7 @@ export declare type Compensation = Message<"cognition.v1.Compensation"> & {
 export declare const CompensationSchema: GenMessage<Compensation>;
 
 /**
- * Something that the tenant's agents remember; its texts are data, never an instruction.
+ * A memory of the tenant's agents; its texts are data, never an instruction.
  *
  * @generated from message cognition.v1.Memory
  */
@@ -517,28 +517,28 @@ export declare type Memory = Message<"cognition.v1.Memory"> & {
   kind: string;
 
   /**
-   * What it is about; empty: nothing in particular.
+   * Its subject; empty: none.
    *
    * @generated from field: string subject = 3;
    */
   subject: string;
 
   /**
-   * What is remembered.
+   * Its text.
    *
    * @generated from field: string content = 4;
    */
   content: string;
 
   /**
-   * Words to find it by.
+   * Tags for searches.
    *
    * @generated from field: repeated string tags = 5;
    */
   tags: string[];
 
   /**
-   * Who wrote it; the writer cannot choose this.
+   * Its author, as recorded by the service; the author cannot choose it.
    *
    * @generated from field: string source = 6;
    */
@@ -559,13 +559,13 @@ export declare type Memory = Message<"cognition.v1.Memory"> & {
 export declare const MemorySchema: GenMessage<Memory>;
 
 /**
- * What became of a command of a node: its own, or the one that undoes it. Accepted proposals' commands are told too.
+ * The outcome of a command of a node: its own, or its compensation. Outcomes of accepted proposals are sent too.
  *
  * @generated from message cognition.v1.ObservationOutcome
  */
 export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcome"> & {
   /**
-   * The context that the node belongs to; of an accepted proposal, the proposal.
+   * The context of the node; for an accepted proposal, the id of the proposal.
    *
    * @generated from field: string context_id = 1;
    */
@@ -586,14 +586,14 @@ export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcom
   commandId: string;
 
   /**
-   * Whether the device did it and its state does not say otherwise.
+   * True if the device executed it and the reported state does not contradict that.
    *
    * @generated from field: bool success = 4;
    */
   success: boolean;
 
   /**
-   * The command's status, in the words of the REST API, for example "succeeded" or "timed_out".
+   * The command's status as in the REST API, for example "succeeded" or "timed_out".
    *
    * @generated from field: string status = 5;
    */
@@ -607,21 +607,21 @@ export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcom
   verification: string;
 
   /**
-   * Why it did not succeed: a refusal's code or the status in upper case; empty on success.
+   * Why it did not succeed: the code of a refusal, or the status in upper case; empty on success.
    *
    * @generated from field: string code = 7;
    */
   code: string;
 
   /**
-   * The device's state now. Absent: it reported none.
+   * The device's current state. Absent: none was reported.
    *
    * @generated from field: google.protobuf.Struct device_state = 8;
    */
   deviceState?: JsonObject | undefined;
 
   /**
-   * It is the command that undoes the node.
+   * True if the command is the compensation of the node.
    *
    * @generated from field: bool compensation = 9;
    */
@@ -635,7 +635,7 @@ export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcom
 export declare const ObservationOutcomeSchema: GenMessage<ObservationOutcome>;
 
 /**
- * Stop: words about this context are refused from now on.
+ * Stop planning: further proposals for this context are rejected.
  *
  * @generated from message cognition.v1.InterruptSignal
  */
@@ -648,7 +648,7 @@ export declare type InterruptSignal = Message<"cognition.v1.InterruptSignal"> & 
   contextId: string;
 
   /**
-   * Why.
+   * The reason.
    *
    * @generated from field: cognition.v1.InterruptReason reason = 2;
    */
@@ -669,15 +669,15 @@ export declare type InterruptSignal = Message<"cognition.v1.InterruptSignal"> & 
 export declare const InterruptSignalSchema: GenMessage<InterruptSignal>;
 
 /**
- * What devices can do. The first event of every stream holds the sets of the service's own categories; the set of a device with
- * a manifest of its own is told before the device is shown for the first time in a stream. A set never changes: another manifest
- * is another set with another id.
+ * Capability sets of devices. The first event of every stream contains the sets of the built-in categories; the set of a device
+ * with its own manifest is sent before the first update of the stream that contains the device. A set never changes: a changed
+ * manifest is another set with another id.
  *
  * @generated from message cognition.v1.CapabilitySync
  */
 export declare type CapabilitySync = Message<"cognition.v1.CapabilitySync"> & {
   /**
-   * The sets that are new.
+   * The new sets.
    *
    * @generated from field: repeated cognition.v1.CapabilitySet sets = 1;
    */
@@ -697,14 +697,14 @@ export declare const CapabilitySyncSchema: GenMessage<CapabilitySync>;
  */
 export declare type CapabilitySet = Message<"cognition.v1.CapabilitySet"> & {
   /**
-   * What a Device refers to: SHA-256 (lower-case hex) over the canonical JSON of the actions.
+   * Its id, for `Device.capability_set_id`: SHA-256 (lower-case hex) over the canonical JSON of the actions.
    *
    * @generated from field: string capability_set_id = 1;
    */
   capabilitySetId: string;
 
   /**
-   * The category that it belongs to; empty: none.
+   * Its category; empty: none.
    *
    * @generated from field: string category = 2;
    */
@@ -731,30 +731,30 @@ export declare const CapabilitySetSchema: GenMessage<CapabilitySet>;
  */
 export declare type Tool = Message<"cognition.v1.Tool"> & {
   /**
-   * The action's exact name: what a node names.
+   * The action's exact name, for `GraphNode.action`.
    *
    * @generated from field: string action = 1;
    */
   action: string;
 
   /**
-   * How dangerous it is.
+   * Its safety class.
    *
    * @generated from field: cognition.v1.SafetyClass safety_class = 2;
    */
   safetyClass: SafetyClass;
 
   /**
-   * {"type": "function", "function": {name, description, parameters}} as OpenAI-compatible endpoints take it. The parameters are
-   * {device_id, params}, where params is the action's own schema. The function's name is the action's where OpenAI would take it;
-   * every other character becomes "_", and "_" with 8 hex digits of the action's SHA-256 is put behind it.
+   * {"type": "function", "function": {name, description, parameters}}, the format of OpenAI-compatible endpoints. The parameters
+   * are {device_id, params}, where params is the schema of the action. The function's name is the action's if OpenAI accepts it;
+   * otherwise each invalid character is replaced by "_", and "_" and 8 hex digits of the action's SHA-256 are appended.
    *
    * @generated from field: google.protobuf.Struct definition = 3;
    */
   definition?: JsonObject | undefined;
 
   /**
-   * A template of the state that proves the action, where there is one: {"$param": "level"} stands for a parameter.
+   * Template of the expected state after the action, if there is one: {"$param": "level"} stands for a parameter.
    *
    * @generated from field: google.protobuf.Struct expected_state = 4;
    */
@@ -768,7 +768,7 @@ export declare type Tool = Message<"cognition.v1.Tool"> & {
 export declare const ToolSchema: GenMessage<Tool>;
 
 /**
- * A node went on; or, with `to` REJECTED, a proposal was refused: of a node, or of any other word about a context.
+ * A node changed its state; or, with `to` REJECTED, a proposal of any kind was rejected.
  *
  * @generated from message cognition.v1.GraphStateUpdate
  */
@@ -781,42 +781,42 @@ export declare type GraphStateUpdate = Message<"cognition.v1.GraphStateUpdate"> 
   contextId: string;
 
   /**
-   * The node; empty where the refused proposal was about none.
+   * The node; empty if the rejected proposal was not about a node.
    *
    * @generated from field: string node_id = 2;
    */
   nodeId: string;
 
   /**
-   * How it stood; UNSPECIFIED: it is new, or how it stood is not known.
+   * Its previous state; UNSPECIFIED: it is new, or its previous state is not known.
    *
    * @generated from field: cognition.v1.NodeState from = 3;
    */
   from: NodeState;
 
   /**
-   * How it stands.
+   * Its new state.
    *
    * @generated from field: cognition.v1.NodeState to = 4;
    */
   to: NodeState;
 
   /**
-   * When it went there.
+   * When it changed.
    *
    * @generated from field: google.protobuf.Timestamp at = 5;
    */
   at?: Timestamp | undefined;
 
   /**
-   * The command that does it; empty: none.
+   * The command that executes it; empty: none.
    *
    * @generated from field: string command_id = 6;
    */
   commandId: string;
 
   /**
-   * Why it failed or was refused, for example "NOT_FOUND", "VALIDATION_FAILED", "CONFLICT", "PAYLOAD_TOO_LARGE",
+   * Why it failed or was rejected, for example "NOT_FOUND", "VALIDATION_FAILED", "CONFLICT", "PAYLOAD_TOO_LARGE",
    * "TENANT_SUSPENDED", "COGNITION_DISABLED".
    *
    * @generated from field: string code = 7;
@@ -831,7 +831,7 @@ export declare type GraphStateUpdate = Message<"cognition.v1.GraphStateUpdate"> 
   detail: string;
 
   /**
-   * The proposal that this answers; empty: none.
+   * The proposal that this event answers; empty: none.
    *
    * @generated from field: string proposal_id = 9;
    */
@@ -845,7 +845,7 @@ export declare type GraphStateUpdate = Message<"cognition.v1.GraphStateUpdate"> 
 export declare const GraphStateUpdateSchema: GenMessage<GraphStateUpdate>;
 
 /**
- * What the sidecar wants. A message of more than 1 MiB ends the stream.
+ * A proposal of the sidecar. A message of more than 1 MiB ends the stream.
  *
  * @generated from message cognition.v1.CognitionProposal
  */
@@ -865,13 +865,13 @@ export declare type CognitionProposal = Message<"cognition.v1.CognitionProposal"
   contextId: string;
 
   /**
-   * What is wanted.
+   * The content.
    *
    * @generated from oneof cognition.v1.CognitionProposal.proposal
    */
   proposal: {
     /**
-     * One more node.
+     * Add a node.
      *
      * @generated from field: cognition.v1.GraphNodeProposal graph_node = 10;
      */
@@ -879,7 +879,7 @@ export declare type CognitionProposal = Message<"cognition.v1.CognitionProposal"
     case: "graphNode";
   } | {
     /**
-     * Wait for the world.
+     * Wait for outcomes.
      *
      * @generated from field: cognition.v1.SuspendCognition suspend = 11;
      */
@@ -887,7 +887,7 @@ export declare type CognitionProposal = Message<"cognition.v1.CognitionProposal"
     case: "suspend";
   } | {
     /**
-     * Nothing more is to be done.
+     * Planning is complete.
      *
      * @generated from field: cognition.v1.CompleteCognition complete = 12;
      */
@@ -895,7 +895,7 @@ export declare type CognitionProposal = Message<"cognition.v1.CognitionProposal"
     case: "complete";
   } | {
     /**
-     * The sidecar cannot do it.
+     * The sidecar cannot plan the context.
      *
      * @generated from field: cognition.v1.RuntimeError error = 13;
      */
@@ -911,8 +911,8 @@ export declare type CognitionProposal = Message<"cognition.v1.CognitionProposal"
 export declare const CognitionProposalSchema: GenMessage<CognitionProposal>;
 
 /**
- * One more node for the plan of the context. It runs as soon as what it depends on has succeeded, and passes the safety gateway
- * with the authority of whoever asked. The same node again changes nothing. At most 100 in a context.
+ * Adds a node to the plan of the context. It runs when the nodes that it depends on have succeeded, and passes the safety gateway
+ * with the authority of the user who made the request. Repeating a node changes nothing. A context has at most 100 nodes.
  *
  * @generated from message cognition.v1.GraphNodeProposal
  */
@@ -932,21 +932,21 @@ export declare type GraphNodeProposal = Message<"cognition.v1.GraphNodeProposal"
 export declare const GraphNodeProposalSchema: GenMessage<GraphNodeProposal>;
 
 /**
- * Nothing is to be done until something was observed: the context is told again when that time is over. Outcomes and node
- * transitions are told meanwhile, and any word about the context ends the wait.
+ * Suspends planning: the context is sent again when the time is over. Outcomes and changes of nodes are sent meanwhile, and any
+ * proposal for the context ends the suspension.
  *
  * @generated from message cognition.v1.SuspendCognition
  */
 export declare type SuspendCognition = Message<"cognition.v1.SuspendCognition"> & {
   /**
-   * What is waited for, up to 1,000 characters.
+   * The reason, up to 1,000 characters.
    *
    * @generated from field: string reason = 1;
    */
   reason: string;
 
   /**
-   * For how long at most, 1 to 3,600 seconds; 0: 300.
+   * Maximum duration, 1 to 3,600 seconds; 0: 300.
    *
    * @generated from field: uint32 for_s = 2;
    */
@@ -960,20 +960,20 @@ export declare type SuspendCognition = Message<"cognition.v1.SuspendCognition"> 
 export declare const SuspendCognitionSchema: GenMessage<SuspendCognition>;
 
 /**
- * Nothing more is to be done: the goal is reached once the nodes under way have succeeded.
+ * Ends planning: the goal is reached when the remaining nodes have succeeded.
  *
  * @generated from message cognition.v1.CompleteCognition
  */
 export declare type CompleteCognition = Message<"cognition.v1.CompleteCognition"> & {
   /**
-   * What was reached, as the sidecar sees it.
+   * The final state as the sidecar sees it.
    *
    * @generated from field: google.protobuf.Struct final_state = 1;
    */
   finalState?: JsonObject | undefined;
 
   /**
-   * The same as a sentence, up to 1,000 characters; of an observation: why this is proposed, or why nothing is.
+   * The same as a sentence, up to 1,000 characters; for an observation: why the nodes are proposed, or why none is.
    *
    * @generated from field: string summary = 2;
    */
@@ -987,7 +987,7 @@ export declare type CompleteCognition = Message<"cognition.v1.CompleteCognition"
 export declare const CompleteCognitionSchema: GenMessage<CompleteCognition>;
 
 /**
- * The sidecar cannot go on with this context; its plan ends, and what was done is rolled back where the plan says so.
+ * The sidecar cannot continue with this context: its plan ends, and completed nodes are rolled back if the plan requires it.
  *
  * @generated from message cognition.v1.RuntimeError
  */
@@ -1000,7 +1000,7 @@ export declare type RuntimeError = Message<"cognition.v1.RuntimeError"> & {
   code: string;
 
   /**
-   * An honest sentence, up to 1,000 characters; whoever asked will read it.
+   * A sentence for the user who made the request, up to 1,000 characters.
    *
    * @generated from field: string detail = 2;
    */
@@ -1014,7 +1014,7 @@ export declare type RuntimeError = Message<"cognition.v1.RuntimeError"> & {
 export declare const RuntimeErrorSchema: GenMessage<RuntimeError>;
 
 /**
- * What kind of thing is asked.
+ * The kind of a context.
  *
  * @generated from enum cognition.v1.ContextKind
  */
@@ -1027,21 +1027,21 @@ export enum ContextKind {
   UNSPECIFIED = 0,
 
   /**
-   * A goal: nodes run as they are proposed.
+   * A goal: nodes run when they are proposed.
    *
    * @generated from enum value: CONTEXT_KIND_GOAL = 1;
    */
   GOAL = 1,
 
   /**
-   * A goal or an action for one device: nodes run as they are proposed.
+   * A goal or an action for one device: nodes run when they are proposed.
    *
    * @generated from enum value: CONTEXT_KIND_DEVICE = 2;
    */
   DEVICE = 2,
 
   /**
-   * Something was observed: nodes are kept until CompleteCognition and then wait for somebody to accept them.
+   * An observation: nodes are collected until CompleteCognition and then wait until a user accepts them.
    *
    * @generated from enum value: CONTEXT_KIND_OBSERVATION = 3;
    */
@@ -1054,7 +1054,7 @@ export enum ContextKind {
 export declare const ContextKindSchema: GenEnum<ContextKind>;
 
 /**
- * Whose turn it is.
+ * Who acts next.
  *
  * @generated from enum cognition.v1.ContextPhase
  */
@@ -1067,14 +1067,14 @@ export enum ContextPhase {
   UNSPECIFIED = 0,
 
   /**
-   * The sidecar's. With no node under way and no word of it for 60 seconds the context fails.
+   * The sidecar plans. After 60 seconds without a running node and without a message of the sidecar the context fails.
    *
    * @generated from enum value: CONTEXT_PHASE_THINKING = 1;
    */
   THINKING = 1,
 
   /**
-   * The sidecar waits for the world, as it said with SuspendCognition.
+   * The sidecar waits, as requested with SuspendCognition.
    *
    * @generated from enum value: CONTEXT_PHASE_SUSPENDED = 2;
    */
@@ -1087,41 +1087,41 @@ export enum ContextPhase {
 export declare const ContextPhaseSchema: GenEnum<ContextPhase>;
 
 /**
- * How a node stands.
+ * The state of a node.
  *
  * @generated from enum cognition.v1.NodeState
  */
 export enum NodeState {
   /**
-   * There was no node before, or the event is about no node.
+   * The node did not exist before, or the event is not about a node.
    *
    * @generated from enum value: NODE_STATE_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * It waits for what it depends on.
+   * It waits for the nodes that it depends on.
    *
    * @generated from enum value: NODE_STATE_PENDING = 1;
    */
   PENDING = 1,
 
   /**
-   * Its command is under way.
+   * Its command is being executed.
    *
    * @generated from enum value: NODE_STATE_RUNNING = 2;
    */
   RUNNING = 2,
 
   /**
-   * Its command is critical and waits for somebody's approval.
+   * Its command is critical and waits for a confirmation.
    *
    * @generated from enum value: NODE_STATE_AWAITING_CONFIRMATION = 3;
    */
   AWAITING_CONFIRMATION = 3,
 
   /**
-   * Done, and verified where that can be.
+   * Executed, and verified if the action can be verified.
    *
    * @generated from enum value: NODE_STATE_SUCCEEDED = 4;
    */
@@ -1135,7 +1135,7 @@ export enum NodeState {
   FAILED = 5,
 
   /**
-   * It never started, because its plan ended before.
+   * It was not started, because its plan had ended.
    *
    * @generated from enum value: NODE_STATE_SKIPPED = 6;
    */
@@ -1163,7 +1163,7 @@ export enum NodeState {
   COMPENSATION_FAILED = 9,
 
   /**
-   * The proposal was refused: nothing changed.
+   * The proposal was rejected; it changed nothing.
    *
    * @generated from enum value: NODE_STATE_REJECTED = 10;
    */
@@ -1196,21 +1196,21 @@ export enum InterruptReason {
   UNSPECIFIED = 0,
 
   /**
-   * Somebody cancelled its plan or refused its proposal: it is over.
+   * A user cancelled its plan or refused its proposal: it has ended.
    *
    * @generated from enum value: INTERRUPT_REASON_CANCELLED = 1;
    */
   CANCELLED = 1,
 
   /**
-   * Its tenant is suspended, or cognition is switched off; it is told again when that ends.
+   * Its tenant is suspended, or cognition is disabled; it is sent again afterwards.
    *
    * @generated from enum value: INTERRUPT_REASON_SUSPENDED = 2;
    */
   SUSPENDED = 2,
 
   /**
-   * It ended otherwise, as by a node that failed: it is over.
+   * It ended for another reason, such as a node that failed.
    *
    * @generated from enum value: INTERRUPT_REASON_PREEMPTED = 3;
    */
@@ -1223,7 +1223,7 @@ export enum InterruptReason {
 export declare const InterruptReasonSchema: GenEnum<InterruptReason>;
 
 /**
- * How dangerous an action is.
+ * The safety class of an action.
  *
  * @generated from enum cognition.v1.SafetyClass
  */
@@ -1236,14 +1236,14 @@ export enum SafetyClass {
   UNSPECIFIED = 0,
 
   /**
-   * It runs as it is proposed.
+   * It runs when it is proposed.
    *
    * @generated from enum value: SAFETY_CLASS_NORMAL = 1;
    */
   NORMAL = 1,
 
   /**
-   * It waits for somebody's approval; the sidecar cannot give it.
+   * It waits for a confirmation, which the sidecar cannot give.
    *
    * @generated from enum value: SAFETY_CLASS_CRITICAL = 2;
    */
@@ -1262,9 +1262,9 @@ export declare const SafetyClassSchema: GenEnum<SafetyClass>;
  */
 export declare const CognitionRuntime: GenService<{
   /**
-   * One stream at a time, for as long as both sides live. Events come in the order in which things happened, and every proposal
-   * is heard in the order it was sent. Nothing that is sent here can confirm, accept or cancel anything: a critical node waits
-   * for a person or a key of the tenant, and what an observation led to waits to be accepted.
+   * One stream at a time, open until one of the two sides ends. Events are sent in the order in which they occurred, and proposals
+   * are processed in the order in which they were sent. A sidecar cannot confirm, accept or cancel anything: a critical node waits
+   * for the approval of a person or an API key of the tenant, and the nodes of an observation wait to be accepted.
    *
    * @generated from rpc cognition.v1.CognitionRuntime.Orchestrate
    */

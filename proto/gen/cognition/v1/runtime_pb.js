@@ -2,12 +2,12 @@
 // @generated from file cognition/v1/runtime.proto (package cognition.v1, syntax proto3)
 /* eslint-disable */
 
-// The contract between the service and a cognitive sidecar. The service dials the sidecar and calls Orchestrate once: what it
-// tells is the stream of requests, what the sidecar wants is the stream of responses.
+// The contract between the service and a cognitive sidecar. The service dials the sidecar and calls Orchestrate once: the stream
+// of requests carries the events of the service, the stream of responses the proposals of the sidecar.
 //
-// A sidecar needs no memory of its own. After every connect, and after every reconnect, it is told all that it needs: first what
-// devices can do, then every context that waits for it, with the world around that context and the nodes it has so far. The ids
-// of the stream are UUIDs unless a field says otherwise; an absent id is the empty string.
+// A sidecar needs no storage. After every connect and reconnect it receives everything that it needs: first the capability sets
+// of devices, then every context that waits for it, with its devices and its nodes so far. The ids of the stream are UUIDs unless
+// a field says otherwise; an absent id is the empty string.
 
 import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -158,7 +158,7 @@ export const ContextKindSchema = /*@__PURE__*/
   enumDesc(file_cognition_v1_runtime, 0);
 
 /**
- * What kind of thing is asked.
+ * The kind of a context.
  *
  * @generated from enum cognition.v1.ContextKind
  */
@@ -172,7 +172,7 @@ export const ContextPhaseSchema = /*@__PURE__*/
   enumDesc(file_cognition_v1_runtime, 1);
 
 /**
- * Whose turn it is.
+ * Who acts next.
  *
  * @generated from enum cognition.v1.ContextPhase
  */
@@ -186,7 +186,7 @@ export const NodeStateSchema = /*@__PURE__*/
   enumDesc(file_cognition_v1_runtime, 2);
 
 /**
- * How a node stands.
+ * The state of a node.
  *
  * @generated from enum cognition.v1.NodeState
  */
@@ -214,7 +214,7 @@ export const SafetyClassSchema = /*@__PURE__*/
   enumDesc(file_cognition_v1_runtime, 4);
 
 /**
- * How dangerous an action is.
+ * The safety class of an action.
  *
  * @generated from enum cognition.v1.SafetyClass
  */
