@@ -26,7 +26,7 @@ import {
   supportsStructuredContent,
 } from './json-rpc-messages.ts';
 import { LegacySseTransport, MESSAGES_PATH } from './legacy-sse-transport.ts';
-import { type McpServerParts, makeMcpServer } from './mcp-server.ts';
+import { McpServer, type McpServerParts } from './mcp-server.ts';
 import type { McpTransport, RequestContext } from './mcp-transport.ts';
 import * as sanitizer from './sanitizer.ts';
 import {
@@ -95,11 +95,11 @@ export class McpEdge implements SizeReporter {
       stopping: this.#stopping.signal,
     };
     const statelessTransport = this.#statelessTransport;
-    this.#connected = makeMcpServer(serverParts, statelessTransport, null).connect(statelessTransport);
+    this.#connected = new McpServer(serverParts, statelessTransport, null).protocol.connect(statelessTransport);
     this.#sessions = new SessionRegistry(services, {
       ...{ subscriptions: this.#subscriptions, statelessTransport },
       limits: { ...defaultSessionLimits, ...parts.limits },
-      makeServer: (transport, subscriber) => makeMcpServer(serverParts, transport, subscriber),
+      makeServer: (transport, subscriber) => new McpServer(serverParts, transport, subscriber).protocol,
       isIdle: (transport) =>
         transport instanceof StreamableHttpTransport && !transport.hasEventStream && transport.pending === 0,
     });

@@ -1,6 +1,7 @@
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import {
+  type CallToolResult,
   CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
@@ -56,56 +57,125 @@ const INSTRUCTIONS = `Twinkeep controls real devices in people's homes. Read bef
 /** Longest wait for the answer to an elicitation. */
 const MAX_ELICITATION_MS: Milliseconds = 10 * 60_000;
 
-/** The MCP server of one transport. `subscriber` is null for requests without a session. */
-export function makeMcpServer(parts: McpServerParts, transport: McpTransport, subscriber: Subscriber | null): Server {
-  const { perform, services, subscriptions, log } = parts;
-  const server = new Server(
-    { name: 'twinkeep', title: 'Twinkeep', version: SERVICE_VERSION },
-    {
-      capabilities: {
-        tools: { listChanged: true },
-        resources: { subscribe: true },
-        prompts: {},
-        completions: {},
-        logging: {},
-      },
-      instructions: INSTRUCTIONS,
-      jsonSchemaValidator: parts.validator,
-    },
-  );
+/** The MCP server of one transport: answers its requests and tool calls. */
+export class McpServer {
+  /** The SDK's server, not connected yet. */
+  readonly protocol: Server;
+  readonly #parts: McpServerParts;
+  readonly #transport: McpTransport;
+  readonly #subscriber: Subscriber | null;
 
-  /** Internal errors are logged and answered without details. */
-  function toMcpError(thrown: unknown, { requestId }: Caller): McpError {
-    if (thrown instanceof McpError) return thrown;
-    const refusal = refusalOf(thrown, log, { request_id: requestId, operation: 'mcp' });
-    return new McpError(ErrorCode.InternalError, `${refusal.code}: ${refusal.detail}`);
+  /** `subscriber` is null for requests without a session. */
+  constructor(parts: McpServerParts, transport: McpTransport, subscriber: Subscriber | null) {
+    this.#parts = parts;
+    this.#transport = transport;
+    this.#subscriber = subscriber;
+    this.protocol = new Server(
+      { name: 'twinkeep', title: 'Twinkeep', version: SERVICE_VERSION },
+      {
+        capabilities: {
+          tools: { listChanged: true },
+          resources: { subscribe: true },
+          prompts: {},
+          completions: {},
+          logging: {},
+        },
+        instructions: INSTRUCTIONS,
+        jsonSchemaValidator: parts.validator,
+      },
+    );
+    this.#handleTools();
+    this.#handleResources();
+    this.#handleSubscriptions();
+    this.#handlePrompts();
+    this.protocol.onerror = (error) => parts.log.debug({ err: error }, 'mcp protocol error');
   }
 
-  const guarded =
-    <In, Out>(handler: (request: In, extra: Extra) => Out | Promise<Out>) =>
-    async (request: In, extra: Extra): Promise<Out> => {
-      try {
-        return await handler(request, extra);
-      } catch (thrown) {
-        throw toMcpError(thrown, requestContextOf(extra.authInfo).caller);
-      }
-    };
+  #handleTools(): void {
+    this.protocol.setRequestHandler(
+      ListToolsRequestSchema,
+      this.#guarded(({ params }, { authInfo }) => {
+        if (params?.cursor !== undefined) throw invalidParams('cursor is not valid for this list.');
+        return listTools(requestContextOf(authInfo).caller) as never;
+      }),
+    );
+    this.#transport.onToolCall = (request) => this.#callTool(request);
+  }
 
-  server.setRequestHandler(
-    ListToolsRequestSchema,
-    guarded(({ params }, { authInfo }) => {
-      if (params?.cursor !== undefined) throw invalidParams('cursor is not valid for this list.');
-      const allowed = toolsFor(requestContextOf(authInfo).caller);
-      return {
-        tools: allowed.map(({ name, title, description, inputSchema, outputSchema, annotations }) => ({
-          ...{ name, title, description, annotations: { title, ...annotations } },
-          ...{ inputSchema, outputSchema },
-        })),
-      } as never;
-    }),
-  );
+  #handleResources(): void {
+    const { perform } = this.#parts;
+    this.protocol.setRequestHandler(
+      ListResourcesRequestSchema,
+      this.#guarded(({ params }, { authInfo }) =>
+        listResources(perform, requestContextOf(authInfo).caller, params?.cursor),
+      ),
+    );
+    this.protocol.setRequestHandler(
+      ListResourceTemplatesRequestSchema,
+      this.#guarded((_, { authInfo }) => {
+        const { caller } = requestContextOf(authInfo);
+        return {
+          resourceTemplates: resourceTemplates.filter(
+            ({ name }) => callerRefusal(resources[name].operation, caller) === null,
+          ),
+        };
+      }),
+    );
+    this.protocol.setRequestHandler(
+      ReadResourceRequestSchema,
+      this.#guarded(({ params: { uri } }, { authInfo }) => {
+        const { caller, refusal } = requestContextOf(authInfo);
+        if (refusal !== null) throw refusalError(refusal, uri);
+        return readResource(perform, caller, uri);
+      }),
+    );
+  }
 
-  transport.onToolCall = async (request) => {
+  #handleSubscriptions(): void {
+    const { perform, subscriptions } = this.#parts;
+    const subscriber = this.#subscriber;
+    this.protocol.setRequestHandler(
+      SubscribeRequestSchema,
+      this.#guarded(async ({ params: { uri } }, { authInfo }) => {
+        if (subscriber === null) throw invalidParams('Subscriptions need a session. Start one with initialize.');
+        const { caller } = requestContextOf(authInfo);
+        // Refuses a resource that does not exist or that the caller may not read, as resources/read does.
+        await readResource(perform, caller, uri);
+        const named = parseResourceUri(uri);
+        if (named === null || !subscriptions.add(subscriber, named)) throw invalidParams('Too many subscriptions.');
+        return {};
+      }),
+    );
+    this.protocol.setRequestHandler(
+      UnsubscribeRequestSchema,
+      this.#guarded(({ params: { uri } }) => {
+        const named = parseResourceUri(uri);
+        if (named !== null && subscriber !== null) subscriptions.remove(subscriber, named);
+        return {};
+      }),
+    );
+  }
+
+  #handlePrompts(): void {
+    const { perform } = this.#parts;
+    this.protocol.setRequestHandler(
+      ListPromptsRequestSchema,
+      this.#guarded((_, { authInfo }) => ({ prompts: promptsFor(requestContextOf(authInfo).caller) })),
+    );
+    this.protocol.setRequestHandler(
+      GetPromptRequestSchema,
+      this.#guarded(({ params }, { authInfo }) =>
+        renderPrompt(requestContextOf(authInfo).caller, params.name, params.arguments ?? {}),
+      ),
+    );
+    this.protocol.setRequestHandler(
+      CompleteRequestSchema,
+      this.#guarded(({ params }, { authInfo }) => completeArgument(perform, requestContextOf(authInfo).caller, params)),
+    );
+  }
+
+  async #callTool(request: ToolCallRequest): Promise<CallToolResult> {
+    const { perform, services } = this.#parts;
     const { params, context } = request;
     const { caller, refusal } = context;
     const tool = findTool(params.name);
@@ -113,105 +183,52 @@ export function makeMcpServer(parts: McpServerParts, transport: McpTransport, su
     if (refusal !== null) return refusalResult(refusal);
     const args = (params.arguments ?? {}) as JsonObject;
     try {
-      const result = await tool.call({ args, caller, perform, services, client: clientInteractionFor(request) });
+      const result = await tool.call({ args, caller, perform, services, client: this.#interactionFor(request) });
       return withTextContent(result, context.supportsStructuredContent);
     } catch (thrown) {
-      throw toMcpError(thrown, caller);
+      throw this.#toMcpError(thrown, caller);
     }
-  };
+  }
 
-  server.setRequestHandler(
-    ListResourcesRequestSchema,
-    guarded(({ params }, { authInfo }) => listResources(perform, requestContextOf(authInfo).caller, params?.cursor)),
-  );
-  server.setRequestHandler(
-    ListResourceTemplatesRequestSchema,
-    guarded((_, { authInfo }) => {
-      const { caller } = requestContextOf(authInfo);
-      return {
-        resourceTemplates: resourceTemplates.filter(
-          ({ name }) => callerRefusal(resources[name].operation, caller) === null,
-        ),
-      };
-    }),
-  );
-  server.setRequestHandler(
-    ReadResourceRequestSchema,
-    guarded(({ params: { uri } }, { authInfo }) => {
-      const { caller, refusal } = requestContextOf(authInfo);
-      if (refusal !== null) throw refusalError(refusal, uri);
-      return readResource(perform, caller, uri);
-    }),
-  );
-  server.setRequestHandler(
-    SubscribeRequestSchema,
-    guarded(async ({ params: { uri } }, { authInfo }) => {
-      if (subscriber === null) throw invalidParams('Subscriptions need a session. Start one with initialize.');
-      const { caller } = requestContextOf(authInfo);
-      // Refuses a resource that does not exist or that the caller may not read, as resources/read does.
-      await readResource(perform, caller, uri);
-      const named = parseResourceUri(uri);
-      if (named === null || !subscriptions.add(subscriber, named)) throw invalidParams('Too many subscriptions.');
-      return {};
-    }),
-  );
-  server.setRequestHandler(
-    UnsubscribeRequestSchema,
-    guarded(({ params: { uri } }) => {
-      const named = parseResourceUri(uri);
-      if (named !== null && subscriber !== null) subscriptions.remove(subscriber, named);
-      return {};
-    }),
-  );
-
-  server.setRequestHandler(
-    ListPromptsRequestSchema,
-    guarded((_, { authInfo }) => ({ prompts: promptsFor(requestContextOf(authInfo).caller) })),
-  );
-  server.setRequestHandler(
-    GetPromptRequestSchema,
-    guarded(({ params }, { authInfo }) =>
-      renderPrompt(requestContextOf(authInfo).caller, params.name, params.arguments ?? {}),
-    ),
-  );
-  server.setRequestHandler(
-    CompleteRequestSchema,
-    guarded(({ params }, { authInfo }) => completeArgument(perform, requestContextOf(authInfo).caller, params)),
-  );
-
-  function clientInteractionFor(request: ToolCallRequest): ClientInteraction {
-    const { id, cancelled } = request;
-    const progressToken = request.params._meta?.progressToken;
+  #interactionFor(request: ToolCallRequest): ClientInteraction {
+    const { clock } = this.#parts.services;
     return {
-      elicit: (question, untilMs) => elicit(question, request, untilMs - services.clock.now()),
-      reportProgress:
-        progressToken === undefined
-          ? null
-          : (progress, total, message) => {
-              if (cancelled.aborted) return;
-              const params = { progressToken, progress, total, message };
-              const notification = { method: 'notifications/progress' as const, params };
-              server.notification(notification, { relatedRequestId: id }).catch(() => {}); // the client disconnected
-            },
-      cancelled,
-      stopping: parts.stopping,
+      elicit: (question, untilMs) => this.#elicit(question, request, untilMs - clock.now()),
+      reportProgress: this.#progressReporterFor(request),
+      cancelled: request.cancelled,
+      stopping: this.#parts.stopping,
     };
   }
 
-  async function elicit(
+  /** Null if the client did not ask for progress. */
+  #progressReporterFor({ id, params, cancelled }: ToolCallRequest): ClientInteraction['reportProgress'] {
+    const progressToken = params._meta?.progressToken;
+    if (progressToken === undefined) return null;
+    return (progress, total, message) => {
+      if (cancelled.aborted) return;
+      const notification = {
+        method: 'notifications/progress' as const,
+        params: { progressToken, progress, total, message },
+      };
+      this.protocol.notification(notification, { relatedRequestId: id }).catch(() => {}); // the client disconnected
+    };
+  }
+
+  async #elicit(
     message: string,
     { id, cancelled }: ToolCallRequest,
     forMs: Milliseconds,
   ): Promise<ElicitationReply | null> {
-    if (subscriber === null || server.getClientCapabilities()?.elicitation?.form === undefined) return null;
+    if (this.#subscriber === null || this.protocol.getClientCapabilities()?.elicitation?.form === undefined)
+      return null;
     const timeout = Math.min(forMs, MAX_ELICITATION_MS);
     if (timeout <= 0) return null;
     try {
-      const { action, content } = await server.elicitInput(
+      const { action, content } = await this.protocol.elicitInput(
         { message, requestedSchema: CONFIRMATION_SCHEMA },
-        { relatedRequestId: id, timeout, signal: AbortSignal.any([cancelled, parts.stopping]) },
+        { relatedRequestId: id, timeout, signal: AbortSignal.any([cancelled, this.#parts.stopping]) },
       );
-      const caller = transport.lastResponder;
+      const caller = this.#transport.lastResponder;
       if (caller === null || action === 'cancel') return null;
       return { accepted: action === 'accept' && content?.confirm === true, caller };
     } catch {
@@ -220,9 +237,31 @@ export function makeMcpServer(parts: McpServerParts, transport: McpTransport, su
     }
   }
 
-  server.onerror = (error) => log.debug({ err: error }, 'mcp protocol error');
-  return server;
+  #guarded<In, Out>(handler: (request: In, extra: Extra) => Out | Promise<Out>) {
+    return async (request: In, extra: Extra): Promise<Out> => {
+      try {
+        return await handler(request, extra);
+      } catch (thrown) {
+        throw this.#toMcpError(thrown, requestContextOf(extra.authInfo).caller);
+      }
+    };
+  }
+
+  /** Internal errors are logged and answered without details. */
+  #toMcpError(thrown: unknown, { requestId }: Caller): McpError {
+    if (thrown instanceof McpError) return thrown;
+    const refusal = refusalOf(thrown, this.#parts.log, { request_id: requestId, operation: 'mcp' });
+    return new McpError(ErrorCode.InternalError, `${refusal.code}: ${refusal.detail}`);
+  }
 }
+
+/** The answer to `tools/list`. */
+const listTools = (caller: Caller) => ({
+  tools: toolsFor(caller).map(({ name, title, description, inputSchema, outputSchema, annotations }) => ({
+    ...{ name, title, description, annotations: { title, ...annotations } },
+    ...{ inputSchema, outputSchema },
+  })),
+});
 
 const CONFIRMATION_SCHEMA = {
   type: 'object' as const,
