@@ -121,7 +121,7 @@ export async function composeService(
   const rates = openRateLimiter(config, clock, lock.lease);
   const metrics = new Metrics();
   // Loaded on demand, because the tracing modules cost memory and startup time.
-  const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
+  const tracing = config.otlpEndpoint === null ? null : new (await import('./tracing.ts')).Tracing(config.otlpEndpoint);
   const runtime = createRuntime({
     store,
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),

@@ -7,6 +7,7 @@ import {
   type Span,
   SpanKind,
   SpanStatusCode,
+  type Tracer,
   trace,
 } from '@opentelemetry/api';
 import { parseTraceParent } from '@opentelemetry/core';
@@ -16,26 +17,12 @@ import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { LRUCache } from 'lru-cache';
 import type { Actors, Committed, Reply, ReplyHandler, SendOptions } from '../actors/contract.ts';
 import type { RuntimeMeter } from '../actors/runtime-meter.ts';
-import type { SizeReporter } from '../domain/collection-sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
-
-/**
- * Traces commands as OpenTelemetry spans of one trace: the request, each batch that committed one of its events, the
- * write to the device, the device's acknowledgement. It wraps the runtime and the edges, which do not depend on it.
- */
-export interface Tracing extends SizeReporter {
-  traceRequest: TraceRequest;
-  /** Returns the actors with tracing of all events that are sent to them. */
-  traceActors(actors: Actors): Actors;
-  /** Returns the meter with recording of each batch's start time. */
-  traceMeter(meter: RuntimeMeter): RuntimeMeter;
-  /** Exports the remaining spans. */
-  close(): Promise<void>;
-}
 
 /** Number of recent commands whose later events join their trace. */
 const REMEMBERED_COMMANDS = 20_000;
@@ -43,41 +30,101 @@ const CLOSE_MS = 2_000;
 
 type Event = MachineEvent & { commandId?: Uuid };
 
-/** `endpoint` is the base URL of an OTLP receiver over HTTP, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it. */
-export function makeTracing(endpoint: string): Tracing {
-  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
-  const provider = new TracerProvider({
-    resource: resourceFromAttributes({ 'service.name': 'twinkeep', 'service.version': SERVICE_VERSION }),
-    spanProcessors: [new BatchSpanProcessor({ exporter })],
-  });
-  const tracer = provider.getTracer('twinkeep', SERVICE_VERSION);
-  const activeContext = new AsyncLocalStorage<Context>();
-  const commands = new LRUCache<Uuid, Context>({ max: REMEMBERED_COMMANDS });
+/**
+ * Traces commands as OpenTelemetry spans of one trace: the request, each batch that committed one of its events, the
+ * write to the device, the device's acknowledgement. It wraps the runtime and the edges, which do not depend on it.
+ */
+export class Tracing implements SizeReporter {
+  readonly #provider: TracerProvider;
+  readonly #tracer: Tracer;
+  readonly #activeContext = new AsyncLocalStorage<Context>();
+  readonly #commands = new LRUCache<Uuid, Context>({ max: REMEMBERED_COMMANDS });
   /** Trace contexts of events whose sender is traced. */
-  const contexts = new WeakMap<MachineEvent, Context>();
-  let batch = { startedAt: 0, actors: 0, events: 0 };
+  readonly #contexts = new WeakMap<MachineEvent, Context>();
+  #batch = { startedAt: 0, actors: 0, events: 0 };
 
-  /** Starts the span of `event`; null outside any trace. */
-  function startSpan(ref: ActorRef, event: Event): Span | null {
-    const acknowledges = acknowledgedCommand(event);
-    const parent = acknowledges === undefined ? activeContext.getStore() : commands.get(acknowledges);
-    // Telemetry outside any trace: thousands of events per second without a parent.
-    if (parent === undefined) return null;
-    const span = tracer.startSpan(
-      acknowledges === undefined ? `send ${ref.kind} ${event.type}` : 'mqtt receive cmd_ack',
-      {
-        kind: acknowledges === undefined ? SpanKind.INTERNAL : SpanKind.CONSUMER,
-        attributes: { ...aboutActor(ref), 'twinkeep.event': event.type },
-      },
-      parent,
-    );
-    contexts.set(event, trace.setSpan(parent, span));
-    if (ref.kind === 'command' && !commands.has(ref.id)) commands.set(ref.id, parent);
-    return span;
+  /** `endpoint` is the base URL of an OTLP receiver over HTTP, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it. */
+  constructor(endpoint: string) {
+    const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
+    this.#provider = new TracerProvider({
+      resource: resourceFromAttributes({ 'service.name': 'twinkeep', 'service.version': SERVICE_VERSION }),
+      spanProcessors: [new BatchSpanProcessor({ exporter })],
+    });
+    this.#tracer = this.#provider.getTracer('twinkeep', SERVICE_VERSION);
   }
 
-  function sent(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
-    const span = startSpan(ref, event);
+  readonly traceRequest: TraceRequest = ({ route, method, headers, requestId, response }, run) => {
+    const sentParent = typeof headers.traceparent === 'string' ? parseTraceParent(headers.traceparent) : null;
+    const parent =
+      sentParent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sentParent, isRemote: true });
+    // The route, never the path or the query, which may contain a credential.
+    const attributes: Attributes = { 'http.request.method': method, 'twinkeep.request_id': requestId };
+    if (route !== null) attributes['http.route'] = route;
+    const span = this.#tracer.startSpan(
+      route === null ? method : `${method} ${route}`,
+      { kind: SpanKind.SERVER, attributes },
+      parent,
+    );
+    response.once('close', () => {
+      span.setAttribute('http.response.status_code', response.statusCode);
+      if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+      span.end();
+    });
+    this.#activeContext.run(trace.setSpan(parent, span), run);
+  };
+
+  /** Returns the actors with tracing of all events that are sent to them. */
+  traceActors(actors: Actors): Actors {
+    actors.subscribeTransitions((committed, event) => this.#recordCommit(committed, event));
+    return new Proxy(actors, { get: (target, name) => this.#tracedMember(target, name) });
+  }
+
+  /** Returns the meter with recording of each batch's start time. */
+  traceMeter(meter: RuntimeMeter): RuntimeMeter {
+    return {
+      ...meter,
+      batchCommitted: (actors, events, milliseconds) => {
+        this.#batch = { startedAt: Date.now() - milliseconds, actors, events };
+        meter.batchCommitted(actors, events, milliseconds);
+      },
+    };
+  }
+
+  sizes(): CollectionSizes {
+    return { traced_commands: this.#commands.size };
+  }
+
+  /** Exports the remaining spans. */
+  async close(): Promise<void> {
+    // An unavailable collector must not block the shutdown.
+    await Promise.race([this.#provider.shutdown().catch(() => {}), after(CLOSE_MS, undefined, { ref: false })]);
+  }
+
+  #tracedMember(target: Actors, name: string | symbol): unknown {
+    switch (name) {
+      case 'send':
+      case 'create':
+        return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
+          this.#traceSend(ref, event, () => target[name](ref, event, options));
+      case 'post':
+        return (ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler) =>
+          target.post(ref, event, this.#traceReply(ref, event, replyTo));
+      case 'subscribe':
+        return ((type, handler) =>
+          target.subscribe(type, (output) => {
+            const volatileOutput: VolatileOutput = output;
+            if (volatileOutput.type === 'command.write') this.#traceWrite(volatileOutput, () => handler(output));
+            else handler(output);
+          })) satisfies Actors['subscribe'];
+      default: {
+        const member: unknown = Reflect.get(target, name, target);
+        return typeof member === 'function' ? member.bind(target) : member;
+      }
+    }
+  }
+
+  #traceSend(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
+    const span = this.#startSpan(ref, event);
     const replied = send();
     if (span !== null) {
       replied.then(
@@ -89,8 +136,8 @@ export function makeTracing(endpoint: string): Tracing {
   }
 
   /** Wraps the reply handler of `event` so that it ends the span. */
-  function traced(ref: ActorRef, event: Event, replyTo: ReplyHandler): ReplyHandler {
-    const span = startSpan(ref, event);
+  #traceReply(ref: ActorRef, event: Event, replyTo: ReplyHandler): ReplyHandler {
+    const span = this.#startSpan(ref, event);
     if (span === null) return replyTo;
     return {
       resolve(reply) {
@@ -104,92 +151,46 @@ export function makeTracing(endpoint: string): Tracing {
     };
   }
 
-  function committed({ ref, version }: Committed, event: Event): void {
-    const parent = contexts.get(event) ?? (ref.kind === 'command' ? commands.get(ref.id) : undefined);
+  /** Starts the span of `event`; null outside any trace. */
+  #startSpan(ref: ActorRef, event: Event): Span | null {
+    const acknowledges = acknowledgedCommand(event);
+    const parent = acknowledges === undefined ? this.#activeContext.getStore() : this.#commands.get(acknowledges);
+    // Telemetry outside any trace: thousands of events per second without a parent.
+    if (parent === undefined) return null;
+    const span = this.#tracer.startSpan(
+      acknowledges === undefined ? `send ${ref.kind} ${event.type}` : 'mqtt receive cmd_ack',
+      {
+        kind: acknowledges === undefined ? SpanKind.INTERNAL : SpanKind.CONSUMER,
+        attributes: { ...aboutActor(ref), 'twinkeep.event': event.type },
+      },
+      parent,
+    );
+    this.#contexts.set(event, trace.setSpan(parent, span));
+    if (ref.kind === 'command' && !this.#commands.has(ref.id)) this.#commands.set(ref.id, parent);
+    return span;
+  }
+
+  #recordCommit({ ref, version }: Committed, event: Event): void {
+    const parent = this.#contexts.get(event) ?? (ref.kind === 'command' ? this.#commands.get(ref.id) : undefined);
     if (parent === undefined) return;
     const attributes = {
       ...aboutActor(ref),
       'twinkeep.event': event.type,
       'twinkeep.actor.version': version,
-      'twinkeep.turn.actors': batch.actors,
-      'twinkeep.turn.events': batch.events,
+      'twinkeep.turn.actors': this.#batch.actors,
+      'twinkeep.turn.events': this.#batch.events,
     };
-    tracer.startSpan('turn', { startTime: batch.startedAt, attributes }, parent).end();
+    this.#tracer.startSpan('turn', { startTime: this.#batch.startedAt, attributes }, parent).end();
   }
 
-  return {
-    traceRequest({ route, method, headers, requestId, response }, run) {
-      const sentParent = typeof headers.traceparent === 'string' ? parseTraceParent(headers.traceparent) : null;
-      const parent =
-        sentParent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sentParent, isRemote: true });
-      // The route, never the path or the query, which may contain a credential.
-      const attributes: Attributes = { 'http.request.method': method, 'twinkeep.request_id': requestId };
-      if (route !== null) attributes['http.route'] = route;
-      const span = tracer.startSpan(
-        route === null ? method : `${method} ${route}`,
-        { kind: SpanKind.SERVER, attributes },
-        parent,
-      );
-      response.once('close', () => {
-        span.setAttribute('http.response.status_code', response.statusCode);
-        if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
-        span.end();
-      });
-      activeContext.run(trace.setSpan(parent, span), run);
-    },
-
-    traceActors(actors) {
-      actors.subscribeTransitions(committed);
-      return new Proxy(actors, {
-        get(target, name) {
-          switch (name) {
-            case 'send':
-            case 'create':
-              return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
-                sent(ref, event, () => target[name](ref, event, options));
-            case 'post':
-              return (ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler) =>
-                target.post(ref, event, traced(ref, event, replyTo));
-            case 'subscribe':
-              return ((type, handler) =>
-                target.subscribe(type, (output) => {
-                  const volatileOutput: VolatileOutput = output;
-                  if (volatileOutput.type === 'command.write') written(volatileOutput, () => handler(output));
-                  else handler(output);
-                })) satisfies Actors['subscribe'];
-            default: {
-              const member: unknown = Reflect.get(target, name, target);
-              return typeof member === 'function' ? member.bind(target) : member;
-            }
-          }
-        },
-      });
-    },
-
-    sizes: () => ({ traced_commands: commands.size }),
-
-    traceMeter: (meter) => ({
-      ...meter,
-      batchCommitted(actors, events, milliseconds) {
-        batch = { startedAt: Date.now() - milliseconds, actors, events };
-        meter.batchCommitted(actors, events, milliseconds);
-      },
-    }),
-
-    async close() {
-      // An unavailable collector must not block the shutdown.
-      await Promise.race([provider.shutdown().catch(() => {}), after(CLOSE_MS, undefined, { ref: false })]);
-    },
-  };
-
-  function written({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }, write: () => void): void {
-    const parent = commands.get(commandId);
+  #traceWrite({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }, write: () => void): void {
+    const parent = this.#commands.get(commandId);
     if (parent === undefined) {
       write();
       return;
     }
     const attributes = { 'twinkeep.device.id': deviceId, 'twinkeep.command.id': commandId };
-    const span = tracer.startSpan('mqtt write cmd', { kind: SpanKind.PRODUCER, attributes }, parent);
+    const span = this.#tracer.startSpan('mqtt write cmd', { kind: SpanKind.PRODUCER, attributes }, parent);
     try {
       write();
     } finally {

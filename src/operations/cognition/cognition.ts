@@ -4,7 +4,7 @@ import type { Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
-import { makeSidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
+import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
 import { WakeTimers } from './wake-timers.ts';
 import { makeWorldReader, memoriesOf } from './world.ts';
 
@@ -16,6 +16,7 @@ export function openCognition(
   const { actors, clock, store, log } = services;
   const worlds = makeWorldReader(services);
   const wakeTimers = new WakeTimers(clock, (id) => void logged(wake(id)));
+  const handlers = new SidecarHandlers(services, wakeTimers);
   let closed = false;
 
   const logged = (work: Promise<unknown>): Promise<unknown> =>
@@ -92,7 +93,10 @@ export function openCognition(
       worlds.load({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
     stateOf: worlds.stateOf,
     memories: (tenantId) => memoriesOf(services, tenantId),
-    ...makeSidecarHandlers(services, wakeTimers),
+    propose: (contextId, node) => handlers.propose(contextId, node),
+    suspend: (contextId, request) => handlers.suspend(contextId, request),
+    complete: (contextId, request) => handlers.complete(contextId, request),
+    fail: (contextId, request) => handlers.fail(contextId, request),
 
     sizes: () => ({ ...worlds.sizes(), ...wakeTimers.sizes() }),
 

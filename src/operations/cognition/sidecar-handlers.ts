@@ -20,8 +20,6 @@ import { notifyNodeChange } from './sidecar-events.ts';
 import { type StepValidationServices, validateProposedStep } from './step-validation.ts';
 import type { WakeTimers } from './wake-timers.ts';
 
-// Handlers for the sidecar's requests. All input is untrusted, and none of them can confirm, accept or cancel anything.
-
 const SIDECAR: Principal = { kind: 'system', id: 'sidecar' };
 const MAX_TEXT = 1_000;
 const MAX_FINAL_STATE_BYTES = 16 * 1024;
@@ -31,7 +29,7 @@ export type SidecarServices = StepValidationServices &
   CreatorServices &
   Pick<Services, 'clock' | 'locks' | 'log' | 'sidecar'>;
 
-type SidecarHandlers = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
+type SidecarRequests = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
 type SidecarEvent = Extract<PlanEvent, { type: PlannerEventType }>;
 type SidecarEventInput = SidecarEvent extends infer One
   ? One extends SidecarEvent
@@ -39,22 +37,91 @@ type SidecarEventInput = SidecarEvent extends infer One
     : never
   : never;
 
-export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeTimers): SidecarHandlers {
-  const { locks, log, clock, store } = services;
+/**
+ * Handlers of the sidecar's requests. All input is untrusted, and no handler can confirm, accept or cancel anything.
+ * Requests for one context are serialized.
+ */
+export class SidecarHandlers implements SidecarRequests {
+  readonly #services: SidecarServices;
+  readonly #wakeTimers: WakeTimers;
+
+  constructor(services: SidecarServices, wakeTimers: WakeTimers) {
+    this.#services = services;
+    this.#wakeTimers = wakeTimers;
+  }
+
+  propose(contextId: Uuid, given: Json): Promise<Outcome<{ repeat: boolean }>> {
+    return this.#handle(contextId, async (found, { kind, homeId, deviceId }) => {
+      const caller = await authorityOf(this.#services, found);
+      if (!caller.ok) return caller;
+      const { steps } = 'plan' in found ? found.plan.snapshot.context.live : found.proposal;
+      const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
+      const node = await validateProposedStep(this.#services, given, scope);
+      if (!node.ok) return node;
+      if ('proposal' in found) return this.#addStep(found.proposal, node.value);
+      const reply = await this.#sendToPlan(contextId, { type: 'node.proposed', node: node.value });
+      return reply.ok ? done({ repeat: !reply.value.understood }) : reply;
+    });
+  }
+
+  suspend(contextId: Uuid, { reason, forS }: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
+    return this.#handle(contextId, async (found) => {
+      const seconds = forS ?? SUSPENSION_S.default;
+      if (!(seconds >= 1 && seconds <= SUSPENSION_S.max)) {
+        return refuse('VALIDATION_FAILED', `A suspension must last 1 to ${SUSPENSION_S.max} seconds.`);
+      }
+      const forMs = Math.round(seconds * 1_000);
+      if ('plan' in found) {
+        const event = { type: 'cognition.suspended', reason: sanitizeSidecarText(reason), forMs } as const;
+        return noValue(await this.#sendToPlan(contextId, event));
+      }
+      const changed = await this.#changeProposal(contextId, { phase: 'suspended' });
+      if (changed.ok) this.#wakeTimers.set(contextId, this.#services.clock.now() + forMs);
+      return noValue(changed);
+    });
+  }
+
+  complete(
+    contextId: Uuid,
+    { summary, finalState = null }: { summary: string; finalState?: JsonObject | null },
+  ): Promise<Outcome<null>> {
+    return this.#handle(contextId, async (found) => {
+      const error = finalState === null ? null : finalStateError(finalState);
+      if (error !== null) return refuse('VALIDATION_FAILED', error);
+      const text = sanitizeSidecarText(summary);
+      if ('plan' in found) {
+        return noValue(await this.#sendToPlan(contextId, { type: 'cognition.completed', summary: text, finalState }));
+      }
+      return noValue(await this.#endProposal(contextId, text === '' ? {} : { reason: text }));
+    });
+  }
+
+  fail(contextId: Uuid, { code, detail }: { code: string; detail: string }): Promise<Outcome<null>> {
+    return this.#handle(contextId, async (found) => {
+      const text = sanitizeSidecarText(detail) || 'The sidecar failed without a reason.';
+      if ('plan' in found) {
+        const error = { code: /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? code : 'SIDECAR_ERROR', detail: text };
+        return noValue(await this.#sendToPlan(contextId, { type: 'cognition.failed', error }));
+      }
+      // An incomplete proposal must not be accepted.
+      return noValue(await this.#endProposal(contextId, { reason: text, steps: [] }));
+    });
+  }
 
   /** Runs a handler for an active context: serialized by context, in order of arrival; never throws. */
-  async function handle<T>(
+  async #handle<T>(
     contextId: Uuid,
     handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
+    const { locks, log } = this.#services;
     if (!isCanonicalUuid(contextId)) return unknownContext();
     try {
       return await locks.exclusive(`context:${contextId}`, async () => {
-        const found = await findContext(services, contextId);
+        const found = await findContext(this.#services, contextId);
         if (found === null) return unknownContext();
-        const refusal = await cognitionRefusal(services, tenantOfContext(found));
+        const refusal = await cognitionRefusal(this.#services, tenantOfContext(found));
         if (refusal !== null) return { ok: false, refusal };
-        const active = activeContextOf(services, found);
+        const active = activeContextOf(this.#services, found);
         if (active === null) return refuse('CONFLICT', 'The context has ended.');
         return handler(found, active);
       });
@@ -63,86 +130,33 @@ export function makeSidecarHandlers(services: SidecarServices, wakeTimers: WakeT
     }
   }
 
-  const sendToPlan = (id: Uuid, event: SidecarEventInput) =>
-    sendToActor(services, { kind: 'plan', id }, { ...event, at: clock.now(), by: SIDECAR } as SidecarEvent, undefined, {
-      allowNoOp: true,
-    });
-
-  async function change(id: Uuid, changes: ProposalChanges): Promise<Outcome<Proposal>> {
-    const changed = await store.proposals.change(id, changes);
-    if (changed === null) return refuse('CONFLICT', 'The context has ended.');
-    if (changed.phase !== 'suspended') wakeTimers.clear(id);
-    return done(changed);
+  #sendToPlan(id: Uuid, input: SidecarEventInput) {
+    const event = { ...input, at: this.#services.clock.now(), by: SIDECAR } as SidecarEvent;
+    return sendToActor(this.#services, { kind: 'plan', id }, event, undefined, { allowNoOp: true });
   }
 
-  async function add(proposal: Proposal, node: StepInput): Promise<Outcome<{ repeat: boolean }>> {
+  async #addStep(proposal: Proposal, node: StepInput): Promise<Outcome<{ repeat: boolean }>> {
     const { id, steps } = proposal;
     const known = steps.find((step) => step.id === node.id);
     if (known && jsonEqual(known as unknown as Json, node as unknown as Json)) return done({ repeat: true });
     const error = nodeError(steps, node, known !== undefined);
     if (error !== null) return refuse('VALIDATION_FAILED', error);
-    const changed = await change(id, { steps: [...steps, node], phase: 'thinking' });
+    const changed = await this.#changeProposal(id, { steps: [...steps, node], phase: 'thinking' });
     if (!changed.ok) return changed;
-    notifyNodeChange(services, proposal, node.id, null, 'pending');
+    notifyNodeChange(this.#services, proposal, node.id, null, 'pending');
     return done({ repeat: false });
   }
 
-  return {
-    propose: (contextId, given) =>
-      handle(contextId, async (found, { kind, homeId, deviceId }) => {
-        const caller = await authorityOf(services, found);
-        if (!caller.ok) return caller;
-        const { steps } = 'plan' in found ? found.plan.snapshot.context.live : found.proposal;
-        const scope = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
-        const node = await validateProposedStep(services, given, scope);
-        if (!node.ok) return node;
-        if ('proposal' in found) return add(found.proposal, node.value);
-        const reply = await sendToPlan(contextId, { type: 'node.proposed', node: node.value });
-        return reply.ok ? done({ repeat: !reply.value.understood }) : reply;
-      }),
+  #endProposal(id: Uuid, changes: Pick<ProposalChanges, 'reason' | 'steps'>): Promise<Outcome<Proposal>> {
+    return this.#changeProposal(id, { phase: 'done', spokenAt: this.#services.clock.now(), ...changes });
+  }
 
-    suspend: (contextId, { reason, forS }) =>
-      handle(contextId, async (found) => {
-        const seconds = forS ?? SUSPENSION_S.default;
-        if (!(seconds >= 1 && seconds <= SUSPENSION_S.max)) {
-          return refuse('VALIDATION_FAILED', `A suspension must last 1 to ${SUSPENSION_S.max} seconds.`);
-        }
-        const forMs = Math.round(seconds * 1_000);
-        if ('plan' in found) {
-          return noValue(
-            await sendToPlan(contextId, { type: 'cognition.suspended', reason: sanitizeSidecarText(reason), forMs }),
-          );
-        }
-        const changed = await change(contextId, { phase: 'suspended' });
-        if (changed.ok) wakeTimers.set(contextId, clock.now() + forMs);
-        return noValue(changed);
-      }),
-
-    complete: (contextId, { summary, finalState = null }) =>
-      handle(contextId, async (found) => {
-        const error = finalState === null ? null : finalStateError(finalState);
-        if (error !== null) return refuse('VALIDATION_FAILED', error);
-        const text = sanitizeSidecarText(summary);
-        if ('plan' in found) {
-          return noValue(await sendToPlan(contextId, { type: 'cognition.completed', summary: text, finalState }));
-        }
-        const reason = text === '' ? null : text;
-        return noValue(
-          await change(contextId, { phase: 'done', spokenAt: clock.now(), ...(reason !== null && { reason }) }),
-        );
-      }),
-
-    fail: (contextId, { code, detail }) =>
-      handle(contextId, async (found) => {
-        const text = sanitizeSidecarText(detail) || 'The sidecar failed without a reason.';
-        if ('plan' in found) {
-          const error = { code: /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? code : 'SIDECAR_ERROR', detail: text };
-          return noValue(await sendToPlan(contextId, { type: 'cognition.failed', error }));
-        }
-        // An incomplete proposal must not be accepted.
-        return noValue(await change(contextId, { phase: 'done', spokenAt: clock.now(), reason: text, steps: [] }));
-      }),
-  };
+  async #changeProposal(id: Uuid, changes: ProposalChanges): Promise<Outcome<Proposal>> {
+    const changed = await this.#services.store.proposals.change(id, changes);
+    if (changed === null) return refuse('CONFLICT', 'The context has ended.');
+    if (changed.phase !== 'suspended') this.#wakeTimers.clear(id);
+    return done(changed);
+  }
 }
 
 const unknownContext = () => refuse('NOT_FOUND', 'No active context with this id.');
