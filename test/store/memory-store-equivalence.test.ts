@@ -3,15 +3,15 @@ import type { Store } from '../../src/store/contract.ts';
 import { MemoryDatabase } from '../support/memory-store/database.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
 import { expectReached, fc, seed } from '../support/properties.ts';
-import { openPglite } from '../support/store.ts';
+import { openSharedPglite } from '../support/store.ts';
 import { commitCalls } from '../support/store-calls/commits.ts';
 import { type Call, outcomeOf, StoreModel } from '../support/store-calls/model.ts';
 import { readCalls } from '../support/store-calls/reads.ts';
 import { recordCalls } from '../support/store-calls/records.ts';
 
-let opened: Awaited<ReturnType<typeof openPglite>>;
+let opened: Awaited<ReturnType<typeof openSharedPglite>>;
 beforeAll(async () => {
-  opened = await openPglite();
+  opened = await openSharedPglite();
 });
 afterAll(() => opened.close());
 

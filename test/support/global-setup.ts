@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -21,6 +21,8 @@ declare module 'vitest' {
     redisUrl: string | null;
     /** A migrated embedded database, to be copied. */
     pgliteTemplate: string;
+    /** Folder for the embedded databases that workers share among their suites. Deleted after the run. */
+    pgliteFolder: string;
     programs: Programs;
     /** Maximum polling time of a test. */
     pollMs: number;
@@ -36,6 +38,8 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     projects.has('browser') ? buildPages() : projects.has('wire') ? buildPages('reference') : null,
   ]);
   project.provide('pgliteTemplate', template);
+  const pgliteFolder = mkdtempSync(join(tmpdir(), 'twinkeep-shared-pglite-'));
+  project.provide('pgliteFolder', pgliteFolder);
   project.provide('postgresUrl', postgres?.url ?? null);
   project.provide('redisUrl', redis?.url ?? null);
   const programs = findPrograms();
@@ -51,6 +55,7 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   );
   const stop = async (): Promise<void> => {
     await Promise.all([postgres?.stop(), redis?.stop()]);
+    rmSync(pgliteFolder, { recursive: true, force: true });
   };
   if (missing.length > 0 && process.env.REQUIRE_SERVERS === '1') {
     await stop();

@@ -12,6 +12,7 @@ import { createStore } from '../../src/store/postgres/store.ts';
 import { MemoryDatabase } from './memory-store/database.ts';
 import { openMemoryStore } from './memory-store/store.ts';
 import { copyPglite } from './pglite.ts';
+import { connectSharedPglite } from './shared-pglite.ts';
 
 const TEMPLATE = 'twinkeep_template';
 /** Test files may create the template concurrently. */
@@ -96,6 +97,13 @@ export async function openPglite(): Promise<{ backend: Backend; close(): Promise
   };
 }
 
+/** The PGlite of this worker, with empty tables and a new session. Closing it keeps the process running. */
+export async function openSharedPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
+  const database = await connectSharedPglite();
+  const backend: Backend = { name: 'PGlite', store: createStore(database), database, url: null };
+  return { backend, close: () => database.close() };
+}
+
 /** A new database on PostgreSQL. */
 export async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
   const { url, drop } = await freshDatabase(serverUrl);
@@ -119,13 +127,13 @@ type Suite = (backend: () => Backend, has: { sql: boolean }) => void;
 function databases(): Kind[] {
   const serverUrl = inject('postgresUrl');
   const postgres: Kind[] = serverUrl === null ? [] : [{ name: 'PostgreSQL', open: () => openPostgres(serverUrl) }];
-  return [{ name: 'PGlite', open: openPglite }, ...postgres];
+  return [{ name: 'PGlite', open: openSharedPglite }, ...postgres];
 }
 
 /**
- * Runs the suite on the store in memory, on PGlite with files and, if it is installed, on PostgreSQL. One database
- * serves a whole suite: tests are separated by their ids. `backend()` is available from `beforeAll` on. Tests of rows
- * that the contract does not return need `sql`.
+ * Runs the suite on the store in memory, on PGlite with files and, if it is installed, on PostgreSQL. One database,
+ * empty at the start, serves a whole suite: tests are separated by their ids. `backend()` is available from `beforeAll`
+ * on. Tests of rows that the contract does not return need `sql`.
  */
 export function eachStore(title: string, suite: Suite): void {
   for (const kind of [{ name: 'memory' as const, open: openMemory }, ...databases()]) onStore(title, kind, suite);
