@@ -43,7 +43,7 @@ describe("the sidecar's contract", () => {
   it('with a changed or removed field is rejected', async () => {
     change('uint32 for_s = 2;', 'string for_s = 2;');
     expect(await breaking()).toMatchObject({ code: 100, stdout: expect.stringContaining('"for_s"') });
-    change('  // For how long at most, 1 to 3,600 seconds; 0: 300.\n  string for_s = 2;\n', '');
+    change('  // Maximum duration, 1 to 3,600 seconds; 0: 300.\n  string for_s = 2;\n', '');
     expect(await breaking()).toMatchObject({ code: 100, stdout: expect.stringContaining('"for_s"') });
   });
 
