@@ -33,7 +33,7 @@ export class EventFailureHandler {
     // A creating event: the outbox deletes its row, or sends the fallback.
     if (actor.version === 0) return;
     if (envelope.outboxKey) {
-      store.commit({ actors: [], delivered: [envelope.outboxKey] }).catch((reason) => {
+      store.commit([], { delivered: [envelope.outboxKey] }).catch((reason) => {
         log.warn({ err: reason }, 'outbox row of a failed event not deleted; the next sweep delivers it again');
       });
     }

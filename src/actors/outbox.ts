@@ -232,7 +232,7 @@ export class Outbox {
   }
 
   private async markDelivered(row: OutboxKey): Promise<void> {
-    await this.store.actors.commit({ actors: [], delivered: [row] });
+    await this.store.actors.commit([], { delivered: [row] });
   }
 }
 

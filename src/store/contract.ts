@@ -99,10 +99,9 @@ export interface ActorCommit {
   delivered: OutboxKey[];
 }
 
-export interface BatchCommit {
-  actors: ActorCommit[];
-  /** Outbox rows that caused no transition: deleted in the same commit. `actors` may be empty. */
-  delivered: OutboxKey[];
+export interface CommitOptions {
+  /** Outbox rows that caused no transition: deleted in the same statement. */
+  delivered?: readonly OutboxKey[];
   /** All or nothing: on a version conflict of one actor nothing is stored, and all actors are returned as conflicts. */
   atomic?: boolean;
 }
@@ -117,7 +116,7 @@ export interface ActorStore {
   /** The existing actors of `ids`; deleted devices are left out. */
   load(kind: ActorKind, ids: readonly Uuid[]): Promise<StoredActor[]>;
   /** One statement. `lost` are the actors with a version conflict; nothing of them was stored. */
-  commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }>;
+  commit(commits: readonly ActorCommit[], options?: CommitOptions): Promise<{ lost: ActorRef[] }>;
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
   /** Timers due at or before `until`, oldest first. Firing does not delete a timer: the transition's commit does. */
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;

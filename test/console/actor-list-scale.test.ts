@@ -60,7 +60,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
       const actors = Array.from({ length: 500 }, (_, n) =>
         deviceCommit({ tenantId: owner.tenantId, columns: { created_at: from + n, online: true } }),
       );
-      await at.services.store.actors.commit({ actors, delivered: [] });
+      await at.services.store.actors.commit(actors);
     }
     const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
     await open('/actors?kind=device');

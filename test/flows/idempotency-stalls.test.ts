@@ -41,7 +41,7 @@ function stalling(chance: () => number) {
     quiet: () => eventually(() => late.size === 0),
     around: (store: Store): Store => ({
       ...store,
-      actors: { ...store.actors, commit: (turn) => stalled(() => store.actors.commit(turn)) },
+      actors: { ...store.actors, commit: (...batch) => stalled(() => store.actors.commit(...batch)) },
       records: { ...store.records, insertHome: (home, also) => stalled(() => store.records.insertHome(home, also)) },
       idempotency: { ...store.idempotency, put: (row) => stalled(() => store.idempotency.put(row)) },
     }),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type BatchCommit, CommitUnknown, type Store } from '../../src/store/contract.ts';
+import { type ActorCommit, type CommitOptions, CommitUnknown, type Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
@@ -20,7 +20,7 @@ class SlowStore {
 
   around = (store: Store): Store => ({
     ...store,
-    actors: { ...store.actors, commit: (turn) => this.#commit(store, turn) },
+    actors: { ...store.actors, commit: (commits, options) => this.#commit(store, commits, options) },
     records: {
       ...store.records,
       insertHome: (home, also) => this.#hold(also != null, () => store.records.insertHome(home, also)),
@@ -32,9 +32,9 @@ class SlowStore {
     await Promise.all(this.held.splice(0).map((one) => one.commit()));
   }
 
-  #commit(store: Store, turn: BatchCommit) {
-    const keyed = turn.actors.some((actor) => actor.idempotency !== null || actor.ref.kind === 'command');
-    return this.#hold(keyed, () => store.actors.commit(turn));
+  #commit(store: Store, commits: readonly ActorCommit[], options?: CommitOptions) {
+    const keyed = commits.some((actor) => actor.idempotency !== null || actor.ref.kind === 'command');
+    return this.#hold(keyed, () => store.actors.commit(commits, options));
   }
 
   #hold<T>(keyed: boolean, commit: () => Promise<T>): Promise<T> {

@@ -1,13 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { PlanContext } from '../../src/machines/plan-types.ts';
-import {
-  type ActorCommit,
-  type BatchCommit,
-  CommitUnknown,
-  type Store,
-  StoreUnavailable,
-} from '../../src/store/contract.ts';
+import { type ActorCommit, CommitUnknown, type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
@@ -57,13 +51,13 @@ class HeldTurns {
     for (const commit of this.delayed.splice(0)) await commit();
   }
 
-  private changed({ actors, ...turn }: BatchCommit): BatchCommit {
+  private changed(commits: readonly ActorCommit[]): readonly ActorCommit[] {
     const spoil = { poison: '\u0000' };
-    const spoiled = actors.map((one) =>
+    const spoiled = commits.map((one) =>
       one.ref.id === this.refused ? { ...one, fixedUnchanged: false, fixed: { ...one.fixed, ...spoil } } : one,
     );
-    if (!this.isEarlierBuild) return { ...turn, actors: spoiled };
-    return { ...turn, actors: spoiled.map((one) => ({ ...one, outbox: one.outbox.map(asEarlierBuild) })) };
+    if (!this.isEarlierBuild) return spoiled;
+    return spoiled.map((one) => ({ ...one, outbox: one.outbox.map(asEarlierBuild) }));
   }
 
   around = (store: Store): Store => ({
@@ -84,19 +78,19 @@ class HeldTurns {
     },
     actors: {
       ...store.actors,
-      commit: async (turn) => {
-        for (const { ref } of turn.actors) {
+      commit: async (commits, options) => {
+        for (const { ref } of commits) {
           const held = this.waiting.get(ref.kind);
           if (held === undefined) continue;
           this.stopped.add(ref.kind);
           await held.promise;
         }
-        const isNew = turn.actors.some(({ ref, readVersion }) => ref.kind === 'command' && readVersion === 0);
+        const isNew = commits.some(({ ref, readVersion }) => ref.kind === 'command' && readVersion === 0);
         if (this.isCommittedLater && isNew) {
-          this.delayed.push(() => store.actors.commit(turn));
+          this.delayed.push(() => store.actors.commit(commits, options));
           throw new CommitUnknown('delayed by the test');
         }
-        const answer = await store.actors.commit(this.changed(turn));
+        const answer = await store.actors.commit(this.changed(commits), options);
         if (this.losesAnswers && isNew) throw new CommitUnknown('lost by the test');
         return answer;
       },

@@ -12,13 +12,13 @@ const spoiling = (store: Store, victim: () => string): Store => ({
   ...store,
   actors: {
     ...store.actors,
-    commit: ({ actors, delivered }) =>
-      store.actors.commit({
-        actors: actors.map((commit) =>
+    commit: (commits, options) =>
+      store.actors.commit(
+        commits.map((commit) =>
           commit.ref.id === victim() ? { ...commit, fixed: { ...commit.fixed, poison: '\u0000' } } : commit,
         ),
-        delivered,
-      }),
+        options,
+      ),
   },
 });
 

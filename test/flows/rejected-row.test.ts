@@ -24,7 +24,7 @@ function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Sto
     ...store,
     actors: {
       ...store.actors,
-      commit: (turn) => store.actors.commit({ ...turn, actors: turn.actors.map(spoil) }),
+      commit: (commits, options) => store.actors.commit(commits.map(spoil), options),
     },
   };
 }

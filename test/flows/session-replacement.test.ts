@@ -16,12 +16,12 @@ it('a critical command whose session was replaced during its commit reaches the 
         ...store,
         actors: {
           ...store.actors,
-          async commit(turn) {
-            if (turn.actors.some(({ ref, columns }) => ref.kind === 'command' && columns.written === true) && !held) {
+          async commit(commits, options) {
+            if (commits.some(({ ref, columns }) => ref.kind === 'command' && columns.written === true) && !held) {
               held = true;
               await commit;
             }
-            return store.actors.commit(turn);
+            return store.actors.commit(commits, options);
           },
         },
       }),

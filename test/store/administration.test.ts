@@ -19,7 +19,7 @@ eachStore('administration', (backend) => {
       ...commit,
       columns: { ...commit.columns, created_at: 5 + n, suspended: n === 1 },
     }));
-    await backend().store.actors.commit({ actors: commits, delivered: [] });
+    await backend().store.actors.commit(commits);
     const first = await administration().tenants(2);
     expect(first.items.map(({ id, suspended }) => [id, suspended])).toEqual([
       [commits[2]?.ref.id, false],

@@ -22,8 +22,7 @@ function row(tenantId: string | null, at: number, more: Partial<AuditRow> = {}):
 
 eachStore('the audit', (backend) => {
   const audit = () => backend().store.audit;
-  const commit = (...actors: ReturnType<typeof commandCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commit = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
   const all = async (tenantId: string | null, filter: AuditFilter = {}, limit = 2) => {
     const items = [];
     let after: Position | undefined;

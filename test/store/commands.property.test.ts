@@ -99,12 +99,12 @@ eachDatabase('after random events of the commands of a device', (backend) => {
   /** A separate process on the same rows. */
   function assemble(): Runtime {
     const { store } = backend();
-    const commit: ActorStore['commit'] = async (batch) => {
+    const commit: ActorStore['commit'] = async (...batch) => {
       const how = ending;
       if (how === 'refused') throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
       ending = 'as it is';
       if (how === 'unknown and not kept') throw new CommitUnknown('connection lost');
-      const answer = await store.actors.commit(batch);
+      const answer = await store.actors.commit(...batch);
       if (how === 'unknown and kept') throw new CommitUnknown('connection lost');
       return answer;
     };

@@ -13,8 +13,7 @@ function timed(commit: ActorCommit): ActorCommit {
 
 eachStore('commands', (backend) => {
   const commands = () => backend().store.commands;
-  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
 
   it('of a device are listed as its history, newest first in pages', async () => {
     const tenantId = newId();

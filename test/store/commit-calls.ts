@@ -18,8 +18,7 @@ export const keyPut = (deviceId: string, keyVersion: number): RowOutput => ({
 export function commitCalls(backend: () => Backend) {
   const actors = () => backend().store.actors;
   const devices = () => backend().store.devices;
-  const commitAll = (...commits: ReturnType<typeof deviceCommit>[]) =>
-    actors().commit({ actors: commits, delivered: [] });
+  const commitAll = (...commits: ReturnType<typeof deviceCommit>[]) => actors().commit(commits);
   const load = async (id: string) => (await actors().load('device', [id]))[0];
   const outboxOf = async (id: string) =>
     (await actors().pendingOutbox(10_000, 0)).filter((row) => row.from.id === id).map((row) => [row.version, row.n]);

@@ -66,12 +66,8 @@ eachStore('a commit', (backend, has) => {
       expect(await load(other.ref.id)).toMatchObject({ version: 2, context: { count: 2, name: 'Lamp' } });
       expect((await load(plain.ref.id))?.context).toEqual({ all: 1 });
       expect((await actors().load('command', [made.ref.id]))[0]?.context).toMatchObject({ status: 'x', id: 'c' });
-      const conflicted = {
-        actors: [changeLive(other, { count: 9 }), changeLive(rival, { count: 9 })],
-        delivered: [],
-        atomic: true,
-      };
-      expect((await actors().commit(conflicted)).lost).toHaveLength(2);
+      const conflicted = [changeLive(other, { count: 9 }), changeLive(rival, { count: 9 })];
+      expect((await actors().commit(conflicted, { atomic: true })).lost).toHaveLength(2);
       expect((await load(mine.ref.id))?.context.count).toBe(7);
     });
 

@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { ActorKind, RowOutput } from '../../src/machines/outputs.ts';
-import { type ActorCommit, type BatchCommit, DataRefused } from '../../src/store/contract.ts';
+import { type ActorCommit, DataRefused } from '../../src/store/contract.ts';
 import { Committer } from '../../src/store/postgres/commit.ts';
-import { batchInput } from '../../src/store/postgres/commit-input.ts';
-import { allSections, BatchStatement, batchStatements, sectionsOf } from '../../src/store/postgres/commit-statement.ts';
+import { sectionParameters } from '../../src/store/postgres/commit-input.ts';
+import { allSections, BatchStatement, batchStatements } from '../../src/store/postgres/commit-statement.ts';
 import type { Database, Query } from '../../src/store/postgres/database.ts';
 import type { Fence } from '../../src/store/postgres/fence.ts';
 import {
@@ -17,6 +17,7 @@ import {
   planCommit,
   tenantCommit,
 } from '../support/actor-commits.ts';
+import type { CommittedBatch } from '../support/committed-batch.ts';
 import { expectReached, fc, seed } from '../support/properties.ts';
 import { eachDatabase } from '../support/store.ts';
 
@@ -92,7 +93,7 @@ const aBatch: fc.Arbitrary<DrawnBatch> = fc.record({
 const makers = { device: deviceCommit, command: commandCommit, plan: planCommit, tenant: tenantCommit };
 
 /** Batches as a runtime would commit them one after another; it assumes that a stale one was committed. */
-function history(batches: readonly DrawnBatch[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
+function history(batches: readonly DrawnBatch[], users: readonly Uuid[], proposals: readonly Uuid[]): CommittedBatch[] {
   const actors: ActorCommit[] = [];
   const sent: { from: ActorCommit['ref']; version: number; n: number }[] = [];
   let keys = 0;
@@ -179,10 +180,10 @@ class Undo extends Error {}
  */
 async function outcome(
   database: Database,
-  batches: readonly BatchCommit[],
+  batches: readonly CommittedBatch[],
   users: readonly Uuid[],
   proposals: readonly Uuid[],
-  choose: (batch: BatchCommit) => readonly BatchStatement[],
+  choose: (batch: CommittedBatch) => readonly BatchStatement[],
 ) {
   const answers: unknown[] = [];
   let rows: Record<string, unknown[]> = {};
@@ -213,7 +214,7 @@ async function outcome(
     for (const batch of batches) {
       await query('savepoint before');
       try {
-        answers.push(await new Committer(inTransaction, null, choose(batch)).commit(batch));
+        answers.push(await new Committer(inTransaction, null, choose(batch)).commit(batch.actors, batch));
       } catch (error) {
         if (!(error instanceof DataRefused)) throw error;
         answers.push(error.message);
@@ -244,7 +245,7 @@ eachDatabase('commits', (backend) => {
         const proposals = Array.from({ length: PROPOSALS }, newId);
         const batches = history(drawn, users, proposals);
         const exact = await outcome(database, batches, users, proposals, (batch) => {
-          const sections = sectionsOf(batchInput(batch));
+          const sections = [...sectionParameters(batch.actors, batch.delivered).keys()];
           used.add(batchStatements.find((one) => one.covers(sections))?.name ?? '');
           return [new SkippingStatement('exact', sections)];
         });
@@ -272,10 +273,9 @@ eachDatabase('commits', (backend) => {
     'without rows change nothing with %s',
     async (_name, statement) => {
       const { database } = backend();
-      const empty = { actors: [], effectKinds: new Set<never>(), delivered: null, atomic: true };
       const [row] = await database.write<{ stored: number; names: null }>({
         text: statement.text(null, 'fail'),
-        values: statement.values(empty, 0),
+        values: statement.values(new Map(), { expected: 0, atomic: true }),
       });
       expect(row).toMatchObject({ stored: 0, names: null });
     },

@@ -37,7 +37,7 @@ eachStore('a commit', (backend, has) => {
   const { actors, devices, commitAll, load, outboxOf, timersOf } = commitCalls(backend);
 
   it('without content does nothing', async () => {
-    expect(await actors().commit({ actors: [], delivered: [] })).toEqual({ lost: [] });
+    expect(await actors().commit([])).toEqual({ lost: [] });
   });
 
   it('creates an actor, which is read back unchanged', async () => {
@@ -142,14 +142,10 @@ eachStore('a commit', (backend, has) => {
   it('that is atomic is stored completely, and reports a conflict of all actors when repeated', async () => {
     const { commit } = full();
     const command = commandCommit();
-    const whole = {
-      actors: [nextCommit(commit, { value: 'told' }), nextCommit(command), deviceCommit()],
-      delivered: [],
-      atomic: true,
-    };
+    const commits = [nextCommit(commit, { value: 'told' }), nextCommit(command), deviceCommit()];
     await commitAll(commit, command);
-    expect(await actors().commit(whole)).toEqual({ lost: [] });
-    expect(await actors().commit(whole)).toEqual({ lost: whole.actors.map(({ ref }) => ref) });
+    expect(await actors().commit(commits, { atomic: true })).toEqual({ lost: [] });
+    expect(await actors().commit(commits, { atomic: true })).toEqual({ lost: commits.map(({ ref }) => ref) });
     expect(await load(commit.ref.id)).toMatchObject({ value: 'told', version: 2 });
   });
 
@@ -160,8 +156,7 @@ eachStore('a commit', (backend, has) => {
     const sender = nextCommit(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
     const made = full();
     const late = nextCommit(moved, { readVersion: 3, version: 4 });
-    const answer = await actors().commit({
-      actors: [sender, made.commit, late],
+    const answer = await actors().commit([sender, made.commit, late], {
       delivered: [{ from: commit.ref, version: 1, n: 0 }],
       atomic: true,
     });

@@ -102,12 +102,12 @@ eachDatabase('after random events of a device', (backend) => {
   /** A separate process on the same rows. */
   function assemble(): Runtime {
     const { store } = backend();
-    const commit: ActorStore['commit'] = async (batch) => {
+    const commit: ActorStore['commit'] = async (commits, options) => {
       const how = ending;
       ending = 'as it is';
       if (how === 'unknown and not kept') throw new CommitUnknown('connection lost');
-      const answer = await store.actors.commit(batch);
-      liveOnly += batch.actors.filter((actor) => actor.fixedUnchanged).length;
+      const answer = await store.actors.commit(commits, options);
+      liveOnly += commits.filter((actor) => actor.fixedUnchanged).length;
       if (how === 'unknown and kept') throw new CommitUnknown('connection lost');
       return answer;
     };

@@ -5,8 +5,7 @@ import { eachStore } from '../support/store.ts';
 
 eachStore('devices', (backend) => {
   const devices = () => backend().store.devices;
-  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) => backend().store.actors.commit(actors);
   const made = async (tenantId: string, ...columns: Parameters<typeof deviceCommit>[0][]) => {
     const commits = columns.map((given) => deviceCommit({ tenantId, ...given }));
     await commitAll(...commits);

@@ -130,26 +130,26 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   it('that ends a session during a commit leaves its outcome unknown; the next commit succeeds', async () => {
     const { store, database, url } = await opened();
     const commit = deviceCommit();
-    await store.actors.commit({ actors: [commit], delivered: [] });
+    await store.actors.commit([commit]);
     const lock = await holding(url, commit.ref.id);
     const changed = nextCommit(commit, { journal: [journalEntry(2)] });
-    const pending = store.actors.commit({ actors: [changed], delivered: [] });
+    const pending = store.actors.commit([changed]);
     pending.catch(() => {});
     const pid = await lock.pid();
     await database.read({ text: 'select pg_terminate_backend($1)', values: [pid] });
     await expect(pending).rejects.toBeInstanceOf(CommitUnknown);
     lock.release();
     expect((await store.actors.load('device', [commit.ref.id]))[0]?.version).toBe(1);
-    expect(await store.actors.commit({ actors: [changed], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit([changed])).toEqual({ lost: [] });
     expect(await store.actors.journal(commit.ref, 9)).toHaveLength(1);
   });
 
   it('that cancels a commit has rolled it back', async () => {
     const { store, database, url } = await opened();
     const commit = deviceCommit();
-    await store.actors.commit({ actors: [commit], delivered: [] });
+    await store.actors.commit([commit]);
     const lock = await holding(url, commit.ref.id);
-    const pending = store.actors.commit({ actors: [nextCommit(commit)], delivered: [] });
+    const pending = store.actors.commit([nextCommit(commit)]);
     pending.catch(() => {});
     await database.read({ text: 'select pg_cancel_backend($1)', values: [await lock.pid()] });
     await expect(pending).rejects.toBeInstanceOf(StoreUnavailable);
@@ -158,11 +158,11 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   it('with a deadlock of two commits fails one of them, which can be repeated', async () => {
     const { store } = await opened();
     const commits = Array.from({ length: 2 }, () => deviceCommit());
-    await store.actors.commit({ actors: commits, delivered: [] });
+    await store.actors.commit(commits);
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, (_, n) => {
         const actors = commits.map((commit) => nextCommit(commit));
-        return store.actors.commit({ actors: n % 2 === 0 ? actors : actors.reverse(), delivered: [] });
+        return store.actors.commit(n % 2 === 0 ? actors : actors.reverse());
       }),
     );
     const won = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value.lost.length < 2);
@@ -185,15 +185,13 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     closing.push(fresh.drop, () => database.close());
     const store = createStore(database);
     const commit = deviceCommit();
-    await store.actors.commit({ actors: [commit], delivered: [] });
+    await store.actors.commit([commit]);
     proxy.cut();
     await expect(store.actors.load('device', [commit.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
-    await expect(store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).rejects.toBeInstanceOf(
-      StoreUnavailable,
-    );
+    await expect(store.actors.commit([nextCommit(commit)])).rejects.toBeInstanceOf(StoreUnavailable);
     await expect(store.ping(1_000)).rejects.toBeInstanceOf(StoreUnavailable);
     proxy.restore();
-    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit([nextCommit(commit)])).toEqual({ lost: [] });
   });
 
   it('ends a session that was lost during a commit before the next statement', async () => {
@@ -204,9 +202,9 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     closing.push(fresh.drop, () => database.close());
     const store = createStore(database);
     const commit = deviceCommit();
-    await store.actors.commit({ actors: [commit], delivered: [] });
+    await store.actors.commit([commit]);
     const lock = await holding(fresh.url, commit.ref.id);
-    const pending = store.actors.commit({ actors: [nextCommit(commit)], delivered: [] });
+    const pending = store.actors.commit([nextCommit(commit)]);
     pending.catch(() => {});
     await lock.pid();
     proxy.cut();
@@ -214,7 +212,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     proxy.restore();
     expect((await store.actors.load('device', [commit.ref.id]))[0]?.version).toBe(1);
     lock.release();
-    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit([nextCommit(commit)])).toEqual({ lost: [] });
   });
 
   it('that does not respond fails a ping in time', async () => {

@@ -21,10 +21,10 @@ eachStore('an idempotency key that another attempt used', (backend) => {
 
   it('rejects a commit with another response, which stores nothing', async () => {
     const row = idempotencyRow();
-    await store().actors.commit({ actors: [deviceCommit({ idempotency: row })], delivered: [] });
+    await store().actors.commit([deviceCommit({ idempotency: row })]);
     const bystander = deviceCommit();
     const second = deviceCommit({ idempotency: rival(row), journal: [journalEntry(1)] });
-    const refused = store().actors.commit({ actors: [bystander, second], delivered: [] });
+    const refused = store().actors.commit([bystander, second]);
     await expect(refused).rejects.toBeInstanceOf(IdempotencyConflict);
     expect(await store().actors.load('device', [bystander.ref.id, second.ref.id])).toEqual([]);
     expect(await store().actors.journal(second.ref, 10)).toEqual([]);
@@ -34,9 +34,7 @@ eachStore('an idempotency key that another attempt used', (backend) => {
   it('accepts one of two concurrent commits', async () => {
     const row = idempotencyRow();
     const commits = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: rival(row) })];
-    const tries = await Promise.allSettled(
-      commits.map((actor) => store().actors.commit({ actors: [actor], delivered: [] })),
-    );
+    const tries = await Promise.allSettled(commits.map((actor) => store().actors.commit([actor])));
     expect(tries.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     const kept = await store().actors.load(
       'device',

@@ -21,8 +21,7 @@ const named = (...groups: string[][]): ActorFilter => ({
 
 eachStore('inspection', (backend, has) => {
   const inspection = () => backend().store.inspection;
-  const commit = (...actors: ReturnType<typeof deviceCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commit = (...actors: ReturnType<typeof deviceCommit>[]) => backend().store.actors.commit(actors);
 
   it('finds actors by their active states, at any depth', async () => {
     const tenantId = newId();

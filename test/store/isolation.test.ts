@@ -25,7 +25,7 @@ const home = (more: object = {}) => ({
 
 eachStore('stored data', (backend) => {
   const store = () => backend().store;
-  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) => store().actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof deviceCommit>[]) => store().actors.commit(actors);
   const contextOf = async (id: string) => (await store().actors.load('device', [id]))[0]?.context;
 
   describe('and the objects of the caller', () => {

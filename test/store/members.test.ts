@@ -21,7 +21,7 @@ eachStore('members and keys', (backend, has) => {
     const user = await store().identity.upsertUser({ id: newId(), ...subject, createdAt: 500 + made++ });
     if (role === 'none') return user;
     const rows = [{ type: 'member.bind' as const, userId: user.id, tenantId, role }];
-    await store().actors.commit({ actors: [deviceCommit({ rows })], delivered: [] });
+    await store().actors.commit([deviceCommit({ rows })]);
     return { ...user, tenantId, role };
   }
 
@@ -59,7 +59,7 @@ eachStore('members and keys', (backend, has) => {
   /** A tenant with the fields that invitations show. */
   async function tenant(name: string): Promise<string> {
     const commit = tenantCommit({ columns: { name } });
-    await store().actors.commit({ actors: [commit], delivered: [] });
+    await store().actors.commit([commit]);
     return commit.ref.id;
   }
 

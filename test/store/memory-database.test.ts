@@ -5,7 +5,6 @@ import { MemoryDatabase } from '../support/memory-store/database.ts';
 import type { StatementCall, StatementTransport } from '../support/memory-store/session.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
 
-const batchOf = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delivered: [] });
 const home = (more = {}) => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1, ...more });
 
 describe('a database in memory', () => {
@@ -13,10 +12,10 @@ describe('a database in memory', () => {
     const database = new MemoryDatabase();
     const [one, other] = [openMemoryStore(database), openMemoryStore(database)];
     const commit = deviceCommit();
-    await one.actors.commit(batchOf(commit));
+    await one.actors.commit([commit]);
     await one.close();
     expect(await other.actors.load('device', [commit.ref.id])).toMatchObject([{ ref: commit.ref, version: 1 }]);
-    expect(await other.actors.commit(batchOf(commit))).toEqual({ lost: [commit.ref] });
+    expect(await other.actors.commit([commit])).toEqual({ lost: [commit.ref] });
   });
 
   it('lists the keys that changed since the last call, without those rolled back', () => {
@@ -41,20 +40,20 @@ describe('a database in memory', () => {
     const database = new MemoryDatabase();
     const { actors, records } = openMemoryStore(database);
     const first = deviceCommit({ journal: [journalEntry(1)] });
-    await actors.commit(batchOf(first));
+    await actors.commit([first]);
     const snapshot = database.snapshot();
     const second = nextCommit(first, {
       journal: [journalEntry(2)],
       outbox: [{ n: 0, output: notified(first.ref.id) }],
     });
     const one = home();
-    await actors.commit(batchOf(second));
+    await actors.commit([second]);
     await records.insertHome(one);
     for (let again = 0; again < 2; again++) {
       database.restore(snapshot);
       expect((await actors.journal(first.ref, 9)).map(({ version }) => version)).toEqual([1]);
       expect([await actors.pendingOutbox(9, 0), await records.home(one.tenantId, one.id)]).toEqual([[], null]);
-      expect(await actors.commit(batchOf(second))).toEqual({ lost: [] });
+      expect(await actors.commit([second])).toEqual({ lost: [] });
       expect(await actors.pendingOutbox(9, 0)).toHaveLength(1);
     }
   });
@@ -64,14 +63,14 @@ describe('a database in memory', () => {
     database.epoch = 1;
     const stale = openMemoryStore(database, { epoch: 1 });
     const first = deviceCommit();
-    await stale.actors.commit(batchOf(first));
+    await stale.actors.commit([first]);
     database.epoch = 2;
     const active = openMemoryStore(database, { epoch: 2 });
     const late = nextCommit(first, { journal: [journalEntry(2)] });
-    await expect(stale.actors.commit(batchOf(late))).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(stale.actors.commit([late])).rejects.toBeInstanceOf(StoreUnavailable);
     await expect(stale.actors.load('device', [first.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
     expect((await active.actors.load('device', [first.ref.id]))[0]?.version).toBe(1);
-    expect(await active.actors.commit(batchOf(late))).toEqual({ lost: [] });
+    expect(await active.actors.commit([late])).toEqual({ lost: [] });
   });
 });
 
@@ -108,7 +107,7 @@ describe('the connection of a store in memory', () => {
     const other = openMemoryStore(database);
     const commit = deviceCommit();
     const visible = async () => (await other.actors.load('device', [commit.ref.id])).length;
-    const answered = openMemoryStore(database, { transport: wire }).actors.commit(batchOf(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit([commit]);
     expect([held.map(({ call }) => call), await visible()]).toEqual([[{ name: 'actors.commit', writes: true }], 0]);
     held[0]?.execute();
     expect(await visible()).toBe(1);
@@ -121,7 +120,7 @@ describe('the connection of a store in memory', () => {
     const { held, wire } = heldWire();
     const other = openMemoryStore(database);
     const commit = deviceCommit();
-    const answered = openMemoryStore(database, { transport: wire }).actors.commit(batchOf(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit([commit]);
     held[0]?.lose();
     await expect(answered).rejects.toBeInstanceOf(CommitUnknown);
     expect(await other.actors.load('device', [commit.ref.id])).toEqual([]);
@@ -135,7 +134,7 @@ describe('the connection of a store in memory', () => {
     const store = openMemoryStore(database, { transport: wire });
     const commit = deviceCommit({ live: { state: { on: true } } });
     const one = home();
-    const answers = [store.actors.commit(batchOf(commit)), store.records.insertHome(one)];
+    const answers = [store.actors.commit([commit]), store.records.insertHome(one)];
     (commit.live.state as { on: boolean }).on = false;
     one.name = 'Changed';
     for (const { execute, answer } of held) {

@@ -211,7 +211,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
         expect(contexts).toMatchObject(Array.from({ length: 2 }, () => ({ name: 'fixed', count: 1 })));
       }
       const next = commits.map((commit) => nextCommit(commit, { fixedUnchanged: true, live: { count: 2 } }));
-      expect(await actors.commit({ actors: next, delivered: [] })).toEqual({ lost: [] });
+      expect(await actors.commit(next)).toEqual({ lost: [] });
       for (const { ref } of next) {
         const [actor] = await actors.load(ref.kind, [ref.id]);
         expect(actor).toMatchObject({ version: 2, context: { name: 'fixed', count: 2 } });

@@ -39,8 +39,8 @@ eachStore('a commit', (backend) => {
       }
       const from = first.ref;
       await commitAll(nextCommit(second, { delivered: [{ from, version: 1, n: 0 }] }));
-      await actors().commit({ actors: [], delivered: [{ from, version: 1, n: 2 }] });
-      await actors().commit({ actors: [deviceCommit()], delivered: [{ from, version: 2, n: 0 }] });
+      await actors().commit([], { delivered: [{ from, version: 1, n: 2 }] });
+      await actors().commit([deviceCommit()], { delivered: [{ from, version: 2, n: 0 }] });
       expect(await outboxOf(id)).toEqual([
         [1, 1],
         [2, 1],

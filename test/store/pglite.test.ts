@@ -32,10 +32,10 @@ describe('the thread of the embedded database', () => {
   it('is replaced when it dies, and nothing acknowledged is lost', async () => {
     const { thread, store } = await opened();
     const commit = deviceCommit();
-    await store.actors.commit({ actors: [commit], delivered: [] });
+    await store.actors.commit([commit]);
     await thread.kill();
     expect(await store.actors.load('device', [commit.ref.id])).toHaveLength(1);
-    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit([nextCommit(commit)])).toEqual({ lost: [] });
   });
 
   it('that dies during a statement leaves the outcome of a write unknown', async () => {

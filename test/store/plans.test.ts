@@ -7,8 +7,7 @@ const DAY = 86_400_000;
 
 eachStore('plans', (backend) => {
   const plans = () => backend().store.plans;
-  const commitAll = (...actors: ReturnType<typeof planCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof planCommit>[]) => backend().store.actors.commit(actors);
   const idsOf = (commits: readonly ReturnType<typeof planCommit>[]) => commits.map(({ ref }) => ref.id);
 
   it('of a tenant are listed newest first in pages', async () => {
@@ -80,6 +79,6 @@ eachStore('plans', (backend) => {
     expect(new Set(kept)).toEqual(new Set(idsOf([young, open, sender])));
     expect((await actors.journal(open.ref, 9)).length).toBe(1);
     expect(await actors.journal(gone.ref, 9)).toEqual([]);
-    await actors.commit({ actors: [], delivered: [{ from: sender.ref, version: sender.version, n: 0 }] });
+    await actors.commit([], { delivered: [{ from: sender.ref, version: sender.version, n: 0 }] });
   });
 });

@@ -2,8 +2,9 @@ import type { ClientBase } from 'pg';
 import { describe, expect, it } from 'vitest';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { ActorFilter } from '../../src/store/contract/inspection.ts';
-import { batchInput } from '../../src/store/postgres/commit-input.ts';
-import { batchStatements, sectionsOf } from '../../src/store/postgres/commit-statement.ts';
+import type { ActorCommit, CommitOptions } from '../../src/store/contract.ts';
+import { sectionParameters } from '../../src/store/postgres/commit-input.ts';
+import { batchStatements } from '../../src/store/postgres/commit-statement.ts';
 import { MOST_NAMES, PreparedStatements } from '../../src/store/postgres/prepared-statements.ts';
 import {
   commandCommit,
@@ -79,17 +80,17 @@ eachDatabase('prepared statements', (backend) => {
       () => planCommit({ timers: { set: [{ ref: { kind: 'plan', id: newId() }, id: 'x', event: 'y', dueAt: 1 }] } }),
     ];
     const needed = new Set<string>();
-    const commit = async (batch: Parameters<typeof store.actors.commit>[0]) => {
-      needed.add(sectionsOf(batchInput(batch)).join(' '));
-      expect(await store.actors.commit(batch)).toEqual({ lost: [] });
+    const commit = async (commits: readonly ActorCommit[], options: CommitOptions) => {
+      needed.add([...sectionParameters(commits, options.delivered ?? []).keys()].sort().join(' '));
+      expect(await store.actors.commit(commits, options)).toEqual({ lost: [] });
     };
     for (const chosen of subsets(forms)) {
       const made = chosen.map((form) => form());
       const delivered =
         chosen.length % 2 === 0 ? [{ from: { kind: 'device' as const, id: newId() }, version: 1, n: 0 }] : [];
-      await commit({ actors: made, delivered });
+      await commit(made, { delivered });
       const changed = made.map((one, n) => nextCommit(one, { fixedUnchanged: n % 2 === 0 }));
-      await commit({ actors: changed, delivered: [], atomic: chosen.length % 3 === 0 });
+      await commit(changed, { atomic: chosen.length % 3 === 0 });
     }
     expect(needed.size).toBeGreaterThan(60);
     const prepared = await onServer('commit\\_%');
@@ -150,11 +151,11 @@ eachDatabase('the plan of a prepared statement', (backend) => {
       return (await database.read<{ 'QUERY PLAN': string }>({ text })).map((row) => row['QUERY PLAN']).join('\n');
     };
     const device = deviceCommit();
-    await store.actors.commit({ actors: [device], delivered: [] });
-    await store.actors.commit({ actors: [nextCommit(device, { fixedUnchanged: true })], delivered: [] });
+    await store.actors.commit([device]);
+    await store.actors.commit([nextCommit(device, { fixedUnchanged: true })]);
     expect(await plan()).not.toMatch(byKey);
     for (let made = 0; made < 2_000; made += 1_000) {
-      await store.actors.commit({ actors: Array.from({ length: 1_000 }, () => deviceCommit()), delivered: [] });
+      await store.actors.commit(Array.from({ length: 1_000 }, () => deviceCommit()));
     }
     expect(await plan()).toMatch(byKey);
   });

@@ -9,8 +9,7 @@ const GIVEN_UP = 'There are newer ones.';
 
 eachStore('proposals', (backend) => {
   const proposals = () => backend().store.proposals;
-  const commitAll = (...actors: ReturnType<typeof planCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof planCommit>[]) => backend().store.actors.commit(actors);
   let at = 1_000_000;
   const proposal = (more: Partial<Proposal> = {}): Proposal => ({
     ...{ id: newId(), tenantId: newId(), deviceId: newId(), homeId: null, data: { humidity: 80 }, note: 'Bath' },

@@ -114,7 +114,7 @@ eachStore('plain records', (backend, has) => {
     });
     const device = async (tenantId: string) => {
       const commit = deviceCommit({ tenantId });
-      await backend().store.actors.commit({ actors: [commit], delivered: [] });
+      await backend().store.actors.commit([commit]);
       return commit;
     };
 
@@ -149,7 +149,7 @@ eachStore('plain records', (backend, has) => {
       const commit = await device(tenantId);
       await records().insertGroup(group(tenantId, { deviceIds: [commit.ref.id] }));
       const gone = nextCommit(commit, { columns: { ...commit.columns, revoked: true, deleted: true } });
-      await backend().store.actors.commit({ actors: [gone], delivered: [] });
+      await backend().store.actors.commit([gone]);
       expect((await records().group(tenantId, 'lights'))?.deviceIds).toEqual([]);
     });
 
@@ -202,7 +202,7 @@ eachStore('plain records', (backend, has) => {
     it('get a slug once', async () => {
       const tenant = tenantCommit();
       expect(await identity().slugTaken(String(tenant.columns.slug))).toBe(false);
-      await backend().store.actors.commit({ actors: [tenant], delivered: [] });
+      await backend().store.actors.commit([tenant]);
       expect(await identity().slugTaken(String(tenant.columns.slug))).toBe(true);
     });
 

@@ -15,8 +15,7 @@ function idAt(at: number): string {
 }
 
 eachStore('retention', (backend) => {
-  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) =>
-    backend().store.actors.commit({ actors, delivered: [] });
+  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
   const left = async (kind: 'command' | 'device', ids: string[]) =>
     new Set((await backend().store.actors.load(kind, ids)).map((actor) => actor.ref.id));
   const old = (age: number, status: (typeof commandStatuses)[number] = 'succeeded') => {

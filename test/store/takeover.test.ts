@@ -173,9 +173,7 @@ describe.runIf(serverUrl)('a process that another one took over from', () => {
     const store = createStore(pool, undefined, first.fence());
     await pool.read({ text: 'select 1 as one' });
     await raise(url);
-    await expect(store.actors.commit({ actors: [deviceCommit({})], delivered: [] })).rejects.toBeInstanceOf(
-      StoreUnavailable,
-    );
+    await expect(store.actors.commit([deviceCommit({})])).rejects.toBeInstanceOf(StoreUnavailable);
     expect(await sql(url, 'select id from devices')).toEqual([]);
     expect(lost).toHaveBeenCalledTimes(1);
     expect(lines.map(({ fields }) => fields.reason)).toContain('another node owns the shard');

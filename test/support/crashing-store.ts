@@ -1,5 +1,6 @@
 import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
-import type { ActorCommit, BatchCommit, Store } from '../../src/store/contract.ts';
+import type { ActorCommit, Store } from '../../src/store/contract.ts';
+import { type CommittedBatch, toCommittedBatch } from './committed-batch.ts';
 
 /** Contents of a batch that a crash can be bound to. */
 export type BatchContent = 'report' | 'request' | 'critical write' | 'companions' | 'mark' | 'plan' | 'step';
@@ -14,7 +15,7 @@ export interface CrashPoint {
 
 const isCommand = (actor: ActorCommit): boolean => actor.ref.kind === 'command';
 
-const contains: Record<BatchContent, (batch: BatchCommit) => boolean> = {
+const contains: Record<BatchContent, (batch: CommittedBatch) => boolean> = {
   report: (batch) => batch.actors.some(({ ref, readVersion }) => ref.kind === 'device' && readVersion > 0),
   request: (batch) => batch.actors.some((actor) => isCommand(actor) && actor.readVersion === 0),
   'critical write': (batch) =>
@@ -23,7 +24,7 @@ const contains: Record<BatchContent, (batch: BatchCommit) => boolean> = {
       return isCommand(actor) && critical && written && status === 'dispatched';
     }),
   /** A sender and the receiver of its message, committed atomically. */
-  companions: (batch) => batch.atomic === true,
+  companions: (batch) => batch.atomic,
   plan: (batch) => batch.actors.some(({ ref }) => ref.kind === 'plan'),
   /** The commit that creates a plan's command. */
   step: (batch) =>
@@ -36,7 +37,7 @@ const contains: Record<BatchContent, (batch: BatchCommit) => boolean> = {
 export function crashingStore(): { arm(fault: CrashPoint): void; around(store: Store): Store } {
   let armed: CrashPoint | null = null;
   let remaining = 0;
-  const dies = (at: CrashPoint['at'], batch: BatchCommit): boolean =>
+  const dies = (at: CrashPoint['at'], batch: CommittedBatch): boolean =>
     armed?.at === at && contains[armed.of](batch) && remaining-- === 0;
   const die = (): Promise<never> => {
     process.kill(process.pid, 'SIGKILL');
@@ -51,9 +52,10 @@ export function crashingStore(): { arm(fault: CrashPoint): void; around(store: S
       ...store,
       actors: {
         ...store.actors,
-        async commit(batch) {
+        async commit(commits, options) {
+          const batch = toCommittedBatch(commits, options);
           if (dies('decided', batch)) return die();
-          const answer = await store.actors.commit(batch);
+          const answer = await store.actors.commit(commits, options);
           return dies('committed', batch) ? die() : answer;
         },
       },

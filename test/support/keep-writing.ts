@@ -13,7 +13,7 @@ let commits = Array.from({ length: 20 }, () => {
   return deviceCommit({ id, journal: [journalEntry(1)], timers: timer(id, 1), fixed: { text: 'x'.repeat(1_000) } });
 });
 for (;;) {
-  const { lost } = await store.actors.commit({ actors: commits, delivered: [] });
+  const { lost } = await store.actors.commit(commits);
   if (lost.length > 0) throw new Error('version conflict without a second writer');
   const [first] = commits;
   if (!first) throw new Error('nothing to write');

@@ -4,9 +4,10 @@ import { actionsFor, changeFixed, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import type {
+  ActorCommit,
   ActorStore,
-  BatchCommit,
   CommandStore,
+  CommitOptions,
   DeviceStore,
   JournalEntry,
   OutboxRow,
@@ -18,6 +19,7 @@ import type {
   TimerRow,
   UnhandledTimer,
 } from '../../src/store/contract.ts';
+import { type CommittedBatch, toCommittedBatch } from './committed-batch.ts';
 import { actorStore } from './memory-store/actors.ts';
 import { type ActorRow, actorKey, type JournalRow, MemoryDatabase } from './memory-store/database.ts';
 import { Session } from './memory-store/session.ts';
@@ -31,12 +33,12 @@ export class MemoryActorStore implements ActorStore {
   readonly outbox: Table<OutboxRow>;
   readonly timers: Table<TimerRow>;
   readonly quarantines: [string, string | null][] = [];
-  commits: BatchCommit[] = [];
+  commits: CommittedBatch[] = [];
   readonly loads: string[][] = [];
   /** Called before each commit; an error that it throws becomes the commit's. */
-  beforeCommit: (batch: BatchCommit) => void | Promise<void> = () => {};
+  beforeCommit: (batch: CommittedBatch) => void | Promise<void> = () => {};
   /** Called after each commit; an error that it throws becomes the commit's. */
-  afterCommit: (batch: BatchCommit) => void | Promise<void> = () => {};
+  afterCommit: (batch: CommittedBatch) => void | Promise<void> = () => {};
   beforeLoad: () => void | Promise<void> = () => {};
   readonly #database: MemoryDatabase;
   readonly #store: ActorStore;
@@ -57,10 +59,11 @@ export class MemoryActorStore implements ActorStore {
     return this.#store.load(kind, ids);
   }
 
-  async commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
+  async commit(commits: readonly ActorCommit[], options?: CommitOptions): Promise<{ lost: ActorRef[] }> {
+    const batch = toCommittedBatch(commits, options);
     await this.beforeCommit(batch);
     this.commits.push(batch);
-    const answer = await this.#store.commit(batch);
+    const answer = await this.#store.commit(commits, options);
     await this.afterCommit(batch);
     return answer;
   }

@@ -242,7 +242,7 @@ export class GroupCommit {
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const lostRefs = await this.inDoubt.commitBatch({ actors, delivered, atomic }, () => this.backOff());
+        const lostRefs = await this.inDoubt.commitBatch(actors, { delivered, atomic }, () => this.backOff());
         if (lostRefs.length > 0) lost = new Set(lostRefs.map(addressOf));
       }
     } catch (error) {

@@ -7,7 +7,7 @@ import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import {
   type ActorCommit,
   type ActorStore,
-  type BatchCommit,
+  type CommitOptions,
   CommitUnknown,
   type StoredActor,
   StoreUnavailable,
@@ -39,13 +39,22 @@ export class InDoubtCommits {
    * Returns the actors whose commit lost to another writer. Throws `CommitUnknown` if the store stays unavailable.
    * `onNoAnswer` is called after each attempt without an answer.
    */
-  async commitBatch(batch: BatchCommit, onNoAnswer: () => void): Promise<ActorRef[]> {
+  async commitBatch(
+    commits: readonly ActorCommit[],
+    options: CommitOptions,
+    onNoAnswer: () => void,
+  ): Promise<ActorRef[]> {
     const stillWaits = this.deadlines.deviceWaits();
+    const tryCommit = async () => {
+      if (!this.lease.valid()) throw new LeaseExpired();
+      return (await this.store.commit(commits, options)).lost;
+    };
     try {
-      return (await this.tryCommit(batch)).lost;
+      return await tryCommit();
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      return this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });
+      const retry = async () => this.lostToOthers(commits, await tryCommit());
+      return this.retryUntilKnown(retry, error, { stillWaits, onNoAnswer });
     }
   }
 
@@ -54,12 +63,8 @@ export class InDoubtCommits {
     this.stopped = true;
   }
 
-  private tryCommit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
-    return this.lease.valid() ? this.store.commit(batch) : Promise.reject(new LeaseExpired());
-  }
-
   private async retryUntilKnown(
-    batch: BatchCommit,
+    retry: () => Promise<ActorRef[]>,
     unknown: CommitUnknown,
     { stillWaits, onNoAnswer }: { stillWaits: StillWaits; onNoAnswer(): void },
   ): Promise<ActorRef[]> {
@@ -70,7 +75,7 @@ export class InDoubtCommits {
       await pause(wait);
       if (this.stopped) throw unknown;
       try {
-        return await this.lostToOthers(batch, (await this.tryCommit(batch)).lost);
+        return await retry();
       } catch (error) {
         if (!(error instanceof CommitUnknown || error instanceof StoreUnavailable)) throw error;
       }
@@ -78,10 +83,10 @@ export class InDoubtCommits {
   }
 
   /** Those of `lost` whose stored row differs from what this batch would have written. */
-  private async lostToOthers({ actors }: BatchCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
+  private async lostToOthers(commits: readonly ActorCommit[], lost: readonly ActorRef[]): Promise<ActorRef[]> {
     if (lost.length === 0) return [];
     const stored = await this.loadStored(lost);
-    const ours = new Map(actors.map((commit) => [addressOf(commit.ref), commit]));
+    const ours = new Map(commits.map((commit) => [addressOf(commit.ref), commit]));
     return lost.filter((ref) => !matchesStored(ours.get(addressOf(ref)), stored.get(addressOf(ref))));
   }
 

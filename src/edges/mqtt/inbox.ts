@@ -5,31 +5,17 @@ import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { PublishPacket } from './packets.ts';
 import type { PendingPuback } from './puback-queue.ts';
 
-/** What a message needs until its effects are durable. */
-interface MessageFields {
+/** A verified message on its way to the device's actor. Receives the actor's reply itself. */
+export class ReceivedMessage implements ReplyHandler {
   /** Position in the order of arrival. */
-  index: number;
-  ack: PendingPuback | null;
+  readonly index: number;
+  readonly ack: PendingPuback | null;
   /** MQTT remaining length of its packet. */
-  length: number;
-  event: DeviceEvent;
+  readonly length: number;
+  readonly event: DeviceEvent;
   /** Runs once, before the message can be sent. */
   lookup: (() => Promise<void>) | null;
   /** Kept for the users of the tenant; null if none is connected. */
-  packet: PublishPacket | null;
-  messageId: string;
-  channel: DeviceChannel;
-  sequence: number;
-  battery: number | undefined;
-}
-
-/** A verified message on its way to the device's actor. Receives the actor's reply itself. */
-export class ReceivedMessage implements ReplyHandler {
-  readonly index: number;
-  readonly ack: PendingPuback | null;
-  readonly length: number;
-  readonly event: DeviceEvent;
-  lookup: (() => Promise<void>) | null;
   readonly packet: PublishPacket | null;
   readonly messageId: string;
   readonly channel: DeviceChannel;
@@ -37,7 +23,7 @@ export class ReceivedMessage implements ReplyHandler {
   readonly battery: number | undefined;
   readonly #inbox: Inbox;
 
-  constructor(inbox: Inbox, fields: MessageFields) {
+  constructor(inbox: Inbox, fields: Omit<ReceivedMessage, keyof ReplyHandler>) {
     this.#inbox = inbox;
     this.index = fields.index;
     this.ack = fields.ack;
@@ -114,7 +100,7 @@ export class Inbox {
   #begin(message: ReceivedMessage): void {
     const { lookup } = message;
     if (lookup === null) {
-      this.#send(message);
+      this.#callbacks.send(message);
       return;
     }
     message.lookup = null;
@@ -130,10 +116,6 @@ export class Inbox {
         if (!this.#closed) this.#callbacks.onFailed(message, error);
       },
     );
-  }
-
-  #send(message: ReceivedMessage): void {
-    this.#callbacks.send(message);
   }
 
   onCommitted(message: ReceivedMessage, reply: Reply): void {

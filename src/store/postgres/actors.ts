@@ -101,11 +101,11 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       return rows.map((row) => storedActor(kind, row));
     },
 
-    async commit(batch) {
+    async commit(commits, options = {}) {
       try {
-        return await committer.commit(batch);
+        return await committer.commit(commits, options);
       } finally {
-        counts.committed(batch.actors);
+        counts.committed(commits);
       }
     },
 

@@ -1,7 +1,8 @@
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { ActorKind, DeviceKeyRow, RowOutput } from '../../machines/outputs.ts';
-import type { ActorCommit, BatchCommit, OutboxKey } from '../contract.ts';
-import { actorTables, tableOf } from './actor-tables.ts';
+import type { ActorCommit, OutboxKey } from '../contract.ts';
+import { tableOf } from './actor-tables.ts';
+import type { SqlValue } from './database.ts';
 import { idempotencyInput } from './idempotency.ts';
 import { assertStorable, jsonArray } from './json-array.ts';
 
@@ -32,50 +33,37 @@ type Effects = Partial<Record<EffectKind, Json[]>>;
 export const commitForms = ['live_only', 'full', 'new'] as const;
 export type CommitForm = (typeof commitForms)[number];
 
-export interface BatchInput {
-  /** Rows of `kind` as JSON text, and, as an array of `json`, the live parts of their contexts. */
-  actors: { kind: ActorKind; form: CommitForm; json: string; live: Buffer }[];
-  effectKinds: ReadonlySet<EffectKind>;
-  /** JSON text of deliveries without an actor's commit, or null. */
-  delivered: string | null;
-  atomic: boolean;
-}
+/** Part of a statement: the actors of one kind and form, one kind of effect, or deliveries without an actor. */
+export type Section = `${ActorKind}_${CommitForm}` | EffectKind | 'deliveries';
 
-interface Group {
-  kind: ActorKind;
-  form: CommitForm;
-  rows: Json[];
-  live: string[];
-}
+export const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${CommitForm}` => `${kind}_${form}`;
 
-export function batchInput(batch: BatchCommit): BatchInput {
-  const groups = new Map<string, Group>();
+/**
+ * The sections that a batch needs, with the parameters of each. Actors: their rows as JSON text, and the live parts of
+ * their contexts as an array of `json`. Effects have no parameters of their own. Deliveries: JSON text.
+ */
+export type SectionParameters = ReadonlyMap<Section, readonly SqlValue[]>;
+
+export function sectionParameters(commits: readonly ActorCommit[], delivered: readonly OutboxKey[]): SectionParameters {
+  const groups = new Map<Section, { rows: Json[]; live: string[] }>();
   const present = new Set<EffectKind>();
-  for (const commit of batch.actors) {
-    const { kind } = commit.ref;
+  for (const commit of commits) {
     const form = commit.readVersion === 0 ? 'new' : commit.fixedUnchanged ? 'live_only' : 'full';
-    const name = kind + form;
-    let group = groups.get(name);
+    const section = sectionOf(commit.ref.kind, form);
+    let group = groups.get(section);
     if (!group) {
-      group = { kind, form, rows: [], live: [] };
-      groups.set(name, group);
+      group = { rows: [], live: [] };
+      groups.set(section, group);
     }
     group.rows.push(form === 'live_only' ? liveOnlyRow(commit, present) : fullRow(commit, present));
     group.live.push(assertStorable(JSON.stringify(commit.live)));
   }
-  return {
-    actors: [...groups.values()]
-      .sort((a, b) => rank(a) - rank(b))
-      .map(({ kind, form, rows, live }) => ({ kind, form, json: JSON.stringify(rows), live: jsonArray(live) })),
-    effectKinds: present,
-    delivered: batch.delivered.length > 0 ? JSON.stringify(batch.delivered.map(outboxKey)) : null,
-    atomic: batch.atomic ?? false,
-  };
+  const parameters = new Map<Section, readonly SqlValue[]>();
+  for (const [section, { rows, live }] of groups) parameters.set(section, [JSON.stringify(rows), jsonArray(live)]);
+  for (const effect of present) parameters.set(effect, []);
+  if (delivered.length > 0) parameters.set('deliveries', [JSON.stringify(delivered.map(outboxKey))]);
+  return parameters;
 }
-
-/** Fixed order, so that equal combinations use the same statement. */
-const rank = ({ kind, form }: Group): number =>
-  actorTables.findIndex((table) => table.kind === kind) * commitForms.length + commitForms.indexOf(form);
 
 function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;

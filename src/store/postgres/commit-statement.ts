@@ -1,7 +1,15 @@
 import type { ActorKind } from '../../machines/outputs.ts';
 import { actorTables, tableOf } from './actor-tables.ts';
 import { openStatuses } from './command-statuses.ts';
-import { type BatchInput, type CommitForm, commitForms, type EffectKind, effectKinds } from './commit-input.ts';
+import {
+  type CommitForm,
+  commitForms,
+  type EffectKind,
+  effectKinds,
+  type Section,
+  type SectionParameters,
+  sectionOf,
+} from './commit-input.ts';
 import type { SqlValue } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
 import { type Fence, ownsShard } from './fence.ts';
@@ -12,9 +20,6 @@ import { idempotencyFields, putIdempotency } from './idempotency.ts';
  * writes nothing. So a batch can use any statement that has at least the sections it needs: there is a fixed number of
  * statements, and the last of them has every section. See decision 32.
  */
-
-/** Part of a statement: the actors of one kind and form, one kind of effect, or deliveries without an actor. */
-export type Section = `${ActorKind}_${CommitForm}` | EffectKind | 'deliveries';
 
 /** Columns of every actor table; a group commit does not write `quarantine`. */
 const common: Readonly<Record<string, string>> = {
@@ -75,8 +80,6 @@ function actorSections(kind: ActorKind, form: CommitForm, n: number, onDuplicate
 /** The device of a command that is not final, so that the command is found through its timers; otherwise null. */
 const openAt = (kind: ActorKind, row: string): string =>
   kind === 'command' ? `case when ${row}.status in ${openStatuses} then ${row}.device_id end` : 'null::uuid';
-
-const sectionOf = (kind: ActorKind, form: CommitForm): `${ActorKind}_${CommitForm}` => `${kind}_${form}`;
 
 const from = (name: EffectKind, fields: string): string =>
   `from effects a, jsonb_to_recordset(a.effects->'${name}') as r(${fields})`;
@@ -155,7 +158,8 @@ export const allSections: readonly Section[] = [
 ];
 
 const NO_ROWS = '[]';
-const NO_CONTEXTS = '{}';
+/** The parameters of an actor section without rows: no rows, and an empty array of contexts. */
+const NO_ACTORS: readonly SqlValue[] = [NO_ROWS, '{}'];
 
 /** Prepared statement for all batches that need no sections but these. */
 export class BatchStatement {
@@ -174,14 +178,11 @@ export class BatchStatement {
   }
 
   /** `expected`: number of actors that must be stored. */
-  values(input: BatchInput, expected: number): SqlValue[] {
+  values(parameters: SectionParameters, { expected, atomic }: { expected: number; atomic: boolean }): SqlValue[] {
     const values: SqlValue[] = [];
-    for (const { kind, form } of this.actors) {
-      const group = input.actors.find((one) => one.kind === kind && one.form === form);
-      values.push(group?.json ?? NO_ROWS, group?.live ?? NO_CONTEXTS);
-    }
-    if (this.actors.length > 0) values.push(expected, input.atomic);
-    if (this.sections.has('deliveries')) values.push(input.delivered ?? NO_ROWS);
+    for (const { name } of this.actors) values.push(...(parameters.get(name) ?? NO_ACTORS));
+    if (this.actors.length > 0) values.push(expected, atomic);
+    if (this.sections.has('deliveries')) values.push(...(parameters.get('deliveries') ?? [NO_ROWS]));
     return values;
   }
 
@@ -268,11 +269,3 @@ export const batchStatements: readonly BatchStatement[] = [
   new BatchStatement('plans', [...commandSections, 'plan_live_only', 'plan_new', 'outbox', 'delivered', 'deliveries']),
   new BatchStatement('any', allSections),
 ];
-
-/** The sections that the statement of this commit needs. */
-export function sectionsOf(input: BatchInput): Section[] {
-  const needed: Section[] = input.actors.map(({ kind, form }) => sectionOf(kind, form));
-  needed.push(...input.effectKinds);
-  if (input.delivered !== null) needed.push('deliveries');
-  return needed;
-}

@@ -1,7 +1,7 @@
 import type { ActorRef } from '../../machines/outputs.ts';
-import { type BatchCommit, DataRefused, StoreUnavailable } from '../contract.ts';
-import { batchInput } from './commit-input.ts';
-import { ATOMIC_CONFLICT, type BatchStatement, batchStatements, sectionsOf } from './commit-statement.ts';
+import { type ActorCommit, type CommitOptions, DataRefused, StoreUnavailable } from '../contract.ts';
+import { sectionParameters } from './commit-input.ts';
+import { ATOMIC_CONFLICT, type BatchStatement, batchStatements } from './commit-statement.ts';
 import type { Database, Statement } from './database.ts';
 import { FENCED, type Fence } from './fence.ts';
 
@@ -37,15 +37,18 @@ export class Committer {
     }));
   }
 
-  async commit(batch: BatchCommit): Promise<{ lost: ActorRef[] }> {
-    if (batch.actors.length === 0 && batch.delivered.length === 0) return { lost: [] };
-    const input = batchInput(batch);
-    const needed = sectionsOf(input);
+  async commit(
+    commits: readonly ActorCommit[],
+    { delivered = [], atomic = false }: CommitOptions,
+  ): Promise<{ lost: ActorRef[] }> {
+    if (commits.length === 0 && delivered.length === 0) return { lost: [] };
+    const parameters = sectionParameters(commits, delivered);
+    const needed = [...parameters.keys()];
     const found = this.statements.find(({ statement }) => statement.covers(needed));
     if (!found) throw new Error(`no statement covers the sections ${needed.join(', ')}`);
     const { statement, text, skipText } = found;
-    const values = statement.values(input, batch.actors.length);
-    const creates = batch.actors.some(({ readVersion }) => readVersion === 0);
+    const values = statement.values(parameters, { expected: commits.length, atomic });
+    const creates = commits.some(({ readVersion }) => readVersion === 0);
     const row = await this.write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
       // If the duplicate is a new actor, this stores the others. It is too rare for a prepared statement.
       const retryable =
@@ -53,11 +56,11 @@ export class Committer {
       if (!retryable) throw error;
       return this.write({ text: skipText, values, noRetry: true });
     });
-    if (row === ATOMIC_CONFLICT) return { lost: batch.actors.map(({ ref }) => ref) };
-    this.count(batch);
+    if (row === ATOMIC_CONFLICT) return { lost: commits.map(({ ref }) => ref) };
+    this.count(commits);
     if (!row?.names) return { lost: [] };
     const stored = new Set(row.names);
-    return { lost: batch.actors.map(({ ref }) => ref).filter(({ kind, id }) => !stored.has(`${kind}:${id}`)) };
+    return { lost: commits.map(({ ref }) => ref).filter(({ kind, id }) => !stored.has(`${kind}:${id}`)) };
   }
 
   private async write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {
@@ -76,9 +79,9 @@ export class Committer {
    * Discards all plans with every tenfold of inserted actors: a plan made for an empty table scans a full one
    * completely.
    */
-  private count(batch: BatchCommit): void {
+  private count(commits: readonly ActorCommit[]): void {
     const before = magnitude(this.inserted);
-    for (const { readVersion } of batch.actors) if (readVersion === 0) this.inserted += 1;
+    for (const { readVersion } of commits) if (readVersion === 0) this.inserted += 1;
     if (magnitude(this.inserted) > before) this.database.discardPlans();
   }
 }

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { EventFailed } from '../../../src/actors/contract.ts';
-import { type BatchCommit, CommitUnknown, DataRefused } from '../../../src/store/contract.ts';
+import { CommitUnknown, DataRefused } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
+import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { relayRef, UNSTORABLE } from '../../support/relay-machine.ts';
 import { clock, contextOf, heardBy, restart, runtime, say, store, withRelays } from './relay-runtime.ts';
 
-const isVenomous = (batch: BatchCommit): boolean =>
+const isVenomous = (batch: CommittedBatch): boolean =>
   batch.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
 
 withRelays();

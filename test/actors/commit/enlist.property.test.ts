@@ -118,10 +118,10 @@ async function live(
   /** Commits in progress, including those of a halted process. */
   let underWay = 0;
   const commit = store.commit.bind(store);
-  store.commit = async (batch) => {
+  store.commit = async (...batch) => {
     underWay += 1;
     try {
-      return await commit(batch);
+      return await commit(...batch);
     } finally {
       underWay -= 1;
     }

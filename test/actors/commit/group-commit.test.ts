@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { EventFailed } from '../../../src/actors/contract.ts';
-import { type BatchCommit, IdempotencyConflict } from '../../../src/store/contract.ts';
+import { IdempotencyConflict } from '../../../src/store/contract.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
+import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { type LampContext, lamp } from '../../support/memory-actor-store.ts';
 import { flatContext } from '../../support/stored-context.ts';
 import { event, make, ref, restart, runtime, store, withRuntime } from '../runtime-fixture.ts';
@@ -59,7 +60,7 @@ describe('group commit', () => {
     restart({}, { batchesInFlight: 2 });
     await Promise.all([make('a'), make('b')]);
     const gates: (() => void)[] = [];
-    const batches: BatchCommit[] = [];
+    const batches: CommittedBatch[] = [];
     store.beforeCommit = (batch) => {
       batches.push(batch);
       return new Promise<void>((resolve) => gates.push(resolve));

@@ -18,8 +18,6 @@ it('does not commit again after it was stopped, even during a pause between atte
   const inDoubt = new InDoubtCommits(store, unlimitedLease, deadlines);
   // Stops after the outcome of the first attempt was checked, during the pause before the next attempt.
   const stopInThePause = () => queueMicrotask(() => inDoubt.stop());
-  await expect(inDoubt.commitBatch({ actors: [], delivered: [] }, stopInThePause)).rejects.toBeInstanceOf(
-    CommitUnknown,
-  );
+  await expect(inDoubt.commitBatch([], {}, stopInThePause)).rejects.toBeInstanceOf(CommitUnknown);
   expect(commits).toBe(1);
 });

@@ -2,8 +2,8 @@ import { afterEach, beforeEach } from 'vitest';
 import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../../src/machines/definition.ts';
-import type { BatchCommit } from '../../../src/store/contract.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
+import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { MemoryActorStore, makeRuntimeStore } from '../../support/memory-actor-store.ts';
 import { type RelayedMessage, relayMachine, relayRef } from '../../support/relay-machine.ts';
 
@@ -58,7 +58,7 @@ export const contextOf = (id: string) =>
   store.rows.get(`device:${id}`)?.context as unknown as { said: RelayedMessage[]; heard: RelayedMessage[] };
 export const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
 /** The actors of each commit, and its number of outbox rows. */
-export const written = (batches: readonly BatchCommit[]) =>
+export const written = (batches: readonly CommittedBatch[]) =>
   batches.map(({ actors }) => [
     actors.map(({ ref }) => ref.id).join(''),
     actors.reduce((sum, { outbox }) => sum + outbox.length, 0),

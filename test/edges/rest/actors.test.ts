@@ -196,24 +196,21 @@ describe('an actor', () => {
     const { actors } = service.store;
     if (stored === undefined) throw new Error('not there');
     const broken = { ...stored.context, keyVersion: 'two' };
-    await actors.commit({
-      actors: [
-        {
-          ...{ ref: stored.ref, tenantId: stored.tenantId, readVersion: 1, version: 2, machineVersion: 1 },
-          ...{
-            value: stored.value,
-            fixed: broken,
-            live: {},
-            fixedUnchanged: false,
-            since: stored.since,
-          },
-          ...{ journal: [], outbox: [], rows: [] },
-          columns: { device_type: 'x', revoked: false, deleted: false, online: false, created_at: 1 },
-          ...{ timers: { set: [], clear: [] }, idempotency: null, delivered: [] },
+    await actors.commit([
+      {
+        ...{ ref: stored.ref, tenantId: stored.tenantId, readVersion: 1, version: 2, machineVersion: 1 },
+        ...{
+          value: stored.value,
+          fixed: broken,
+          live: {},
+          fixedUnchanged: false,
+          since: stored.since,
         },
-      ],
-      delivered: [],
-    });
+        ...{ journal: [], outbox: [], rows: [] },
+        columns: { device_type: 'x', revoked: false, deleted: false, online: false, created_at: 1 },
+        ...{ timers: { set: [], clear: [] }, idempotency: null, delivered: [] },
+      },
+    ]);
     expect((await mine.call('PATCH', `/devices/${id}`, { name: 'x' })).status).toBeGreaterThanOrEqual(400);
     const { actor } = (await get(`/actors/device/${id}`)).body;
     expect(actor).toMatchObject({ context: null, quarantined: true });

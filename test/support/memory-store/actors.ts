@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { ActorStore, JournalEntry, StoredActor, TimerRow } from '../../../src/store/contract.ts';
 import { actorTables } from '../../../src/store/postgres/actor-tables.ts';
+import { toCommittedBatch } from '../committed-batch.ts';
 import { bigint, text } from './columns.ts';
 import { AtomicConflict, commitBatch, serializeBatch, timerKey } from './commit.ts';
 import { type ActorRow, actorKey, type JournalRow, type StoredTimer } from './database.ts';
@@ -56,7 +57,8 @@ export const actorStore = (session: Session): ActorStore => ({
       }),
     ),
 
-  async commit(batch) {
+  async commit(commits, options) {
+    const batch = toCommittedBatch(commits, options);
     if (batch.actors.length === 0 && batch.delivered.length === 0) return { lost: [] };
     try {
       return await session.write('actors.commit', [serializeBatch(batch)], (tables, sent) =>

@@ -1,8 +1,9 @@
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
-import type { ActorCommit, BatchCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
+import type { ActorCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
 import { tableOf } from '../../../src/store/postgres/actor-tables.ts';
 import { assertStorable } from '../../../src/store/postgres/json-array.ts';
+import type { CommittedBatch } from '../committed-batch.ts';
 import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid } from './columns.ts';
 import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
@@ -11,7 +12,7 @@ import { idempotencyKey, putIdempotency } from './idempotency.ts';
  * As JSON, which makes it a copy without values that JSON cannot represent. An unchanged fixed part is not sent, so it
  * is neither checked nor stored.
  */
-export const serializeBatch = (batch: BatchCommit): string =>
+export const serializeBatch = (batch: CommittedBatch): string =>
   JSON.stringify({ ...batch, actors: batch.actors.map(sentCommit) });
 
 function sentCommit(actor: ActorCommit): ActorCommit {
@@ -36,7 +37,7 @@ export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}
 
 /** One statement: writes everything of the batch, or throws and writes nothing. */
 export function commitBatch(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
-  const batch = JSON.parse(assertStorable(sent)) as { actors: ActorCommit[]; delivered: OutboxKey[]; atomic?: boolean };
+  const batch = JSON.parse(assertStorable(sent)) as CommittedBatch;
   if (database.checked) for (const actor of batch.actors) checkTypes(actor);
   const stored = batch.actors.filter((actor) => isNext(tables, actor));
   const written = stored.map((actor) => {

@@ -2,7 +2,8 @@ import { commandStatuses } from '../../../src/domain/command.ts';
 import type { JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { StoredContext } from '../../../src/machines/definition.ts';
 import type { ActorKind, ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
-import type { ActorCommit, BatchCommit, IdempotencyRow, OutboxKey } from '../../../src/store/contract.ts';
+import type { ActorCommit, IdempotencyRow, OutboxKey } from '../../../src/store/contract.ts';
+import type { CommittedBatch } from '../committed-batch.ts';
 import { fc } from '../properties.ts';
 import { type CallFactory, DAY, moment, refsOf, type StoreModel, sizes, tenant, text, weighted } from './model.ts';
 
@@ -184,7 +185,7 @@ const batch = fc
   .map(
     ({ actors, atomic, delivered }): CallFactory =>
       (model) => {
-        const commit: BatchCommit = {
+        const commit: CommittedBatch = {
           actors: actors.map(([kind, input]) => commitOf(model, kind, input)),
           delivered: delivered.map(([n, version, at]) => deliveredOf(model, n, version, at)),
           atomic,
@@ -192,7 +193,7 @@ const batch = fc
         return {
           name: `actors.commit ${JSON.stringify(commit)}`,
           async run(store) {
-            const answer = await store.actors.commit(commit);
+            const answer = await store.actors.commit(commit.actors, commit);
             for (const { ref, version } of commit.actors) {
               if (!answer.lost.some(({ id }) => id === ref.id)) model.versions.set(`${ref.kind}:${ref.id}`, version);
             }
