@@ -79,7 +79,7 @@ module.exports = {
     },
     onlyFrom('edges/mqtt', ['aedes']),
     onlyFrom('(edges/mqtt|device)', ['mqtt']),
-    onlyFrom('edges/rest', ['express']),
+    onlyFrom('edges/(rest|console)', ['express']),
     onlyFrom('edges/shared/oidc', ['openid-client']),
     onlyFrom('edges/grpc', ['@grpc/grpc-js', '@grpc/proto-loader']),
     {

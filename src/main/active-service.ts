@@ -51,7 +51,7 @@ import type { LockTiming } from '../store/lock/lock-timing.ts';
 import { openCache, openRateLimiter, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { asyncApiDocument } from './asyncapi-document.ts';
-import { consoleMount, referenceFiles } from './built-pages.ts';
+import { consoleRoutes, referenceFiles } from './built-pages.ts';
 import { loadCallerServices } from './caller-services.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
@@ -264,14 +264,11 @@ export async function composeService(
       observe: metrics.recordRequest,
       ...(tracing && { trace: tracing.traceRequest }),
       draining,
-      mounts: {
-        ...consoleMount({
-          ...{ rateLimiter, addressOf: clientAddressOf, newId, log, provider: identityProvider.signIn !== null },
-          prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
-        }),
-        mcp: mcp.listener,
-        graphql: graphql.listener,
-      },
+      mounts: { mcp: mcp.listener, graphql: graphql.listener },
+      consoleRoutes: consoleRoutes({
+        ...{ rateLimiter, addressOf: clientAddressOf, log, provider: identityProvider.signIn !== null },
+        prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
+      }),
     }),
     upgrade(request, socket, head) {
       const [path] = (request.url ?? '/').split('?', 1);

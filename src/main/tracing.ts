@@ -19,7 +19,7 @@ import type { Actors, Committed, Reply, ReplyHandler, SendOptions } from '../act
 import type { RuntimeMeter } from '../actors/runtime-meter.ts';
 import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { TraceRequest } from '../edges/rest/listener.ts';
+import type { TraceRequest } from '../edges/rest/responder.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/values.ts';
-import { makeRouter } from '../../src/edges/rest/router.ts';
+import { makeFastRouter } from '../../src/edges/rest/fast-router.ts';
 import type { Ask, Row } from '../endpoints/endpoint.ts';
 import { makeWorld, type World } from '../endpoints/endpoint-fixtures.ts';
 import { table } from '../endpoints/endpoint-table.ts';
@@ -41,7 +41,7 @@ afterAll(async () => {
   await service.close();
 });
 
-const router = makeRouter(table.map((row) => ({ method: row.method, path: rootOf(row) + row.path, row })));
+const router = makeFastRouter(table.map((row) => ({ method: row.method, path: rootOf(row) + row.path, row })));
 
 interface Sent {
   method: string;
@@ -85,7 +85,7 @@ async function faultOf(row: Row, sent: Sent): Promise<string | null> {
 /** The row that matches a path with arbitrary parameters. */
 function rowAt({ method, path }: Sent): Row | null {
   const found = router.find(method, path.replace(/\?.*/s, ''));
-  return found !== null && 'entry' in found ? found.entry.row : null;
+  return found?.entry.row ?? null;
 }
 
 const tokenOf = (row: Row, { token }: Ask): string | undefined =>

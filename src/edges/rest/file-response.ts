@@ -1,4 +1,4 @@
-import express, { type Request, type Response } from 'express';
+import type { Response } from 'express';
 import type { StoredFile } from '../../operations/operation.ts';
 import { standardHeaders } from '../shared/http.ts';
 import { API_POLICY, type HttpExchange, send, sendRefusal } from '../shared/http-exchange.ts';
@@ -6,12 +6,7 @@ import { API_POLICY, type HttpExchange, send, sendRefusal } from '../shared/http
 /** A client that reads nothing for this long is disconnected; it can resume with a range request. */
 const IDLE_TIMEOUT_MS = 60_000;
 
-/** Express is used only for `sendFile` (ranges, conditionals); all other routing bypasses it for speed. */
-const app = express();
-app.disable('x-powered-by');
-app.set('etag', false);
-
-/** Streams a file, with conditional and range requests (RFC 9110 §13, §14) handled by Express. */
+/** Streams a file, with conditional and range requests (RFC 9110 §13, §14) handled by Express, which routed the request. */
 export function sendFile(exchange: HttpExchange, type: string | undefined, file: StoredFile): Promise<void> {
   const response = exchange.response as Response;
   const headers = standardHeaders(exchange.requestId);
@@ -27,12 +22,10 @@ export function sendFile(exchange: HttpExchange, type: string | undefined, file:
   // Files are immutable, so they have no Last-Modified; DATA_DIR may be below a dot folder.
   const options = { etag: false, lastModified: false, cacheControl: false, dotfiles: 'allow' } as const;
   return new Promise((resolve) => {
-    const stream = () =>
-      response.sendFile(file.path, options, (error?: NodeJS.ErrnoException & { status?: number }) => {
-        if (error) sendFileError(exchange, error.status);
-        resolve();
-      });
-    app(exchange.request as Request, response, stream);
+    response.sendFile(file.path, options, (error?: NodeJS.ErrnoException & { status?: number }) => {
+      if (error) sendFileError(exchange, error.status);
+      resolve();
+    });
   });
 }
 

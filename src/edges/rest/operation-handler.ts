@@ -15,17 +15,16 @@ import { openUpload } from './upload.ts';
 /** Handles an exchange. `values` are the texts of the path's `{…}` segments. */
 export type ExchangeHandler = (exchange: HttpExchange, values: readonly string[], root: string) => Promise<void>;
 
+export interface OperationHandlerParts {
+  authenticator: HttpAuthenticator;
+  perform: Perform;
+  rateLimiter: RateLimiter;
+  addressOf: AddressOf;
+  publicUrl?(): string;
+}
+
 /** Handler of a route: authenticates, charges the rate limit, reads the input, performs the operation and sends the result. */
-export function makeOperationHandler(
-  parts: {
-    authenticator: HttpAuthenticator;
-    perform: Perform;
-    rateLimiter: RateLimiter;
-    addressOf: AddressOf;
-    publicUrl?(): string;
-  },
-  route: Route,
-): ExchangeHandler {
+export function makeOperationHandler(parts: OperationHandlerParts, route: Route): ExchangeHandler {
   const { authenticator, perform, rateLimiter, addressOf } = parts;
   const { operation, method, success } = route;
   const read = makeInputReader(route);

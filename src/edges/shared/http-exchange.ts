@@ -20,6 +20,11 @@ export interface HttpExchange {
   rateLimitHeaders: readonly string[];
 }
 
+/** `locals` of an Express response: the exchange exists before Express receives the request. */
+export interface HttpExchangeLocals {
+  exchange: HttpExchange;
+}
+
 export function httpExchangeOf(
   request: IncomingMessage,
   response: ServerResponse,
