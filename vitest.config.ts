@@ -1,8 +1,8 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { nodeFlags } from './test/support/node.ts';
-import { LongestFirst } from './test/support/sequence.ts';
+import { LongestFirst } from './test/support/longest-first.ts';
+import { nodeFlags } from './test/support/node-flags.ts';
 
 /*
  * The projects are described in CONTRIBUTING.md. `npm test` runs the first three, `npm run test:all` all of them. A

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { calls, type ModelServer, modelServer, textReply } from '../sidecar/fake-model-server.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
+import { RecordingDevices, submitGoal, waitForPlan } from '../support/recording-devices.ts';
 import { makeApiClient, startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
 import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
@@ -10,13 +10,13 @@ import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProce
 describe('the embedded sidecar', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
-  let home: NamedDevices;
+  let home: RecordingDevices;
   beforeAll(async () => {
     at = await startService({ SIDECAR: 'embedded' });
   });
   beforeEach(async () => {
     owner = await at.owner();
-    home = new NamedDevices();
+    home = new RecordingDevices();
     for (const name of ['Ceiling light', 'Bed light']) await home.addLight(owner, name);
     await home.addDoorLock(owner, 'Front door');
   });
@@ -121,9 +121,9 @@ describe('the embedded sidecar', () => {
 describe('the embedded sidecar with a language model', () => {
   let model: ModelServer;
   let at: TestService;
-  let home: NamedDevices;
+  let home: RecordingDevices;
   beforeAll(async () => {
-    home = new NamedDevices();
+    home = new RecordingDevices();
     model = await modelServer((_asked, n) =>
       n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : textReply('The bed light is off.'),
     );
@@ -150,13 +150,13 @@ describe('the embedded sidecar with a language model', () => {
 eachDeployment('a kill during a plan', (deployment) => {
   let sidecar: SidecarProcess;
   let service: ServiceProcess;
-  let home: NamedDevices;
+  let home: RecordingDevices;
   let ports: Ports | undefined;
   let owner: Awaited<ReturnType<typeof newOwner>> | null = null;
   const start = () =>
     startServiceProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
   beforeEach(async () => {
-    home = new NamedDevices();
+    home = new RecordingDevices();
     ports ??= await freePorts();
     sidecar = await sidecarProcess();
     await sidecar.start();

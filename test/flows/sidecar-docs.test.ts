@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rulesPlanner } from '../../sidecar/rules/planner.ts';
 import * as flat from '../sidecar/world-fixtures.ts';
 import { codeBlock, readDocument, testDocument } from '../support/documented-session.ts';
-import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
+import { RecordingDevices, submitGoal, waitForPlan } from '../support/recording-devices.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
 
@@ -23,7 +23,7 @@ describe('the sidecar documentation', () => {
   let folder: string;
   let sidecar: SidecarProcess;
   let at: TestService;
-  const home = new NamedDevices();
+  const home = new RecordingDevices();
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'twinkeep-page-'));
     // As after the `npm install` in the documentation.

@@ -8,7 +8,7 @@ import { updateKinds } from '../../src/edges/shared/live/update-kinds.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
 import { codeBlock, readDocument } from '../support/documented-session.ts';
-import { nodeEnv } from '../support/node.ts';
+import { nodeEnv } from '../support/node-flags.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 const page = readDocument('docs/websocket.md');

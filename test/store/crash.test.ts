@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import { eventually } from '../support/clock.ts';
-import { nodeEnv } from '../support/node.ts';
+import { nodeEnv } from '../support/node-flags.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { freshDatabase } from '../support/store.ts';
 

@@ -10,7 +10,7 @@ import { openLock } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
 import { lockParts, longLivedLockParts } from '../support/lock-parts.ts';
-import { nodeEnv, nodeFlags } from '../support/node.ts';
+import { nodeEnv, nodeFlags } from '../support/node-flags.ts';
 import { freshDatabase } from '../support/store.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 

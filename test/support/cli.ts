@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 import { run } from '../../src/cli/run.ts';
-import { nodeEnv, nodeFlags } from './node.ts';
+import { nodeEnv, nodeFlags } from './node-flags.ts';
 
 /** Result of a command-line process; `code` is null while it runs. */
 export interface CliResult {

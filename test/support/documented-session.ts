@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { refusals } from '../../src/domain/refusals.ts';
 import { eventually } from './clock.ts';
-import { nodeEnv } from './node.ts';
+import { nodeEnv } from './node-flags.ts';
 import { startService, type TestService } from './service.ts';
 
 /*

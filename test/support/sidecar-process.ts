@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { nodeEnv } from './node.ts';
+import { nodeEnv } from './node-flags.ts';
 import { freePort } from './programs.ts';
 
 const entry = fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));

@@ -5,7 +5,7 @@ import { issueToken } from '../../src/main.ts';
 import { eventually } from './clock.ts';
 import type { CrashPoint } from './crashing-store.ts';
 import type { Deployment } from './deployment.ts';
-import { nodeEnv, nodeFlags } from './node.ts';
+import { nodeEnv, nodeFlags } from './node-flags.ts';
 import { freePort } from './programs.ts';
 import type { ApiClient } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { nodeEnv, nodeFlags } from '../../support/node.ts';
+import { nodeEnv, nodeFlags } from '../../support/node-flags.ts';
 
 const run = promisify(execFile);
 const commandLine = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));

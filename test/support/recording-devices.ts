@@ -7,7 +7,7 @@ import type { ApiClient, ApiResponse } from './service.ts';
 type Owner = ApiClient & { homeId: string };
 
 /** Devices of a home by name, and their actions in order. */
-export class NamedDevices {
+export class RecordingDevices {
   readonly actions: string[] = [];
   readonly ids = new Map<string, string>();
   /** Devices that fail to turn off or to lock. */
