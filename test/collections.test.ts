@@ -21,6 +21,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'edges/graphql/document-limits.ts known': 'per request',
   'edges/graphql/output-types.ts objects': 'fixed size: types of the schema',
   'edges/grpc/world-update-scheduler.ts tenants': 'the edge reports both of them by their number of parts',
+  'edges/grpc/call.ts sockets': 'per attempt to connect',
   'edges/grpc/call.ts timers': 'per attempt to connect',
   'edges/grpc/call.ts pendingWrites': 'per attempt to connect',
   'edges/mcp/legacy-sse-transport.ts pending': 'per connection; mcp_requests counts all of them',

@@ -31,7 +31,7 @@ import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
-import { openCognition } from '../operations/cognition/cognition.ts';
+import { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
 import type { Services, Settings } from '../operations/operation.ts';
@@ -192,7 +192,7 @@ export async function composeService(
   };
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
-  const cognition = openCognition(services, flags);
+  const cognition = new CognitiveLayer(services, flags);
   onAssembled?.(services);
   const rateLimiter = makeRateLimiter(services, liveness, { ...fixedRates, ...limits?.rates });
   const clientAddressOf = clientAddress(config.trustedProxies);

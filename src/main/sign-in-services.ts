@@ -9,7 +9,7 @@ import { makeProvider } from '../edges/shared/oidc/provider.ts';
 import type { Services } from '../operations/operation.ts';
 import { makeCookieSessions } from '../services/cookie-sessions.ts';
 import { makeCsrfTokens } from '../services/csrf-tokens.ts';
-import { makeHandshakes } from '../services/handshakes.ts';
+import { Handshakes } from '../services/handshakes.ts';
 import { makeSealedCache } from '../services/sealed-cache.ts';
 import { signToken, type TokenKey } from '../services/tokens.ts';
 
@@ -35,7 +35,7 @@ export function makeSignInServices(
     sealedCache,
     cookieSessions: makeCookieSessions({ sealedCache, clock }),
     csrf: makeCsrfTokens(sealer),
-    handshakes: makeHandshakes({ sealedCache, clock }),
+    handshakes: new Handshakes({ sealedCache, clock }),
   };
 }
 

@@ -40,14 +40,6 @@ const recordSchema = z.object({
 });
 type Handshake = z.infer<typeof recordSchema>;
 
-export interface Handshakes {
-  /** Records that the page was opened. The first call fixes the challenge; returns the time of that call. */
-  open(code: string, challenge: string): Promise<Outcome<{ openedAt: number; until: number }>>;
-  approve(code: string, userCode: string, grant: Grant): Promise<Outcome<null>>;
-  /** Null until approved; then, once, the result of `redeem`. The grant is kept if `redeem` throws. */
-  poll<T>(code: string, verifier: string, redeem: (grant: Grant) => Promise<Outcome<T>>): Promise<Outcome<T | null>>;
-}
-
 interface HandshakeUpdate<T> {
   next?: Handshake;
   answer: Outcome<T>;
@@ -55,71 +47,84 @@ interface HandshakeUpdate<T> {
 
 const handshakeExpired = () => refuse('GONE', 'This sign-in has ended. Start it again from the command line.');
 
-export function makeHandshakes({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }): Handshakes {
-  const locks = new Locks();
-  const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base64url')}`;
+const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base64url')}`;
+
+/** The sign-ins of command lines that wait for a person's approval, sealed in the cache. */
+export class Handshakes {
+  readonly #sealedCache: SealedCache;
+  readonly #clock: Clock;
+  readonly #locks = new Locks();
+
+  constructor({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }) {
+    this.#sealedCache = sealedCache;
+    this.#clock = clock;
+  }
+
+  /** Records that the page was opened. The first call fixes the challenge; returns the time of that call. */
+  open(code: string, challenge: string): Promise<Outcome<{ openedAt: number; until: number }>> {
+    return this.#update(code, (found) => {
+      if (!isCode(code) || !isCode(challenge)) {
+        return { answer: refuse('VALIDATION_FAILED', 'This link was not created by the command line.') };
+      }
+      const opened = found ?? { challenge, openedAt: this.#clock.now(), tries: 0, grant: null, over: false };
+      if (opened.challenge !== challenge) {
+        // Two challenges for one code: one of them does not come from the command line.
+        return { next: { ...opened, over: true }, answer: handshakeExpired() };
+      }
+      if (this.#hasEnded(opened) || opened.grant !== null) return { answer: handshakeExpired() };
+      const { openedAt } = opened;
+      const answer = done({ openedAt, until: openedAt + HANDSHAKE_LIFE_MS });
+      return found === null ? { next: opened, answer } : { answer };
+    });
+  }
+
+  approve(code: string, userCode: string, grant: Grant): Promise<Outcome<null>> {
+    return this.#update(code, (found) => {
+      if (found === null) return { answer: refuse('NOT_FOUND', 'Sign-in not found.') };
+      if (this.#hasEnded(found) || found.grant !== null) return { answer: handshakeExpired() };
+      if (equal(normalised(userCode), userCodeOf(code))) return { next: { ...found, grant }, answer: done(null) };
+      const tries = found.tries + 1;
+      const over = tries >= USER_CODE_TRIES;
+      const detail = over
+        ? 'Too many wrong codes. Start the sign-in again from the command line.'
+        : 'The code does not match the 6 characters shown on the command line.';
+      return { next: { ...found, tries, over }, answer: refuse('FORBIDDEN', detail) };
+    });
+  }
+
+  /** Null until approved; then, once, the result of `redeem`. The grant is kept if `redeem` throws. */
+  poll<T>(code: string, verifier: string, redeem: (grant: Grant) => Promise<Outcome<T>>): Promise<Outcome<T | null>> {
+    return this.#update<T | null>(code, async (found) => {
+      if (found === null) return { answer: refuse('NOT_FOUND', 'The page of this sign-in has not been opened yet.') };
+      if (!equal(hash('sha256', verifier, 'base64url'), found.challenge)) {
+        return { answer: refuse('FORBIDDEN', 'The verifier does not belong to this sign-in.') };
+      }
+      if (this.#hasEnded(found)) return { answer: handshakeExpired() };
+      if (found.grant === null) return { answer: done(null) };
+      const answer = await redeem(found.grant);
+      return { next: { ...found, grant: null, over: true }, answer };
+    });
+  }
 
   /** Read-modify-write under the lock of the code. Writes only if `change` returns `next`. */
-  function update<T>(
+  #update<T>(
     code: string,
     change: (found: Handshake | null) => HandshakeUpdate<T> | Promise<HandshakeUpdate<T>>,
   ): Promise<Outcome<T>> {
     const key = keyOf(code);
-    return locks.exclusive(key, async () => {
-      const stored = isCode(code) ? await sealedCache.get(key) : null;
+    return this.#locks.exclusive(key, async () => {
+      const stored = isCode(code) ? await this.#sealedCache.get(key) : null;
       const { next, answer } = await change(stored === null ? null : recordSchema.parse(JSON.parse(stored)));
-      if (next !== undefined)
-        await sealedCache.set(key, JSON.stringify(next), next.openedAt + RETENTION_MS - clock.now());
+      if (next !== undefined) {
+        await this.#sealedCache.set(key, JSON.stringify(next), next.openedAt + RETENTION_MS - this.#clock.now());
+      }
       return answer;
     });
   }
 
-  const ended = ({ over, openedAt }: Handshake): boolean => over || clock.now() >= openedAt + HANDSHAKE_LIFE_MS;
-
-  return {
-    open: (code, challenge) =>
-      update(code, (found) => {
-        if (!isCode(code) || !isCode(challenge)) {
-          return { answer: refuse('VALIDATION_FAILED', 'This link was not created by the command line.') };
-        }
-        const opened = found ?? { challenge, openedAt: clock.now(), tries: 0, grant: null, over: false };
-        if (opened.challenge !== challenge) {
-          // Two challenges for one code: one of them does not come from the command line.
-          return { next: { ...opened, over: true }, answer: handshakeExpired() };
-        }
-        if (ended(opened) || opened.grant !== null) return { answer: handshakeExpired() };
-        const { openedAt } = opened;
-        const answer = done({ openedAt, until: openedAt + HANDSHAKE_LIFE_MS });
-        return found === null ? { next: opened, answer } : { answer };
-      }),
-
-    approve: (code, userCode, grant) =>
-      update(code, (found) => {
-        if (found === null) return { answer: refuse('NOT_FOUND', 'Sign-in not found.') };
-        if (ended(found) || found.grant !== null) return { answer: handshakeExpired() };
-        if (!equal(normalised(userCode), userCodeOf(code))) {
-          const tries = found.tries + 1;
-          const over = tries >= USER_CODE_TRIES;
-          const detail = over
-            ? 'Too many wrong codes. Start the sign-in again from the command line.'
-            : 'The code does not match the 6 characters shown on the command line.';
-          return { next: { ...found, tries, over }, answer: refuse('FORBIDDEN', detail) };
-        }
-        return { next: { ...found, grant }, answer: done(null) };
-      }),
-
-    poll: <T>(code: string, verifier: string, redeem: (grant: Grant) => Promise<Outcome<T>>) =>
-      update<T | null>(code, async (found) => {
-        if (found === null) return { answer: refuse('NOT_FOUND', 'The page of this sign-in has not been opened yet.') };
-        if (!equal(hash('sha256', verifier, 'base64url'), found.challenge)) {
-          return { answer: refuse('FORBIDDEN', 'The verifier does not belong to this sign-in.') };
-        }
-        if (ended(found)) return { answer: handshakeExpired() };
-        if (found.grant === null) return { answer: done(null) };
-        const answer = await redeem(found.grant);
-        return { next: { ...found, grant: null, over: true }, answer };
-      }),
-  };
+  #hasEnded({ over, openedAt }: Handshake): boolean {
+    return over || this.#clock.now() >= openedAt + HANDSHAKE_LIFE_MS;
+  }
 }
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';

@@ -1,7 +1,7 @@
 import { createHash, hash, randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { done, refuse } from '../../src/domain/refusals.ts';
-import { type Grant, type Handshakes, makeHandshakes, userCodeOf } from '../../src/services/handshakes.ts';
+import { type Grant, Handshakes, userCodeOf } from '../../src/services/handshakes.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 
@@ -21,7 +21,7 @@ let [code, verifier, challenge] = ['', '', ''];
 beforeEach(() => {
   clock = testClock();
   cache = new MemoryCache(clock);
-  handshakes = makeHandshakes({ sealedCache: cache, clock });
+  handshakes = new Handshakes({ sealedCache: cache, clock });
   code = random();
   verifier = random();
   challenge = hash('sha256', verifier, 'base64url');

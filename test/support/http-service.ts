@@ -31,7 +31,7 @@ import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
 import { referenceFiles } from '../../src/main/built-pages.ts';
 import { loadCallerServices } from '../../src/main/caller-services.ts';
 import { makeSignInServices } from '../../src/main/sign-in-services.ts';
-import { openCognition } from '../../src/operations/cognition/cognition.ts';
+import { CognitiveLayer } from '../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../src/operations/cognition/contract.ts';
 import { plannerTimeoutResolver } from '../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../src/operations/operation.ts';
@@ -196,7 +196,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   };
   runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
-  const cognition = openCognition(services, flags);
+  const cognition = new CognitiveLayer(services, flags);
   const perform = makePerform(services, liveness);
   const latch = makeRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
   const identity = new Identity({

@@ -3,6 +3,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import {
   type ChannelCredentials,
   Client,
+  type ClientDuplexStream,
   type ClientOptions,
   connectivityState,
   credentials,
@@ -72,99 +73,118 @@ const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: S
   'grpc.enable_channelz': 0,
 });
 
+type RuntimeStream = ClientDuplexStream<RuntimeEvent, DecodedProposal>;
+
+/** Time for the cancellation frame to be sent before the sockets are destroyed. */
+const CANCEL_FLUSH_MS = 1_000;
+
 /**
  * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After
  * the `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
  */
-export function openCall(
-  address: string,
-  limits: SidecarLimits,
-  lease: Pick<Lease, 'valid'>,
-  listener: CallListener,
-): Pick<Call, 'cancel'> {
-  const sockets = new Set<Socket>();
-  const client = new Client(
-    address,
-    insecureCredentials((socket) => sockets.add(socket)),
-    channelOptions(limits),
-  );
-  let closed = false;
-  let stream: ReturnType<typeof open> | null = null;
-  const timers = new Set<NodeJS.Timeout>();
-  const after = (ms: number, act: () => void) => timers.add(setTimeout(act, ms));
-  const pendingWrites = new Set<(written: boolean) => void>();
+export class SidecarCall implements Call {
+  readonly #limits: SidecarLimits;
+  readonly #lease: Pick<Lease, 'valid'>;
+  readonly #listener: CallListener;
+  readonly #client: Client;
+  readonly #sockets = new Set<Socket>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #pendingWrites = new Set<(written: boolean) => void>();
+  /** Null until connected. */
+  #stream: RuntimeStream | null = null;
+  #isAccepted = false;
+  #closed = false;
 
-  function end(why: string): void {
-    if (closed) return;
-    closed = true;
-    for (const timer of timers) clearTimeout(timer);
-    for (const settle of pendingWrites) settle(false);
-    const destroySockets = () => sockets.forEach((socket) => void socket.destroy());
+  constructor(address: string, limits: SidecarLimits, lease: Pick<Lease, 'valid'>, listener: CallListener) {
+    this.#limits = limits;
+    this.#lease = lease;
+    this.#listener = listener;
+    this.#client = new Client(
+      address,
+      insecureCredentials((socket) => this.#sockets.add(socket)),
+      channelOptions(limits),
+    );
+    this.#after(limits.connectTimeoutMs, () => {
+      if (this.#stream === null) this.cancel('connection timed out');
+    });
+    awaitConnection(this.#client.getChannel(), (connected) => {
+      if (this.#isClosed()) return;
+      if (connected) this.#startStream();
+      else this.cancel('connection failed');
+    });
+  }
+
+  write(event: RuntimeEvent): Promise<boolean> {
+    return new Promise((resolve) => {
+      if (this.#isClosed() || this.#stream === null) return resolve(false);
+      const settle = (written: boolean) => {
+        this.#pendingWrites.delete(settle);
+        clearTimeout(stalled);
+        resolve(written);
+      };
+      const stalled = setTimeout(
+        () => this.cancel('write timed out: the sidecar is not reading'),
+        this.#limits.stallTimeoutMs,
+      );
+      this.#pendingWrites.add(settle);
+      this.#stream.write(event, () => settle(!this.#closed));
+    });
+  }
+
+  pause(): void {
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#stream?.resume();
+  }
+
+  cancel(why: string): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    for (const settle of this.#pendingWrites) settle(false);
+    const destroySockets = () => this.#sockets.forEach((socket) => void socket.destroy());
     // Only the active process may close the stream gracefully. Without the lease, a partly written event is dropped.
-    if (!lease.valid()) destroySockets();
-    stream?.cancel();
-    client.close();
-    if (stream === null) destroySockets();
+    if (!this.#lease.valid()) destroySockets();
+    this.#stream?.cancel();
+    this.#client.close();
+    if (this.#stream === null) destroySockets();
     else setTimeout(destroySockets, CANCEL_FLUSH_MS).unref();
-    listener.onClose(sanitizeForLog(why));
+    this.#listener.onClose(sanitizeForLog(why));
   }
 
-  const isClosed = (): boolean => {
-    if (!closed && !lease.valid()) end('the lease of this process is over');
-    return closed;
-  };
-  const open = () => client.makeBidiStreamRequest<RuntimeEvent, DecodedProposal>(PATH, encode, decode);
-
-  function startStream(): void {
-    const opened = open();
-    stream = opened;
-    let isAccepted = false;
-    const accept = () => {
-      if (isAccepted || isClosed()) return;
-      isAccepted = true;
-      listener.onAccepted();
-    };
-    opened.on('metadata', accept);
-    opened.on('data', ({ proposal, bytes }: DecodedProposal) => {
-      if (isClosed()) return;
-      accept();
-      listener.onProposal(proposal, bytes);
+  #startStream(): void {
+    const stream: RuntimeStream = this.#client.makeBidiStreamRequest(PATH, encode, decode);
+    this.#stream = stream;
+    stream.on('metadata', () => this.#accept());
+    stream.on('data', ({ proposal, bytes }: DecodedProposal) => {
+      if (this.#isClosed()) return;
+      this.#accept();
+      this.#listener.onProposal(proposal, bytes);
     });
-    opened.on('error', ({ code, details }: ServiceError) => end(`${status[code] ?? code}: ${details}`));
-    opened.on('end', () => end('the sidecar ended the stream'));
-    after(limits.acceptanceGraceMs, accept);
-    listener.onReady({
-      write: (event) =>
-        new Promise((resolve) => {
-          if (isClosed()) return resolve(false);
-          const settle = (written: boolean) => {
-            pendingWrites.delete(settle);
-            clearTimeout(stalled);
-            resolve(written);
-          };
-          const stalled = setTimeout(() => end('write timed out: the sidecar is not reading'), limits.stallTimeoutMs);
-          pendingWrites.add(settle);
-          opened.write(event, () => settle(!closed));
-        }),
-      pause: () => opened.pause(),
-      resume: () => opened.resume(),
-      cancel: end,
-    });
+    stream.on('error', ({ code, details }: ServiceError) => this.cancel(`${status[code] ?? code}: ${details}`));
+    stream.on('end', () => this.cancel('the sidecar ended the stream'));
+    this.#after(this.#limits.acceptanceGraceMs, () => this.#accept());
+    this.#listener.onReady(this);
   }
 
-  after(limits.connectTimeoutMs, () => {
-    if (stream === null) end('connection timed out');
-  });
-  awaitConnection(client.getChannel(), (connected) => {
-    if (isClosed()) return;
-    if (connected) startStream();
-    else end('connection failed');
-  });
-  return { cancel: end };
+  #accept(): void {
+    if (this.#isAccepted || this.#isClosed()) return;
+    this.#isAccepted = true;
+    this.#listener.onAccepted();
+  }
+
+  /** Closes the call first if the lease has ended. */
+  #isClosed(): boolean {
+    if (!this.#closed && !this.#lease.valid()) this.cancel('the lease of this process is over');
+    return this.#closed;
+  }
+
+  #after(ms: number, act: () => void): void {
+    this.#timers.add(setTimeout(act, ms));
+  }
 }
-
-/** Time for the cancellation frame to be sent before the sockets are destroyed. */
-const CANCEL_FLUSH_MS = 1_000;
 
 /**
  * Credentials without TLS that expose the sockets: even after `close()` the library waits without limit for a peer that

@@ -2,7 +2,7 @@ import type { CognitionProposal } from '#proto/cognition/v1/runtime_pb.js';
 import { backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import { type Call, openCall } from './call.ts';
+import { type Call, SidecarCall } from './call.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
 /** Handles one connected stream. */
@@ -26,84 +26,102 @@ export interface DiallerParts {
   onConnectionChange?(connected: boolean): void;
 }
 
-export interface Dialler {
-  connected(): boolean;
-  /** Dials immediately if the dialler is in a back-off pause. */
-  retryNow(): void;
-  close(): void;
-}
-
 const WARN_AFTER_FAILURES = 4;
 
-/** Keeps one stream to the sidecar open and reconnects with back-off until `close()`. */
-export function dial(parts: DiallerParts): Dialler {
-  const { address, limits, lease, log, random, handleStream, onConnectionChange } = parts;
-  let current: Pick<Call, 'cancel'> | null = null;
-  let connected = false;
-  let closed = false;
-  let failed = 0;
-  let pause: NodeJS.Timeout | null = null;
+/** Keeps one stream to the sidecar open and reconnects with back-off until `close()`. Dials when it is created. */
+export class Dialler {
+  readonly #parts: DiallerParts;
+  #current: Pick<Call, 'cancel'> | null = null;
+  #connected = false;
+  #closed = false;
+  /** Failed attempts since the last stable connection. */
+  #failed = 0;
+  #pause: NodeJS.Timeout | null = null;
 
-  function attempt(): void {
-    pause = null;
-    if (closed || current !== null || !lease.valid()) return;
+  constructor(parts: DiallerParts) {
+    this.#parts = parts;
+    this.#dial();
+  }
+
+  connected(): boolean {
+    return this.#connected;
+  }
+
+  /** Dials immediately if the dialler is in a back-off pause. */
+  retryNow(): void {
+    if (this.#pause === null || this.#closed) return;
+    clearTimeout(this.#pause);
+    this.#dial();
+  }
+
+  close(): void {
+    this.#closed = true;
+    if (this.#pause !== null) clearTimeout(this.#pause);
+    this.#current?.cancel('the service is shutting down');
+  }
+
+  #dial(): void {
+    const { address, limits, lease } = this.#parts;
+    this.#pause = null;
+    if (this.#closed || this.#current !== null || !lease.valid()) return;
     const to = address();
-    if (to === null) {
-      // The sidecar process is starting. Its supervisor calls `retryNow` when it listens, and logs why it does not.
-      pause = setTimeout(attempt, limits.backoff.maxMs);
-      pause.unref();
-      return;
-    }
+    // The sidecar process is starting. Its supervisor calls `retryNow` when it listens, and logs why it does not.
+    if (to === null) this.#dialAfter(limits.backoff.maxMs);
+    else this.#current = this.#call(to);
+  }
+
+  #call(address: string): Pick<Call, 'cancel'> {
+    const { limits, lease, handleStream } = this.#parts;
     let handler: StreamHandler | null = null;
     let acceptedAt: number | null = null;
-    current = openCall(to, limits, lease, {
+    return new SidecarCall(address, limits, lease, {
       onReady(stream) {
         handler = handleStream(stream);
       },
-      onAccepted() {
+      onAccepted: () => {
         acceptedAt = performance.now();
-        connected = true;
-        log.info({ address: to }, 'sidecar connected');
-        onConnectionChange?.(true);
+        this.#onAccepted(address);
       },
       onProposal: (proposal, bytes) => handler?.onProposal(proposal, bytes),
-      onClose(why) {
-        current = null;
+      onClose: (why) => {
+        this.#current = null;
         handler?.onClose();
-        if (acceptedAt !== null && performance.now() - acceptedAt >= limits.stableAfterMs) failed = 0;
-        if (connected) {
-          connected = false;
-          if (!closed) log.warn({ address: to, why }, 'sidecar disconnected');
-          onConnectionChange?.(false);
-        }
-        scheduleRetry(why);
+        this.#onClosed(address, why, acceptedAt);
       },
     });
   }
 
-  function scheduleRetry(why: string): void {
-    if (closed || !lease.valid()) return;
-    failed += 1;
-    const ms = backoffDelay(failed, limits.backoff, 'half', random);
-    // The first failures are expected while the sidecar starts.
-    if (failed === WARN_AFTER_FAILURES) log.warn({ why }, 'sidecar unreachable; retrying with back-off');
-    else log.debug({ why, pause_ms: Math.round(ms) }, 'sidecar connection failed; retrying');
-    pause = setTimeout(attempt, ms);
-    pause.unref();
+  #onAccepted(address: string): void {
+    const { log, onConnectionChange } = this.#parts;
+    this.#connected = true;
+    log.info({ address }, 'sidecar connected');
+    onConnectionChange?.(true);
   }
 
-  attempt();
-  return {
-    connected: () => connected,
-    retryNow() {
-      if (pause === null || closed) return;
-      clearTimeout(pause);
-      attempt();
-    },
-    close() {
-      closed = true;
-      if (pause !== null) clearTimeout(pause);
-      current?.cancel('the service is shutting down');
-    },
-  };
+  #onClosed(address: string, why: string, acceptedAt: number | null): void {
+    const { limits, log, onConnectionChange } = this.#parts;
+    if (acceptedAt !== null && performance.now() - acceptedAt >= limits.stableAfterMs) this.#failed = 0;
+    if (this.#connected) {
+      this.#connected = false;
+      if (!this.#closed) log.warn({ address, why }, 'sidecar disconnected');
+      onConnectionChange?.(false);
+    }
+    this.#scheduleRetry(why);
+  }
+
+  #scheduleRetry(why: string): void {
+    const { limits, lease, log, random } = this.#parts;
+    if (this.#closed || !lease.valid()) return;
+    this.#failed += 1;
+    const ms = backoffDelay(this.#failed, limits.backoff, 'half', random);
+    // The first failures are expected while the sidecar starts.
+    if (this.#failed === WARN_AFTER_FAILURES) log.warn({ why }, 'sidecar unreachable; retrying with back-off');
+    else log.debug({ why, pause_ms: Math.round(ms) }, 'sidecar connection failed; retrying');
+    this.#dialAfter(ms);
+  }
+
+  #dialAfter(ms: number): void {
+    this.#pause = setTimeout(() => this.#dial(), ms);
+    this.#pause.unref();
+  }
 }

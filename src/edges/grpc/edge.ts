@@ -10,7 +10,7 @@ import type { Cognition, ContextChange } from '../../operations/cognition/contra
 import type { Services } from '../../operations/operation.ts';
 import type { Sidecar } from '../../services/sidecar.ts';
 import type { Call } from './call.ts';
-import { type Dialler, dial, type StreamHandler } from './dialler.ts';
+import { Dialler, type StreamHandler } from './dialler.ts';
 import { EventSender, type OutgoingEvent } from './event-sender.ts';
 import { interruptReasons, nodeStates } from './perception.ts';
 import { ProposalReceiver } from './proposal-receiver.ts';
@@ -66,7 +66,7 @@ export function makeSidecarEdge(): SidecarEdge {
     notify: (change) => stream?.forwardContextChange(change),
     open(parts) {
       const limits = { ...defaultSidecarLimits, ...parts.limits };
-      dialler = dial({
+      dialler = new Dialler({
         address: parts.address,
         limits,
         lease: parts.lease,

@@ -1,109 +1,135 @@
 import type { ContextChange } from '../../domain/cognition.ts';
-import type { SizeReporter } from '../../domain/collection-sizes.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
+import type { Memory } from '../../domain/memory.ts';
+import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
-import type { ActiveContext, Cognition } from './contract.ts';
+import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
 import { WakeTimers } from './wake-timers.ts';
-import { makeWorldReader, memoriesOf } from './world.ts';
+import { makeWorldReader, memoriesOf, type WorldReader } from './world.ts';
 
-/** Opens the cognitive layer, once per process: from then on `services.sidecar` is notified of changes of contexts. */
-export function openCognition(
-  services: SidecarServices,
-  flags: Pick<Flags, 'subscribe'>,
-): Cognition & SizeReporter & { close(): void } {
-  const { actors, clock, store, log } = services;
-  const worlds = makeWorldReader(services);
-  const wakeTimers = new WakeTimers(clock, (id) => void logged(wake(id)));
-  const handlers = new SidecarHandlers(services, wakeTimers);
-  let closed = false;
+/** The cognitive layer, one per process: from its creation `services.sidecar` is notified of changes of contexts. */
+export class CognitiveLayer implements Cognition, SizeReporter {
+  readonly #services: SidecarServices;
+  readonly #worlds: WorldReader;
+  readonly #wakeTimers: WakeTimers;
+  readonly #handlers: SidecarHandlers;
+  readonly #unsubscribes: readonly (() => void)[];
+  #closed = false;
 
-  const logged = (work: Promise<unknown>): Promise<unknown> =>
-    work.catch((error: unknown) => {
-      if (!closed) log.warn({ err: error }, 'sidecar event dropped');
-    });
-
-  /** Checked in memory only: a tenant that is suspended while it has active contexts is loaded. */
-  const isStopped = (tenantId: Uuid): boolean =>
-    services.flags().cognition_disabled ||
-    actors.peek({ kind: 'tenant', id: tenantId })?.snapshot.value === 'suspended';
-
-  /** Skips contexts that are stopped by a flag or a suspension: `opened` is sent again when that ends. */
-  function notify(change: ContextChange): void {
-    if (change.type === 'opened' && isStopped(change.tenantId)) return;
-    services.sidecar.notify(change);
+  constructor(services: SidecarServices, flags: Pick<Flags, 'subscribe'>) {
+    this.#services = services;
+    this.#worlds = makeWorldReader(services);
+    this.#wakeTimers = new WakeTimers(services.clock, (id) => void this.#logged(this.#wake(id)));
+    this.#handlers = new SidecarHandlers(services, this.#wakeTimers);
+    this.#unsubscribes = this.#subscribe(flags);
   }
 
-  const changeBase = ({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) => ({
-    ...{ contextId: id, tenantId, homeId, at: clock.now() },
-  });
+  propose: Cognition['propose'] = (contextId, node) => this.#handlers.propose(contextId, node);
+  suspend: Cognition['suspend'] = (contextId, request) => this.#handlers.suspend(contextId, request);
+  complete: Cognition['complete'] = (contextId, request) => this.#handlers.complete(contextId, request);
+  fail: Cognition['fail'] = (contextId, request) => this.#handlers.fail(contextId, request);
 
-  /** A suspension without a wake timer, as after a restart, counts as ended. */
-  const withCurrentPhase = (context: ActiveContext): ActiveContext =>
-    context.kind === 'observation' && context.phase === 'suspended' && !wakeTimers.has(context.id)
-      ? { ...context, phase: 'thinking' }
-      : context;
-
-  async function wake(id: Uuid): Promise<void> {
-    const woken = await store.proposals.change(id, { phase: 'thinking' });
-    if (woken !== null) notify({ ...changeBase(woken), type: 'opened' });
-  }
-
-  /** Notifies the sidecar that contexts were stopped, or can continue. */
-  async function notifyAll(stopped: boolean, detail: string, tenantId?: Uuid): Promise<void> {
-    if (!services.sidecar.connected()) return;
+  async *active(tenantId?: Uuid): AsyncIterable<ActiveContext> {
+    const services = this.#services;
+    if (tenantId !== undefined && (await cognitionRefusal(services, tenantId)) !== null) return;
     for await (const context of activeContexts(services, tenantId)) {
-      if (closed) return;
-      if (!stopped) notify({ ...changeBase(context), type: 'opened' });
-      // If it is no longer stopped, `opened` has been sent or is about to be.
-      else if (isStopped(context.tenantId))
-        services.sidecar.notify({ ...changeBase(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+      if (services.flags().cognition_disabled) return;
+      yield this.#withCurrentPhase(context);
     }
   }
 
-  const unsubscribes = [
-    actors.subscribe('context.changed', ({ change }) => notify(change)),
-    actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
-      void logged(notifyAll(suspended, 'The tenant is suspended.', tenantId));
-    }),
-  ];
-  flags.subscribe((flag, state) => {
-    if (flag === 'cognition_disabled') void logged(notifyAll(state, 'The cognitive layer is disabled.'));
-  });
+  async context(id: Uuid): Promise<ActiveContext | null> {
+    const found = await findContext(this.#services, id);
+    if (found === null || (await cognitionRefusal(this.#services, tenantOfContext(found))) !== null) return null;
+    const active = activeContextOf(this.#services, found);
+    return active && this.#withCurrentPhase(active);
+  }
 
-  return {
-    async *active(tenantId) {
-      if (tenantId !== undefined && (await cognitionRefusal(services, tenantId)) !== null) return;
-      for await (const context of activeContexts(services, tenantId)) {
-        if (services.flags().cognition_disabled) return;
-        yield withCurrentPhase(context);
-      }
-    },
+  world(query: WorldQuery): Promise<World> {
+    return this.#worlds.load(query);
+  }
 
-    async context(id) {
-      const found = await findContext(services, id);
-      if (found === null || (await cognitionRefusal(services, tenantOfContext(found))) !== null) return null;
-      const active = activeContextOf(services, found);
-      return active && withCurrentPhase(active);
-    },
+  worldOf({ tenantId, homeId, deviceId, kind }: ActiveContext): Promise<World> {
+    return this.#worlds.load({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null });
+  }
 
-    world: worlds.load,
-    worldOf: ({ tenantId, homeId, deviceId, kind }) =>
-      worlds.load({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
-    stateOf: worlds.stateOf,
-    memories: (tenantId) => memoriesOf(services, tenantId),
-    propose: (contextId, node) => handlers.propose(contextId, node),
-    suspend: (contextId, request) => handlers.suspend(contextId, request),
-    complete: (contextId, request) => handlers.complete(contextId, request),
-    fail: (contextId, request) => handlers.fail(contextId, request),
+  stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null> {
+    return this.#worlds.stateOf(tenantId, deviceId);
+  }
 
-    sizes: () => ({ ...worlds.sizes(), ...wakeTimers.sizes() }),
+  memories(tenantId: Uuid): Promise<readonly Memory[]> {
+    return memoriesOf(this.#services, tenantId);
+  }
 
-    close() {
-      closed = true;
-      wakeTimers.close();
-      for (const unsubscribe of unsubscribes) unsubscribe();
-    },
-  };
+  sizes(): CollectionSizes {
+    return { ...this.#worlds.sizes(), ...this.#wakeTimers.sizes() };
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wakeTimers.close();
+    for (const unsubscribe of this.#unsubscribes) unsubscribe();
+  }
+
+  #subscribe(flags: Pick<Flags, 'subscribe'>): (() => void)[] {
+    const { actors } = this.#services;
+    flags.subscribe((flag, state) => {
+      if (flag === 'cognition_disabled') void this.#logged(this.#notifyAll(state, 'The cognitive layer is disabled.'));
+    });
+    return [
+      actors.subscribe('context.changed', ({ change }) => this.#notify(change)),
+      actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
+        void this.#logged(this.#notifyAll(suspended, 'The tenant is suspended.', tenantId));
+      }),
+    ];
+  }
+
+  #logged(work: Promise<unknown>): Promise<unknown> {
+    return work.catch((error: unknown) => {
+      if (!this.#closed) this.#services.log.warn({ err: error }, 'sidecar event dropped');
+    });
+  }
+
+  /** Checked in memory only: a tenant that is suspended while it has active contexts is loaded. */
+  #isStopped(tenantId: Uuid): boolean {
+    const tenant = this.#services.actors.peek({ kind: 'tenant', id: tenantId });
+    return this.#services.flags().cognition_disabled || tenant?.snapshot.value === 'suspended';
+  }
+
+  /** Skips contexts that are stopped by a flag or a suspension: `opened` is sent again when that ends. */
+  #notify(change: ContextChange): void {
+    if (change.type === 'opened' && this.#isStopped(change.tenantId)) return;
+    this.#services.sidecar.notify(change);
+  }
+
+  /** Notifies the sidecar that contexts were stopped, or can continue. */
+  async #notifyAll(stopped: boolean, detail: string, tenantId?: Uuid): Promise<void> {
+    const { sidecar } = this.#services;
+    if (!sidecar.connected()) return;
+    for await (const context of activeContexts(this.#services, tenantId)) {
+      if (this.#closed) return;
+      if (!stopped) this.#notify({ ...this.#changeBase(context), type: 'opened' });
+      // If it is no longer stopped, `opened` has been sent or is about to be.
+      else if (this.#isStopped(context.tenantId))
+        sidecar.notify({ ...this.#changeBase(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+    }
+  }
+
+  async #wake(id: Uuid): Promise<void> {
+    const woken = await this.#services.store.proposals.change(id, { phase: 'thinking' });
+    if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
+  }
+
+  #changeBase({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) {
+    return { contextId: id, tenantId, homeId, at: this.#services.clock.now() };
+  }
+
+  /** A suspension without a wake timer, as after a restart, counts as ended. */
+  #withCurrentPhase(context: ActiveContext): ActiveContext {
+    return context.kind === 'observation' && context.phase === 'suspended' && !this.#wakeTimers.has(context.id)
+      ? { ...context, phase: 'thinking' }
+      : context;
+  }
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../../src/device/device.ts';
-import { openCognition } from '../../../src/operations/cognition/cognition.ts';
+import { CognitiveLayer } from '../../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../../src/operations/cognition/contract.ts';
 import { runCli, runCliInProcess } from '../../support/cli.ts';
 import { eventually } from '../../support/clock.ts';
@@ -15,7 +15,7 @@ let device: Device;
 let cognition: Cognition & { close(): void };
 beforeAll(async () => {
   at = await startService();
-  cognition = openCognition(at.services, { subscribe() {} });
+  cognition = new CognitiveLayer(at.services, { subscribe() {} });
   const sidecar = installFakeSidecar(at.services);
   owner = await at.owner();
   const done = (on: boolean) => () => ({ state: { on } });

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
-import { dial } from '../../../src/edges/grpc/dialler.ts';
+import { Dialler } from '../../../src/edges/grpc/dialler.ts';
 import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
@@ -24,7 +24,7 @@ describe('the dialler', () => {
     const send = (_: object, message: string) => void lines.push(message);
     let address: string | null = null;
     let requested = 0;
-    const dialler = dial({
+    const dialler = new Dialler({
       address() {
         requested += 1;
         return address;

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LEASE_MS, RenewedLease, unlimitedLease } from '../../../src/domain/lease.ts';
-import { dial } from '../../../src/edges/grpc/dialler.ts';
+import { Dialler } from '../../../src/edges/grpc/dialler.ts';
 import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { newId } from '../../../src/main/ids.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
@@ -94,7 +94,7 @@ describe('the stream to the sidecar, after the lease of this process ended,', ()
     const port = await freePort();
     const dialler = (limit: typeof lease | typeof unlimitedLease) => {
       const count = { attempts: 0 };
-      const dialled = dial({
+      const dialled = new Dialler({
         address() {
           count.attempts += 1;
           return `127.0.0.1:${port}`;
@@ -105,21 +105,21 @@ describe('the stream to the sidecar, after the lease of this process ended,', ()
         handleStream: () => ({ onProposal() {}, onClose() {} }),
       });
       onTestFinished(() => dialled.close());
-      return Object.assign(count, dialled);
+      return Object.assign(dialled, { count });
     };
     const stale = dialler(lease);
     const active = dialler(unlimitedLease);
-    await eventually(() => stale.attempts > 1);
+    await eventually(() => stale.count.attempts > 1);
     outlast();
-    const { attempts } = stale;
-    const goal = active.attempts + 10;
-    await eventually(() => active.attempts >= goal);
+    const { attempts } = stale.count;
+    const goal = active.count.attempts + 10;
+    await eventually(() => active.count.attempts >= goal);
     const sidecar = await startSidecar({ port });
     onTestFinished(() => sidecar.kill());
     await eventually(() => active.connected());
     stale.retryNow();
     await eventLoopTurns();
-    expect(stale.attempts).toBe(attempts);
+    expect(stale.count.attempts).toBe(attempts);
     expect(stale.connected()).toBe(false);
     expect(sidecar.streams).toHaveLength(1);
   });

@@ -2,7 +2,7 @@ import { v7 } from 'uuid';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { PLANNER_TIMEOUT_MS } from '../../../src/domain/cognition.ts';
 import type { Proposal } from '../../../src/domain/proposal.ts';
-import { openCognition } from '../../../src/operations/cognition/cognition.ts';
+import { CognitiveLayer } from '../../../src/operations/cognition/cognition.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { expectRefusal, turnOn, unwrap } from '../../support/cognition-fixture.ts';
 import type { CallResult } from '../../support/http-service.ts';
@@ -161,7 +161,7 @@ describe('a suspension of thinking', () => {
   it('of an observation ends when the service restarts', async () => {
     const id = await world.observe(await world.addLight());
     unwrap(await cognition.suspend(id, { reason: 'It dries.' }));
-    const restarted = openCognition(world.service.services, { subscribe: () => () => {} });
+    const restarted = new CognitiveLayer(world.service.services, { subscribe: () => () => {} });
     expect(await restarted.context(id)).toMatchObject({ phase: 'thinking' });
     const phases: string[] = [];
     for await (const one of restarted.active(world.tenant.tenantId)) if (one.id === id) phases.push(one.phase);
