@@ -13,7 +13,7 @@ import { Workload } from '../support/workload.ts';
  */
 const LOCK = 'twinkeep active lock';
 /** Part of the message that runs the prepared statement of a batch. */
-const COMMIT = 'turn_';
+const COMMIT = 'commit_';
 /** Instead of ten seconds. */
 const DEVICES_WAIT_MS = 4_000;
 
