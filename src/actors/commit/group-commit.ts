@@ -20,7 +20,7 @@ import type { RuntimeMeter } from '../runtime-meter.ts';
 import { type ActorDirectory, type BatchBuilder, Enlistment } from './enlist.ts';
 import { InDoubtCommits } from './in-doubt.ts';
 import { LingeringBatch } from './linger.ts';
-import { createUnitOfWork, seal, type UnitOfWork } from './unit-of-work.ts';
+import { createUnitOfWork, seal, type UnitOfWork, unansweredEnvelopes } from './unit-of-work.ts';
 
 /** Receives the outcome of each batch; implemented by the supervisor. */
 export interface BatchOutcomeHandler {
@@ -395,7 +395,3 @@ export class GroupCommit {
     this.outcomeHandler.evict(actor);
   }
 }
-
-/** Unanswered envelopes, without messages sent within the batch: their sender decides again and resends. */
-const unansweredEnvelopes = ({ decisions }: UnitOfWork): Envelope[] =>
-  decisions.map(({ envelope }) => envelope).filter(({ answered, sentWithinBatch }) => !answered && !sentWithinBatch);

@@ -162,6 +162,10 @@ function addDecision(unit: UnitOfWork, decision: Decision): Decision {
   return decision;
 }
 
+/** Unanswered envelopes, without messages sent within the batch: their sender decides again and resends. */
+export const unansweredEnvelopes = ({ decisions }: UnitOfWork): Envelope[] =>
+  decisions.map(({ envelope }) => envelope).filter(({ answered, sentWithinBatch }) => !answered && !sentWithinBatch);
+
 /** Accumulated effects of all decisions of one unit. */
 class Effects {
   journal: JournalEntry[] = [];
