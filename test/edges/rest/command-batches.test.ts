@@ -1,20 +1,9 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { CallOptions, HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { describe, expect, it } from 'vitest';
+import type { CallOptions } from '../../support/http-service.ts';
+import { mine, other, service, withTwoTenants } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
-});
-afterAll(() => service.close());
+withTwoTenants();
 
 const batch = (body: object, sent?: CallOptions) => mine.call('POST', '/devices/command', body, sent);
 const register = async (more = {}) => (await mine.register(more)).device_id;

@@ -1,20 +1,8 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { describe, expect, it } from 'vitest';
+import { mine, other, service, withTwoTenants } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
-});
-afterAll(() => service.close());
+withTwoTenants();
 
 const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
 const command = async (id: string, body: object) => (await mine.call('POST', `/device/${id}/command`, body)).body;

@@ -1,34 +1,19 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { CommandContext } from '../../../src/machines/command-types.ts';
-import type { CallOptions, HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { describe, expect, it } from 'vitest';
+import {
+  cancel,
+  command,
+  contextOf,
+  dryRun,
+  register,
+  show,
+  UUID,
+  withCommandService,
+  written,
+} from './command-requests.ts';
+import { mine, other, service } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-let written: string[];
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-  service.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
-  written = [];
-});
-afterAll(() => service.close());
-
-const command = (id: string, body: object, sent?: CallOptions) =>
-  mine.call('POST', `/device/${id}/command`, body, sent);
-const cancel = (id: string, sent?: CallOptions) => mine.call('POST', `/commands/${id}/cancel`, {}, sent);
-const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
-const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
-const dryRun = async (id: string, body: object = { action: 'unlock' }) => (await command(id, body)).body;
-const contextOf = async (id: string) =>
-  (await service.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
+withCommandService();
 
 describe('POST /device/{deviceId}/command', () => {
   it('dispatches a normal action with 202', async () => {

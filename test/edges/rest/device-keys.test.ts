@@ -1,23 +1,14 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { publicKeyFromSeed } from '../../../src/protocol/signature.ts';
-import type { HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { mine, other, service, withTwoTenants } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
 const HOUR = 3_600_000;
 
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
+withTwoTenants();
+beforeEach(() => {
   service.services.settings.betaDeviceLimit = 0;
 });
-afterAll(() => service.close());
 
 const publicKey = () =>
   publicKeyFromSeed(Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url'));

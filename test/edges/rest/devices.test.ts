@@ -1,21 +1,11 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { mine, other, service, withTwoTenants } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
+withTwoTenants();
+beforeEach(() => {
   service.services.settings.betaDeviceLimit = 0;
 });
-afterAll(() => service.close());
 
 describe('GET /devices', () => {
   it('lists newest first, with the count of all devices, in pages', async () => {

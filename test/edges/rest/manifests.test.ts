@@ -1,21 +1,9 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { capabilities, categories } from '../../../src/domain/capability-registry.ts';
-import type { HttpService } from '../../support/http-service.ts';
-import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { mine, other, withTwoTenants } from './two-tenants.ts';
 
-let service: HttpService;
-let mine: TestTenant;
-let other: TestTenant;
-
-beforeAll(async () => {
-  service = await startHttpServiceOnDatabase();
-  other = await makeTestTenant(service);
-});
-beforeEach(async () => {
-  mine = await makeTestTenant(service);
-});
-afterAll(() => service.close());
+withTwoTenants();
 
 const own = (more: object = {}) => ({ capabilities: [{ action: 'sing', ...more }] });
 
