@@ -12,7 +12,6 @@ import {
 import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
-import { UNACCEPTABLE_VERSION } from './packets.ts';
 
 /** Decisions and notifications that the broker leaves to the session layer; everything not permitted is refused. */
 export interface BrokerCallbacks {
@@ -32,12 +31,15 @@ const MAX_TOPIC_LEVELS = 32;
 /** CONNACK return codes of MQTT 3.1.1. */
 const SERVER_UNAVAILABLE = 3;
 const NOT_AUTHORIZED = 5;
+/** Protocol levels. */
 const MQTT_3_1 = 3;
+const MQTT_5 = 5;
 
 /**
  * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a
  * write to that one client (`command-writer.ts`, `user-session.ts`). PUBLISH packets bypass aedes
- * (`mqtt-connection.ts`), because it reads on only after all messages of a batch are acknowledged.
+ * (`mqtt-connection.ts`), because it reads on only after all messages of a batch are acknowledged. Decision 5 lists
+ * each bypass with its reason.
  */
 class NonRoutingBroker extends Aedes {
   override publish(_packet: PublishPacket, ...rest: unknown[]): void {
@@ -59,9 +61,10 @@ export async function createBroker(
     preConnect(client, packet, done) {
       const connection = connectionOf(client);
       if (packet.protocolVersion === MQTT_3_1) {
-        connection.send(UNACCEPTABLE_VERSION);
+        // Aedes accepts 3.1, but answers 5 with return code 1, unacceptable protocol version.
+        packet.protocolVersion = MQTT_5;
         connection.reason = 'refused';
-        return done(new Error('only MQTT 3.1.1 is supported'), false);
+        return done(null, true);
       }
       connects.set(connection, { clean: packet.clean === true, will: packet.will !== undefined });
       // Aedes sees too few of the packets to enforce the keep-alive.

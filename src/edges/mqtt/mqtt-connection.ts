@@ -1,18 +1,19 @@
 import { Duplex } from 'node:stream';
 import type { ClientConnection, PacketHandler } from './client-connection.ts';
+import { KeepAlive } from './keep-alive.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
 
 export const CONNECT = 1;
 export const PUBLISH = 3;
+const PUBACK = 4;
 /** SUBSCRIBE and UNSUBSCRIBE: a packet identifier and at least one topic filter [MQTT-3.8.3-3, MQTT-3.10.3-2]. */
 const filterTypes: ReadonlySet<number> = new Set([8, 10]);
 const PACKET_ID_BYTES = 2;
 /** PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT: no QoS 2 packets, and no second CONNECT. */
-const clientTypes: ReadonlySet<number> = new Set([PUBLISH, 4, 8, 10, 12, 14]);
-/** A PUBACK's fixed header, and the length of the complete packet. */
-const PUBACK_HEADER = [0x40, 2] as const;
-const PUBACK_BYTES = 4;
+const clientTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK, 8, 10, 12, 14]);
+/** Packets that are not forwarded to aedes. */
+const withheldTypes: ReadonlySet<number> = new Set([PUBLISH, PUBACK]);
 const MAX_LENGTH_SHIFT = 21;
 const EMPTY = Buffer.alloc(0);
 
@@ -20,8 +21,8 @@ const EMPTY = Buffer.alloc(0);
  * Byte stream between a peer's socket (TCP, TLS or WebSocket) and aedes, which enforces no limits. Packet sizes are
  * checked from the fixed header while bytes arrive, so an oversized packet ends the connection before it is buffered.
  * Nothing is read past the CONNECT until it is answered; afterwards packets pass as the packet handler admits them.
- * PUBLISH goes to the handler, PUBACK is discarded (nothing waits for it), everything else goes to aedes. The send queue
- * is bounded; a peer that stops reading, or sends nothing for longer than its keep-alive allows, is terminated.
+ * PUBLISH goes to the handler, everything else goes to aedes, except PUBACK: nothing waits for it, and aedes would keep an
+ * entry for each client identifier that sent one. The send queue is bounded; a peer that stops reading is terminated.
  */
 export class MqttConnection extends Duplex implements ClientConnection {
   readonly address: string;
@@ -36,6 +37,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
   // pieces of a PUBLISH from earlier reads.
   #type = 0;
   #flags = 0;
+  #withheld = false;
   #parts: Buffer[] = [];
   #remaining = 0;
   #headerBytes = 0;
@@ -49,8 +51,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
   /** Callback of the write that filled the socket's buffer; null unless the socket is back-pressured. */
   #stalledWrite: (() => void) | null = null;
   #stallTimer: NodeJS.Timeout | null = null;
-  #lastReceivedAt = performance.now();
-  #keepAliveTimer: NodeJS.Timeout | null = null;
+  readonly #keepAlive = new KeepAlive(this);
 
   constructor(source: Duplex, address: string, limits: MqttLimits) {
     super({ allowHalfOpen: false });
@@ -72,11 +73,13 @@ export class MqttConnection extends Duplex implements ClientConnection {
     return this.#phase === 'closed';
   }
 
-  /**
-   * Terminates the peer after one and a half times this long without a packet [MQTT-3.1.2-24]; 0 disables the check.
-   */
+  get hasBuffered(): boolean {
+    return this.#buffered !== null;
+  }
+
+  /** Terminates the peer when it is silent for longer than this keep-alive allows; 0 disables the check. */
   setKeepAlive(seconds: number): void {
-    if (seconds > 0 && !this.closing) this.#scheduleKeepAliveCheck(seconds * 1_500, seconds * 1_500);
+    this.#keepAlive.start(seconds);
   }
 
   open(handler: PacketHandler): void {
@@ -150,7 +153,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
     this.#buffered = null;
     if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
     if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
-    if (this.#keepAliveTimer !== null) clearTimeout(this.#keepAliveTimer);
+    this.#keepAlive.stop();
     const source = this.#source;
     source.off('data', this.#onData);
     source.off('end', this.#onEnd);
@@ -166,7 +169,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#lastReceivedAt = performance.now();
+    this.#keepAlive.received();
     if (this.#buffered !== null) this.#bufferUntil(Buffer.concat([this.#buffered, chunk]), Number.POSITIVE_INFINITY);
     else this.#consume(chunk);
     this.#updateReading();
@@ -220,21 +223,15 @@ export class MqttConnection extends Duplex implements ClientConnection {
           this.#bufferUntil(chunk.subarray(at), wait);
           break;
         }
-        if (this.#phase === 'open' && isPuback(chunk, at)) {
-          this.#forward(chunk, from, at);
-          at += PUBACK_BYTES;
-          from = at;
-          continue;
-        }
         this.#startPacket(first);
-        if (this.#type === PUBLISH) this.#forward(chunk, from, at);
+        if (this.#withheld) this.#forward(chunk, from, at);
         at += 1;
       } else {
         this.#lengthByte(chunk[at] as number);
         at += 1;
       }
       if (this.#phase === 'closed') return;
-      if (this.#type === PUBLISH) from = at;
+      if (this.#withheld) from = at;
     }
     this.#forward(chunk, from, at);
   }
@@ -245,6 +242,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
 
   #startPacket(first: number): void {
     this.#type = first >> 4;
+    this.#withheld = withheldTypes.has(this.#type);
     this.#flags = first & 0x0f;
     this.#headerBytes = 1;
     this.#length = 0;
@@ -280,6 +278,7 @@ export class MqttConnection extends Duplex implements ClientConnection {
     }
     this.#headerBytes = 0;
     this.#remaining = this.#length;
+    if (this.#type === PUBACK && (this.#length !== PACKET_ID_BYTES || this.#flags !== 0)) this.terminate('protocol');
     // Without topic filters, aedes would answer with an empty SUBACK or an UNSUBACK.
     if (filterTypes.has(this.#type) && this.#length <= PACKET_ID_BYTES) this.terminate('protocol');
     if (this.#remaining > 0) return;
@@ -304,19 +303,6 @@ export class MqttConnection extends Duplex implements ClientConnection {
     this.#handler?.onPublish(this.#flags, body, 0, body.length);
   }
 
-  /** Checks in `delayMs` whether the peer was idle for `maxIdleMs`. A peer with buffered bytes is not idle. */
-  #scheduleKeepAliveCheck(maxIdleMs: number, delayMs: number): void {
-    this.#keepAliveTimer = setTimeout(() => {
-      // The process may have been busy: drain pending reads first.
-      setImmediate(() => {
-        if (this.closing) return;
-        const idleMs = this.#buffered === null ? performance.now() - this.#lastReceivedAt : 0;
-        if (idleMs >= maxIdleMs) this.terminate('silent');
-        else this.#scheduleKeepAliveCheck(maxIdleMs, maxIdleMs - idleMs);
-      });
-    }, delayMs);
-  }
-
   /** Buffers `rest` and retries after `wait` ms, or on `resumeReading` if that is infinite. */
   #bufferUntil(rest: Buffer, wait: number): void {
     this.#buffered = rest;
@@ -339,7 +325,3 @@ export class MqttConnection extends Duplex implements ClientConnection {
 }
 
 const noop = (): void => {};
-
-/** Whether a complete, well-formed PUBACK starts here. Split or malformed ones are left to aedes. */
-const isPuback = (chunk: Buffer, at: number): boolean =>
-  chunk[at] === PUBACK_HEADER[0] && chunk[at + 1] === PUBACK_HEADER[1] && at + PUBACK_BYTES <= chunk.length;

@@ -179,6 +179,9 @@ describe('clients that flood', () => {
       Buffer.from([0x32, 0]),
       Buffer.from([0x32, 2, 0xff, 0xff]),
       Buffer.from([0x80, 4, 0, 1, 0, 0]),
+      Buffer.from([0x40, 0]),
+      Buffer.from([0x40, 3, 0, 1, 0]),
+      Buffer.from([0x41, 2, 0, 1]),
       Buffer.alloc(1_000, 0xff),
       Buffer.alloc(1_000),
     ]) {

@@ -101,3 +101,26 @@ describe('a connection that is closing', () => {
     expect(wire.read()?.length).toBe(connect.length);
   });
 });
+
+describe('an open connection', () => {
+  const connect = packets.connect({ clientId: 'a', username: 'b', password: 'c' });
+  const published: number[] = [];
+
+  beforeEach(() => {
+    published.length = 0;
+    peer.emit('data', connect);
+    wire.read();
+    wire.open({ admit: () => 0, onPublish: (_flags, _bytes, from, to) => void published.push(to - from) });
+  });
+
+  it.each([1, 3, 1_000])('forwards everything but PUBLISH and PUBACK, received in pieces of %d bytes', (step) => {
+    const puback = Buffer.from([0x40, 2, 0, 7]);
+    const publish = packets.publish('a', 'b', { id: 1 });
+    const bytes = Buffer.concat([puback, packets.ping, puback, publish, puback, packets.disconnect, puback]);
+    for (let at = 0; at < bytes.length; at += step) peer.emit('data', bytes.subarray(at, at + step));
+    const forwarded: Buffer[] = [];
+    for (let chunk = wire.read(); chunk !== null; chunk = wire.read()) forwarded.push(chunk);
+    expect(Buffer.concat(forwarded)).toEqual(Buffer.concat([packets.ping, packets.disconnect]));
+    expect(published).toEqual([publish.length - 2]);
+  });
+});
