@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
-import { expiryOf, type Proposal, type ProposedStep, proposalStatuses, statusOf } from '../../domain/proposal.ts';
+import { expiryOf, type Proposal, proposalStatuses, statusOf } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { allowsScope } from '../../domain/scopes.ts';
@@ -11,21 +11,12 @@ import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf 
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
+import { stepFields, stepFieldsOf } from '../plans/step-fields.ts';
 import { notifyNodeChange, notifySidecar } from './sidecar-events.ts';
 
 // Proposals from observations: users list, accept and refuse them. A sidecar can do none of these.
 
-const step = z
-  .object({
-    id: z.string(),
-    device_id: z.uuid(),
-    action: z.string(),
-    params: jsonObject,
-    depends_on: z.array(z.string()),
-    compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
-    timeout_s: z.int().optional(),
-  })
-  .meta({ id: 'ProposedStep' });
+const step = z.object(stepFields).meta({ id: 'ProposedStep' });
 
 const proposal = z
   .object({
@@ -47,15 +38,9 @@ const proposal = z
   .meta({ id: 'Proposal' });
 const proposalAnswer = z.object({ proposal });
 
-const stepOf = (one: ProposedStep): z.infer<typeof step> => ({
-  ...{ id: one.id, device_id: one.deviceId, action: one.action, params: one.params, depends_on: [...one.dependsOn] },
-  ...(one.compensation !== null && { compensation: { ...one.compensation } }),
-  ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
-});
-
 const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
   ...{ id: one.id, status: statusOf(one, now), reason: one.reason },
-  steps: one.phase === 'done' ? one.steps.map(stepOf) : [],
+  steps: one.phase === 'done' ? one.steps.map(stepFieldsOf) : [],
   ...(one.planId !== null && { plan_id: one.planId }),
   ...{ device_id: one.deviceId, data: one.data, ...(one.note !== null && { context: one.note }) },
   ...{ asked_by: principalId(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },

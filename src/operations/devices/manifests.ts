@@ -89,10 +89,8 @@ export const getManifest = operation({
 
 const singing = { action: 'sing', description: 'Sing a song', expectedState: { singing: true } };
 
-export const registerManifest = operation({
-  name: 'registerManifest',
-  summary: 'Register a manifest for a device, replacing its automatic one',
-  input: manifestBody.extend({ deviceId: idOf('device') }),
+/** Shared by the operations that replace a device's manifest. */
+const replacing = {
   output: manifestRecord,
   role: 'admin',
   scope: 'write:manifests',
@@ -100,8 +98,15 @@ export const registerManifest = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
-  example: { input: { capabilities: [singing] } },
   needs: ['actors', 'clock', 'manifests'],
+} as const;
+
+export const registerManifest = operation({
+  ...replacing,
+  name: 'registerManifest',
+  summary: 'Register a manifest for a device, replacing its automatic one',
+  input: manifestBody.extend({ deviceId: idOf('device') }),
+  example: { input: { capabilities: [singing] } },
   async run(services, call) {
     const found = await findDevice(services, call.caller, call.input.deviceId);
     if (!found.ok) return found;
@@ -114,18 +119,11 @@ export const registerManifest = operation({
 });
 
 export const updateManifest = operation({
+  ...replacing,
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
-  output: manifestRecord,
-  role: 'admin',
-  scope: 'write:manifests',
-  personOnly: true,
-  changes: true,
-  audit: 'journal',
-  refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { version: 2, capabilities: [singing] } },
-  needs: ['actors', 'clock', 'manifests'],
   async run(services, call) {
     const { deviceId, version } = call.input;
     const found = await findDevice(services, call.caller, deviceId);

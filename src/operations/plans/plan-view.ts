@@ -3,25 +3,19 @@ import type { Committed } from '../../actors/contract.ts';
 import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
 import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
-import { jsonObject } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { planOfRow } from '../../machines/plan-record.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { stepFields, stepFieldsOf } from './step-fields.ts';
 
 // Plans in answers.
 
 const step = z
   .object({
-    id: z.string(),
-    device_id: z.uuid(),
-    action: z.string(),
-    params: jsonObject,
-    depends_on: z.array(z.string()),
-    compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
-    timeout_s: z.int().optional(),
+    ...stepFields,
     status: stepStatusSchema,
     command_id: z.uuid().optional().meta({ description: 'Present once the step has a command' }),
     error: z
@@ -73,13 +67,7 @@ function errorOf({ error, undoError }: PlanStep): { error?: StepError } {
 }
 
 const stepOf = (one: PlanStep): z.infer<typeof step> => ({
-  id: one.id,
-  device_id: one.deviceId,
-  action: one.action,
-  params: one.params,
-  depends_on: [...one.dependsOn],
-  ...(one.compensation !== null && { compensation: one.compensation }),
-  ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
+  ...stepFieldsOf(one),
   status: one.status,
   ...(hasCommand(one) && { command_id: one.commandId as Uuid }),
   ...errorOf(one),
