@@ -6,7 +6,7 @@ import type { StoreLiveness } from '../services/store-liveness.ts';
 import { loadRevocations } from '../services/tokens.ts';
 import { UserCache } from '../services/user-cache.ts';
 
-type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
+export type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
 
 /** Loads the caches of callers and their credentials, kept current by the invalidation bus. */
 export async function loadCallerServices(

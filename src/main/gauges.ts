@@ -12,32 +12,28 @@ import type { Services } from '../operations/operation.ts';
 import type { ClockOffsets } from '../services/health.ts';
 import type { Pruning } from './pruning.ts';
 
-/** Registers the gauges, which are evaluated when metrics are scraped. */
-export function registerGauges(
-  metrics: Metrics,
-  runtime: Runtime,
-  {
-    mqtt,
-    sockets,
-    mcp,
-    graphql,
-    services,
-    collections,
-    clockOffsets,
-    pruning,
-  }: {
-    mqtt(): MqttEdge | null;
-    sockets: WebSocketEdge;
-    mcp: McpEdge;
-    graphql: Pick<GraphqlEdge, 'connections'>;
-    services: Pick<Services, 'cache' | 'flags' | 'store'>;
-    /** All parts with collections that live as long as the process. */
-    collections: readonly SizeReporter[];
-    clockOffsets(): ClockOffsets;
-    pruning: Pick<Pruning, 'suspended'>;
-  },
-): void {
-  const { actors, outbox, sessions, timers } = runtime;
+interface GaugeParts {
+  mqtt(): MqttEdge | null;
+  sockets: WebSocketEdge;
+  mcp: McpEdge;
+  graphql: Pick<GraphqlEdge, 'connections'>;
+  services: Pick<Services, 'cache' | 'flags' | 'store'>;
+  /** All parts with collections that live as long as the process. */
+  collections: readonly SizeReporter[];
+  clockOffsets(): ClockOffsets;
+  pruning: Pick<Pruning, 'suspended'>;
+}
+
+/** Registers the gauges, which are evaluated when metrics are scraped, and counts commands by status. */
+export function registerGauges(metrics: Metrics, runtime: Runtime, parts: GaugeParts): void {
+  registerRuntimeGauges(metrics, runtime);
+  registerConnectionGauges(metrics, parts);
+  registerServiceGauges(metrics, parts);
+  registerClockGauges(metrics, parts);
+  countCommands(metrics, runtime);
+}
+
+function registerRuntimeGauges(metrics: Metrics, { actors, outbox, sessions, timers }: Runtime): void {
   metrics.labelledGauge('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
   metrics.gauge('turns_paused', '1 while commits are paused because the store is unavailable', () =>
     Number(actors.groupCommit.paused),
@@ -47,11 +43,17 @@ export function registerGauges(
   metrics.gauge('outbox_age_seconds', 'Age of the oldest undelivered output', () => outbox.age() / 1000);
   metrics.gauge('timers_firing', 'Due timers whose event is not answered', () => timers.due);
   metrics.gauge('device_sessions', 'Open device sessions', () => sessions.count());
+}
+
+function registerConnectionGauges(metrics: Metrics, { mqtt, sockets, mcp, graphql }: GaugeParts): void {
   metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
   metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
   metrics.gauge('graphql_connections_open', 'Open GraphQL WebSocket connections', () => graphql.connections());
   metrics.gauge('websocket_bytes_waiting', 'Bytes buffered for WebSocket clients', () => sockets.counts().buffered);
   metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
+}
+
+function registerServiceGauges(metrics: Metrics, { services, collections }: GaugeParts): void {
   metrics.gauge('cache_healthy', '0 while Redis is unavailable and the process uses its local cache', () =>
     Number(services.cache.healthy()),
   );
@@ -67,6 +69,9 @@ export function registerGauges(
   metrics.labelledGauge('flags', '1 if the flag is set', 'flag', () =>
     Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
   );
+}
+
+function registerClockGauges(metrics: Metrics, { clockOffsets, pruning }: GaugeParts): void {
   metrics.gauge(
     'clock_offset_seconds',
     "The host's wall clock minus the database's clock",
@@ -80,6 +85,9 @@ export function registerGauges(
   metrics.gauge('pruning_suspended', '1 while pruning is suspended because the clock may be wrong', () =>
     Number(pruning.suspended()),
   );
+}
+
+function countCommands(metrics: Metrics, { actors }: Runtime): void {
   actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || isSameStateValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
     const {

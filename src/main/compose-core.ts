@@ -1,0 +1,67 @@
+import { createRuntime, type Runtime } from '../actors/runtime.ts';
+import type { Config } from '../config.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Lease } from '../domain/lease.ts';
+import type { Log } from '../domain/log.ts';
+import type { Uuid } from '../domain/values.ts';
+import { Metrics } from '../edges/shared/metrics.ts';
+import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { StoreLiveness } from '../services/store-liveness.ts';
+import type { RateLimiter } from '../store/contract/rate-limiter.ts';
+import type { ActiveLock, Cache, Store } from '../store/contract.ts';
+import { openCache, openRateLimiter, openStore } from '../store/open.ts';
+import type { ClockMonitor } from './clock-monitor.ts';
+import { makeIds } from './ids.ts';
+import type { StartOptions } from './start-options.ts';
+import type { Tracing } from './tracing.ts';
+
+/** The store, the actor runtime, and the parts on which all services depend. */
+export interface Core {
+  clock: Clock;
+  clockMonitor: ClockMonitor;
+  newId(): Uuid;
+  lease: Lease;
+  log: Log;
+  limits: NonNullable<StartOptions['limits']>;
+  store: Store;
+  cache: Cache;
+  rates: RateLimiter;
+  liveness: StoreLiveness;
+  metrics: Metrics;
+  /** Null without an OTLP receiver. */
+  tracing: Tracing | null;
+  runtime: Runtime;
+}
+
+export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
+  clockMonitor: ClockMonitor;
+  lock: ActiveLock;
+};
+
+/** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
+export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
+  const { clockMonitor, lock, log, limits = {} } = options;
+  const { clock } = clockMonitor;
+  const { lease } = lock;
+  const newId = makeIds(clock);
+  const opened = await openStore(config, lock);
+  const store = options.wrapStore?.(opened) ?? opened;
+  const cache = await openCache(config, clock, lease);
+  const rates = openRateLimiter(config, clock, lease);
+  const metrics = new Metrics();
+  const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
+  const runtime = createRuntime({
+    ...{ store, clock, lease, log },
+    definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
+    meter: tracing?.traceMeter(metrics.runtime) ?? metrics.runtime,
+    ...(limits.runtime && { limits: limits.runtime }),
+  });
+  const liveness = new StoreLiveness(store);
+  return { clock, clockMonitor, newId, lease, log, limits, store, cache, rates, liveness, metrics, tracing, runtime };
+}
+
+/** Loads the tracing modules on demand, because they cost memory and startup time. */
+async function openTracing(endpoint: string): Promise<Tracing> {
+  const { Tracing } = await import('./tracing.ts');
+  return new Tracing(endpoint);
+}

@@ -1,0 +1,134 @@
+import type { RequestListener } from 'node:http';
+import type { Config } from '../config.ts';
+import { type GraphqlEdge, makeGraphql } from '../edges/graphql/edge.ts';
+import { McpEdge } from '../edges/mcp/edge.ts';
+import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
+import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
+import { userAuthentication } from '../edges/mqtt/user-session.ts';
+import { makeRestListener } from '../edges/rest/listener.ts';
+import { publicResources } from '../edges/rest/public-resources.ts';
+import { routes } from '../edges/rest/routes.ts';
+import type { BuiltFiles } from '../edges/shared/built-files.ts';
+import { protectedResource } from '../edges/shared/protected-resource.ts';
+import { referencePage } from '../edges/shared/reference-pages.ts';
+import { actorStream } from '../edges/websocket/actor-stream.ts';
+import { WebSocketEdge } from '../edges/websocket/edge.ts';
+import { stateStream } from '../edges/websocket/state-stream.ts';
+import { signingKey } from '../protocol/signature.ts';
+import { asyncApiDocument } from './asyncapi-document.ts';
+import { consoleRoutes, referenceFiles } from './built-pages.ts';
+import type { Core } from './compose-core.ts';
+import type { RequestHandling } from './compose-request-handling.ts';
+import type { ComposedServices } from './compose-services.ts';
+
+/** The parts from which the edges are composed. */
+export interface EdgeParts {
+  config: Config;
+  core: Core;
+  composed: ComposedServices;
+  requests: RequestHandling;
+  /** True from SIGTERM on: new requests are refused, except health checks. */
+  draining(): boolean;
+}
+
+/** The edges that share the HTTP server. */
+export interface HttpEdges {
+  sockets: WebSocketEdge;
+  mcp: McpEdge;
+  graphql: GraphqlEdge;
+  /** Serves REST, and the other edges below their paths. */
+  listener: RequestListener;
+}
+
+export function composeHttpEdges(parts: EdgeParts): HttpEdges {
+  const { config, core, composed, requests, draining } = parts;
+  const { log, limits, metrics } = core;
+  const { services } = composed;
+  const { identity, authenticator, rateLimiter, addressOf, perform, publicUrl } = requests;
+  const sockets = new WebSocketEdge({
+    ...{ services, identity, rateLimiter, addressOf },
+    streams: [stateStream(services), actorStream(services)],
+  });
+  const mcp = new McpEdge({
+    ...{ services, perform, identity, rateLimiter, addressOf, publicUrl, log },
+    host: config.host,
+    observe: metrics.recordRequest,
+    ...(limits.mcp && { limits: limits.mcp }),
+  });
+  const reference = referenceFiles();
+  const graphql = makeGraphql({
+    ...{ services, identity, authenticator, rateLimiter, addressOf, perform, draining },
+    production: config.production,
+    explorer: () => referencePage(reference, 'graphql'),
+    observe: metrics.recordRequest,
+  });
+  const listener = composeListener(parts, reference, { mcp: mcp.listener, graphql: graphql.listener });
+  return { sockets, mcp, graphql, listener };
+}
+
+/** The listener of REST and the console, and of the other edges in `mounts` by their first path segment. */
+function composeListener(
+  parts: EdgeParts,
+  reference: BuiltFiles,
+  mounts: Record<string, RequestListener>,
+): RequestListener {
+  const { config, core, composed, requests, draining } = parts;
+  const { log, newId, metrics, tracing } = core;
+  const { authenticator, perform, rateLimiter, addressOf, publicUrl, browserSignIn } = requests;
+  const { settings } = composed.services;
+  return makeRestListener({
+    ...{ routes, authenticator, perform, rateLimiter, publicUrl, newId, log, draining },
+    resources: composePublicResources(parts, reference),
+    trustedProxies: config.trustedProxies,
+    observe: metrics.recordRequest,
+    ...(tracing && { trace: tracing.traceRequest }),
+    mounts,
+    consoleRoutes: consoleRoutes({
+      ...{ rateLimiter, addressOf, log, provider: browserSignIn !== null },
+      prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
+    }),
+  });
+}
+
+function composePublicResources({ config, core, composed, requests }: EdgeParts, reference: BuiltFiles) {
+  const { services, tokenKey } = composed;
+  const { authenticator, browserSignIn, publicUrl } = requests;
+  return publicResources({
+    metrics: core.metrics,
+    publicKeys: [tokenKey.publicJwk],
+    events: asyncApiDocument(services.settings),
+    protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
+    signIn: {
+      services,
+      cookies: authenticator.cookies,
+      provider: browserSignIn,
+      defaultReturnTo: '/console',
+      log: core.log,
+    },
+    reference,
+  });
+}
+
+/** Opens the MQTT edge on the configured ports. */
+export function openMqttEdge({ config, core, composed, requests }: EdgeParts): Promise<MqttEdge> {
+  const { newId, lease, log, limits, metrics, runtime } = core;
+  return openMqtt({
+    services: composed.services,
+    settings: {
+      host: config.host,
+      port: config.mqttPort,
+      tls: config.mqttTlsPort === null || config.tls === null ? null : { ...config.tls, port: config.mqttTlsPort },
+      maxConnections: config.mqttMaxConnections,
+      deviceRate: config.deviceRate,
+    },
+    signingKey: signingKey('ed25519', seedOf(config.keys.deviceSigning)),
+    watches: (deviceId) => runtime.watches.forDevice(deviceId),
+    authenticateUser: userAuthentication(requests.identity, newId),
+    addressOf: requests.addressOf,
+    ...{ lease, log },
+    meter: makeMqttMeter(metrics),
+    ...(limits.mqtt && { limits: limits.mqtt }),
+  });
+}
+
+const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;

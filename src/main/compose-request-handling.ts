@@ -1,0 +1,54 @@
+import type { Config } from '../config.ts';
+import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
+import { type AddressOf, clientAddress } from '../edges/shared/client-address.ts';
+import { type HttpAuthenticator, makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
+import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
+import type { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
+import { fixedRates, makeRateLimiter, type RateLimiter } from '../edges/shared/rate-limiter.ts';
+import { IdempotencyKeys } from '../operations/idempotency.ts';
+import { makePerform, type Perform } from '../operations/perform.ts';
+import type { Core } from './compose-core.ts';
+import type { ComposedServices } from './compose-services.ts';
+import { makeIdentityProvider } from './sign-in-services.ts';
+
+/** The parts with which every edge authenticates, limits and performs requests. */
+export interface RequestHandling {
+  rateLimiter: RateLimiter;
+  addressOf: AddressOf;
+  identity: Identity;
+  authenticator: HttpAuthenticator;
+  /** Null without an identity provider that has a client. */
+  browserSignIn: BrowserSignIn | null;
+  idempotencyKeys: IdempotencyKeys;
+  perform: Perform;
+  /** Base URL for clients, without a trailing slash. */
+  publicUrl(): string;
+}
+
+export function composeRequestHandling(config: Config, core: Core, composed: ComposedServices): RequestHandling {
+  const { clock, newId, log, limits, liveness } = core;
+  const { services, callers, sealer, tokenKey } = composed;
+  const { settings } = services;
+  const rateLimiter = makeRateLimiter(services, liveness, { ...fixedRates, ...limits.rates });
+  const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
+  const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
+  const identity = new Identity({
+    ...callers,
+    verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
+    rateLimiter,
+    clock,
+    newId,
+  });
+  const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
+  const idempotencyKeys = new IdempotencyKeys(services);
+  return {
+    rateLimiter,
+    addressOf: clientAddress(config.trustedProxies),
+    identity,
+    authenticator: makeHttpAuthenticator({ identity, services, secure }),
+    browserSignIn: identityProvider.signIn,
+    idempotencyKeys,
+    perform: makePerform(services, liveness, idempotencyKeys),
+    publicUrl: () => settings.apiBaseUrl.slice(0, -'/v1'.length),
+  };
+}

@@ -1,0 +1,110 @@
+import { readFileSync } from 'node:fs';
+import type { Config } from '../config.ts';
+import { parseChangelog } from '../domain/changelog.ts';
+import { makeSealer, type Sealer } from '../domain/sealing.ts';
+import type { MqttEdge } from '../edges/mqtt/edge.ts';
+import type { Identity } from '../edges/shared/identity.ts';
+import { CognitiveLayer } from '../operations/cognition/cognition.ts';
+import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
+import type { Services, Settings } from '../operations/operation.ts';
+import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
+import { AuditWriter } from '../services/audit-writer.ts';
+import { DeviceActivityLog } from '../services/device-activity-log.ts';
+import { type Flags, loadFlags } from '../services/flags.ts';
+import { type Health, makeHealth } from '../services/health.ts';
+import { Locks } from '../services/locks.ts';
+import { ManifestCache } from '../services/manifest-cache.ts';
+import { readTokenKey, type TokenKey } from '../services/tokens.ts';
+import { openArtifacts } from './artifacts.ts';
+import { type CallerServices, loadCallerServices } from './caller-services.ts';
+import type { Core } from './compose-core.ts';
+import { makeSidecarRunner, type SidecarRunner } from './sidecar.ts';
+import { makeSignInServices } from './sign-in-services.ts';
+
+/** The services of the operations, and the parts of them that the edges and the shutdown use. */
+export interface ComposedServices {
+  services: Services;
+  callers: CallerServices;
+  audit: AuditWriter;
+  flags: Flags;
+  sealer: Sealer;
+  tokenKey: TokenKey;
+  sidecar: SidecarRunner;
+}
+
+/** Parts that are created after the services. */
+export interface LaterParts {
+  identity(): Pick<Identity, 'authenticate'>;
+  /** Null until the MQTT edge is open. */
+  mqtt(): MqttEdge | null;
+}
+
+/** Creates the services of the operations. */
+export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
+  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime } = core;
+  const tokenKey = await readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
+  const callers = await loadCallerServices(core);
+  const flags = await loadFlags(store.administration);
+  const settings = initialSettings(config);
+  const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
+  const audit = composeAudit(core);
+  const sidecar = makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
+  const services: Services = {
+    ...makeSignInServices({ cache, clock, sealer, tokenKey, identity: later.identity }),
+    ...{ store, cache, rates, clock, newId, log, settings, audit },
+    ...callers,
+    actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,
+    sessions: runtime.sessions,
+    deviceActivity: new DeviceActivityLog(clock),
+    manifests: new ManifestCache(store.devices),
+    artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
+    locks: new Locks(),
+    seal: sealer.seal,
+    open: sealer.open,
+    flags: () => flags.current(),
+    setFlag: flags.set,
+    sidecar: sidecar.sidecar,
+    health: composeHealth(config, core, later),
+  };
+  return { services, callers, audit, flags, sealer, tokenKey, sidecar };
+}
+
+/** Registers the resolvers of plan outputs and opens the cognitive layer. */
+export function composeCognition({ runtime: { outbox } }: Core, { services, flags }: ComposedServices): CognitiveLayer {
+  outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
+  return new CognitiveLayer(services, flags);
+}
+
+/** The settings; the URLs follow when the listeners are open. */
+const initialSettings = (config: Config): Settings => ({
+  apiBaseUrl: '',
+  mqttUrl: '',
+  betaDeviceLimit: config.betaDeviceLimit,
+  defaultTier: config.defaultTier,
+  sessionMaxAgeS: config.sessionMaxAgeS,
+  rateLimits: config.rateLimits,
+  cloudPublicKeys: [config.keys.deviceSigning.publicKey],
+  changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
+});
+
+const composeAudit = ({ store, clock, newId, log, metrics }: Core): AuditWriter =>
+  new AuditWriter({
+    ...{ store, clock, newId, log },
+    dropped: metrics.labelledCounter(
+      'audit_dropped',
+      'Refused attempts that were not written to the audit log',
+      'outcome',
+    ),
+  });
+
+const composeHealth = (config: Config, core: Core, { mqtt }: LaterParts): Health =>
+  makeHealth({
+    store: core.store,
+    cache: core.cache,
+    clock: core.clock,
+    redis: config.redisUrl !== null,
+    mqtt: () => (mqtt() === null ? 'degraded' : 'operational'),
+    worker: () => (core.runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
+    clockOffsets: core.clockMonitor.untrustedOffsets,
+  });

@@ -1,0 +1,31 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { type Config, httpUrl } from '../config.ts';
+import { handleProtocolErrors, serverLimits } from '../edges/rest/server.ts';
+import { newId } from './ids.ts';
+
+/** Creates the HTTP server, with TLS if it is configured. It does not listen. */
+export function createHttpServer({ tls }: Pick<Config, 'tls'>, listener: RequestListener): Server {
+  const server =
+    tls === null
+      ? createServer(serverLimits, listener)
+      : createTlsServer({ ...serverLimits, ...tls, minVersion: 'TLSv1.2' }, listener);
+  handleProtocolErrors(server, newId);
+  return server;
+}
+
+/** Resolves when the server listens on the configured address; rejects with the error of the system. */
+export function listen(server: Server, { host, port }: Pick<Config, 'host' | 'port'>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+/** Base URL of a server that listens, without a trailing slash. */
+export const urlOf = (config: Config, server: Server): string =>
+  httpUrl(config, (server.address() as AddressInfo).port);

@@ -1,0 +1,200 @@
+import type { RequestListener, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { hostname } from 'node:os';
+import { setTimeout as after } from 'node:timers/promises';
+import { type Config, listenFault } from '../config.ts';
+import { guardWrites } from '../domain/guard-writes.ts';
+import type { Lease } from '../domain/lease.ts';
+import type { HostTime } from '../domain/service-clock.ts';
+import { makeStandbyListener, STANDBY_REFUSAL } from '../edges/rest/standby.ts';
+import { refuseUpgrade } from '../edges/shared/upgrade.ts';
+import { compileMachines } from '../machines/versions.ts';
+import { SERVICE_VERSION } from '../operations/platform/system.ts';
+import type { ActiveLock } from '../store/contract.ts';
+import { openLock, readDatabaseClock } from '../store/open.ts';
+import { Activation } from './activation.ts';
+import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
+import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './clock-monitor.ts';
+import { createHttpServer, listen, urlOf } from './http-server.ts';
+import { newId } from './ids.ts';
+import type { StartOptions } from './start-options.ts';
+
+const CLOSE_IDLE_MS = 100;
+/** Maximum time for requests in flight during shutdown. */
+const DRAIN_REQUESTS_MS = 4_000;
+
+/** The HTTP server, the active lock and the active service of one process, from the start to the stop. */
+export class ServiceProcess {
+  readonly #config: Config;
+  readonly #options: StartOptions;
+  readonly #host: HostTime;
+  readonly #lock: ActiveLock;
+  /** Null if the clock of the database is not checked before the lock is acquired. */
+  readonly #activation: Activation | null;
+  readonly #server: Server;
+  /** Ends the wait for the active lock. */
+  readonly #waiting = new AbortController();
+  readonly #active = Promise.withResolvers<void>();
+  #url = '';
+  #listener: RequestListener;
+  #upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
+  #lease: Lease | null = null;
+  #lockLost = false;
+  #clockMonitor: ClockMonitor | null = null;
+  #service: ActiveService | null = null;
+  #stopping: Promise<void> | null = null;
+
+  constructor(config: Config, options: StartOptions) {
+    const { log, limits } = options;
+    const startedAt = performance.now();
+    const node = { address: `${hostname()}:${config.port}`, build: SERVICE_VERSION };
+    this.#config = config;
+    this.#options = options;
+    this.#host = hostTime(options.wallClock);
+    this.#lock = openLock(config, { log, node, ...(limits?.lock && { timing: limits.lock }) });
+    this.#activation = this.#makeActivation();
+    this.#listener = makeStandbyListener({
+      newId,
+      uptimeS: () => (performance.now() - startedAt) / 1000,
+      clockOffsetMs: () => this.#activation?.untrustedOffsetMs() ?? null,
+    });
+    this.#server = this.#makeServer();
+  }
+
+  /** Base URL of HTTP, without a trailing slash. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Null while the process is a standby. */
+  mqttUrl(): string | null {
+    return this.#service?.settings.mqttUrl ?? null;
+  }
+
+  /** Resolves when this process is the active one and serves requests. */
+  get active(): Promise<void> {
+    return this.#active.promise;
+  }
+
+  /** Resolves when HTTP listens; on the embedded store, when the process is active. */
+  async start(): Promise<void> {
+    if (this.#canStandBy) await this.#listenAsStandby();
+    // Before the lock is held, so that a takeover does not wait for it.
+    compileMachines();
+    if (!this.#canStandBy) await this.#lock.acquire(this.#waiting.signal);
+    this.#serve().then(this.#active.resolve, this.#active.reject);
+    if (this.#canStandBy) this.active.catch((error: Error) => this.#reportFailedStart(error));
+    else await this.active.catch((error) => this.#abandonStart(error));
+    this.#url = urlOf(this.#config, this.#server);
+  }
+
+  /** Rejects new requests, finishes those in flight, commits, closes. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#close();
+    return this.#stopping;
+  }
+
+  /** Only a process on PostgreSQL can wait for the lock of another process. */
+  get #canStandBy(): boolean {
+    return this.#config.databaseUrl !== null;
+  }
+
+  #makeActivation(): Activation | null {
+    const { databaseUrl } = this.#config;
+    const { log, clock, limits } = this.#options;
+    if (databaseUrl === null || clock) return null;
+    return new Activation({
+      ...{ lock: this.#lock, host: this.#host, log, readClock: () => readDatabaseClock(databaseUrl) },
+      checkMs: limits?.clockCheckMs,
+    });
+  }
+
+  #makeServer(): Server {
+    const server = createHttpServer(this.#config, (request, response) => this.#listener(request, response));
+    // A standby answers without a lease.
+    server.on(this.#config.tls === null ? 'connection' : 'secureConnection', (socket: Socket) =>
+      guardWrites(socket, () => this.#lease === null || this.#lease.valid()),
+    );
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as never, head));
+    return server;
+  }
+
+  async #listenAsStandby(): Promise<void> {
+    try {
+      await listen(this.#server, this.#config);
+    } catch (error) {
+      throw listenFault(this.#config, error);
+    }
+  }
+
+  /** Becomes the active process and opens the active service. */
+  async #serve(): Promise<void> {
+    const clockMonitor = await this.#activate();
+    const service = await composeService(this.#config, {
+      ...this.#options,
+      ...{ clockMonitor, lock: this.#lock },
+      draining: () => this.#stopping !== null,
+    });
+    this.#service = service;
+    if (this.#lockLost) service.abort();
+    if (!this.#canStandBy) await listen(this.#server, this.#config);
+    const url = urlOf(this.#config, this.#server);
+    await service.open(url);
+    this.#listener = service.listener;
+    this.#upgrade = service.upgrade;
+    this.#options.log.info({ url, mqtt: service.settings.mqttUrl }, 'serving');
+  }
+
+  /** Waits for the active lock, if it is not held yet, and starts the clock monitor, which follows its renewals. */
+  async #activate(): Promise<ClockMonitor> {
+    const { log, clock } = this.#options;
+    if (this.#canStandBy) {
+      log.info({}, 'standby: waiting for the active lock');
+      if (this.#activation === null) await this.#lock.acquire(this.#waiting.signal);
+    }
+    const sample = (await this.#activation?.acquire(this.#waiting.signal)) ?? null;
+    const clockMonitor = clock ? fixedClockMonitor(clock) : startClockMonitor(this.#host, sample, log);
+    this.#lock.onRenewed(clockMonitor.observe);
+    this.#clockMonitor = clockMonitor;
+    this.#lease = this.#lock.lease;
+    this.#lock.onLost(() => this.#onLockLost());
+    return clockMonitor;
+  }
+
+  #onLockLost(): void {
+    this.#lockLost = true;
+    this.#service?.abort();
+    this.#server.closeAllConnections();
+    this.#server.close();
+    this.#options.log.error({}, 'active lock lost; stopping');
+    this.#options.onFatal?.('the active lock was lost');
+  }
+
+  #reportFailedStart(error: Error): void {
+    if (this.#stopping === null) this.#options.onFatal?.(`the service failed to start: ${error.message}`);
+  }
+
+  /** Closes everything that a failed start has opened, then throws. */
+  async #abandonStart(error: unknown): Promise<never> {
+    this.#server.close();
+    await this.#service?.close(Promise.resolve());
+    this.#clockMonitor?.stop();
+    await this.#lock.release();
+    throw listenFault(this.#config, error);
+  }
+
+  async #close(): Promise<void> {
+    const server = this.#server;
+    this.#waiting.abort();
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeIdleConnections();
+    const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
+    await this.active.catch(() => {});
+    await this.#service?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
+    this.#clockMonitor?.stop();
+    clearInterval(idle);
+    server.closeAllConnections();
+    await closed;
+    await this.#lock.release();
+  }
+}
