@@ -98,13 +98,14 @@ module.exports = {
       to: { path: '^sidecar/' },
     },
     {
-      name: 'sidecar-imports-only-the-contract',
+      name: 'sidecar-imports-only-the-contract-and-the-back-off',
       severity: 'error',
       from: { path: '^sidecar/' },
       to: {
         pathNot: [
           '^sidecar/',
           '^proto/gen/',
+          '^src/domain/backoff\\.ts$',
           'node_modules/(@bufbuild/protobuf|@grpc/grpc-js)/',
           '^(stream|timers/promises)$',
         ],
@@ -119,6 +120,7 @@ module.exports = {
         pathNot: [
           '^sidecar/$1/',
           '^sidecar/(planner-types|json-schema|compensation|summary|direct-action)\\.ts$',
+          '^src/domain/backoff\\.ts$',
           'node_modules/@bufbuild/protobuf/',
           '^timers/promises$',
         ],

@@ -1,4 +1,5 @@
 import { setTimeout as after } from 'node:timers/promises';
+import { type BackoffLimits, backoffDelay } from '../../src/domain/backoff.ts';
 import { isObject } from '../json-schema.ts';
 import type { JsonObject, JsonValue } from '../planner-types.ts';
 import type { Message, ToolCall } from './chat-messages.ts';
@@ -40,8 +41,7 @@ export type CompletionClient = (
 ) => Promise<Completion>;
 
 const MAX_ATTEMPTS = 4;
-const INITIAL_BACKOFF_MS = 1_000;
-const MAX_BACKOFF_MS = 30_000;
+const BACKOFF: BackoffLimits = { firstMs: 1_000, maxMs: 30_000 };
 const REQUEST_TIMEOUT_MS = 60_000;
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const MAX_TOOL_CALLS = 100;
@@ -85,8 +85,7 @@ export function makeCompletionClient(
           response === null ? 'cannot be reached' : `answered ${response.status} after ${MAX_ATTEMPTS} attempts`;
         throw new ModelError('MODEL_UNAVAILABLE', `The language model endpoint ${why}.`);
       }
-      const wait = Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * 2 ** (attempt - 1)) * (0.5 + random() / 2);
-      await pause(retryAfterMsOf(response) ?? wait, signal);
+      await pause(retryAfterMsOf(response) ?? backoffDelay(attempt, BACKOFF, 'half', random), signal);
     }
   };
 }
@@ -94,7 +93,7 @@ export function makeCompletionClient(
 /** `Retry-After` in seconds. A date is ignored: it depends on the endpoint's clock. */
 function retryAfterMsOf(response: Response | null): number | null {
   const seconds = Number(response?.headers.get('retry-after') ?? Number.NaN);
-  return seconds >= 0 ? Math.min(MAX_BACKOFF_MS, seconds * 1_000) : null;
+  return seconds >= 0 ? Math.min(BACKOFF.maxMs, seconds * 1_000) : null;
 }
 
 async function readBounded(response: Response): Promise<string> {
