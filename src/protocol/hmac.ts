@@ -59,7 +59,9 @@ export class HmacBuffer {
 // Kept outside the key object: the key prints nothing and can still be transferred to another thread.
 const padsByKey = new WeakMap<KeyObject, HmacPads>();
 
-// Shared by all keys: nothing in this module awaits, so calls never overlap.
+// One buffer for the process: the functions below have no owner that could hold it, and nothing in this module awaits, so
+// calls never overlap. Buffers allocated for each call take 11 to 28 % longer (decision 22); a buffer for each key would
+// be 6 KB of memory for each session.
 const buffer = new HmacBuffer();
 const expectedTag = Buffer.alloc(TAG_LENGTH * 2);
 const givenTag = Buffer.alloc(TAG_LENGTH * 2);
