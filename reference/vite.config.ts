@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type Plugin } from 'vite';
+import { pageBuild } from '../scripts/page-build.ts';
 
 const navigation = [
   { page: 'rest', path: '/docs', name: 'REST API' },
@@ -69,13 +70,7 @@ export default defineConfig({
   base: '/docs/',
   plugins: [navigationBar(), asyncApiWithoutParser(), systemFonts(), licensesOfSwaggerUi()],
   build: {
-    target: 'es2023',
-    modulePreload: { polyfill: false },
-    // Data URLs would need a weaker Content-Security-Policy.
-    assetsInlineLimit: 0,
-    chunkSizeWarningLimit: 2_000,
-    // The licences of the libraries, which are not dependencies of the package.
-    license: { fileName: 'licenses.md' },
+    ...pageBuild,
     rolldownOptions: {
       input: [page('rest'), page('events'), page('graphql')],
       onwarn: (warning, log) => {

@@ -23,7 +23,9 @@ const outputOf = (pages: Pages): string => join(root, 'dist', pages);
 /** Hash of the build's inputs: its sources, and the versions of the libraries. */
 function fingerprint(pages: Pages): string {
   const hash = createHash('sha256');
-  const files = [...SOURCES[pages], 'package-lock.json', 'scripts/build-pages.ts'].flatMap(filesIn).sort();
+  const files = [...SOURCES[pages], 'package-lock.json', 'scripts/build-pages.ts', 'scripts/page-build.ts']
+    .flatMap(filesIn)
+    .sort();
   for (const file of files)
     hash
       .update(`${file.slice(root.length)}\0`)
