@@ -8,8 +8,8 @@ import {
   openConsolePage,
   overflowsHorizontally,
 } from '../support/console-page.ts';
-import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { type IdentityProvider, startServiceWithProvider } from '../support/identity-provider.ts';
+import type { TestService } from '../support/service.ts';
 
 describe.runIf(hasChromium())('signing in to the console', () => {
   let idp: IdentityProvider;
@@ -18,14 +18,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   beforeAll(async () => {
     for (const way of ['info', 'warn'] as const) vi.spyOn(console, way).mockImplementation(() => {});
-    idp = await identityProvider();
-    at = await startService({
-      OIDC_ISSUER: idp.issuer,
-      OIDC_AUDIENCE: 'https://api.twinkeep.example',
-      OIDC_CLIENT_ID: CLIENT.id,
-      OIDC_CLIENT_SECRET: CLIENT.secret,
-    });
-    await idp.configure(`${at.url}/v1/auth/callback`);
+    ({ at, idp } = await startServiceWithProvider());
     browser = await launchConsoleBrowser();
   });
   afterAll(async () => {

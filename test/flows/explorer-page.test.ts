@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
 
+type Owner = Awaited<ReturnType<TestService['owner']>>;
+
 describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
   let at: TestService;
   let browser: Browser;
@@ -57,25 +59,30 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
       )
       .toContain(text);
 
+  /** Subscribes and creates plans until an event has `text`; the subscription is still open afterwards. */
+  async function expectPlanEvents(page: Page, owner: Owner, subscription: string, text: string): Promise<void> {
+    await write(page, subscription);
+    await execute(page).click();
+    await stop(page).waitFor();
+    const { body } = await owner.post('/v1/device/register', { device_type: 'smart_light', home_id: owner.homeId });
+    await expect
+      .poll(
+        async () => {
+          await owner.post('/v1/plans', { steps: [{ id: 'on', device_id: body.device_id, action: 'turn_on' }] });
+          return response(page).textContent();
+        },
+        { interval: 500 },
+      )
+      .toContain(text);
+  }
+
   it('runs queries and subscriptions with a token, and shows the schema', async () => {
     const owner = await at.owner();
     await look(1_200, async (page) => {
       await page.getByLabel('Token or API key').fill(owner.token);
       await expectResponse(page, '"totalCount"');
 
-      await write(page, 'subscription { planChanged { planId status } }');
-      await execute(page).click();
-      await stop(page).waitFor();
-      const { body } = await owner.post('/v1/device/register', { device_type: 'smart_light', home_id: owner.homeId });
-      await expect
-        .poll(
-          async () => {
-            await owner.post('/v1/plans', { steps: [{ id: 'on', device_id: body.device_id, action: 'turn_on' }] });
-            return response(page).textContent();
-          },
-          { interval: 500 },
-        )
-        .toContain('"status": "RUNNING"');
+      await expectPlanEvents(page, owner, 'subscription { planChanged { planId status } }', '"status": "RUNNING"');
       await stop(page).click();
       await execute(page).waitFor();
 
@@ -102,19 +109,7 @@ describe.runIf(hasChromium())('GraphiQL, in a browser', () => {
       await response(page).getByText('"status"').waitFor();
       expect((await owner.get('/v1/homes')).body.homes).toHaveLength(2);
 
-      await write(page, 'subscription { planChanged { planId } }');
-      await execute(page).click();
-      await stop(page).waitFor();
-      const { body } = await owner.post('/v1/device/register', { device_type: 'smart_light', home_id: owner.homeId });
-      await expect
-        .poll(
-          async () => {
-            await owner.post('/v1/plans', { steps: [{ id: 'on', device_id: body.device_id, action: 'turn_on' }] });
-            return response(page).textContent();
-          },
-          { interval: 500 },
-        )
-        .toContain('"planId"');
+      await expectPlanEvents(page, owner, 'subscription { planChanged { planId } }', '"planId"');
     });
   });
 

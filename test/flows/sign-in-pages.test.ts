@@ -3,8 +3,8 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { userCodeOf } from '../../src/services/handshakes.ts';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
-import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
-import { startService, type TestService } from '../support/service.ts';
+import { type IdentityProvider, startServiceWithProvider } from '../support/identity-provider.ts';
+import type { TestService } from '../support/service.ts';
 
 /** Runs in the page: the contrasts (WCAG 2.2 §1.4.3) of its texts, and whether it is wider than the screen. */
 const READABLE = `(() => {
@@ -37,14 +37,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
 
   beforeAll(async () => {
     for (const way of ['info', 'warn'] as const) vi.spyOn(console, way).mockImplementation(() => {});
-    idp = await identityProvider();
-    at = await startService({
-      OIDC_ISSUER: idp.issuer,
-      OIDC_AUDIENCE: 'https://api.twinkeep.example',
-      OIDC_CLIENT_ID: CLIENT.id,
-      OIDC_CLIENT_SECRET: CLIENT.secret,
-    });
-    await idp.configure(`${at.url}/v1/auth/callback`);
+    ({ at, idp } = await startServiceWithProvider());
     browser = await launchChromium();
   });
   afterAll(async () => {

@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair } from 'jose';
 import Provider from 'oidc-provider';
 import { type Browser, browserAt } from './browser.ts';
+import { startService, type TestService } from './service.ts';
 
 export const CLIENT = { id: 'twinkeep-browser', secret: 'a secret of the client' };
 export const OPERATORS = { name: 'groups', value: 'twinkeep-operators' };
@@ -130,4 +131,17 @@ export async function identityProvider(): Promise<IdentityProvider> {
         server.closeAllConnections();
       }),
   };
+}
+
+/** A service whose users sign in at a new identity provider. */
+export async function startServiceWithProvider(): Promise<{ at: TestService; idp: IdentityProvider }> {
+  const idp = await identityProvider();
+  const at = await startService({
+    OIDC_ISSUER: idp.issuer,
+    OIDC_AUDIENCE: 'https://api.twinkeep.example',
+    OIDC_CLIENT_ID: CLIENT.id,
+    OIDC_CLIENT_SECRET: CLIENT.secret,
+  });
+  await idp.configure(`${at.url}/v1/auth/callback`);
+  return { at, idp };
 }
