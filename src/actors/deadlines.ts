@@ -3,13 +3,18 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
-import type { UnitOfWork } from './commit/unit-of-work.ts';
 import { bypassesLimits, type Envelope, type InternalSendOptions } from './envelope.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
 /** A list of envelopes in order of arrival. */
 export interface Mailbox {
   mailbox: Envelope[];
+}
+
+/** Events that were taken from a mailbox, and decided: the part of a unit of work that senders wait for. */
+export interface DecidedEvents {
+  actor: Mailbox;
+  decisions: readonly { envelope: Envelope }[];
 }
 
 /** Whether the sender still waits, now or `laterMs` milliseconds later. */
@@ -27,7 +32,7 @@ const CHECK_MS = 500;
  * flight, is detected here: then the senders of those commits are answered too, and the eventual result is discarded.
  */
 export class Deadlines {
-  private readonly commits = new Map<readonly UnitOfWork[], PromiseWithResolvers<void>>();
+  private readonly commits = new Map<readonly DecidedEvents[], PromiseWithResolvers<void>>();
   private lastAnswerAt = 0;
   private timer: NodeJS.Timeout | null = null;
 
@@ -73,13 +78,13 @@ export class Deadlines {
     return waiting.length > 0;
   }
 
-  commitStarted(units: readonly UnitOfWork[]): void {
+  commitStarted(units: readonly DecidedEvents[]): void {
     if (this.commits.size === 0) this.lastAnswerAt = performance.now();
     this.commits.set(units, Promise.withResolvers());
     this.arm();
   }
 
-  commitEnded(units: readonly UnitOfWork[]): void {
+  commitEnded(units: readonly DecidedEvents[]): void {
     this.commits.get(units)?.resolve();
     this.commits.delete(units);
   }
@@ -134,14 +139,14 @@ function splitExpired(envelopes: readonly Envelope[], now: EpochMs): { waiting: 
 }
 
 /** Rejects the decided events of a unit; if one came from the device, all later messages of the device with it. */
-export function rejectUnit({ actor, decisions }: UnitOfWork, reason: Error): void {
+export function rejectUnit({ actor, decisions }: DecidedEvents, reason: Error): void {
   for (const { envelope } of decisions) envelope.reject(reason);
   if (!decisions.some(({ envelope }) => isFromDevice(envelope))) return;
   for (const envelope of actor.mailbox) if (isFromDevice(envelope)) envelope.reject(reason);
   actor.mailbox = actor.mailbox.filter((envelope) => !isFromDevice(envelope));
 }
 
-function rejectExpiredOf({ actor, decisions }: UnitOfWork, ended: Promise<void>, now: EpochMs): void {
+function rejectExpiredOf({ actor, decisions }: DecidedEvents, ended: Promise<void>, now: EpochMs): void {
   const decided = new Set(decisions.map(({ envelope }) => envelope));
   const { waiting, expired } = splitExpired([...decided, ...actor.mailbox], now);
   for (const envelope of expired) {

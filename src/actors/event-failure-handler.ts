@@ -1,11 +1,10 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { ActorStore } from '../store/contract.ts';
-import { EventFailed, Quarantined } from './contract.ts';
+import { EventFailed, Quarantined, type RuntimeMeter } from './contract.ts';
 import type { Envelope } from './envelope.ts';
 import { addressOf, type LiveActor } from './live-actor.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
-import type { RuntimeMeter } from './runtime-meter.ts';
 
 /** Time in which failed events of an actor count together. */
 const WINDOW_MS = 60_000;

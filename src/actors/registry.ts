@@ -1,6 +1,7 @@
-import type { Uuid } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import type { LiveActor } from './live-actor.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 
 /** Number of actors in memory, by kind, and the length of the longest mailbox. */
 export interface RegistryStats {
@@ -53,7 +54,27 @@ export class ActorRegistry {
     };
   }
 
+  /**
+   * Removes actors from memory that were not used for `idleMs`, and the least recently used ones above `liveActors`.
+   * Actors with queued events or in a batch stay. Returns the number of removed actors.
+   */
+  passivate(now: EpochMs, { idleMs, liveActors }: RuntimeLimits): number {
+    const before = this.size;
+    for (const actor of this) {
+      if (isIdle(actor) && now - actor.lastUsedAt >= idleMs) this.remove(actor);
+    }
+    const excess = this.size - liveActors;
+    if (excess > 0) {
+      const idle = [...this].filter(isIdle);
+      idle.sort((a, b) => a.lastUsedAt - b.lastUsedAt);
+      for (const actor of idle.slice(0, excess)) this.remove(actor);
+    }
+    return before - this.size;
+  }
+
   *[Symbol.iterator](): Generator<LiveActor> {
     for (const actors of Object.values(this.byKind)) yield* actors.values();
   }
 }
+
+const isIdle = ({ status, mailbox }: LiveActor): boolean => status === 'idle' && mailbox.length === 0;

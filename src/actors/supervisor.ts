@@ -20,6 +20,7 @@ import {
   Quarantined,
   type Reply,
   type ReplyHandler,
+  type RuntimeMeter,
   type SendOptions,
   type VolatileOutputHandler,
 } from './contract.ts';
@@ -29,10 +30,8 @@ import { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
-import { passivate } from './passivation.ts';
 import { ActorRegistry, type RegistryStats } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
-import type { RuntimeMeter } from './runtime-meter.ts';
 
 /** Returns a machine's definition: the current one, or the version that wrote a stored actor. */
 export type Definitions = (kind: ActorKind, version?: number) => MachineDefinition;
@@ -233,7 +232,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */
   passivate(): number {
-    const passivated = passivate(this.registry, this.clock.now(), this.limits);
+    const passivated = this.registry.passivate(this.clock.now(), this.limits);
     if (passivated > 0) this.meter.passivated(passivated);
     return passivated;
   }

@@ -11,12 +11,11 @@ import {
   type OutboxKey,
   StoreUnavailable,
 } from '../../store/contract.ts';
-import { ActorExists, EventFailed } from '../contract.ts';
+import { ActorExists, EventFailed, type RuntimeMeter } from '../contract.ts';
 import { type Deadlines, rejectUnit } from '../deadlines.ts';
 import type { Envelope } from '../envelope.ts';
 import { addressOf, type LiveActor, takeEnvelopes } from '../live-actor.ts';
 import type { RuntimeLimits } from '../runtime-limits.ts';
-import type { RuntimeMeter } from '../runtime-meter.ts';
 import { type ActorDirectory, type BatchBuilder, Enlistment } from './enlist.ts';
 import { InDoubtCommits } from './in-doubt.ts';
 import { LingeringBatch } from './linger.ts';

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { RuntimeMeter } from '../../actors/runtime-meter.ts';
+import type { RuntimeMeter } from '../../actors/contract.ts';
 
 const PREFIX = 'twinkeep_';
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
