@@ -37,7 +37,7 @@ const MQTT_5 = 5;
 
 /**
  * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a
- * write to that one client (`command-writer.ts`, `user-session.ts`). PUBLISH packets bypass aedes
+ * write to that one client (`command-writer.ts`, `user-publisher.ts`). PUBLISH packets bypass aedes
  * (`mqtt-connection.ts`), because it reads on only after all messages of a batch are acknowledged. Decision 5 lists
  * each bypass with its reason.
  */

@@ -15,6 +15,7 @@ import { isDeviceKnownInactive, isSessionKeyValid, isTenantKnownInactive } from 
 import type { DeviceSession, DeviceSessions, PendingReply } from './device-session.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
 import { encodePublish } from './packets.ts';
+import { publishToUsers } from './user-publisher.ts';
 import type { UserSessions } from './user-session.ts';
 
 const REVERT_RETRY_DELAYS_MS = [200, 1_000, 5_000, 0];
@@ -149,7 +150,7 @@ export class CommandWriter {
     if (!session.connection.send(encodePublish(session.commandTopic, text, packetId))) return false;
     session.sequence += 1;
     meter.written(content.type);
-    userSessions.publish(session.tenantId, session.commandTopic, text, 1);
+    publishToUsers(userSessions, { tenantId: session.tenantId, topic: session.commandTopic, payload: text, qos: 1 });
     return true;
   }
 

@@ -20,6 +20,7 @@ import { Inbox, ReceivedMessage } from './inbox.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
+import { publishToUsers } from './user-publisher.ts';
 import type { UserSessions } from './user-session.ts';
 
 export interface MessageReceiverParts {
@@ -258,7 +259,8 @@ export class MessageReceiver {
 
   #publishToUsers(session: DeviceSession, { packet }: ReceivedMessage): void {
     if (packet === null) return;
-    this.#parts.userSessions.publish(session.tenantId, packet.topic, packet.payload, packet.qos);
+    const { topic, payload, qos } = packet;
+    publishToUsers(this.#parts.userSessions, { tenantId: session.tenantId, topic, payload, qos });
   }
 
   #refuse(session: DeviceSession, code: MessageRefusalCode, { channel, sequence, messageId }: RefusedMessage): void {

@@ -7,8 +7,8 @@ import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
-import { encodePublish, nextPacketId } from './packets.ts';
-import { matchesTopic, parseTopicFilter, type TopicFilter, tenantTopicPrefix } from './topic-filters.ts';
+import { nextPacketId } from './packets.ts';
+import { matchesTopic, parseTopicFilter, type TopicFilter } from './topic-filters.ts';
 
 /** The user that a token or an API key authenticates, as of now. */
 export interface MqttUser {
@@ -83,11 +83,7 @@ export class UserSession {
   }
 }
 
-/**
- * The open user sessions by tenant, and publishing to them. Aedes routes no messages: a message is written directly to
- * each subscribed session of the tenant, and a session that reads too slowly is terminated, so that no subscriber can
- * delay a device.
- */
+/** The open user sessions by tenant. */
 export class UserSessions {
   readonly #byTenant = new Map<Uuid, Set<UserSession>>();
   readonly #limits: MqttLimits;
@@ -133,23 +129,5 @@ export class UserSessions {
     if (!session.filters.has(filter) && session.filters.size >= this.#limits.maxFilters) return false;
     session.filters.set(filter, { levels, qos: qos > 0 ? 1 : 0 });
     return true;
-  }
-
-  /** Writes a device's message to the users of its tenant that are subscribed to its topic. */
-  publish(tenantId: Uuid, topic: string, payload: Uint8Array | string, qos: number): void {
-    const sessions = this.#byTenant.get(tenantId);
-    if (sessions === undefined) return;
-    const levels = topic.slice(tenantTopicPrefix(tenantId).length).split('/');
-    let qos0Frame: Buffer | null = null;
-    for (const session of sessions) {
-      const subscribedQos = session.qosFor(levels);
-      if (subscribedQos === null) continue;
-      if (subscribedQos === 1 && qos > 0) {
-        session.connection.send(encodePublish(topic, payload, session.nextPacketId()));
-      } else {
-        qos0Frame ??= encodePublish(topic, payload, null);
-        session.connection.send(qos0Frame);
-      }
-    }
   }
 }
