@@ -11,7 +11,7 @@ import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan
 import { AuditWriter } from '../services/audit-writer.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../services/flags.ts';
-import { type Health, makeHealth } from '../services/health.ts';
+import { Health } from '../services/health.ts';
 import { Locks } from '../services/locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
 import { readTokenKey, type TokenKey } from '../services/tokens.ts';
@@ -99,7 +99,7 @@ const composeAudit = ({ store, clock, newId, log, metrics }: Core): AuditWriter 
   });
 
 const composeHealth = (config: Config, core: Core, { mqtt }: LaterParts): Health =>
-  makeHealth({
+  new Health({
     store: core.store,
     cache: core.cache,
     clock: core.clock,

@@ -21,17 +21,7 @@ export interface ClockOffsets {
   correctionMs: number;
 }
 
-export interface Health {
-  /** A current report; concurrent and repeated calls share one check a second. */
-  report(): Promise<HealthReport>;
-  /** Seconds since the process started. */
-  uptime(): number;
-}
-
-const FRESH_MS = 1_000;
-const PING_TIMEOUT_MS = 1_000;
-
-export function makeHealth(parts: {
+export interface HealthParts {
   store: Store;
   cache: Cache;
   clock: Clock;
@@ -41,63 +31,78 @@ export function makeHealth(parts: {
   worker(): PartState;
   /** Null while the clocks are at most one minute apart. */
   clockOffsets(): ClockOffsets | null;
-}): Health {
-  const { store, cache, clock } = parts;
-  const startedAt = elapsedOf(clock);
-  let activeDevices = 0;
-  let latest: Promise<HealthReport> | null = null;
-  let checkedAt = 0;
-  let counting: Promise<number> | null = null;
+}
 
-  /** One query at a time: slow counts would otherwise use up the store's connections. */
-  function count(): Promise<number> {
-    counting ??= store.devices.countActive().finally(() => {
-      counting = null;
-    });
-    return counting;
+const FRESH_MS = 1_000;
+const PING_TIMEOUT_MS = 1_000;
+
+/** Health checks of the service's parts. */
+export class Health {
+  readonly #parts: HealthParts;
+  readonly #startedAt: number;
+  #activeDevices = 0;
+  #latest: Promise<HealthReport> | null = null;
+  #checkedAt = 0;
+  #counting: Promise<number> | null = null;
+
+  constructor(parts: HealthParts) {
+    this.#parts = parts;
+    this.#startedAt = elapsedOf(parts.clock);
   }
 
-  async function database(): Promise<PartState> {
-    try {
-      await store.ping(PING_TIMEOUT_MS);
-    } catch {
-      return 'degraded';
+  /** A current report; concurrent and repeated calls share one check a second. */
+  report(): Promise<HealthReport> {
+    const now = elapsedOf(this.#parts.clock);
+    if (this.#latest === null || now - this.#checkedAt >= FRESH_MS) {
+      this.#checkedAt = now;
+      this.#latest = this.#check();
     }
-    // A slow count of many devices does not degrade the database's state; the last count is reported.
-    activeDevices = await withTimeout(PING_TIMEOUT_MS, count()).catch(() => activeDevices);
-    return 'operational';
+    return this.#latest;
   }
 
-  async function check(): Promise<HealthReport> {
-    const state = await database();
-    const redis = cache.healthy() ? 'operational' : 'degraded';
+  /** Seconds since the process started. */
+  uptime(): number {
+    return (elapsedOf(this.#parts.clock) - this.#startedAt) / 1000;
+  }
+
+  async #check(): Promise<HealthReport> {
+    const { cache, redis, mqtt, worker, clockOffsets } = this.#parts;
+    const database = await this.#checkDatabase();
+    const cacheState = cache.healthy() ? 'operational' : 'degraded';
     return {
       parts: {
         api: 'operational',
-        database: state,
-        redis: parts.redis ? redis : 'disabled',
-        mqtt: parts.mqtt(),
-        worker: parts.worker(),
+        database,
+        redis: redis ? cacheState : 'disabled',
+        mqtt: mqtt(),
+        worker: worker(),
         // Not part of this service.
         build_service: 'disabled',
         cloud_editor: 'disabled',
       },
-      activeDevices,
-      clock: parts.clockOffsets(),
+      activeDevices: this.#activeDevices,
+      clock: clockOffsets(),
     };
   }
 
-  return {
-    report() {
-      const now = elapsedOf(clock);
-      if (latest === null || now - checkedAt >= FRESH_MS) {
-        checkedAt = now;
-        latest = check();
-      }
-      return latest;
-    },
-    uptime: () => (elapsedOf(clock) - startedAt) / 1000,
-  };
+  async #checkDatabase(): Promise<PartState> {
+    try {
+      await this.#parts.store.ping(PING_TIMEOUT_MS);
+    } catch {
+      return 'degraded';
+    }
+    // A slow count of many devices does not degrade the database's state; the last count is reported.
+    this.#activeDevices = await withTimeout(PING_TIMEOUT_MS, this.#countDevices()).catch(() => this.#activeDevices);
+    return 'operational';
+  }
+
+  /** One query at a time: slow counts would otherwise use up the store's connections. */
+  #countDevices(): Promise<number> {
+    this.#counting ??= this.#parts.store.devices.countActive().finally(() => {
+      this.#counting = null;
+    });
+    return this.#counting;
+  }
 }
 
 async function withTimeout<T>(milliseconds: number, work: Promise<T>): Promise<T> {

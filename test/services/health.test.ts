@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { makeHealth } from '../../src/services/health.ts';
+import { Health } from '../../src/services/health.ts';
 import { eventually, testClock } from '../support/clock.ts';
 
 it('a slow store gets one counting query at a time', async () => {
@@ -10,7 +10,7 @@ it('a slow store gets one counting query at a time', async () => {
     ping: async () => void pings++,
     devices: { countActive: () => new Promise<number>((resolve) => counts.push(resolve)) },
   };
-  const health = makeHealth({
+  const health = new Health({
     ...{ store: store as never, cache: { healthy: () => true } as never, clock, redis: false },
     ...{ mqtt: () => 'operational', worker: () => 'operational', clockOffsets: () => null },
   });

@@ -41,7 +41,7 @@ import { makeArtifacts } from '../../src/services/artifacts.ts';
 import { AuditWriter } from '../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
-import { makeHealth, type PartState } from '../../src/services/health.ts';
+import { Health, type PartState } from '../../src/services/health.ts';
 import { Locks } from '../../src/services/locks.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
@@ -172,7 +172,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     flags: () => flags.current(),
     sidecar: { ...noSidecar },
     setFlag: flags.set,
-    health: makeHealth({
+    health: new Health({
       ...{ store, cache, clock },
       redis: true,
       mqtt: () => state.mqtt,

@@ -3,7 +3,7 @@ import { type ExecutionArgs, execute, GraphQLError, type GraphQLSchema, Operatio
 import { createHandler, type Response } from 'graphql-http';
 import { checkJson } from '../../domain/json/strict.ts';
 import type { Log } from '../../domain/log.ts';
-import { done, type Refusal, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller } from '../../operations/operation.ts';
@@ -55,11 +55,11 @@ const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at thi
 /** HTTP listener for queries and mutations (GraphQL over HTTP) and for the explorer's page. */
 export function makeGraphqlListener(parts: HttpParts): RequestListener {
   const { log } = parts;
-  const handleExchange = makeExchangeHandler(parts);
+  const handler = new ExchangeHandler(parts);
   return (request, response) => {
     const exchange = httpExchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     observeResponse(parts, exchange);
-    route(parts, exchange, handleExchange).catch((thrown: unknown) => {
+    route(parts, exchange, handler).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
       if (thrown instanceof TooSlow) return sendRequestTimeout(request, parts.newId);
       sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
@@ -80,9 +80,7 @@ function observeResponse(
   });
 }
 
-type ExchangeHandler = (exchange: HttpExchange, caller: Caller) => Promise<void>;
-
-async function route(parts: HttpParts, exchange: HttpExchange, handleExchange: ExchangeHandler): Promise<void> {
+async function route(parts: HttpParts, exchange: HttpExchange, handler: ExchangeHandler): Promise<void> {
   const { method, path } = exchange;
   if (parts.draining()) return sendRefusal(exchange, DRAINING);
   const reads = method === 'GET' || method === 'HEAD';
@@ -100,7 +98,7 @@ async function route(parts: HttpParts, exchange: HttpExchange, handleExchange: E
   }
   const caller = await admitRequest(exchange, parts, 'graphql');
   if (caller === null) return;
-  if (!reads || !wantsExplorer(exchange)) return handleExchange(exchange, caller);
+  if (!reads || !wantsExplorer(exchange)) return handler.handle(exchange, caller);
   const refusal = introspectionRefusal(caller, parts.production);
   if (refusal !== null) return sendRefusal(exchange, refusal);
   const page = await parts.explorer();
@@ -119,79 +117,37 @@ interface HandlerInput {
   exchange: HttpExchange;
 }
 
-function makeExchangeHandler({
-  schema,
-  prepareDocument,
-  authenticator,
-  perform,
-  production,
-  log,
-}: HttpParts): ExchangeHandler {
-  // One handler per request, because its errors carry the request's ID.
-  const handle = ({ params, prepared, context, exchange }: HandlerInput): Promise<Response> => {
-    const { requestId, method, request } = exchange;
-    const accept = negotiateMediaType(request.headers.accept);
-    const handler = createHandler<unknown, undefined, GraphqlContext>({
-      parseRequestParams: () => ({ ...params, extensions: null }),
-      onSubscribe: () => {
-        if ('errors' in prepared)
-          return prepared.excessive
-            ? jsonResponse(JSON.stringify({ errors: prepared.errors }), 400, accept)
-            : prepared.errors;
-        if (prepared.operation.operation === OperationTypeNode.SUBSCRIPTION)
-          return [new GraphQLError(SUBSCRIPTION_NEEDS_WEBSOCKET)];
-        const args: ExecutionArgs & { contextValue: GraphqlContext } = {
-          ...prepared.executed,
-          operationName: params.operationName,
-          variableValues: params.variables,
-          contextValue: context,
-          hideSuggestions: production,
-        };
-        return args;
-      },
-      execute,
-      // The library's own serialiser searches each member for errors, which costs more than the rest of the request.
-      onOperation: (_request, _args, result) =>
-        result.errors === undefined ? jsonResponse(JSON.stringify(result), 200, accept) : undefined,
-      formatError: (error) => toClientError(error, log, requestId),
-    });
-    return handler({ method, url: PATH, headers: { accept }, body: null, raw: null, context: undefined });
-  };
+/** Answers GraphQL requests of admitted callers. */
+class ExchangeHandler {
+  readonly #parts: HttpParts;
 
-  return async (exchange, caller) => {
+  constructor(parts: HttpParts) {
+    this.#parts = parts;
+  }
+
+  async handle(exchange: HttpExchange, caller: Caller): Promise<void> {
     const read = await readRequestParams(exchange);
     if (!read.ok) return sendRefusal(exchange, read.refusal);
     const params = read.value;
     const text = checkJson(params.query);
     if (!text.ok) return sendRefusal(exchange, refuse('VALIDATION_FAILED', `query: ${text.reason}`).refusal);
-    const prepared = prepareDocument(params);
-    const isChange = 'operation' in prepared && prepared.operation.operation === OperationTypeNode.MUTATION;
+    const prepared = this.#parts.prepareDocument(params);
     if ('operation' in prepared) {
-      const refused = documentRefusal(prepared, caller, exchange);
+      const refused = this.#documentRefusal(prepared, caller, exchange);
       if (refused !== null) return sendRefusal(exchange, refused.refusal, refused.headers);
     }
-    const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
-    if (!key.ok) return sendRefusal(exchange, key.refusal);
-    const csrf = isChange ? await authenticator.csrfRefusal(exchange.request.headers, caller) : null;
-    const context = makeGraphqlContext({
-      caller,
-      perform,
-      changeRefusal: csrf?.refusal ?? null,
-      idempotencyKey: key.value,
-    });
-    const [body, { status, headers }] = await handle({ params, prepared, context, exchange });
-    if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
-    const { changes, replayed } = context.changeCounts;
-    const more = changes > 0 && replayed === changes ? ['Idempotent-Replayed', 'true'] : [];
-    send(exchange, status, { type: headers?.['content-type'] ?? JSON_TYPE, body }, more);
-  };
+    const context = await this.#contextOf(prepared, caller, exchange);
+    if (!context.ok) return sendRefusal(exchange, context.refusal);
+    await this.#answer({ params, prepared, context: context.value, exchange });
+  }
 
-  function documentRefusal(
+  #documentRefusal(
     prepared: PreparedDocument,
     caller: Caller,
     { method }: HttpExchange,
   ): { refusal: Refusal; headers: string[] } | null {
-    if (prepared.operation.operation === OperationTypeNode.MUTATION && method !== 'POST') {
+    const { schema, production } = this.#parts;
+    if (isMutation(prepared) && method !== 'POST') {
       return {
         refusal: { code: 'METHOD_NOT_ALLOWED', detail: 'Send mutations by POST.' },
         headers: ['Allow', 'POST'],
@@ -204,7 +160,71 @@ function makeExchangeHandler({
     const refusal = prepared.introspects ? introspectionRefusal(caller, production) : null;
     return refusal === null ? null : { refusal, headers: [] };
   }
+
+  /** The context of the resolvers; a refusal if the `Idempotency-Key` of a mutation is invalid. */
+  async #contextOf(
+    prepared: HandlerInput['prepared'],
+    caller: Caller,
+    { request: { headers } }: HttpExchange,
+  ): Promise<Outcome<GraphqlContext>> {
+    const { authenticator, perform } = this.#parts;
+    const isChange = 'operation' in prepared && isMutation(prepared);
+    const key = isChange ? idempotencyKeyIn(headers) : NO_KEY;
+    if (!key.ok) return key;
+    const csrf = isChange ? await authenticator.csrfRefusal(headers, caller) : null;
+    return done(
+      makeGraphqlContext({ caller, perform, changeRefusal: csrf?.refusal ?? null, idempotencyKey: key.value }),
+    );
+  }
+
+  async #answer(input: HandlerInput): Promise<void> {
+    const { exchange, context } = input;
+    const [body, { status, headers }] = await this.#execute(input);
+    if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
+    const { changes, replayed } = context.changeCounts;
+    const more = changes > 0 && replayed === changes ? ['Idempotent-Replayed', 'true'] : [];
+    send(exchange, status, { type: headers?.['content-type'] ?? JSON_TYPE, body }, more);
+  }
+
+  /** Makes one handler of the library per request, because its errors carry the request's ID. */
+  #execute(input: HandlerInput): Promise<Response> {
+    const { params, exchange } = input;
+    const { requestId, method, request } = exchange;
+    const accept = negotiateMediaType(request.headers.accept);
+    const handler = createHandler<unknown, undefined, GraphqlContext>({
+      parseRequestParams: () => ({ ...params, extensions: null }),
+      onSubscribe: () => this.#executionOf(input, accept),
+      execute,
+      // The library's own serialiser searches each member for errors, which costs more than the rest of the request.
+      onOperation: (_request, _args, result) =>
+        result.errors === undefined ? jsonResponse(JSON.stringify(result), 200, accept) : undefined,
+      formatError: (error) => toClientError(error, this.#parts.log, requestId),
+    });
+    return handler({ method, url: PATH, headers: { accept }, body: null, raw: null, context: undefined });
+  }
+
+  /** The arguments of the execution; a response or errors for a document that is not executed. */
+  #executionOf(
+    { params, prepared, context }: HandlerInput,
+    accept: ResponseMediaType,
+  ): Response | readonly GraphQLError[] | (ExecutionArgs & { contextValue: GraphqlContext }) {
+    if ('errors' in prepared) {
+      const { errors, excessive } = prepared;
+      return excessive ? jsonResponse(JSON.stringify({ errors }), 400, accept) : errors;
+    }
+    if (prepared.operation.operation === OperationTypeNode.SUBSCRIPTION)
+      return [new GraphQLError(SUBSCRIPTION_NEEDS_WEBSOCKET)];
+    return {
+      ...prepared.executed,
+      operationName: params.operationName,
+      variableValues: params.variables,
+      contextValue: context,
+      hideSuggestions: this.#parts.production,
+    };
+  }
 }
+
+const isMutation = ({ operation }: PreparedDocument): boolean => operation.operation === OperationTypeNode.MUTATION;
 
 const SUBSCRIPTION_NEEDS_WEBSOCKET = 'Subscriptions need a WebSocket on the same path (graphql-transport-ws).';
 const NO_KEY = done(null);

@@ -21,7 +21,7 @@ import { makeArtifacts } from '../../../src/services/artifacts.ts';
 import { AuditWriter } from '../../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
-import { makeHealth } from '../../../src/services/health.ts';
+import { Health } from '../../../src/services/health.ts';
 import { Locks } from '../../../src/services/locks.ts';
 import { ManifestCache } from '../../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../../src/services/sidecar.ts';
@@ -126,7 +126,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: { ...noSidecar },
-    health: makeHealth({
+    health: new Health({
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
       clockOffsets: time.untrustedOffsets,
