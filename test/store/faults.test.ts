@@ -80,6 +80,16 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     return { database, store: createStore(database), url: fresh.url };
   }
 
+  /** A store whose connections pass a proxy; `url` is the database's own. */
+  async function openedBehindProxy() {
+    const proxy = await startTcpProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const { url, drop } = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(proxy.proxiedUrl(url));
+    closing.push(drop, () => database.close());
+    return { proxy, store: createStore(database), url };
+  }
+
   /** Locks the row of a device, so that its next commit waits; `pid` is then the waiting backend. */
   async function holding(url: string, id: string) {
     const holder = connectPostgres(url);
@@ -178,12 +188,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   });
 
   it('is used again after a network failure without a restart', async () => {
-    const proxy = await startTcpProxy(serverUrl ?? '');
-    closing.push(() => proxy.close());
-    const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
-    closing.push(fresh.drop, () => database.close());
-    const store = createStore(database);
+    const { proxy, store } = await openedBehindProxy();
     const commit = deviceCommit();
     await store.actors.commit([commit]);
     proxy.cut();
@@ -195,15 +200,10 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   });
 
   it('ends a session that was lost during a commit before the next statement', async () => {
-    const proxy = await startTcpProxy(serverUrl ?? '');
-    closing.push(() => proxy.close());
-    const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
-    closing.push(fresh.drop, () => database.close());
-    const store = createStore(database);
+    const { proxy, store, url } = await openedBehindProxy();
     const commit = deviceCommit();
     await store.actors.commit([commit]);
-    const lock = await holding(fresh.url, commit.ref.id);
+    const lock = await holding(url, commit.ref.id);
     const pending = store.actors.commit([nextCommit(commit)]);
     pending.catch(() => {});
     await lock.pid();
@@ -216,12 +216,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   });
 
   it('that does not respond fails a ping in time', async () => {
-    const proxy = await startTcpProxy(serverUrl ?? '');
-    closing.push(() => proxy.close());
-    const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
-    closing.push(fresh.drop, () => database.close());
-    const store = createStore(database);
+    const { proxy, store } = await openedBehindProxy();
     await store.ping(5_000);
     proxy.silence();
     await expect(store.ping(50)).rejects.toThrow(/no answer from the database within 50 ms/);
