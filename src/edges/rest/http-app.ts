@@ -1,5 +1,6 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type Express, type NextFunction, type Request, type RequestHandler, type Response } from 'express';
-import type { HttpExchangeLocals } from '../shared/http-exchange.ts';
+import type { HttpExchange, HttpExchangeLocals } from '../shared/http-exchange.ts';
 import { pathParameters } from './input-reader.ts';
 import type { Responder } from './responder.ts';
 import type { RouteEntry } from './route-entry.ts';
@@ -19,20 +20,13 @@ export function makeHttpApp({
   /** Routes of the operator console, with their complete paths; null if it is not served. */
   consoleRoutes: RequestHandler | null;
   responder: Responder;
-}): Express {
+}): (request: IncomingMessage, response: ServerResponse, exchange: HttpExchange) => void {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
   app.disable('query parser');
   app.enable('case sensitive routing');
 
-  app.use((request: Request, { locals: { exchange } }: ExchangeResponse, next: NextFunction) => {
-    // Express would also route `ftp://host/path` and `/path#fragment` by their path.
-    if (!exchange.path.startsWith('/') || exchange.path.includes('#')) return responder.refusePath(exchange);
-    // Express would answer 400; a segment that cannot be decoded is a name that no resource has.
-    if (!isDecodable(exchange.path)) request.url = request.url.replaceAll('%', '%25');
-    next();
-  });
   if (consoleRoutes !== null) {
     // Not `use`, which would remove the segment from the URL.
     app.all(/^\/console(?:\/|$)/, (request, response: ExchangeResponse, next) =>
@@ -44,7 +38,16 @@ export function makeHttpApp({
   app.use((thrown: unknown, _request: Request, { locals }: ExchangeResponse, _next: NextFunction) =>
     responder.refuseThrown(locals.exchange, thrown),
   );
-  return app;
+  return (request, response, exchange) => {
+    const { path, query } = exchange;
+    // Express would also route `ftp://host/path` and `/path#fragment` by their path.
+    if (!path.startsWith('/') || path.includes('#')) return responder.refusePath(exchange);
+    // Express would answer 400; a segment that cannot be decoded is a name that no resource has. The URL has no host:
+    // Express would answer a target whose host it cannot parse before it calls any middleware.
+    const decodable = isDecodable(path) ? path : path.replaceAll('%', '%25');
+    request.url = query === '' ? decodable : `${decodable}?${query}`;
+    app(request, Object.assign(response, { locals: { exchange } satisfies HttpExchangeLocals }));
+  };
 }
 
 function addRoute(app: Express, responder: Responder, path: string, entries: readonly RouteEntry[]): void {

@@ -3,7 +3,7 @@ import type { RequestHandler } from 'express';
 import type { Perform } from '../../operations/perform.ts';
 import { clientAddress } from '../shared/client-address.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
-import { type HttpExchangeLocals, httpExchangeOf } from '../shared/http-exchange.ts';
+import { httpExchangeOf } from '../shared/http-exchange.ts';
 import { makeFastRouter } from './fast-router.ts';
 import { makeHttpApp } from './http-app.ts';
 import type { PublicResource } from './public-resource.ts';
@@ -53,6 +53,6 @@ export function makeRestListener(given: RestParts): RequestListener {
     if (found !== null) return responder.answer(exchange, found.entry, found.values);
     const mount = mounts.get(exchange.path.split('/', 2)[1] ?? '');
     if (mount !== undefined) return responder.forward(exchange, () => mount(request, response));
-    app(request, Object.assign(response, { locals: { exchange } satisfies HttpExchangeLocals }));
+    app(request, response, exchange);
   };
 }

@@ -72,7 +72,7 @@ describe('a client of HTTP+SSE', () => {
     users.get = async (id) => {
       looked += 1;
       await held;
-      return get(id);
+      return get.call(users, id);
     };
     const requested = request(`${service.url}/mcp`, { headers: headers() });
     requested.on('error', () => {});

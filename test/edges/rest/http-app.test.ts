@@ -27,7 +27,7 @@ beforeAll(async () => {
   const app = makeHttpApp({ entries, consoleRoutes: null, responder });
   server = createServer((request, response) => {
     const exchange = httpExchangeOf(request, response, { newId: () => '' });
-    app(request, Object.assign(response, { locals: { exchange } }));
+    app(request, response, exchange);
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -80,6 +80,14 @@ describe('the Express application', () => {
     expect(await routed('PUT', path)).toEqual({ allow: 'PATCH, DELETE, OPTIONS' });
   });
 
+  it.each(['http://host', 'http://[', 'http://host:port', 'http://%'])(
+    'routes a target at %s by its path',
+    async (at) => {
+      expect(await routed('PUT', `${at}/v1/homes`)).toEqual({ allow: 'POST, GET, HEAD, OPTIONS' });
+      expect(await routed('PUT', `${at}/v1/nothing`)).toBe('no path');
+    },
+  );
+
   it.each([
     '/',
     '/v1',
@@ -89,6 +97,7 @@ describe('the Express application', () => {
     '/v1/Homes/x',
     'ftp://host/v1/homes/x',
     '/v1/homes/x#y',
+    'a://',
   ])('has nothing at %s', async (path) => {
     expect(await routed('PATCH', path)).toBe('no path');
   });
