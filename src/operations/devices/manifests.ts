@@ -98,11 +98,11 @@ const replacing = {
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
-  needs: ['actors', 'clock', 'manifests'],
 } as const;
 
 export const registerManifest = operation({
   ...replacing,
+  needs: ['actors', 'clock', 'manifests'],
   name: 'registerManifest',
   summary: 'Register a manifest for a device, replacing its automatic one',
   input: manifestBody.extend({ deviceId: idOf('device') }),
@@ -120,6 +120,7 @@ export const registerManifest = operation({
 
 export const updateManifest = operation({
   ...replacing,
+  needs: ['actors', 'clock', 'manifests'],
   name: 'updateManifest',
   summary: "Replace a device's own manifest; requires the version that it replaces, in the body or in If-Match",
   input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
