@@ -19,7 +19,7 @@ class SharedThread extends PgliteThread {
 
 let thread: SharedThread | null = null;
 let schema: string | undefined;
-let current: Database | null = null;
+let inUse = false;
 
 /**
  * Truncates the tables that have pages: each truncation creates new files, which takes 10 ms. Deleted rows would stay in
@@ -45,7 +45,17 @@ const SCHEMA = `select md5(string_agg(line, ';' order by line)) as schema from (
 
 /** A connection to the worker's database, which is empty. Closing the connection allows the next suite to connect. */
 export async function connectSharedPglite(): Promise<Database> {
-  if (current !== null) throw new Error('a suite of this worker has not closed the shared database');
+  if (inUse) throw new Error('a suite of this worker has not closed the shared database');
+  inUse = true;
+  try {
+    return await openEmpty();
+  } catch (error) {
+    inUse = false;
+    throw error;
+  }
+}
+
+async function openEmpty(): Promise<Database> {
   const isNew = thread === null;
   thread ??= new SharedThread(
     copyPglite(inject('pgliteTemplate'), mkdtempSync(join(inject('pgliteFolder'), 'worker-'))),
@@ -55,10 +65,9 @@ export async function connectSharedPglite(): Promise<Database> {
   const [row] = await database.read<{ schema: string }>({ text: SCHEMA });
   schema ??= row?.schema;
   if (row?.schema !== schema) throw new Error('a suite changed the schema of the shared database');
-  current = database;
   const close = database.close.bind(database);
   database.close = () => {
-    current = null;
+    inUse = false;
     return close();
   };
   return database;

@@ -146,11 +146,14 @@ export function eachDatabase(title: string, suite: Suite): void {
 
 function onStore(title: string, { name, open }: Kind, suite: Suite): void {
   describe(`${title} (${name})`, () => {
+    let opening: ReturnType<typeof openMemory> | undefined;
     let opened: Awaited<ReturnType<typeof openMemory>> | undefined;
     beforeAll(async () => {
-      opened = await open();
+      opening = open();
+      opened = await opening;
     });
-    afterAll(() => opened?.close());
+    // Also a store that opens after the hook's limit: the next suite of the worker connects to the same database.
+    afterAll(async () => (await opening?.catch(() => undefined))?.close());
     const backend = (): Backend => {
       if (!opened) throw new Error('the store opens in beforeAll');
       return opened.backend;
