@@ -11,7 +11,7 @@ import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
-import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
+import type { SocketLimits } from '../../src/edges/graphql/socket-limits.ts';
 import { McpEdge } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/session-registry.ts';
 import { makeRestListener, type RestParts } from '../../src/edges/rest/listener.ts';

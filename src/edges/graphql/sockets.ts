@@ -8,7 +8,7 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import { parseJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
 import type { Refusal } from '../../domain/refusals.ts';
-import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
@@ -30,6 +30,7 @@ import { type GraphqlContext, makeGraphqlContext } from './graphql-context.ts';
 import type { LiveEventSource } from './live-event-source.ts';
 import { RefusalError } from './refusal-error.ts';
 import { parseRequestParams } from './request-params.ts';
+import { defaultSocketLimits, type SocketLimits } from './socket-limits.ts';
 import { updateKindOf } from './subscriptions.ts';
 
 export interface SocketParts {
@@ -46,34 +47,6 @@ export interface SocketParts {
   production: boolean;
   limits?: Partial<SocketLimits>;
 }
-
-/** Limits of one connection. */
-export interface SocketLimits {
-  /** Bytes of a message. */
-  maxPayload: number;
-  /** Messages per `credentialCheckMs`. */
-  maxMessages: number;
-  /** Concurrent operations. */
-  maxOperations: number;
-  /** Unsent responses: more than all operations can have, so only a client that sends requests without reading reaches it. */
-  maxPendingSends: number;
-  /** Time from the handshake to `connection_init`. */
-  initMs: Milliseconds;
-  /** Interval of credential checks: an expired credential closes the connection within a second (contract §6). */
-  credentialCheckMs: Milliseconds;
-  /** Ping interval; a client that misses two pings is terminated. */
-  pingMs: Milliseconds;
-}
-
-const defaultLimits: SocketLimits = {
-  maxPayload: 256 * 1024,
-  maxMessages: 200,
-  maxOperations: 100,
-  maxPendingSends: 1_000,
-  initMs: 10_000,
-  credentialCheckMs: 250,
-  pingMs: 30_000,
-};
 
 /** A running subscription of one connection. */
 interface ActiveSubscription {
@@ -111,7 +84,7 @@ export class GraphqlSockets implements SizeReporter {
 
   constructor(parts: SocketParts) {
     const { services, identity, rateLimiter } = parts;
-    const limits = { ...defaultLimits, ...parts.limits };
+    const limits = { ...defaultSocketLimits, ...parts.limits };
     this.#parts = parts;
     this.#limits = limits;
     this.#signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);

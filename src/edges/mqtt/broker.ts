@@ -12,6 +12,7 @@ import {
 import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
+import { UNACCEPTABLE_VERSION } from './packets.ts';
 
 /** Decisions and notifications that the broker leaves to the session layer; everything not permitted is refused. */
 export interface BrokerCallbacks {
@@ -31,9 +32,8 @@ const MAX_TOPIC_LEVELS = 32;
 /** CONNACK return codes of MQTT 3.1.1. */
 const SERVER_UNAVAILABLE = 3;
 const NOT_AUTHORIZED = 5;
-/** Protocol levels. */
+/** Protocol level. */
 const MQTT_3_1 = 3;
-const MQTT_5 = 5;
 
 /**
  * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a
@@ -61,10 +61,10 @@ export async function createBroker(
     preConnect(client, packet, done) {
       const connection = connectionOf(client);
       if (packet.protocolVersion === MQTT_3_1) {
-        // Aedes accepts 3.1, but answers 5 with return code 1, unacceptable protocol version.
-        packet.protocolVersion = MQTT_5;
+        // Aedes would accept it.
+        connection.send(UNACCEPTABLE_VERSION);
         connection.reason = 'refused';
-        return done(null, true);
+        return done(new Error('only MQTT 3.1.1 is supported'), false);
       }
       connects.set(connection, { clean: packet.clean === true, will: packet.will !== undefined });
       // Aedes sees too few of the packets to enforce the keep-alive.

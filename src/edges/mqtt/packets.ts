@@ -1,11 +1,14 @@
 /*
  * Packets that are encoded and decoded without aedes, which cannot delay an acknowledgement while it continues to read,
- * or write to one client and report whether that succeeded. MQTT 3.1.1, sections 3.3 and 3.4.
+ * or write to one client and report whether that succeeded. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
  */
 
 const PUBACK = 0x40;
 const PUBLISH = 0x30;
 const PACKET_IDS = 65_535;
+
+/** CONNACK with return code 1. */
+export const UNACCEPTABLE_VERSION: Buffer = Buffer.from([0x20, 2, 0, 1]);
 
 /** Encodes PUBACKs into one buffer, in this order. */
 export function encodePubacks(acks: readonly { packetId: number }[]): Buffer {

@@ -40,12 +40,11 @@ export function makeHttpApp({
   );
   return (request, response, exchange) => {
     const { path, query } = exchange;
-    // Express would also route `ftp://host/path` and `/path#fragment` by their path.
-    if (!path.startsWith('/') || path.includes('#')) return responder.refusePath(exchange);
-    // Express would answer 400; a segment that cannot be decoded is a name that no resource has. The URL has no host:
-    // Express would answer a target whose host it cannot parse before it calls any middleware.
-    const decodable = isDecodable(path) ? path : path.replaceAll('%', '%25');
-    request.url = query === '' ? decodable : `${decodable}?${query}`;
+    // Express would also route `ftp://host/path` and `/path#fragment` by their path, and answer 400 for a path that
+    // cannot be decoded.
+    if (!path.startsWith('/') || path.includes('#') || !isDecodable(path)) return responder.refusePath(exchange);
+    // Without a host: Express would answer a target whose host it cannot parse before it calls any middleware.
+    request.url = query === '' ? path : `${path}?${query}`;
     app(request, Object.assign(response, { locals: { exchange } satisfies HttpExchangeLocals }));
   };
 }

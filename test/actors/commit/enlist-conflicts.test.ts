@@ -6,7 +6,7 @@ import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { relayRef, UNSTORABLE } from '../../support/relay-machine.ts';
 import { clock, contextOf, heardBy, restart, runtime, say, store, withRelays } from './relay-runtime.ts';
 
-const isVenomous = (batch: CommittedBatch): boolean =>
+const hasUnstorableText = (batch: CommittedBatch): boolean =>
   batch.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
 
 withRelays();
@@ -27,7 +27,7 @@ describe('an atomic batch', () => {
 
   it('with a row that the store rejects does not affect the sender and unrelated actors', async () => {
     store.beforeCommit = (batch) => {
-      if (isVenomous(batch)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
+      if (hasUnstorableText(batch)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
     const [reply] = await Promise.all([say('a', ['b', UNSTORABLE], ['b', 'after']), say('c', ['c', 'apart'])]);
     await reply.messagesDelivered;
@@ -69,7 +69,7 @@ describe('an atomic batch', () => {
 
   it('excludes the event on which a machine throws, and decides the others again', async () => {
     store.beforeCommit = (batch) => {
-      if (isVenomous(batch)) throw new DataRefused('22P05', 'no');
+      if (hasUnstorableText(batch)) throw new DataRefused('22P05', 'no');
     };
     const one = say('a', ['b', UNSTORABLE]);
     const other = runtime.actors.send(relayRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);

@@ -74,8 +74,8 @@ describe('the Express application', () => {
     expect(await routed('OPTIONS', '/v1/homes/x')).toEqual({ allow: 'PATCH, DELETE, OPTIONS' });
   });
 
-  it.each(['%zz', '%', '%ff', '%00'])('routes the segment %s as the fast router does', async (segment) => {
-    const path = `/v1/homes/${segment}`;
+  it('routes a segment with an encoded control character as the fast router does', async () => {
+    const path = '/v1/homes/%00';
     expect(await routed('PATCH', path)).toEqual(fastRouted('PATCH', path));
     expect(await routed('PUT', path)).toEqual({ allow: 'PATCH, DELETE, OPTIONS' });
   });
@@ -97,6 +97,9 @@ describe('the Express application', () => {
     '/v1/Homes/x',
     'ftp://host/v1/homes/x',
     '/v1/homes/x#y',
+    '/v1/homes/%zz',
+    '/v1/homes/%',
+    '/v1/homes/%ff',
     'a://',
   ])('has nothing at %s', async (path) => {
     expect(await routed('PATCH', path)).toBe('no path');
