@@ -3,7 +3,7 @@ import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
 import type { Identity, Verifier } from '../edges/shared/identity.ts';
-import { type BrowserSignIn, makeBrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
+import { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { externalTokenVerifier } from '../edges/shared/oidc/external-tokens.ts';
 import { makeProvider } from '../edges/shared/oidc/provider.ts';
 import type { Services } from '../operations/operation.ts';
@@ -50,6 +50,6 @@ export function makeIdentityProvider(
   const signIn =
     client === null
       ? null
-      : makeBrowserSignIn(provider, { client, platformClaim, redirectUri: parts.redirectUri }, parts);
+      : new BrowserSignIn(provider, { client, platformClaim, redirectUri: parts.redirectUri }, parts);
   return { verifiers: [externalTokenVerifier(provider, oidc, parts.clock)], signIn };
 }

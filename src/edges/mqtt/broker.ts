@@ -1,5 +1,12 @@
 import type { EventEmitter } from 'node:events';
-import { Aedes, type AedesOptions, type AuthenticateError, type Client, type PublishPacket } from 'aedes';
+import {
+  Aedes,
+  type ConnectPacket as AedesConnectPacket,
+  type AuthenticateError,
+  type Client,
+  type PublishPacket,
+  type Subscription,
+} from 'aedes';
 import type { Log } from '../../domain/log.ts';
 import type { ClientConnection } from './client-connection.ts';
 import {
@@ -48,91 +55,119 @@ class NonRoutingBroker extends Aedes {
   }
 }
 
-/** Creates the aedes broker; its connections are `MqttConnection`s. */
-export async function createBroker(
-  callbacks: BrokerCallbacks,
-  { limits, meter, log }: { limits: MqttLimits; meter: MqttMeter; log: Log },
-): Promise<{ handle(connection: MqttConnection): void; close(): Promise<void> }> {
-  const connects = new WeakMap<MqttConnection, Pick<ConnectPacket, 'clean' | 'will'>>();
-  const peers = new WeakMap<MqttConnection, Peer>();
-  const peerOf = (client: Client): Peer | undefined => peers.get(connectionOf(client));
+interface BrokerParts {
+  limits: MqttLimits;
+  meter: MqttMeter;
+  log: Log;
+}
 
-  const hooks: AedesOptions = {
-    preConnect(client, packet, done) {
-      const connection = connectionOf(client);
-      if (packet.protocolVersion === MQTT_3_1) {
-        // Aedes would accept it.
-        connection.send(UNACCEPTABLE_VERSION);
-        connection.reason = 'refused';
-        return done(new Error('only MQTT 3.1.1 is supported'), false);
-      }
-      connects.set(connection, { clean: packet.clean === true, will: packet.will !== undefined });
-      // Aedes sees too few of the packets to enforce the keep-alive.
-      connection.setKeepAlive(packet.keepalive ?? 0);
-      packet.keepalive = 0;
-      if (isJwtUsername(packet.username)) packet.clientId = newUserClientId();
-      done(null, true);
-    },
+/** The aedes broker with this service's hooks; its connections are `MqttConnection`s. */
+export class Broker {
+  readonly #callbacks: BrokerCallbacks;
+  readonly #meter: MqttMeter;
+  readonly #broker: NonRoutingBroker;
+  readonly #connects = new WeakMap<MqttConnection, Pick<ConnectPacket, 'clean' | 'will'>>();
+  readonly #peers = new WeakMap<MqttConnection, Peer>();
 
-    authenticate(client, username, password, done) {
-      const connection = connectionOf(client);
-      const flags = connects.get(connection) ?? { clean: false, will: true };
-      const connect: ConnectPacket = { ...flags, clientId: client.id, username, password };
-      void callbacks.signIn(connect, connection).then((outcome) => {
-        if (typeof outcome === 'string') {
-          meter.signIn(outcome);
-          connection.reason ??= 'refused';
-          return done(refusal(outcome), false);
-        }
-        if (!callbacks.beforeConnack(outcome)) return done(refusal('unavailable'), false);
-        meter.signIn(outcome.kind);
-        peers.set(connection, outcome);
-        done(null, true);
-      });
-    },
+  private constructor(callbacks: BrokerCallbacks, { limits, meter, log }: BrokerParts) {
+    this.#callbacks = callbacks;
+    this.#meter = meter;
+    this.#broker = new NonRoutingBroker({
+      preConnect: (client, packet, done) => this.#preConnect(connectionOf(client), packet, done),
+      authenticate: (client, username, password, done) =>
+        void this.#authenticate(connectionOf(client), { clientId: client.id, username, password }, done),
+      // PUBLISH packets bypass aedes.
+      authorizePublish: (_client, _packet, done) => done(new Error('not allowed')),
+      authorizeSubscribe: (client, subscription, done) =>
+        done(null, this.#maySubscribe(client, subscription) ? subscription : null),
+      authorizeForward: () => null,
+      concurrency: 0,
+      connectTimeout: limits.connectMs,
+      drainTimeout: limits.stallMs,
+      maxTopicLevels: MAX_TOPIC_LEVELS,
+    });
+    const emitter: EventEmitter = this.#broker;
+    emitter.on('error', (error: Error) => log.error({ err: error }, 'mqtt broker error'));
+    this.#forwardEvents();
+  }
 
-    // PUBLISH packets bypass aedes.
-    authorizePublish(_client, _packet, done) {
-      done(new Error('not allowed'));
-    },
+  static async open(callbacks: BrokerCallbacks, parts: BrokerParts): Promise<Broker> {
+    const broker = new Broker(callbacks, parts);
+    await broker.#broker.listen();
+    return broker;
+  }
 
-    authorizeSubscribe(client, subscription, done) {
-      const peer = peerOf(client);
-      const allowed = peer !== undefined && callbacks.maySubscribe(peer, subscription.topic, subscription.qos);
-      done(null, allowed ? subscription : null);
-    },
+  handle(connection: MqttConnection): void {
+    this.#broker.handle(connection);
+  }
 
-    authorizeForward: () => null,
-  };
+  close(): Promise<void> {
+    return new Promise((resolve) => this.#broker.close(() => resolve()));
+  }
 
-  const broker = new NonRoutingBroker({
-    ...hooks,
-    concurrency: 0,
-    connectTimeout: limits.connectMs,
-    drainTimeout: limits.stallMs,
-    maxTopicLevels: MAX_TOPIC_LEVELS,
-  });
-  const emitter: EventEmitter = broker;
-  emitter.on('error', (error: Error) => log.error({ err: error }, 'mqtt broker error'));
-  broker.on('clientReady', (client) => {
-    const peer = peerOf(client);
-    if (peer !== undefined) callbacks.afterConnack(peer);
-  });
-  broker.on('subscribe', (subscriptions, client) => {
-    const peer = peerOf(client);
-    if (peer === undefined) return;
-    for (const { topic, qos } of subscriptions) if (qos <= 2) callbacks.afterSuback(peer, topic, qos);
-  });
-  broker.on('unsubscribe', (filters, client) => {
-    const peer = peerOf(client);
-    if (peer !== undefined) for (const filter of filters) callbacks.afterUnsubscribe(peer, filter);
-  });
-  await broker.listen();
+  #preConnect(
+    connection: MqttConnection,
+    packet: AedesConnectPacket,
+    done: (error: Error | null, success: boolean) => void,
+  ): void {
+    if (packet.protocolVersion === MQTT_3_1) {
+      // Aedes would accept it.
+      connection.send(UNACCEPTABLE_VERSION);
+      connection.reason = 'refused';
+      done(new Error('only MQTT 3.1.1 is supported'), false);
+      return;
+    }
+    this.#connects.set(connection, { clean: packet.clean === true, will: packet.will !== undefined });
+    // Aedes sees too few of the packets to enforce the keep-alive.
+    connection.setKeepAlive(packet.keepalive ?? 0);
+    packet.keepalive = 0;
+    if (isJwtUsername(packet.username)) packet.clientId = newUserClientId();
+    done(null, true);
+  }
 
-  return {
-    handle: (connection) => void broker.handle(connection),
-    close: () => new Promise((resolve) => broker.close(() => resolve())),
-  };
+  async #authenticate(
+    connection: MqttConnection,
+    credentials: Omit<ConnectPacket, 'clean' | 'will'>,
+    done: (error: AuthenticateError | null, success: boolean | null) => void,
+  ): Promise<void> {
+    const flags = this.#connects.get(connection) ?? { clean: false, will: true };
+    const outcome = await this.#callbacks.signIn({ ...flags, ...credentials }, connection);
+    if (typeof outcome === 'string') {
+      this.#meter.signIn(outcome);
+      connection.reason ??= 'refused';
+      return done(refusal(outcome), false);
+    }
+    if (!this.#callbacks.beforeConnack(outcome)) return done(refusal('unavailable'), false);
+    this.#meter.signIn(outcome.kind);
+    this.#peers.set(connection, outcome);
+    done(null, true);
+  }
+
+  #maySubscribe(client: Client, { topic, qos }: Subscription): boolean {
+    const peer = this.#peerOf(client);
+    return peer !== undefined && this.#callbacks.maySubscribe(peer, topic, qos);
+  }
+
+  #forwardEvents(): void {
+    const callbacks = this.#callbacks;
+    this.#broker.on('clientReady', (client) => {
+      const peer = this.#peerOf(client);
+      if (peer !== undefined) callbacks.afterConnack(peer);
+    });
+    this.#broker.on('subscribe', (subscriptions, client) => {
+      const peer = this.#peerOf(client);
+      if (peer === undefined) return;
+      for (const { topic, qos } of subscriptions) if (qos <= 2) callbacks.afterSuback(peer, topic, qos);
+    });
+    this.#broker.on('unsubscribe', (filters, client) => {
+      const peer = this.#peerOf(client);
+      if (peer !== undefined) for (const filter of filters) callbacks.afterUnsubscribe(peer, filter);
+    });
+  }
+
+  #peerOf(client: Client): Peer | undefined {
+    return this.#peers.get(connectionOf(client));
+  }
 }
 
 /** Every client's stream is the `MqttConnection` that was passed to `handle`. */

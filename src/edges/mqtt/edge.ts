@@ -10,7 +10,7 @@ import type { DeviceContext, VerificationWatch } from '../../machines/device-typ
 import type { Services } from '../../operations/operation.ts';
 import type { SigningKey } from '../../protocol/signature.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { type BrokerCallbacks, createBroker } from './broker.ts';
+import { Broker, type BrokerCallbacks } from './broker.ts';
 import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
@@ -173,7 +173,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   /** Starts aedes, subscribes to the actors, and ends sessions that expire. */
   async start(): Promise<RunningMqtt> {
     const { settings, log } = this.#parts;
-    const broker = await createBroker(this, { limits: this.#limits, meter: this.#meter, log });
+    const broker = await Broker.open(this, { limits: this.#limits, meter: this.#meter, log });
     const unsubscribe = this.#subscribeToActors();
     const timer = setInterval(() => this.#endExpired(), CHECK_INTERVAL_MS);
     timer.unref();

@@ -24,14 +24,6 @@ const attemptSchema = z.object({
   until: z.number(),
 });
 
-/** Sign-in at the identity provider: authorization code with PKCE (contract §3). */
-export interface BrowserSignIn {
-  /** The authorization URL, and the sealed cookie with the attempt's state. Throws `ProviderUnavailable`. */
-  begin(returnTo: string): Promise<{ url: string; cookie: string; until: EpochMs }>;
-  /** `query` is that of the provider's redirect. Throws `ProviderUnavailable`. */
-  finish(query: string, cookie: string | null): Promise<Outcome<{ proof: ProofOfSubject; returnTo: string }>>;
-}
-
 export interface BrowserSignInSettings {
   client: { id: string; secret: string | null };
   platformClaim: PlatformClaim | null;
@@ -39,50 +31,118 @@ export interface BrowserSignInSettings {
   redirectUri(): string;
 }
 
-export function makeBrowserSignIn(
-  provider: Provider,
-  settings: BrowserSignInSettings,
-  { sealer, clock, log }: { sealer: Sealer; clock: Clock; log: Log },
-): BrowserSignIn {
-  async function client(): Promise<oidc.Configuration> {
-    const metadata = await provider.metadata();
+interface BrowserSignInParts {
+  sealer: Sealer;
+  clock: Clock;
+  log: Log;
+}
+
+type Claims = Record<string, unknown> & { sub?: string };
+
+/** Sign-in at the identity provider: authorization code with PKCE (contract §3). */
+export class BrowserSignIn {
+  readonly #provider: Provider;
+  readonly #settings: BrowserSignInSettings;
+  readonly #sealer: Sealer;
+  readonly #clock: Clock;
+  readonly #log: Log;
+
+  constructor(provider: Provider, settings: BrowserSignInSettings, { sealer, clock, log }: BrowserSignInParts) {
+    this.#provider = provider;
+    this.#settings = settings;
+    this.#sealer = sealer;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** The authorization URL, and the sealed cookie with the attempt's state. Throws `ProviderUnavailable`. */
+  async begin(returnTo: string): Promise<{ url: string; cookie: string; until: EpochMs }> {
+    const configuration = await this.#client();
+    const until = referenceOf(this.#clock) + ATTEMPT_TTL_MS;
+    const attempt = {
+      state: oidc.randomState(),
+      nonce: oidc.randomNonce(),
+      verifier: oidc.randomPKCECodeVerifier(),
+      returnTo,
+      until,
+    };
+    const url = oidc.buildAuthorizationUrl(configuration, {
+      redirect_uri: this.#settings.redirectUri(),
+      scope: SCOPE,
+      state: attempt.state,
+      nonce: attempt.nonce,
+      code_challenge: await oidc.calculatePKCECodeChallenge(attempt.verifier),
+      code_challenge_method: 'S256',
+    });
+    return { url: url.href, cookie: this.#sealer.seal(JSON.stringify(attempt), SEALING_CONTEXT), until };
+  }
+
+  /** `query` is that of the provider's redirect. Throws `ProviderUnavailable`. */
+  async finish(query: string, cookie: string | null): Promise<Outcome<{ proof: ProofOfSubject; returnTo: string }>> {
+    const attempt = this.#openAttempt(cookie);
+    if (attempt === null) {
+      return refuse('FORBIDDEN', 'This sign-in was started in another browser or has expired. Sign in again.');
+    }
+    const configuration = await this.#client();
+    let tokens: Awaited<ReturnType<typeof oidc.authorizationCodeGrant>>;
+    try {
+      tokens = await oidc.authorizationCodeGrant(configuration, new URL(`${this.#settings.redirectUri()}?${query}`), {
+        pkceCodeVerifier: attempt.verifier,
+        expectedState: attempt.state,
+        expectedNonce: attempt.nonce,
+        idTokenExpected: true,
+      });
+    } catch (error) {
+      return refused(error, this.#log);
+    }
+    const idToken = tokens.id_token ?? '';
+    const claims = await this.#provider.verify(idToken, this.#settings.client.id);
+    if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
+    const proof = proofOf(await this.#withEmail(configuration, tokens, claims), idToken, this.#settings.platformClaim);
+    if (proof === null) return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
+    return done({ proof, returnTo: attempt.returnTo });
+  }
+
+  async #client(): Promise<oidc.Configuration> {
+    const { issuer } = this.#provider;
+    const metadata = await this.#provider.metadata();
     if (metadata.authorization_endpoint === undefined || metadata.token_endpoint === undefined) {
-      log.warn(
-        { issuer: provider.issuer },
+      this.#log.warn(
+        { issuer },
         'identity provider has no authorization or token endpoint; browser sign-in unavailable',
       );
       throw new ProviderUnavailable('no authorization or token endpoint');
     }
-    const { id, secret } = settings.client;
+    const { id, secret } = this.#settings.client;
     const configuration = new oidc.Configuration(
       metadata as oidc.ServerMetadata,
       id,
       {
         // The library uses the host's clock: the skew makes it the service's time.
-        [oidc.clockSkew]: (referenceOf(clock) - Date.now()) / 1000,
+        [oidc.clockSkew]: (referenceOf(this.#clock) - Date.now()) / 1000,
         [oidc.clockTolerance]: LEEWAY_S,
       },
       authentication(metadata.token_endpoint_auth_methods_supported, secret),
     );
     configuration[oidc.customFetch] = (url, init) => boundedFetch(url, init as RequestInit);
-    if (provider.issuer.startsWith('http:')) oidc.allowInsecureRequests(configuration);
+    if (issuer.startsWith('http:')) oidc.allowInsecureRequests(configuration);
     return configuration;
   }
 
-  function openAttempt(cookie: string | null): z.infer<typeof attemptSchema> | null {
+  #openAttempt(cookie: string | null): z.infer<typeof attemptSchema> | null {
     try {
-      const attempt = attemptSchema.parse(JSON.parse(sealer.open(cookie ?? '', SEALING_CONTEXT)));
-      return referenceOf(clock) < attempt.until ? attempt : null;
+      const attempt = attemptSchema.parse(JSON.parse(this.#sealer.open(cookie ?? '', SEALING_CONTEXT)));
+      return referenceOf(this.#clock) < attempt.until ? attempt : null;
     } catch {
       return null;
     }
   }
 
   /** Some providers return the email address at the userinfo endpoint only. Sign-in succeeds without one as well. */
-  async function withEmail(
+  async #withEmail(
     configuration: oidc.Configuration,
     tokens: oidc.TokenEndpointResponse,
-    claims: Record<string, unknown> & { sub?: string },
+    claims: Claims,
   ): Promise<Record<string, unknown>> {
     const { userinfo_endpoint: endpoint } = configuration.serverMetadata();
     if (claims.email !== undefined || endpoint === undefined || claims.sub === undefined) return claims;
@@ -90,58 +150,10 @@ export function makeBrowserSignIn(
       const { email, email_verified } = await oidc.fetchUserInfo(configuration, tokens.access_token, claims.sub);
       return { ...claims, email, email_verified };
     } catch (error) {
-      log.warn({ reason: `${error}` }, 'identity provider userinfo request failed; continuing without email');
+      this.#log.warn({ reason: `${error}` }, 'identity provider userinfo request failed; continuing without email');
       return claims;
     }
   }
-
-  return {
-    async begin(returnTo) {
-      const configuration = await client();
-      const until = referenceOf(clock) + ATTEMPT_TTL_MS;
-      const attempt = {
-        state: oidc.randomState(),
-        nonce: oidc.randomNonce(),
-        verifier: oidc.randomPKCECodeVerifier(),
-        returnTo,
-        until,
-      };
-      const url = oidc.buildAuthorizationUrl(configuration, {
-        redirect_uri: settings.redirectUri(),
-        scope: SCOPE,
-        state: attempt.state,
-        nonce: attempt.nonce,
-        code_challenge: await oidc.calculatePKCECodeChallenge(attempt.verifier),
-        code_challenge_method: 'S256',
-      });
-      return { url: url.href, cookie: sealer.seal(JSON.stringify(attempt), SEALING_CONTEXT), until };
-    },
-
-    async finish(query, cookie) {
-      const attempt = openAttempt(cookie);
-      if (attempt === null) {
-        return refuse('FORBIDDEN', 'This sign-in was started in another browser or has expired. Sign in again.');
-      }
-      const configuration = await client();
-      let tokens: Awaited<ReturnType<typeof oidc.authorizationCodeGrant>>;
-      try {
-        tokens = await oidc.authorizationCodeGrant(configuration, new URL(`${settings.redirectUri()}?${query}`), {
-          pkceCodeVerifier: attempt.verifier,
-          expectedState: attempt.state,
-          expectedNonce: attempt.nonce,
-          idTokenExpected: true,
-        });
-      } catch (error) {
-        return refused(error, log);
-      }
-      const idToken = tokens.id_token ?? '';
-      const claims = await provider.verify(idToken, settings.client.id);
-      if (claims === null) return refuse('FORBIDDEN', 'The identity provider’s token is not valid.');
-      const proof = proofOf(await withEmail(configuration, tokens, claims), idToken, settings.platformClaim);
-      if (proof === null) return refuse('FORBIDDEN', 'The identity provider’s token does not identify a user.');
-      return done({ proof, returnTo: attempt.returnTo });
-    },
-  };
 }
 
 function authentication(methods: readonly string[] | undefined, secret: string | null): oidc.ClientAuth {
