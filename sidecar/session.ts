@@ -8,8 +8,8 @@ import type {
 } from '#proto/cognition/v1/runtime_pb.js';
 import { contextOf, deviceOf, memoryOf, nodeStateOf, outcomeOf, toolsOf } from './event-decoder.ts';
 import type { Log } from './log.ts';
-import type { Planner, Tools } from './planner-types.ts';
-import { type PlanningTask, startPlanning, type WorldState } from './planning-task.ts';
+import type { Context, Planner, Tools } from './planner-types.ts';
+import { PlanningTask, type WorldState } from './planning-task.ts';
 import { encodeProposal } from './proposal-encoder.ts';
 
 export interface SessionParts {
@@ -18,12 +18,6 @@ export interface SessionParts {
   send(message: CognitionProposal): void;
   /** Ends the stream. The next one starts with a full synchronization. */
   resetStream(why: string): void;
-}
-
-/** The state of one stream: capability sets, worlds, and one planning task per context. */
-export interface Session {
-  handleEvent(event: RuntimeEvent): void;
-  close(): void;
 }
 
 /** Beyond it the stream is reset: tenants may change their manifests often, and old sets are never removed. */
@@ -36,74 +30,106 @@ const MAX_ENDED_CONTEXTS = 1_000;
 const THINKING = 1;
 const REJECTED = 10;
 
-export function startSession({ planner, log, send, resetStream }: SessionParts): Session {
-  const sets = new Map<string, Tools>();
-  const worlds = new Map<string, WorldState>();
-  const tasks = new Map<string, { task: PlanningTask; scope: string }>();
-  const ended = new Set<string>();
-  let proposalCount = 0;
+/** The state of one stream: capability sets, worlds, and one planning task per context. */
+export class Session {
+  readonly #parts: SessionParts;
+  readonly #sets = new Map<string, Tools>();
+  readonly #worlds = new Map<string, WorldState>();
+  readonly #tasks = new Map<string, { task: PlanningTask; scope: string }>();
+  readonly #ended = new Set<string>();
+  #proposalCount = 0;
 
-  function syncCapabilities({ sets: received }: CapabilitySync): void {
-    for (const set of received) sets.set(set.capabilitySetId, toolsOf(set));
-    if (sets.size > MAX_CAPABILITY_SETS) resetStream('too many manifests');
+  constructor(parts: SessionParts) {
+    this.#parts = parts;
   }
 
-  function updateWorld(update: PerceptionUpdate): void {
+  handleEvent({ event }: RuntimeEvent): void {
+    switch (event.case) {
+      case 'capabilitySync':
+        this.#syncCapabilities(event.value);
+        break;
+      case 'perceptionUpdate':
+        this.#updateWorld(event.value);
+        break;
+      case 'graphStateUpdate':
+        this.#updateNode(event.value);
+        break;
+      case 'observationOutcome':
+        this.#recordOutcome(event.value);
+        break;
+      case 'interruptSignal':
+        this.#drop(event.value.contextId);
+        break;
+    }
+  }
+
+  close(): void {
+    for (const id of [...this.#tasks.keys()]) this.#drop(id);
+  }
+
+  #syncCapabilities({ sets: received }: CapabilitySync): void {
+    for (const set of received) this.#sets.set(set.capabilitySetId, toolsOf(set));
+    if (this.#sets.size > MAX_CAPABILITY_SETS) this.#parts.resetStream('too many manifests');
+  }
+
+  #updateWorld(update: PerceptionUpdate): void {
     const key = [update.tenantId, update.homeId, update.deviceId].join('/');
     const received = new Map(update.activeContexts.map((context) => [context.contextId, context]));
     if (update.contextsLeftOut === 0) {
-      for (const [id, { scope }] of tasks) if (scope === key && !received.has(id)) drop(id);
+      for (const [id, { scope }] of this.#tasks) if (scope === key && !received.has(id)) this.#drop(id);
     }
     if (received.size === 0 && update.contextsLeftOut === 0) {
-      worlds.delete(key);
+      this.#worlds.delete(key);
       return;
     }
-    worlds.set(key, {
-      devices: update.devices.map((device) => deviceOf(device, sets)),
+    this.#worlds.set(key, {
+      devices: update.devices.map((device) => deviceOf(device, this.#sets)),
       memories: update.memories.map(memoryOf),
     });
     for (const [id, message] of received) {
       const context = contextOf(message);
       if (context === null) continue;
-      const task = tasks.get(id)?.task ?? startTask(context, key);
-      tasks.set(id, { task, scope: key });
+      const task = this.#tasks.get(id)?.task ?? this.#createTask(context, key);
+      this.#tasks.set(id, { task, scope: key });
       task.updateContext(context, (message.phase as number) === THINKING);
-      if (!task.hasEnded()) ended.delete(id);
+      if (!task.hasEnded()) this.#ended.delete(id);
     }
-    release(key);
+    this.#release(key);
   }
 
-  const startTask = (context: Parameters<typeof startPlanning>[0], key: string): PlanningTask =>
-    startPlanning(context, {
+  #createTask(context: Context, key: string): PlanningTask {
+    const { planner, log, send } = this.#parts;
+    return new PlanningTask(context, {
       planner,
-      world: () => worlds.get(key) ?? { devices: [], memories: [] },
-      send: (body) => send(encodeProposal(context.id, `${++proposalCount}`, body)),
-      onEnded: () => markEnded(context.id, key),
+      world: () => this.#worlds.get(key) ?? { devices: [], memories: [] },
+      send: (body) => send(encodeProposal(context.id, `${++this.#proposalCount}`, body)),
+      onEnded: () => this.#markEnded(context.id, key),
       onPlannerError: (error) => log.error({ context: context.id, err: String(error) }, 'planner failed'),
     });
+  }
 
-  function markEnded(id: string, key: string): void {
-    ended.add(id);
-    release(key);
-    for (const oldest of ended) if (ended.size > MAX_ENDED_CONTEXTS) drop(oldest);
+  #markEnded(id: string, key: string): void {
+    this.#ended.add(id);
+    this.#release(key);
+    for (const oldest of this.#ended) if (this.#ended.size > MAX_ENDED_CONTEXTS) this.#drop(oldest);
   }
 
   /** Frees the world of a scope when no active task needs it: the service may never update this scope again. */
-  function release(key: string): void {
-    for (const [id, { scope }] of tasks) if (scope === key && !ended.has(id)) return;
-    worlds.delete(key);
+  #release(key: string): void {
+    for (const [id, { scope }] of this.#tasks) if (scope === key && !this.#ended.has(id)) return;
+    this.#worlds.delete(key);
   }
 
-  function drop(id: string): void {
-    tasks.get(id)?.task.stop();
-    tasks.delete(id);
-    ended.delete(id);
+  #drop(id: string): void {
+    this.#tasks.get(id)?.task.stop();
+    this.#tasks.delete(id);
+    this.#ended.delete(id);
   }
 
-  function updateNode({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {
-    const task = tasks.get(contextId)?.task;
+  #updateNode({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {
+    const task = this.#tasks.get(contextId)?.task;
     if ((to as number) === REJECTED) {
-      log.debug({ context: contextId, node: nodeId, code }, 'proposal rejected');
+      this.#parts.log.debug({ context: contextId, node: nodeId, code }, 'proposal rejected');
       task?.handleRejection(nodeId, { code, detail });
       return;
     }
@@ -111,28 +137,9 @@ export function startSession({ planner, log, send, resetStream }: SessionParts):
     if (state !== null) task?.updateNode(nodeId, state, { code, detail });
   }
 
-  function recordOutcome(outcome: ObservationOutcome): void {
+  #recordOutcome(outcome: ObservationOutcome): void {
     // The outcome of a compensation is not the outcome of its step.
-    if (!outcome.compensation) tasks.get(outcome.contextId)?.task.recordOutcome(outcome.nodeId, outcomeOf(outcome));
+    if (outcome.compensation) return;
+    this.#tasks.get(outcome.contextId)?.task.recordOutcome(outcome.nodeId, outcomeOf(outcome));
   }
-
-  return {
-    handleEvent({ event }) {
-      switch (event.case) {
-        case 'capabilitySync':
-          return syncCapabilities(event.value);
-        case 'perceptionUpdate':
-          return updateWorld(event.value);
-        case 'graphStateUpdate':
-          return updateNode(event.value);
-        case 'observationOutcome':
-          return recordOutcome(event.value);
-        case 'interruptSignal':
-          return drop(event.value.contextId);
-      }
-    },
-    close() {
-      for (const id of [...tasks.keys()]) drop(id);
-    },
-  };
 }

@@ -2,7 +2,7 @@ import { Metadata, type ServerDuplexStream, status } from '@grpc/grpc-js';
 import type { CognitionProposal, RuntimeEvent } from '#proto/cognition/v1/runtime_pb.js';
 import type { Log } from './log.ts';
 import type { Planner } from './planner-types.ts';
-import { startSession } from './session.ts';
+import { Session } from './session.ts';
 
 export type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
 
@@ -30,7 +30,7 @@ export function handleStream(
     end(why);
     abortStream(stream, why);
   };
-  const session = startSession({
+  const session = new Session({
     planner,
     log,
     resetStream: reset,

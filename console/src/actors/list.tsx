@@ -10,7 +10,7 @@ import { Icon } from '../ui/icons.tsx';
 import { Time } from '../ui/time.tsx';
 import { actorHref, iconOf, idSuffix } from './actor-display.ts';
 import { Filters, filterFrom } from './filters.tsx';
-import { type ActorFilter, type ActorTransition, type LiveActorList, makeLiveActorList } from './live-actor-list.ts';
+import { type ActorFilter, type ActorTransition, LiveActorList } from './live-actor-list.ts';
 import { StatePills } from './state-pills.tsx';
 import './list.css';
 
@@ -62,7 +62,7 @@ function ActorList({ tenant }: { tenant: string | null }) {
         </p>
       </Filters>
       {problem !== null && entries.length === 0 ? (
-        <LoadError problem={problem} retry={list.invalidate} />
+        <LoadError problem={problem} retry={() => list.invalidate()} />
       ) : entries.length === 0 && loading ? (
         <Loading what="Loading actors" />
       ) : shown.length === 0 ? (
@@ -107,7 +107,7 @@ const NoActors = ({ isFiltered, unfilteredHref, isComplete, loadMore }: NoActors
 function useLiveActorList({ kind, state, quarantined }: ActorFilter, tenant: string | null): LiveActorList {
   const list = useMemo(
     () =>
-      makeLiveActorList({
+      new LiveActorList({
         ...(tenant && { tenant }),
         ...(kind && { kind }),
         ...(state && { state }),
@@ -117,7 +117,7 @@ function useLiveActorList({ kind, state, quarantined }: ActorFilter, tenant: str
   );
   useEffect(() => {
     list.open();
-    return list.close;
+    return () => list.close();
   }, [list]);
   const pending = useRef<ActorTransition[]>([]);
   useStream({

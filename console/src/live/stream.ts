@@ -3,8 +3,6 @@ import { markSessionUncertain, requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { SERVICE_PATH } from '../base.ts';
 
-// A WebSocket with automatic reconnection. It is opened with a one-time ticket, so that no credential is in a URL.
-
 export type StreamState =
   | { status: 'connecting' }
   | { status: 'live' }
@@ -12,12 +10,6 @@ export type StreamState =
   | { status: 'lost'; since: number; retryAt: number; reason: string }
   /** A retry cannot succeed. */
   | { status: 'refused'; reason: string };
-
-export interface Stream {
-  close(): void;
-  /** Reconnects now instead of at the next attempt. */
-  retry(): void;
-}
 
 const PING_MS = 15_000;
 const PONG_TIMEOUT_MS = 10_000;
@@ -36,97 +28,110 @@ export interface StreamParts {
   onStateChange(state: StreamState): void;
 }
 
-export function openStream({ path, query = {}, onMessage, onOpen, onStateChange }: StreamParts): Stream {
-  let socket: WebSocket | null = null;
-  let isClosed = false;
-  let failures = 0;
-  let isConnecting = false;
-  let since = Date.now();
-  let retryTimer: ReturnType<typeof setTimeout> | undefined;
-  let pingTimer: ReturnType<typeof setInterval> | undefined;
-  let lastMessageAt = 0;
+/** A WebSocket with automatic reconnection. It is opened with a one-time ticket, so that no credential is in a URL. */
+export class Stream {
+  readonly #parts: StreamParts;
+  #socket: WebSocket | null = null;
+  #isClosed = false;
+  #isConnecting = false;
+  #failures = 0;
+  #since = Date.now();
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  #pingTimer: ReturnType<typeof setInterval> | undefined;
+  #lastMessageAt = 0;
 
-  async function connect(): Promise<void> {
-    if (isConnecting) return;
-    isConnecting = true;
-    clearTimeout(retryTimer);
-    if (failures === 0) onStateChange({ status: 'connecting' });
+  /** Connects immediately. */
+  constructor(parts: StreamParts) {
+    this.#parts = parts;
+    addEventListener('online', this.retry);
+    void this.#connect();
+  }
+
+  /** Reconnects now instead of at the next attempt. */
+  readonly retry = (): void => {
+    if (!this.#isClosed && this.#failures > 0) void this.#connect();
+  };
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#retryTimer);
+    clearInterval(this.#pingTimer);
+    removeEventListener('online', this.retry);
+    this.#socket?.close();
+  }
+
+  async #connect(): Promise<void> {
+    if (this.#isConnecting) return;
+    this.#isConnecting = true;
+    clearTimeout(this.#retryTimer);
+    const { path, query, onStateChange } = this.#parts;
+    if (this.#failures === 0) onStateChange({ status: 'connecting' });
     try {
       const { ticket } = await requestJson<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
-      if (!isClosed) attach(new WebSocket(address(path, { ...query, token: ticket })));
+      if (!this.#isClosed) this.#attach(new WebSocket(address(path, { ...query, token: ticket })));
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
       const isPermanent = problem !== null && [401, 403].includes(problem.status);
-      if (!isClosed) handleLoss(problem?.message ?? 'The service does not respond.', isPermanent);
+      if (!this.#isClosed) this.#handleLoss(problem?.message ?? 'The service does not respond.', isPermanent);
     }
   }
 
-  function attach(ws: WebSocket): void {
-    socket = ws;
+  #attach(socket: WebSocket): void {
+    this.#socket = socket;
     let ended = false;
     let isLive = false;
     const end = (reason: string, isPermanent = false): void => {
-      if (ended || isClosed) return;
+      if (ended || this.#isClosed) return;
       ended = true;
-      clearInterval(pingTimer);
-      ws.close();
-      handleLoss(reason, isPermanent);
+      clearInterval(this.#pingTimer);
+      socket.close();
+      this.#handleLoss(reason, isPermanent);
     };
-    ws.onopen = () => {
-      lastMessageAt = Date.now();
-      ws.send('ping');
-      pingTimer = setInterval(() => {
-        if (Date.now() - lastMessageAt > PING_MS + PONG_TIMEOUT_MS) end('The service stopped responding.');
-        else ws.send('ping');
-      }, PING_MS);
-    };
-    ws.onmessage = ({ data }) => {
-      lastMessageAt = Date.now();
+    socket.onopen = () => this.#startPings(socket, end);
+    socket.onmessage = ({ data }) => {
+      this.#lastMessageAt = Date.now();
       // The first message shows that the ticket was accepted.
-      if (!isLive) goLive();
-      if (data !== 'pong') onMessage(JSON.parse(`${data}`));
+      if (!isLive) {
+        isLive = true;
+        this.#goLive();
+      }
+      if (data !== 'pong') this.#parts.onMessage(JSON.parse(`${data}`));
     };
-    const goLive = (): void => {
-      isLive = true;
-      failures = 0;
-      onStateChange({ status: 'live' });
-      onOpen();
-    };
-    ws.onclose = ({ code, reason }) => {
+    socket.onclose = ({ code, reason }) => {
       if (code === UNAUTHENTICATED) markSessionUncertain();
       end(reason || 'The connection was lost.', PERMANENT_CLOSE_CODES.has(code));
     };
-    ws.onerror = () => end('The service does not respond.');
+    socket.onerror = () => end('The service does not respond.');
   }
 
-  function handleLoss(reason: string, isPermanent: boolean): void {
-    isConnecting = false;
+  #startPings(socket: WebSocket, end: (reason: string) => void): void {
+    this.#lastMessageAt = Date.now();
+    socket.send('ping');
+    this.#pingTimer = setInterval(() => {
+      if (Date.now() - this.#lastMessageAt > PING_MS + PONG_TIMEOUT_MS) end('The service stopped responding.');
+      else socket.send('ping');
+    }, PING_MS);
+  }
+
+  #goLive(): void {
+    this.#failures = 0;
+    this.#parts.onStateChange({ status: 'live' });
+    this.#parts.onOpen();
+  }
+
+  #handleLoss(reason: string, isPermanent: boolean): void {
+    const { onStateChange } = this.#parts;
+    this.#isConnecting = false;
     if (isPermanent) {
       onStateChange({ status: 'refused', reason });
       return;
     }
-    if (failures === 0) since = Date.now();
-    failures += 1;
-    const pause = backoffDelay(failures, RECONNECT, 'half');
-    onStateChange({ status: 'lost', since, retryAt: Date.now() + pause, reason });
-    retryTimer = setTimeout(() => void connect(), pause);
+    if (this.#failures === 0) this.#since = Date.now();
+    this.#failures += 1;
+    const pause = backoffDelay(this.#failures, RECONNECT, 'half');
+    onStateChange({ status: 'lost', since: this.#since, retryAt: Date.now() + pause, reason });
+    this.#retryTimer = setTimeout(() => void this.#connect(), pause);
   }
-
-  const retry = (): void => {
-    if (!isClosed && failures > 0) void connect();
-  };
-  addEventListener('online', retry);
-  void connect();
-  return {
-    retry,
-    close() {
-      isClosed = true;
-      clearTimeout(retryTimer);
-      clearInterval(pingTimer);
-      removeEventListener('online', retry);
-      socket?.close();
-    },
-  };
 }
 
 function address(path: string, query: Readonly<Record<string, string>>): URL {

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
-import { openStream, type Stream, type StreamParts, type StreamState } from './stream.ts';
+import { Stream, type StreamParts, type StreamState } from './stream.ts';
 
 // Registry of the open streams, for the connection status of the page.
 
@@ -46,7 +46,7 @@ export function useStream({ path, query = {}, onMessage, onOpen, enabled = true 
   useEffect(() => {
     if (!enabled) return;
     const key = {};
-    const stream = openStream({
+    const stream = new Stream({
       path,
       query: JSON.parse(queryText),
       onMessage: (message) => latest.current.onMessage(message),
