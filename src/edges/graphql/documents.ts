@@ -12,7 +12,6 @@ import { LRUCache } from 'lru-cache';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import {
   checkDocumentSize,
-  costOf,
   depthOf,
   documentLimits,
   type Fragments,
@@ -20,6 +19,7 @@ import {
   hasIntrospection,
 } from './document-limits.ts';
 import { rewriteDocument } from './leaf-nodes.ts';
+import { costOf } from './operation-cost.ts';
 
 /** A document that passed all checks. */
 export interface PreparedDocument {

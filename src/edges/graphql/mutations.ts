@@ -19,7 +19,7 @@ import { refusalExtensions } from './refusal-error.ts';
 import type { MutationField } from './root-fields.ts';
 import { unionOf, variantOf } from './union-types.ts';
 
-/** Cost of a mutation field, in points (document-limits.ts). */
+/** Cost of a mutation field, in points (operation-cost.ts). */
 const CHANGE_COST = 100;
 
 /** Result of a mutation that was refused. */

@@ -11,10 +11,10 @@ import {
   GraphQLString,
 } from 'graphql';
 import { camel, pascal } from './casing.ts';
-import type { FieldCosts } from './document-limits.ts';
 import type { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
 import type { LeafExtension } from './leaf-nodes.ts';
+import type { FieldCosts } from './operation-cost.ts';
 import type { Member, NullableShape, Shape } from './operation-shapes.ts';
 import { dateTime, json, jsonObject } from './scalars.ts';
 
@@ -34,7 +34,7 @@ const scalarTypes = {
   nothing: json,
 } as const;
 
-/** Length that the cost calculation assumes for a list without a limit (document-limits.ts). */
+/** Length that the cost calculation assumes for a list without a limit (operation-cost.ts). */
 export const ASSUMED_ENTRIES = 10;
 
 /** Output types, built from the operations' output schemas. A named type is built once, when an operation first uses it. */

@@ -17,7 +17,7 @@ import type { RelayConnection } from './relay-connection.ts';
 import type { QueryField } from './root-fields.ts';
 import { unionOf, variantOf } from './union-types.ts';
 
-/** Fixed cost of a query field, in points (document-limits.ts). */
+/** Fixed cost of a query field, in points (operation-cost.ts). */
 const READ_COST = 10;
 
 type Field = GraphQLFieldConfig<unknown, GraphqlContext>;
