@@ -29,12 +29,13 @@ import {
 
 export type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed';
 
+/** Planning is finished whenever the plan is ending or over (`endPlan`). */
 export const refusePlannerEvent = (
-  { live: { status, cognition } }: PlanContext,
+  { live: { cognition } }: PlanContext,
   { type }: EventOf<PlannerEventType>,
 ): Decided => {
   if (cognition === null) return emitRefusal('NOT_FOUND', 'This plan has no planner.');
-  const detail = cognition.phase === 'done' ? 'Planning is finished.' : `The plan is ${status}.`;
+  const detail = 'Planning is finished.';
   return emitRefusal('CONFLICT', type === 'node.proposed' ? `${detail} No more steps can be added.` : detail);
 };
 

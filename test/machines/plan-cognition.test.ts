@@ -39,6 +39,7 @@ const fail = (plan: Plan, at = T0 + 5_000) =>
 const changes = (outputs: readonly Output[]): ContextChange[] =>
   ofType(outputs, 'context.changed').map(({ change }) => change);
 const refusalOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?.refusal.code;
+const detailOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?.refusal.detail;
 const mind = (plan: Plan) => (plan.value as { mind: string }).mind;
 
 describe('a plan with a planner', () => {
@@ -122,21 +123,26 @@ describe('a node', () => {
     expect(plan.context).toBe(context);
   });
 
-  it.each<[string, StepInput]>([
-    ['whose id another node has', wish('a', { action: 'turn_off' })],
-    ['that depends on no step of the plan', wish('b', { dependsOn: ['c'] })],
-    ['that depends on itself', wish('b', { dependsOn: ['b'] })],
-  ])('%s is refused, and nothing changes', (_, node) => {
+  it.each<[string, StepInput, RegExp]>([
+    ['whose id another node has', wish('a', { action: 'turn_off' }), /^Another node already has the id 'a'\.$/],
+    ['that depends on no step of the plan', wish('b', { dependsOn: ['c'] }), /^depends_on: .*'?c'?.*\.$/],
+    ['that depends on itself', wish('b', { dependsOn: ['b'] }), /^depends_on: .+\.$/],
+  ])('%s is refused, and nothing changes', (_, node, detail) => {
     const { plan } = goal();
     propose(plan, wish('a'));
     const { same, outputs } = propose(plan, node);
     expect([same, refusalOf(outputs), typesOf(outputs)]).toEqual([true, 'VALIDATION_FAILED', ['refused']]);
+    expect(detailOf(outputs)).toMatch(detail);
   });
 
   it('is refused after the hundredth', () => {
     const { plan } = goal();
     for (let n = 0; n < 100; n++) propose(plan, wish(`s${n}`));
-    expect(refusalOf(propose(plan, wish('more')).outputs)).toBe('VALIDATION_FAILED');
+    const { outputs } = propose(plan, wish('more'));
+    expect([refusalOf(outputs), detailOf(outputs)]).toEqual([
+      'VALIDATION_FAILED',
+      'A plan can have at most 100 steps.',
+    ]);
     expect(plan.context.live.steps).toHaveLength(100);
   });
 
@@ -147,22 +153,25 @@ describe('a node', () => {
   ])('of a plan that %s is refused', (_, over) => {
     const { plan } = goal();
     over(plan);
-    const words: PlanEvent[] = [
+    const events: PlanEvent[] = [
       { type: 'node.proposed', at: T0 + 9_000, node: wish('a') },
       { type: 'cognition.suspended', at: T0 + 9_000, reason: 'It warms up.', forMs: 1_000 },
       { type: 'cognition.completed', at: T0 + 9_000, summary: '', finalState: null },
       { type: 'cognition.failed', at: T0 + 9_000, error: { code: 'NO_IDEA', detail: 'No idea.' } },
     ];
-    for (const word of words) {
-      const { same, outputs } = plan.send(word);
+    for (const event of events) {
+      const { same, outputs } = plan.send(event);
       expect([same, refusalOf(outputs), outputs.length]).toEqual([true, 'CONFLICT', 1]);
+      const more = event.type === 'node.proposed' ? ' No more steps can be added.' : '';
+      expect(detailOf(outputs)).toBe(`Planning is finished.${more}`);
     }
   });
 
   it('of a plan without a planner is refused as not found', () => {
     const plan = blankPlan();
     plan.send(create([wish('a')]));
-    expect(refusalOf(propose(plan, wish('b')).outputs)).toBe('NOT_FOUND');
+    const { outputs } = propose(plan, wish('b'));
+    expect([refusalOf(outputs), detailOf(outputs)]).toEqual(['NOT_FOUND', 'This plan has no planner.']);
   });
 });
 
