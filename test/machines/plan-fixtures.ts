@@ -115,3 +115,13 @@ export const held = (plan: Plan, stepId: string, forMs = 5_000) =>
 /** The command of the step could not be created. */
 export const refused = (plan: Plan, stepId: string, code = 'FORBIDDEN_ROLE', at = T0 + 1) =>
   plan.send({ type: 'step.refused', at, stepId, commandId: commandOf(plan, stepId), error: { code, detail: 'No.' } });
+
+export const HOME = uuid(3);
+/** A plan of the planner for its goal, and the step that created it. */
+export function goal(onFailure?: OnFailure): { plan: Plan; begun: Step } {
+  const plan = blankPlan();
+  return { plan, begun: plan.send(create([], onFailure, { ...GOAL, homeId: HOME })) };
+}
+/** The planner ends its planning. */
+export const complete = (plan: Plan, at = T0 + 5_000) =>
+  plan.send({ type: 'cognition.completed', at, summary: 'It is warm.', finalState: { celsius: 21 } });
