@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
+import { errorText, fieldErrors } from './field-errors.ts';
 import { isObject, jsonBytes } from './json/value.ts';
-import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
+import { done, type Outcome, refuse } from './refusals.ts';
 import { roles } from './roles.ts';
 import { MAX_SLUG_LENGTH } from './slug.ts';
 import { isTimezone } from './timezone.ts';
@@ -67,17 +68,11 @@ export const MAX_METADATA_BYTES = 4 * 1024;
 
 export const metadata = jsonObject.refine((value) => jsonBytes(value) <= MAX_METADATA_BYTES, 'is over 4096 bytes');
 
-export const fieldErrors = (error: z.ZodError): FieldError[] =>
-  error.issues.flatMap((issue): FieldError[] => {
-    const at = issue.path.map(String);
-    return issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ path: [...at, key].join('.'), message: 'unknown field' }))
-      : [{ path: at.join('.'), message: issue.message }];
-  });
-
 /** Reads `input` by a request's schema. A refusal lists all errors by field. */
 export function readFields<T>(schema: z.ZodType<T>, input: unknown): Outcome<T> {
-  const read = schema.safeParse(input);
+  const read = schema.safeParse(input, { error: errorText });
   if (read.success) return done(read.data);
-  return refuse('VALIDATION_FAILED', 'The request is not valid.', { errors: fieldErrors(read.error).slice(0, 50) });
+  return refuse('VALIDATION_FAILED', 'The request is not valid.', {
+    errors: fieldErrors(read.error.issues).slice(0, 50),
+  });
 }

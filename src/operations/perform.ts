@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
@@ -121,7 +122,7 @@ function flagRefusal(
 }
 
 function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
-  const parsed = operation.input.safeParse(given);
+  const parsed = operation.input.safeParse(given, { error: errorText });
   if (parsed.success) {
     // Contract §2: strings that a JSON store cannot hold are refused on every protocol.
     const json = checkJson(given);
@@ -129,7 +130,7 @@ function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
   }
   const { issues } = parsed.error;
   const noun = missingNoun(operation, given, issues);
-  return noun === null ? invalid(issues.flatMap(fieldErrors)) : notFound(noun);
+  return noun === null ? invalid(fieldErrors(issues)) : notFound(noun);
 }
 
 /** Noun of the first id if all issues are ids that are not UUIDs, else null: such an id is answered as NOT_FOUND. */
@@ -159,9 +160,3 @@ const invalid = (errors: FieldError[]): Refused =>
       errors,
     },
   );
-
-function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
-  const path = issue.path.join('.');
-  if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
-  return issue.keys.map((key) => ({ path: path === '' ? key : `${path}.${key}`, message: 'unknown field' }));
-}

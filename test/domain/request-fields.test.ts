@@ -65,7 +65,7 @@ describe('fields', () => {
   });
 
   it('can all be described as JSON Schema', () => {
-    const { fieldErrors, readFields, MAX_METADATA_BYTES, ...schemas } = fields;
+    const { readFields, MAX_METADATA_BYTES, ...schemas } = fields;
     const document = z.toJSONSchema(z.strictObject(schemas as unknown as Record<string, z.ZodType>), { io: 'input' });
     expect(document.properties?.metadata).toEqual({ type: 'object' });
     expect(document.required).not.toContain('limit');

@@ -23,6 +23,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { ZodType } from 'zod';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { errorText, fieldErrors } from '../../domain/field-errors.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Caller } from '../../operations/operation.ts';
 
@@ -149,9 +150,9 @@ const requestSchemas: Readonly<Record<string, ZodType>> = {
 
 function paramsError(message: { method: string }): string | null {
   const parsed = Object.hasOwn(requestSchemas, message.method)
-    ? requestSchemas[message.method]?.safeParse(message)
+    ? requestSchemas[message.method]?.safeParse(message, { error: errorText })
     : undefined;
   if (parsed === undefined || parsed.success) return null;
-  const [issue] = parsed.error.issues;
-  return `${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'invalid value'}`;
+  const [error] = fieldErrors(parsed.error.issues);
+  return `${error?.path ?? ''}: ${error?.message ?? 'is not valid'}`;
 }

@@ -1,8 +1,8 @@
+import { errorText, fieldErrors } from '../../domain/field-errors.ts';
 import { judge } from '../../domain/gateway.ts';
 import { checkJson } from '../../domain/json/strict.ts';
 import { jsonBytes } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { fieldErrors } from '../../domain/request-fields.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { StepInput } from '../../machines/plan-types.ts';
 import {
@@ -45,9 +45,9 @@ export async function validateProposedStep(
 ): Promise<Outcome<StepInput>> {
   const json = checkJson(node);
   if (!json.ok) return refuse('VALIDATION_FAILED', `The node is ${json.reason}.`);
-  const read = stepSchema.safeParse(node);
+  const read = stepSchema.safeParse(node, { error: errorText });
   if (!read.success) {
-    const [first] = fieldErrors(read.error);
+    const [first] = fieldErrors(read.error.issues);
     return refuse('VALIDATION_FAILED', `${first?.path || 'node'}: ${first?.message}`);
   }
   const step = toStepInput(read.data);
