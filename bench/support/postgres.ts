@@ -21,6 +21,8 @@ export interface Cluster {
 const DEBIAN = '/usr/lib/postgresql';
 const USER = 'twinkeep';
 
+const SHARED_BUFFERS_MB = 256;
+
 /** Segments of 16 MiB: more than a benchmark writes. */
 const WAL_SEGMENTS = 100;
 
@@ -41,7 +43,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
     synchronous_commit: 'on',
     full_page_writes: 'on',
     max_wal_size: '4GB',
-    shared_buffers: '256MB',
+    shared_buffers: `${SHARED_BUFFERS_MB}MB`,
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const server = spawn(join(bin, 'postgres'), ['-D', data, '-p', `${port}`, ...options], quiet);
@@ -61,6 +63,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
     }
   };
   if (!short) await recycleWalSegments(WAL_SEGMENTS, query);
+  if (!short) await fillSharedBuffers(query);
   return {
     url: urlOf('postgres'),
     async describe() {
@@ -95,6 +98,18 @@ async function recycleWalSegments(segments: number, query: (sql: string) => Prom
   // Several statements sent at once are one transaction, which may span segments.
   for (let created = 0; created < segments; created += 10) await query(one.repeat(10));
   await query('checkpoint');
+}
+
+/**
+ * Uses every page of `shared_buffers` once, as a server in use has done: the kernel assigns and clears the memory of a
+ * page when it is first used.
+ */
+async function fillSharedBuffers(query: (sql: string) => Promise<unknown>): Promise<void> {
+  await query('create unlogged table filler (page text not null)');
+  await query('alter table filler alter column page set storage plain');
+  // One row a page; an `insert`, because bulk loads use few buffers.
+  await query(`insert into filler select repeat('x', 8000) from generate_series(1, ${SHARED_BUFFERS_MB * 128})`);
+  await query('drop table filler');
 }
 
 /** A port that was free at the time of the check. */
