@@ -1,5 +1,5 @@
 // How many bytes does a live device actor cost, and a passivated one, among 100,000?
-import { createRuntime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
@@ -24,7 +24,7 @@ const clock = { now: () => now };
 const store = generatedStore();
 const definitions = (kind: ActorKind, version?: number) =>
   version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
-const runtime = createRuntime({ store, definitions, clock, log: silentLog });
+const runtime = new Runtime({ store, definitions, clock, log: silentLog });
 let manifests = new ManifestCache(store.devices);
 
 interface Reading {

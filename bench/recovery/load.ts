@@ -63,36 +63,36 @@ class Reporter {
   readonly device: RawDevice;
   sent = 0;
   acknowledged = 0;
-  private timer: NodeJS.Timeout | null = null;
-  private readonly unacknowledged = new Map<number, number>();
+  #timer: NodeJS.Timeout | null = null;
+  readonly #unacknowledged = new Map<number, number>();
 
   constructor(identity: DeviceIdentity) {
     this.device = new RawDevice(identity);
   }
 
   start(): void {
-    for (const [sequence, counter] of this.unacknowledged) this.report(sequence, counter);
-    this.timer = setInterval(() => {
-      if (this.unacknowledged.size >= REPORTS_IN_FLIGHT) return;
+    for (const [sequence, counter] of this.#unacknowledged) this.#report(sequence, counter);
+    this.#timer = setInterval(() => {
+      if (this.#unacknowledged.size >= REPORTS_IN_FLIGHT) return;
       this.sent += 1;
-      this.report(this.device.takeSequence(), this.sent);
+      this.#report(this.device.takeSequence(), this.sent);
     }, REPORT_EVERY_MS);
   }
 
   /** Sends no new reports; outstanding acknowledgements are still awaited. */
   stop(): void {
-    if (this.timer) clearInterval(this.timer);
-    this.timer = null;
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = null;
   }
 
   isDrained(): boolean {
-    return this.unacknowledged.size === 0;
+    return this.#unacknowledged.size === 0;
   }
 
-  private report(sequence: number, counter: number): void {
-    this.unacknowledged.set(sequence, counter);
+  #report(sequence: number, counter: number): void {
+    this.#unacknowledged.set(sequence, counter);
     this.device.send(this.device.compose('state', { state: { counter } }, sequence), () => {
-      this.unacknowledged.delete(sequence);
+      this.#unacknowledged.delete(sequence);
       this.acknowledged = Math.max(this.acknowledged, counter);
     });
   }

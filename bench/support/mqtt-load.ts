@@ -43,17 +43,17 @@ function stateOf(counter: number) {
 
 class LoadClient {
   readonly packets: Buffer[] = [];
-  private readonly connectBytes: Buffer;
-  private socket: Socket | null = null;
-  private next = 0;
-  private acknowledged = 0;
-  private pending: Buffer = Buffer.alloc(0);
-  private finished: (() => void) | null = null;
+  readonly #connectBytes: Buffer;
+  #socket: Socket | null = null;
+  #next = 0;
+  #acknowledged = 0;
+  #pending: Buffer = Buffer.alloc(0);
+  #finished: (() => void) | null = null;
 
   constructor(device: LoadDevice, messages: number, now: number) {
     const key = signingKey('hmac-sha256', device.secret);
     const session = sessionCredentials({ ...device, key }, now, newNonce());
-    this.connectBytes = connectPacket(session);
+    this.#connectBytes = connectPacket(session);
     const topic = deviceTopic(device.tenantId, device.deviceId, 'state');
     for (let index = 0; index < messages; index += 1) {
       const envelope = composeMessage({
@@ -76,12 +76,12 @@ class LoadClient {
 
   connect(port: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(this.connectBytes));
-      this.socket = socket;
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(this.#connectBytes));
+      this.#socket = socket;
       socket.once('error', reject);
       socket.once('data', (data: Buffer) => {
         if (data[0] !== 0x20 || data[3] !== 0) return reject(new Error(`CONNACK ${data.toString('hex')}`));
-        socket.on('data', (more: Buffer) => this.received(more));
+        socket.on('data', (more: Buffer) => this.#received(more));
         resolve();
       });
     });
@@ -89,28 +89,30 @@ class LoadClient {
 
   run(inFlight: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.finished = resolve;
-      this.socket?.once('close', () => reject(new Error(`closed after ${this.acknowledged} acknowledgements`)));
-      this.write(inFlight);
+      this.#finished = resolve;
+      this.#socket?.once('close', () => reject(new Error(`closed after ${this.#acknowledged} acknowledgements`)));
+      this.#write(inFlight);
     });
   }
 
   close(): void {
-    this.socket?.removeAllListeners('close');
-    this.socket?.destroy();
+    this.#socket?.removeAllListeners('close');
+    this.#socket?.destroy();
   }
 
-  private write(count: number): void {
-    const upTo = Math.min(this.next + count, this.packets.length);
-    if (upTo === this.next) return;
-    this.socket?.write(
-      upTo - this.next === 1 ? (this.packets[this.next] as Buffer) : Buffer.concat(this.packets.slice(this.next, upTo)),
+  #write(count: number): void {
+    const upTo = Math.min(this.#next + count, this.packets.length);
+    if (upTo === this.#next) return;
+    this.#socket?.write(
+      upTo - this.#next === 1
+        ? (this.packets[this.#next] as Buffer)
+        : Buffer.concat(this.packets.slice(this.#next, upTo)),
     );
-    this.next = upTo;
+    this.#next = upTo;
   }
 
-  private received(data: Buffer): void {
-    const bytes = this.pending.length > 0 ? Buffer.concat([this.pending, data]) : data;
+  #received(data: Buffer): void {
+    const bytes = this.#pending.length > 0 ? Buffer.concat([this.#pending, data]) : data;
     let at = 0;
     let count = 0;
     while (at + 2 <= bytes.length) {
@@ -119,10 +121,10 @@ class LoadClient {
       if (bytes[at] === 0x40) count += 1;
       at += size;
     }
-    this.pending = bytes.subarray(at);
-    this.acknowledged += count;
-    if (this.acknowledged === this.packets.length) this.finished?.();
-    else this.write(count);
+    this.#pending = bytes.subarray(at);
+    this.#acknowledged += count;
+    if (this.#acknowledged === this.packets.length) this.#finished?.();
+    else this.#write(count);
   }
 }
 

@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { createRuntime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { systemClock } from '../../src/domain/clock.ts';
@@ -40,7 +40,7 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 export async function populate(deployment: Deployment, options: PopulationOptions): Promise<Population> {
   const config = readConfig(deployment.env);
   const store = await openStore(config);
-  const runtime = createRuntime({
+  const runtime = new Runtime({
     store,
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     clock: systemClock,

@@ -45,46 +45,46 @@ export class RawDevice {
     throw new Error(`the service rejected a message: ${code}`);
   };
   onClose: (() => void) | null = null;
-  private readonly key: SigningKey;
-  private socket: Socket | null = null;
-  private clientId = '';
-  private lastPacketId = 0;
-  private readonly unacknowledged = new Map<number, () => void>();
-  private readonly topics = new Map<string, string>();
+  readonly #key: SigningKey;
+  #socket: Socket | null = null;
+  #clientId = '';
+  #lastPacketId = 0;
+  readonly #unacknowledged = new Map<number, () => void>();
+  readonly #topics = new Map<string, string>();
 
   constructor(identity: DeviceIdentity) {
     this.identity = identity;
-    this.key = signingKey('hmac-sha256', identity.secret);
+    this.#key = signingKey('hmac-sha256', identity.secret);
     for (const channel of ['hello', 'state', 'cmd_ack', 'heartbeat', 'cmd'] as const) {
-      this.topics.set(channel, deviceTopic(identity.tenantId, identity.deviceId, channel));
+      this.#topics.set(channel, deviceTopic(identity.tenantId, identity.deviceId, channel));
     }
   }
 
   /** Resolves when the broker has accepted the session and, with `commands`, granted the subscription of `cmd`. */
   open(port: number, { commands }: { commands: boolean }): Promise<void> {
-    const session = sessionCredentials({ ...this.identity, key: this.key }, Date.now(), newNonce());
-    this.clientId = session.clientId;
-    this.unacknowledged.clear();
+    const session = sessionCredentials({ ...this.identity, key: this.#key }, Date.now(), newNonce());
+    this.#clientId = session.clientId;
+    this.#unacknowledged.clear();
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(connectPacket(session)));
-      this.socket = socket;
+      this.#socket = socket;
       socket.once('error', reject);
       socket.once('close', () => {
         reject(new Error('the broker closed the connection'));
-        if (this.socket === socket) this.onClose?.();
+        if (this.#socket === socket) this.onClose?.();
       });
       const read = packetReader((type, _flags, body) => {
         if (type === CONNACK) {
           if (body[1] !== 0) reject(new Error(`CONNACK ${body[1]}`));
-          else if (commands) socket.write(subscribePacket(CMD_PACKET_ID, this.topics.get('cmd') as string));
+          else if (commands) socket.write(subscribePacket(CMD_PACKET_ID, this.#topics.get('cmd') as string));
           else resolve();
         } else if (type === SUBACK) {
           if (body[2] === 0x80) reject(new Error('the broker rejected the subscription'));
           else resolve();
         } else if (type === PUBACK) {
-          this.acknowledged(body.readUInt16BE(0));
+          this.#acknowledged(body.readUInt16BE(0));
         } else if (type === PUBLISH) {
-          this.received(socket, body);
+          this.#received(socket, body);
         }
       });
       socket.on('data', read);
@@ -106,7 +106,7 @@ export class RawDevice {
     const envelope = composeMessage({
       deviceId,
       tenantId,
-      clientId: this.clientId,
+      clientId: this.#clientId,
       messageId: `${deviceId}-${sequence}`,
       requestId: '',
       sequence,
@@ -114,17 +114,17 @@ export class RawDevice {
       nonce: newNonce(),
       type: channel,
       payload,
-      key: this.key,
+      key: this.#key,
       keyVersion: 1,
     });
-    this.lastPacketId = (this.lastPacketId % (CMD_PACKET_ID - 1)) + 1;
-    const id = this.lastPacketId;
-    return { id, packet: publishPacket(id, this.topics.get(channel) as string, envelope) };
+    this.#lastPacketId = (this.#lastPacketId % (CMD_PACKET_ID - 1)) + 1;
+    const id = this.#lastPacketId;
+    return { id, packet: publishPacket(id, this.#topics.get(channel) as string, envelope) };
   }
 
   send({ id, packet }: { id: number; packet: Buffer }, acknowledged: () => void): void {
-    this.unacknowledged.set(id, acknowledged);
-    this.socket?.write(packet);
+    this.#unacknowledged.set(id, acknowledged);
+    this.#socket?.write(packet);
   }
 
   publish(channel: DeviceChannel, payload: JsonObject, acknowledged: () => void): void {
@@ -133,17 +133,17 @@ export class RawDevice {
 
   close(): void {
     this.onClose = null;
-    this.socket?.destroy();
-    this.socket = null;
+    this.#socket?.destroy();
+    this.#socket = null;
   }
 
-  private acknowledged(id: number): void {
-    const done = this.unacknowledged.get(id);
-    this.unacknowledged.delete(id);
+  #acknowledged(id: number): void {
+    const done = this.#unacknowledged.get(id);
+    this.#unacknowledged.delete(id);
     done?.();
   }
 
-  private received(socket: Socket, body: Buffer): void {
+  #received(socket: Socket, body: Buffer): void {
     const { id, payload } = readPublish(body);
     socket.cork(); // The PUBACK and the device's answer leave in one write.
     queueMicrotask(() => socket.uncork());

@@ -17,72 +17,73 @@ type LoadActor = (ref: ActorRef, isWanted: () => boolean) => Promise<LiveActor |
 
 /** Activation queue (Akka: stash): holds the envelopes of actors that are not in memory, until they are loaded. */
 export class ActivationQueue {
-  private readonly pending = new Map<string, PendingMessages>();
-  private readonly deadlines: Deadlines;
-  private readonly load: LoadActor;
-  private readonly enqueue: (actor: LiveActor) => void;
+  readonly #pending = new Map<string, PendingMessages>();
+  readonly #deadlines: Deadlines;
+  readonly #load: LoadActor;
+  readonly #enqueue: (actor: LiveActor) => void;
 
   constructor(parts: { deadlines: Deadlines; load: LoadActor; enqueue(actor: LiveActor): void }) {
-    this.deadlines = parts.deadlines;
-    this.load = parts.load;
-    this.enqueue = parts.enqueue;
+    this.#deadlines = parts.deadlines;
+    this.#load = parts.load;
+    this.#enqueue = parts.enqueue;
   }
 
   pendingMailboxes(): Iterable<Mailbox> {
-    return this.pending.values();
+    return this.#pending.values();
   }
 
   get empty(): boolean {
-    return this.pending.size === 0;
+    return this.#pending.size === 0;
   }
 
   sizes(): CollectionSizes {
-    return { arrivals: this.pending.size };
+    return { arrivals: this.#pending.size };
   }
 
   async whenDrained(): Promise<void> {
-    await Promise.all([...this.pending.values()].map(({ drained }) => drained));
+    await Promise.all([...this.#pending.values()].map(({ drained }) => drained));
   }
 
   /** Number of envelopes that wait for this actor. */
   pendingCount(ref: ActorRef): number {
-    return this.pending.size === 0 ? 0 : (this.pending.get(addressOf(ref))?.mailbox.length ?? 0);
+    return this.#pending.size === 0 ? 0 : (this.#pending.get(addressOf(ref))?.mailbox.length ?? 0);
   }
 
   add(ref: ActorRef, envelope: Envelope): void {
-    this.pendingFor(ref).mailbox.push(envelope);
+    this.#pendingFor(ref).mailbox.push(envelope);
   }
 
   /** Puts the envelopes of an evicted actor before those that arrived later. */
   prepend(ref: ActorRef, envelopes: readonly Envelope[]): void {
     if (envelopes.length === 0) return;
-    const pending = this.pendingFor(ref);
+    const pending = this.#pendingFor(ref);
     pending.mailbox = [...envelopes, ...pending.mailbox];
   }
 
-  private pendingFor(ref: ActorRef): PendingMessages {
+  #pendingFor(ref: ActorRef): PendingMessages {
     const address = addressOf(ref);
-    let pending = this.pending.get(address);
+    let pending = this.#pending.get(address);
     if (!pending) {
       pending = { mailbox: [], drained: Promise.resolve() };
-      this.pending.set(address, pending);
-      pending.drained = this.activate(ref, pending);
+      this.#pending.set(address, pending);
+      pending.drained = this.#activate(ref, pending);
     }
     return pending;
   }
 
-  private async activate(ref: ActorRef, pending: PendingMessages): Promise<void> {
-    const isWanted = () => this.deadlines.rejectExpired(pending, new StoreUnavailable('the actor could not be loaded'));
-    const outcome = await this.load(ref, isWanted).then(
+  async #activate(ref: ActorRef, pending: PendingMessages): Promise<void> {
+    const isWanted = () =>
+      this.#deadlines.rejectExpired(pending, new StoreUnavailable('the actor could not be loaded'));
+    const outcome = await this.#load(ref, isWanted).then(
       (actor) => activatedOrError(actor, ref),
       (error: Error) => error,
     );
-    this.pending.delete(addressOf(ref));
+    this.#pending.delete(addressOf(ref));
     const envelopes = pending.mailbox.filter(({ answered }) => !answered);
     if (outcome instanceof Error) for (const envelope of envelopes) envelope.reject(outcome);
     else {
       outcome.mailbox = envelopes.concat(outcome.mailbox);
-      this.enqueue(outcome);
+      this.#enqueue(outcome);
     }
   }
 }

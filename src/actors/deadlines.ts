@@ -32,88 +32,88 @@ const CHECK_MS = 500;
  * flight, is detected here: then the senders of those commits are answered too, and the eventual result is discarded.
  */
 export class Deadlines {
-  private readonly commits = new Map<readonly DecidedEvents[], PromiseWithResolvers<void>>();
-  private lastAnswerAt = 0;
-  private timer: NodeJS.Timeout | null = null;
+  readonly #commits = new Map<readonly DecidedEvents[], PromiseWithResolvers<void>>();
+  #lastAnswerAt = 0;
+  #timer: NodeJS.Timeout | null = null;
 
-  private readonly clock: Clock;
-  private readonly limits: RuntimeLimits;
-  private queuedMailboxes: () => Iterable<Mailbox> = () => [];
+  readonly #clock: Clock;
+  readonly #limits: RuntimeLimits;
+  #queuedMailboxes: () => Iterable<Mailbox> = () => [];
 
   constructor(clock: Clock, limits: RuntimeLimits) {
-    this.clock = clock;
-    this.limits = limits;
+    this.#clock = clock;
+    this.#limits = limits;
   }
 
   sizes(): CollectionSizes {
-    return { turns_in_flight: this.commits.size };
+    return { turns_in_flight: this.#commits.size };
   }
 
   /** Sets the mailboxes whose events wait for a later commit. */
   watch(queuedMailboxes: () => Iterable<Mailbox>): void {
-    this.queuedMailboxes = queuedMailboxes;
+    this.#queuedMailboxes = queuedMailboxes;
   }
 
   /** The time until which the sender of an event waits; infinite for events that are durable elsewhere. */
   deadlineOf(event: MachineEvent, internal: InternalSendOptions, now: EpochMs): EpochMs {
     if (bypassesLimits(internal)) return Number.POSITIVE_INFINITY;
-    return now + (event.by?.kind === 'device' ? this.limits.deviceTimeoutMs : this.limits.callerTimeoutMs);
+    return now + (event.by?.kind === 'device' ? this.#limits.deviceTimeoutMs : this.#limits.callerTimeoutMs);
   }
 
   /** Whether a caller that begins to wait now still waits, then or some milliseconds later. */
   callerWaits(): StillWaits {
-    return within(this.limits.callerTimeoutMs);
+    return within(this.#limits.callerTimeoutMs);
   }
 
   /** The same for a device, which waits longest. */
   deviceWaits(): StillWaits {
-    return within(this.limits.deviceTimeoutMs);
+    return within(this.#limits.deviceTimeoutMs);
   }
 
   /** Rejects the expired envelopes of a mailbox after an attempt without an answer; returns whether any are left. */
   rejectExpired(owner: Mailbox, reason: Error): boolean {
-    const { waiting, expired } = splitExpired(owner.mailbox, this.clock.now());
+    const { waiting, expired } = splitExpired(owner.mailbox, this.#clock.now());
     for (const envelope of expired) envelope.reject(reason);
     owner.mailbox = waiting;
     return waiting.length > 0;
   }
 
   commitStarted(units: readonly DecidedEvents[]): void {
-    if (this.commits.size === 0) this.lastAnswerAt = performance.now();
-    this.commits.set(units, Promise.withResolvers());
-    this.arm();
+    if (this.#commits.size === 0) this.#lastAnswerAt = performance.now();
+    this.#commits.set(units, Promise.withResolvers());
+    this.#arm();
   }
 
   commitEnded(units: readonly DecidedEvents[]): void {
-    this.commits.get(units)?.resolve();
-    this.commits.delete(units);
+    this.#commits.get(units)?.resolve();
+    this.#commits.delete(units);
   }
 
   /** A commit was answered, or its data refused: the store is reachable. */
   storeAnswered(): void {
-    this.lastAnswerAt = performance.now();
+    this.#lastAnswerAt = performance.now();
   }
 
-  private arm(): void {
-    if (this.timer !== null) return;
-    const checkMs = Math.min(CHECK_MS, this.limits.callerTimeoutMs / 4);
+  #arm(): void {
+    if (this.#timer !== null) return;
+    const checkMs = Math.min(CHECK_MS, this.#limits.callerTimeoutMs / 4);
     // After a pause of this process, timers run before pending socket reads: an answer may be waiting to be read.
-    this.timer = setTimeout(() => setImmediate(() => this.check()), checkMs).unref();
+    this.#timer = setTimeout(() => setImmediate(() => this.#check()), checkMs).unref();
   }
 
-  private check(): void {
-    this.timer = null;
-    if (this.commits.size === 0) return;
-    if (performance.now() - this.lastAnswerAt >= this.limits.callerTimeoutMs) this.storeIsSilent();
-    this.arm();
+  #check(): void {
+    this.#timer = null;
+    if (this.#commits.size === 0) return;
+    if (performance.now() - this.#lastAnswerAt >= this.#limits.callerTimeoutMs) this.#storeIsSilent();
+    this.#arm();
   }
 
-  private storeIsSilent(): void {
-    const now = this.clock.now();
-    for (const [units, { promise }] of this.commits) {
+  #storeIsSilent(): void {
+    const now = this.#clock.now();
+    for (const [units, { promise }] of this.#commits) {
       for (const unit of units) rejectExpiredOf(unit, promise, now);
     }
-    for (const owner of this.queuedMailboxes()) this.rejectExpired(owner, noAnswer());
+    for (const owner of this.#queuedMailboxes()) this.rejectExpired(owner, noAnswer());
   }
 }
 

@@ -38,10 +38,10 @@ export class Envelope {
   attempts = 0;
   /** Set by the first `resolve` or `reject`; later calls are ignored. */
   answered = false;
-  private readonly defersReply: boolean;
-  private readonly admission: Admission | null;
-  private readonly replyTo: ReplyHandler | null;
-  private reply: Reply | Error | null = null;
+  readonly #defersReply: boolean;
+  readonly #admission: Admission | null;
+  readonly #replyTo: ReplyHandler | null;
+  #reply: Reply | Error | null = null;
 
   /** Without `admission` and `replyTo` the envelope has no reply: a message sent within a batch. */
   constructor(
@@ -57,35 +57,35 @@ export class Envelope {
     this.firedTimer = internal.firedTimer ?? null;
     this.superseded = internal.superseded ?? null;
     this.deadline = deadline;
-    this.defersReply = internal.deferReply === true;
-    this.admission = admission ?? null;
-    this.replyTo = replyTo ?? null;
+    this.#defersReply = internal.deferReply === true;
+    this.#admission = admission ?? null;
+    this.#replyTo = replyTo ?? null;
   }
 
   /** Sent by another actor of the same batch: dropped if the batch fails, because the sender decides again. */
   get sentWithinBatch(): boolean {
-    return this.replyTo === null;
+    return this.#replyTo === null;
   }
 
   resolve(reply: Reply): void {
-    this.answer(reply);
+    this.#answer(reply);
   }
 
   reject(reason: Error): void {
-    this.answer(reason);
+    this.#answer(reason);
   }
 
   /** Passes the reply to its handler. */
   deliverReply(): void {
-    if (this.reply instanceof Error) this.replyTo?.reject(this.reply);
-    else if (this.reply !== null) this.replyTo?.resolve(this.reply);
+    if (this.#reply instanceof Error) this.#replyTo?.reject(this.#reply);
+    else if (this.#reply !== null) this.#replyTo?.resolve(this.#reply);
   }
 
-  private answer(reply: Reply | Error): void {
-    if (this.answered || this.admission === null) return;
+  #answer(reply: Reply | Error): void {
+    if (this.answered || this.#admission === null) return;
     this.answered = true;
-    this.reply = reply;
-    this.admission.deliver(this, this.defersReply);
+    this.#reply = reply;
+    this.#admission.deliver(this, this.#defersReply);
   }
 }
 
@@ -95,21 +95,21 @@ export class Admission {
   pending = 0;
   /** True once the runtime accepts no more events from outside. */
   closed = false;
-  private readonly limits: RuntimeLimits;
-  private readonly log: Log;
-  private deferred: Envelope[] = [];
+  readonly #limits: RuntimeLimits;
+  readonly #log: Log;
+  #deferred: Envelope[] = [];
 
   constructor(limits: RuntimeLimits, log: Log) {
-    this.limits = limits;
-    this.log = log;
+    this.#limits = limits;
+    this.#log = log;
   }
 
   /** Reason to reject an event for a mailbox of this length, or null. Events durable elsewhere are accepted. */
   rejectionFor(mailboxLength: number, internal: InternalSendOptions): Error | null {
     if (bypassesLimits(internal)) return null;
-    if (mailboxLength >= this.limits.mailboxEvents) return new Overloaded('the mailbox of the actor is full');
+    if (mailboxLength >= this.#limits.mailboxEvents) return new Overloaded('the mailbox of the actor is full');
     if (this.closed) return new StoreUnavailable('the service is stopping');
-    return this.pending >= this.limits.pendingEvents ? new Overloaded('too many pending events') : null;
+    return this.pending >= this.#limits.pendingEvents ? new Overloaded('too many pending events') : null;
   }
 
   admit(event: MachineEvent, internal: InternalSendOptions, deadline: EpochMs, replyTo: ReplyHandler): Envelope {
@@ -121,17 +121,17 @@ export class Admission {
   deliver(envelope: Envelope, defersReply: boolean): void {
     this.pending -= 1;
     if (!defersReply) envelope.deliverReply();
-    else if (this.deferred.push(envelope) === 1) queueMicrotask(this.deliverDeferred);
+    else if (this.#deferred.push(envelope) === 1) queueMicrotask(this.#deliverDeferred);
   }
 
-  private readonly deliverDeferred = (): void => {
-    const { deferred } = this;
-    this.deferred = [];
+  readonly #deliverDeferred = (): void => {
+    const deferred = this.#deferred;
+    this.#deferred = [];
     for (const envelope of deferred) {
       try {
         envelope.deliverReply();
       } catch (error) {
-        this.log.error({ err: error }, 'reply handler threw');
+        this.#log.error({ err: error }, 'reply handler threw');
       }
     }
   };

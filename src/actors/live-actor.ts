@@ -26,7 +26,7 @@ export class LiveActor {
   since: EpochMs;
   quarantine: string | null = null;
   mailbox: Envelope[] = [];
-  private currentStatus: ActorStatus = 'idle';
+  #currentStatus: ActorStatus = 'idle';
   /** Decides one event per batch, to find the poison event that the store rejects. */
   isolating = false;
   /** This process has written the row, so the fixed part of its context equals the one in memory. */
@@ -50,33 +50,33 @@ export class LiveActor {
   }
 
   get status(): ActorStatus {
-    return this.currentStatus;
+    return this.#currentStatus;
   }
 
   queue(): void {
-    this.change('queued');
+    this.#change('queued');
   }
 
   /** Leaves the queue, for a batch or because all its events were rejected while it waited. */
   unqueue(): void {
-    this.change('idle');
+    this.#change('idle');
   }
 
   startCommit(): void {
-    this.change('committing');
+    this.#change('committing');
   }
 
   endCommit(): void {
-    this.change('idle');
+    this.#change('idle');
   }
 
   evict(): void {
-    this.currentStatus = 'evicted';
+    this.#currentStatus = 'evicted';
   }
 
   /** A batch may end after its actor was evicted. */
-  private change(to: ActorStatus): void {
-    if (this.currentStatus !== 'evicted') this.currentStatus = to;
+  #change(to: ActorStatus): void {
+    if (this.#currentStatus !== 'evicted') this.#currentStatus = to;
   }
 
   committed(): Committed<never> {

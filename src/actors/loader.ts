@@ -23,42 +23,42 @@ const RETRY_MS = 100;
  * is still wanted, and batches the requests of one tick of the event loop into one query per kind.
  */
 export class Loader {
-  private readonly store: ActorStore;
-  private readonly loads = new Map<string, { requests: LoadRequest[] }>();
-  private readonly queued = new Map<ActorKind, Map<Uuid, LoadCallbacks>>();
+  readonly #store: ActorStore;
+  readonly #loads = new Map<string, { requests: LoadRequest[] }>();
+  readonly #queued = new Map<ActorKind, Map<Uuid, LoadCallbacks>>();
 
   constructor(store: ActorStore) {
-    this.store = store;
+    this.#store = store;
   }
 
   sizes(): CollectionSizes {
     let queued = 0;
-    for (const byId of this.queued.values()) queued += byId.size;
-    return { actor_loads: this.loads.size, actor_loads_waiting: queued };
+    for (const byId of this.#queued.values()) queued += byId.size;
+    return { actor_loads: this.#loads.size, actor_loads_waiting: queued };
   }
 
   isLoading(ref: ActorRef): boolean {
-    return this.loads.size > 0 && this.loads.has(addressOf(ref));
+    return this.#loads.size > 0 && this.#loads.has(addressOf(ref));
   }
 
   /** Null if the actor does not exist. */
   load(ref: ActorRef, isWanted: () => boolean): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
       const request: LoadRequest = { isWanted, resolve, reject };
-      const load = this.loads.get(addressOf(ref));
+      const load = this.#loads.get(addressOf(ref));
       if (load) load.requests.push(request);
-      else void this.loadWithRetry(ref, request);
+      else void this.#loadWithRetry(ref, request);
     });
   }
 
-  private async loadWithRetry(ref: ActorRef, first: LoadRequest): Promise<void> {
+  async #loadWithRetry(ref: ActorRef, first: LoadRequest): Promise<void> {
     const address = addressOf(ref);
     const load = { requests: [first] };
-    this.loads.set(address, load);
+    this.#loads.set(address, load);
     while (load.requests.length > 0) {
       try {
-        const stored = await this.enqueue(ref);
-        this.loads.delete(address);
+        const stored = await this.#enqueue(ref);
+        this.#loads.delete(address);
         for (const { resolve } of load.requests) resolve(stored);
         return;
       } catch (error) {
@@ -71,34 +71,34 @@ export class Loader {
       }
       if (load.requests.length > 0) await pause(RETRY_MS);
     }
-    this.loads.delete(address);
+    this.#loads.delete(address);
   }
 
-  private enqueue({ kind, id }: ActorRef): Promise<StoredActor | null> {
+  #enqueue({ kind, id }: ActorRef): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
-      let byId = this.queued.get(kind);
+      let byId = this.#queued.get(kind);
       if (!byId) {
         byId = new Map();
-        this.queued.set(kind, byId);
-        setImmediate(() => this.flush(kind));
+        this.#queued.set(kind, byId);
+        setImmediate(() => this.#flush(kind));
       }
       byId.set(id, { resolve, reject });
     });
   }
 
-  private flush(kind: ActorKind): void {
-    const byId = this.queued.get(kind);
-    this.queued.delete(kind);
+  #flush(kind: ActorKind): void {
+    const byId = this.#queued.get(kind);
+    this.#queued.delete(kind);
     if (!byId) return;
     const entries = [...byId];
     for (let start = 0; start < entries.length; start += MAX_BATCH) {
-      void this.fetch(kind, entries.slice(start, start + MAX_BATCH));
+      void this.#fetch(kind, entries.slice(start, start + MAX_BATCH));
     }
   }
 
-  private async fetch(kind: ActorKind, entries: [Uuid, LoadCallbacks][]): Promise<void> {
+  async #fetch(kind: ActorKind, entries: [Uuid, LoadCallbacks][]): Promise<void> {
     try {
-      const rows = await this.store.load(
+      const rows = await this.#store.load(
         kind,
         entries.map(([id]) => id),
       );

@@ -37,107 +37,107 @@ interface Unflushed {
  * seconds.
  */
 export class Presence implements DeviceSessions {
-  private readonly sessions = new Map<Uuid, TrackedSession>();
-  private readonly unflushed = new Map<Uuid, Unflushed>();
+  readonly #sessions = new Map<Uuid, TrackedSession>();
+  readonly #unflushed = new Map<Uuid, Unflushed>();
   /** Devices to mark offline unless they reconnect, with the due time in monotonic milliseconds. */
-  private readonly awaitingReconnect = new Map<Uuid, number>();
-  private handle: NodeJS.Timeout | null = null;
-  private running: Promise<void> | null = null;
+  readonly #awaitingReconnect = new Map<Uuid, number>();
+  #handle: NodeJS.Timeout | null = null;
+  #running: Promise<void> | null = null;
 
-  private readonly supervisor: Supervisor;
-  private readonly store: Store;
-  private readonly clock: Clock;
-  private readonly limits: RuntimeLimits;
-  private readonly log: Log;
+  readonly #supervisor: Supervisor;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #limits: RuntimeLimits;
+  readonly #log: Log;
 
   constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: RuntimeLimits; log: Log }) {
-    this.supervisor = parts.supervisor;
-    this.store = parts.store;
-    this.clock = parts.clock;
-    this.limits = parts.limits;
-    this.log = parts.log;
+    this.#supervisor = parts.supervisor;
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#limits = parts.limits;
+    this.#log = parts.log;
     // A command dispatched just before the subscription was granted would otherwise wait for the next session.
-    this.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
+    this.#supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;
-      const session = this.sessions.get(deviceId);
+      const session = this.#sessions.get(deviceId);
       if (!session?.subscribed) return;
-      const command = this.supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
+      const command = this.#supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
       if (command?.snapshot.context.live.delivery?.sessionId !== null) return;
-      this.sendSessionReady([commandId], session.sessionId).catch(() =>
-        this.retrySessionReady(deviceId, session.sessionId),
+      this.#sendSessionReady([commandId], session.sessionId).catch(() =>
+        this.#retrySessionReady(deviceId, session.sessionId),
       );
     });
   }
 
   /** Schedules the offline check of devices that were online when the last process ended. */
   async start(): Promise<void> {
-    const until = elapsedOf(this.clock) + this.limits.reconnectGraceMs;
-    for (const deviceId of await this.store.devices.online()) this.awaitingReconnect.set(deviceId, until);
-    this.handle = setInterval(() => void this.tick(), FLUSH_MS);
-    this.handle.unref();
+    const until = elapsedOf(this.#clock) + this.#limits.reconnectGraceMs;
+    for (const deviceId of await this.#store.devices.online()) this.#awaitingReconnect.set(deviceId, until);
+    this.#handle = setInterval(() => void this.tick(), FLUSH_MS);
+    this.#handle.unref();
   }
 
   async stop(): Promise<void> {
-    if (this.handle) clearInterval(this.handle);
-    this.handle = null;
-    await this.running;
+    if (this.#handle) clearInterval(this.#handle);
+    this.#handle = null;
+    await this.#running;
     await this.flush();
   }
 
   open(session: LiveSession): LiveSession | undefined {
-    const old = this.sessions.get(session.deviceId);
-    if (old) this.recordKeyUse(old);
-    const opened = { ...session, lastSeen: this.clock.now(), lastMessageAt: elapsedOf(this.clock), silent: false };
-    this.sessions.set(session.deviceId, opened);
-    this.recordKeyUse(opened);
+    const old = this.#sessions.get(session.deviceId);
+    if (old) this.#recordKeyUse(old);
+    const opened = { ...session, lastSeen: this.#clock.now(), lastMessageAt: elapsedOf(this.#clock), silent: false };
+    this.#sessions.set(session.deviceId, opened);
+    this.#recordKeyUse(opened);
     return old;
   }
 
   async markSubscribed(deviceId: Uuid, sessionId: string): Promise<void> {
-    const session = this.sessions.get(deviceId);
+    const session = this.#sessions.get(deviceId);
     if (session?.sessionId !== sessionId) return;
     session.subscribed = true;
-    await this.sendSessionReady(await this.store.commands.deliverable(deviceId), sessionId);
+    await this.#sendSessionReady(await this.#store.commands.deliverable(deviceId), sessionId);
   }
 
   close(deviceId: Uuid, sessionId: string): void {
-    const session = this.sessions.get(deviceId);
+    const session = this.#sessions.get(deviceId);
     if (session?.sessionId !== sessionId) return;
-    this.sessions.delete(deviceId);
-    this.recordKeyUse(session);
-    void this.markOffline([deviceId]);
+    this.#sessions.delete(deviceId);
+    this.#recordKeyUse(session);
+    void this.#markOffline([deviceId]);
   }
 
   get(deviceId: Uuid): LiveSession | undefined {
-    return this.sessions.get(deviceId);
+    return this.#sessions.get(deviceId);
   }
 
   count(): number {
-    return this.sessions.size;
+    return this.#sessions.size;
   }
 
   sizes(): CollectionSizes {
     return {
-      presence_sessions: this.sessions.size,
-      presence_unflushed: this.unflushed.size,
-      presence_returning: this.awaitingReconnect.size,
+      presence_sessions: this.#sessions.size,
+      presence_unflushed: this.#unflushed.size,
+      presence_returning: this.#awaitingReconnect.size,
     };
   }
 
   recordActivity(deviceId: Uuid, activity: { at: EpochMs; battery?: number }): void {
-    const session = this.sessions.get(deviceId);
+    const session = this.#sessions.get(deviceId);
     if (session) {
       session.lastSeen = activity.at;
-      session.lastMessageAt = elapsedOf(this.clock);
+      session.lastMessageAt = elapsedOf(this.#clock);
       session.silent = false;
       if (activity.battery !== undefined) session.battery = activity.battery;
     }
-    const row = this.unflushed.get(deviceId);
+    const row = this.#unflushed.get(deviceId);
     if (row) {
       row.lastSeen = activity.at;
       if (activity.battery !== undefined) row.battery = activity.battery;
     } else {
-      this.unflushed.set(deviceId, {
+      this.#unflushed.set(deviceId, {
         lastSeen: activity.at,
         ...(activity.battery === undefined ? {} : { battery: activity.battery }),
       });
@@ -145,130 +145,130 @@ export class Presence implements DeviceSessions {
   }
 
   recordRefusal(deviceId: Uuid): void {
-    const row = this.unflushed.get(deviceId);
+    const row = this.#unflushed.get(deviceId);
     if (row) row.refusals = (row.refusals ?? 0) + 1;
-    else this.unflushed.set(deviceId, { lastSeen: 0, refusals: 1 });
+    else this.#unflushed.set(deviceId, { lastSeen: 0, refusals: 1 });
   }
 
   lastSeen(deviceId: Uuid): EpochMs | undefined {
-    return this.unflushed.get(deviceId)?.lastSeen || this.sessions.get(deviceId)?.lastSeen;
+    return this.#unflushed.get(deviceId)?.lastSeen || this.#sessions.get(deviceId)?.lastSeen;
   }
 
   battery(deviceId: Uuid): number | undefined {
-    return this.unflushed.get(deviceId)?.battery ?? this.sessions.get(deviceId)?.battery;
+    return this.#unflushed.get(deviceId)?.battery ?? this.#sessions.get(deviceId)?.battery;
   }
 
   keysUsed(deviceId: Uuid): ReadonlyMap<number, EpochMs> {
-    const used = new Map(this.unflushed.get(deviceId)?.keys);
-    const session = this.sessions.get(deviceId);
+    const used = new Map(this.#unflushed.get(deviceId)?.keys);
+    const session = this.#sessions.get(deviceId);
     if (session) used.set(session.keyVersion, session.lastSeen);
     return used;
   }
 
   /** A session uses its key until its last message. */
-  private recordKeyUse({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
-    const row = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
-    this.unflushed.set(deviceId, row);
+  #recordKeyUse({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
+    const row = this.#unflushed.get(deviceId) ?? { lastSeen: 0 };
+    this.#unflushed.set(deviceId, row);
     row.keys ??= new Map();
     row.keys.set(keyVersion, lastSeen);
   }
 
   /** Marks silent devices and those that did not reconnect offline, then flushes. */
   tick(): Promise<void> {
-    this.running ??= this.runTick().finally(() => {
-      this.running = null;
+    this.#running ??= this.#runTick().finally(() => {
+      this.#running = null;
     });
-    return this.running;
+    return this.#running;
   }
 
-  private async runTick(): Promise<void> {
-    const now = elapsedOf(this.clock);
+  async #runTick(): Promise<void> {
+    const now = elapsedOf(this.#clock);
     const disconnected: Uuid[] = [];
-    for (const session of this.sessions.values()) {
-      if (session.silent || now - session.lastMessageAt < this.limits.silenceMs) continue;
+    for (const session of this.#sessions.values()) {
+      if (session.silent || now - session.lastMessageAt < this.#limits.silenceMs) continue;
       session.silent = true;
       disconnected.push(session.deviceId);
     }
-    for (const [deviceId, until] of this.awaitingReconnect) {
+    for (const [deviceId, until] of this.#awaitingReconnect) {
       if (now < until) continue;
-      this.awaitingReconnect.delete(deviceId);
+      this.#awaitingReconnect.delete(deviceId);
       disconnected.push(deviceId);
     }
-    void this.markAllOffline(disconnected);
+    void this.#markAllOffline(disconnected);
     await this.flush();
   }
 
   /** Writes the activity since the last flush; activity during the flush is left to the next one. */
   async flush(): Promise<void> {
-    for (let left = this.unflushed.size; left > 0; left -= FLUSH_BATCH) {
+    for (let left = this.#unflushed.size; left > 0; left -= FLUSH_BATCH) {
       const rows = new Map<Uuid, Unflushed>();
-      for (const [deviceId, row] of this.unflushed) {
+      for (const [deviceId, row] of this.#unflushed) {
         rows.set(deviceId, row);
-        this.unflushed.delete(deviceId);
+        this.#unflushed.delete(deviceId);
         if (rows.size === Math.min(left, FLUSH_BATCH)) break;
       }
       try {
-        await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.toFlushRow(deviceId, row)));
+        await this.#store.devices.flushPresence([...rows].map(([deviceId, row]) => this.#toFlushRow(deviceId, row)));
       } catch (error) {
-        this.log.warn({ err: error }, 'presence flush failed; retrying');
+        this.#log.warn({ err: error }, 'presence flush failed; retrying');
         for (const [deviceId, row] of rows)
-          this.unflushed.set(deviceId, mergeUnflushed(row, this.unflushed.get(deviceId)));
+          this.#unflushed.set(deviceId, mergeUnflushed(row, this.#unflushed.get(deviceId)));
         return;
       }
     }
   }
 
-  private toFlushRow(deviceId: Uuid, { keys: used, ...row }: Unflushed): PresenceFlush {
+  #toFlushRow(deviceId: Uuid, { keys: used, ...row }: Unflushed): PresenceFlush {
     const keys = new Map(used);
-    const session = this.sessions.get(deviceId);
+    const session = this.#sessions.get(deviceId);
     if (session) keys.set(session.keyVersion, session.lastSeen);
     if (keys.size === 0) return { deviceId, ...row };
     return { deviceId, ...row, keys: [...keys].map(([version, usedAt]) => ({ version, usedAt })) };
   }
 
   /** In batches: a hundred thousand commits at once would block the store for all others. */
-  private async markAllOffline(deviceIds: readonly Uuid[]): Promise<void> {
+  async #markAllOffline(deviceIds: readonly Uuid[]): Promise<void> {
     for (let from = 0; from < deviceIds.length; from += OFFLINE_BATCH) {
-      await this.markOffline(deviceIds.slice(from, from + OFFLINE_BATCH).filter((id) => this.isDisconnected(id)));
+      await this.#markOffline(deviceIds.slice(from, from + OFFLINE_BATCH).filter((id) => this.#isDisconnected(id)));
     }
   }
 
-  private isDisconnected(deviceId: Uuid): boolean {
-    return this.sessions.get(deviceId)?.silent ?? true;
+  #isDisconnected(deviceId: Uuid): boolean {
+    return this.#sessions.get(deviceId)?.silent ?? true;
   }
 
-  private async markOffline(deviceIds: readonly Uuid[]): Promise<void> {
+  async #markOffline(deviceIds: readonly Uuid[]): Promise<void> {
     const rejected = await collectRejections(deviceIds, (id) =>
-      this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
+      this.#supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.#clock.now(), by: SYSTEM }),
     );
     const failed = rejected.filter(({ reason }) => !(reason instanceof NoSuchActor));
     const [first] = failed;
     if (first === undefined) return;
-    const now = elapsedOf(this.clock);
+    const now = elapsedOf(this.#clock);
     for (const { item: deviceId, reason } of failed) {
-      this.awaitingReconnect.set(deviceId, reason instanceof Quarantined ? now + this.limits.quarantineRetryMs : now);
+      this.#awaitingReconnect.set(deviceId, reason instanceof Quarantined ? now + this.#limits.quarantineRetryMs : now);
     }
-    this.log.warn(
+    this.#log.warn(
       { err: first.reason, deviceId: first.item, devices: failed.length },
       'presence: devices not marked offline; retrying',
     );
   }
 
   /** Throws if the store or the runtime is overloaded or unavailable; the caller retries. */
-  private async sendSessionReady(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
+  async #sendSessionReady(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
     await Promise.all(
       commandIds.map((id) =>
-        this.supervisor
+        this.#supervisor
           .send({ kind: 'command', id }, {
             type: 'session.ready',
-            at: this.clock.now(),
+            at: this.#clock.now(),
             by: SYSTEM,
             sessionId,
           } as never)
           .catch((error) => {
             if (isRetryable(error)) throw error;
             if (!(error instanceof NoSuchActor))
-              this.log.warn(
+              this.#log.warn(
                 { err: error, commandId: id },
                 'presence: pending command not sent; waiting for the next session',
               );
@@ -277,9 +277,9 @@ export class Presence implements DeviceSessions {
     );
   }
 
-  private retrySessionReady(deviceId: Uuid, sessionId: string): void {
+  #retrySessionReady(deviceId: Uuid, sessionId: string): void {
     setTimeout(() => {
-      this.markSubscribed(deviceId, sessionId).catch(() => this.retrySessionReady(deviceId, sessionId));
+      this.markSubscribed(deviceId, sessionId).catch(() => this.#retrySessionReady(deviceId, sessionId));
     }, READY_RETRY_MS).unref();
   }
 }

@@ -12,7 +12,7 @@ export interface RegistryStats {
 
 /** Registry of the actors in memory, by kind and id, so that frequent lookups need no address string. */
 export class ActorRegistry {
-  private readonly byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
+  readonly #byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
     device: new Map(),
     command: new Map(),
     tenant: new Map(),
@@ -20,31 +20,31 @@ export class ActorRegistry {
   };
 
   get size(): number {
-    const { device, command, tenant, plan } = this.byKind;
+    const { device, command, tenant, plan } = this.#byKind;
     return device.size + command.size + tenant.size + plan.size;
   }
 
   get({ kind, id }: ActorRef): LiveActor | undefined {
-    return this.byKind[kind].get(id);
+    return this.#byKind[kind].get(id);
   }
 
   has({ kind, id }: ActorRef): boolean {
-    return this.byKind[kind].has(id);
+    return this.#byKind[kind].has(id);
   }
 
   add(actor: LiveActor): void {
     const { kind, id } = actor.ref;
-    this.byKind[kind].set(id, actor);
+    this.#byKind[kind].set(id, actor);
   }
 
   /** Removes this instance; another one that was loaded in its place stays. */
   remove(actor: LiveActor): void {
     const { kind, id } = actor.ref;
-    if (this.byKind[kind].get(id) === actor) this.byKind[kind].delete(id);
+    if (this.#byKind[kind].get(id) === actor) this.#byKind[kind].delete(id);
   }
 
   stats(): RegistryStats {
-    const { device, command, tenant, plan } = this.byKind;
+    const { device, command, tenant, plan } = this.#byKind;
     let deepestMailbox = 0;
     for (const { mailbox } of this) deepestMailbox = Math.max(deepestMailbox, mailbox.length);
     return {
@@ -73,7 +73,7 @@ export class ActorRegistry {
   }
 
   *[Symbol.iterator](): Generator<LiveActor> {
-    for (const actors of Object.values(this.byKind)) yield* actors.values();
+    for (const actors of Object.values(this.#byKind)) yield* actors.values();
   }
 }
 

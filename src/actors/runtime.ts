@@ -1,9 +1,10 @@
 import type { Clock } from '../domain/clock.ts';
-import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
+import { type CollectionSizes, type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Store } from '../store/contract.ts';
 import { type RuntimeMeter, unmetered } from './contract.ts';
+import { EventBus } from './event-bus.ts';
 import { Outbox } from './outbox.ts';
 import { Presence } from './presence.ts';
 import { RevokedDeviceCommands } from './revoked-device-commands.ts';
@@ -15,91 +16,95 @@ import { VerificationWatches } from './verification-watches.ts';
 const PASSIVATE_MS = 5_000;
 
 /** The actor runtime and its parts; `main` creates one. */
-export interface Runtime extends SizeReporter {
-  actors: Supervisor;
-  sessions: Presence;
-  watches: VerificationWatches;
-  timers: Timers;
-  outbox: Outbox;
-  /** Delivers what a crash left in the store, then starts the timers. Call before any listener opens. */
-  start(): Promise<void>;
-  /** Rejects new events, finishes the accepted ones, flushes presence. */
-  stop(): Promise<void>;
-  /** Starts no further batch, because the active lock is lost. */
-  halt(): void;
-}
+export class Runtime implements SizeReporter {
+  /** Outputs and transitions that were committed. */
+  readonly eventBus: EventBus;
+  readonly actors: Supervisor;
+  readonly sessions: Presence;
+  readonly watches: VerificationWatches;
+  readonly timers: Timers;
+  readonly outbox: Outbox;
+  readonly #revokedDeviceCommands: RevokedDeviceCommands;
+  #passivationTimer: NodeJS.Timeout | null = null;
 
-export function createRuntime(parts: {
-  store: Store;
-  definitions: Definitions;
-  clock: Clock;
-  /** Without a lease the runtime is active for its whole lifetime. */
-  lease?: Lease;
-  log: Log;
-  limits?: Partial<RuntimeLimits>;
-  meter?: RuntimeMeter;
-}): Runtime {
-  const { store, clock, log } = parts;
-  const limits = { ...DEFAULT_RUNTIME_LIMITS, ...parts.limits };
-  const meter = parts.meter ?? unmetered;
-  const actors = new Supervisor({
-    store: store.actors,
-    batchesInFlight: store.batchesInFlight,
-    definitions: parts.definitions,
-    clock,
-    lease: parts.lease ?? unlimitedLease,
-    limits,
-    log,
-    meter,
-  });
-  const outbox = new Outbox({ supervisor: actors, store, clock, limits, log });
-  const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
-  const watches = new VerificationWatches({ supervisor: actors, store, log });
-  const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
-  const revokedDeviceCommands = new RevokedDeviceCommands({ supervisor: actors, store, clock, limits, log });
-  actors.setHooks({
-    deliver: (rows) => outbox.deliver(rows),
-    resolveSync: (output, batch) => outbox.resolveSync(output, batch),
-    timerSet: (timer) => timers.timerSet(timer),
-    reconcileWithStore: () => {
-      void outbox.sweep();
-      watches.reload();
-      revokedDeviceCommands.sweepTwice();
-    },
-  });
-  let passivationTimer: NodeJS.Timeout | null = null;
-  return {
-    actors,
-    sessions,
-    watches,
-    timers,
-    outbox,
-    sizes: () => sumSizes([actors, outbox, sessions, timers, watches]),
-    async start() {
-      await watches.load();
-      await outbox.sweep();
-      await revokedDeviceCommands.sweep();
-      outbox.start();
-      await sessions.start();
-      timers.start();
-      passivationTimer = setInterval(() => actors.passivate(), PASSIVATE_MS);
-      passivationTimer.unref();
-    },
-    async stop() {
-      timers.stop();
-      outbox.stop();
-      revokedDeviceCommands.stop();
-      watches.stop();
-      if (passivationTimer) clearInterval(passivationTimer);
-      await actors.drain();
-      await sessions.stop();
-    },
-    halt() {
-      actors.groupCommit.stop();
-      timers.stop();
-      outbox.stop();
-      revokedDeviceCommands.stop();
-      watches.stop();
-    },
-  };
+  constructor(parts: {
+    store: Store;
+    definitions: Definitions;
+    clock: Clock;
+    /** Without a lease the runtime is active for its whole lifetime. */
+    lease?: Lease;
+    log: Log;
+    limits?: Partial<RuntimeLimits>;
+    meter?: RuntimeMeter;
+  }) {
+    const { store, clock, log } = parts;
+    const limits = { ...DEFAULT_RUNTIME_LIMITS, ...parts.limits };
+    this.eventBus = new EventBus(log);
+    this.actors = new Supervisor({
+      store: store.actors,
+      batchesInFlight: store.batchesInFlight,
+      definitions: parts.definitions,
+      clock,
+      lease: parts.lease ?? unlimitedLease,
+      limits,
+      log,
+      meter: parts.meter ?? unmetered,
+      eventBus: this.eventBus,
+    });
+    const shared = { supervisor: this.actors, store, clock, limits, log };
+    this.outbox = new Outbox(shared);
+    this.timers = new Timers({ ...shared, store: store.actors });
+    this.watches = new VerificationWatches(shared);
+    this.sessions = new Presence(shared);
+    this.#revokedDeviceCommands = new RevokedDeviceCommands(shared);
+    this.actors.setHooks({
+      deliver: (rows) => this.outbox.deliver(rows),
+      resolveSync: (output, batch) => this.outbox.resolveSync(output, batch),
+      timerSet: (timer) => this.timers.timerSet(timer),
+      reconcileWithStore: () => this.#reconcileWithStore(),
+    });
+  }
+
+  sizes(): CollectionSizes {
+    return sumSizes([this.actors, this.outbox, this.sessions, this.timers, this.watches]);
+  }
+
+  /** Delivers what a crash left in the store, then starts the timers. Call before any listener opens. */
+  async start(): Promise<void> {
+    await this.watches.load();
+    await this.outbox.sweep();
+    await this.#revokedDeviceCommands.sweep();
+    this.outbox.start();
+    await this.sessions.start();
+    this.timers.start();
+    this.#passivationTimer = setInterval(() => this.actors.passivate(), PASSIVATE_MS);
+    this.#passivationTimer.unref();
+  }
+
+  /** Rejects new events, finishes the accepted ones, flushes presence. */
+  async stop(): Promise<void> {
+    this.#stopDelivery();
+    if (this.#passivationTimer) clearInterval(this.#passivationTimer);
+    await this.actors.drain();
+    await this.sessions.stop();
+  }
+
+  /** Starts no further batch, because the active lock is lost. */
+  halt(): void {
+    this.actors.groupCommit.stop();
+    this.#stopDelivery();
+  }
+
+  #stopDelivery(): void {
+    this.timers.stop();
+    this.outbox.stop();
+    this.#revokedDeviceCommands.stop();
+    this.watches.stop();
+  }
+
+  #reconcileWithStore(): void {
+    void this.outbox.sweep();
+    this.watches.reload();
+    this.#revokedDeviceCommands.sweepTwice();
+  }
 }

@@ -26,7 +26,7 @@ import {
 } from './contract.ts';
 import { Deadlines } from './deadlines.ts';
 import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
-import { EventBus } from './event-bus.ts';
+import type { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
@@ -52,24 +52,24 @@ const POSTED: InternalSendOptions = { deferReply: true };
 
 /** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
-  private readonly registry = new ActorRegistry();
-  private passivationScheduled = false;
+  readonly #registry = new ActorRegistry();
+  #passivationScheduled = false;
 
-  private readonly store: ActorStore;
-  private readonly definitions: Definitions;
-  private readonly clock: Clock;
-  private readonly lease: Lease;
-  private readonly limits: RuntimeLimits;
-  private readonly log: Log;
-  private readonly meter: RuntimeMeter;
-  private readonly admission: Admission;
-  private readonly deadlines: Deadlines;
-  private readonly failureHandler: EventFailureHandler;
-  private readonly loader: Loader;
-  private readonly activationQueue: ActivationQueue;
-  private readonly eventBus: EventBus;
+  readonly #store: ActorStore;
+  readonly #definitions: Definitions;
+  readonly #clock: Clock;
+  readonly #lease: Lease;
+  readonly #limits: RuntimeLimits;
+  readonly #log: Log;
+  readonly #meter: RuntimeMeter;
+  readonly #admission: Admission;
+  readonly #deadlines: Deadlines;
+  readonly #failureHandler: EventFailureHandler;
+  readonly #loader: Loader;
+  readonly #activationQueue: ActivationQueue;
+  readonly #eventBus: EventBus;
   readonly groupCommit: GroupCommit;
-  private hooks: CommitHooks = {
+  #hooks: CommitHooks = {
     deliver: () => RESOLVED,
     resolveSync: () => null,
     timerSet() {},
@@ -85,43 +85,44 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     limits: RuntimeLimits;
     log: Log;
     meter: RuntimeMeter;
+    eventBus: EventBus;
   }) {
-    this.store = parts.store;
-    this.definitions = parts.definitions;
-    this.clock = parts.clock;
-    this.lease = parts.lease;
-    this.limits = parts.limits;
-    this.log = parts.log;
-    this.meter = parts.meter;
-    this.admission = new Admission(parts.limits, parts.log);
-    this.deadlines = new Deadlines(parts.clock, parts.limits);
-    this.failureHandler = new EventFailureHandler(parts);
-    this.loader = new Loader(parts.store);
-    this.eventBus = new EventBus(parts.log);
-    this.activationQueue = new ActivationQueue({
-      deadlines: this.deadlines,
-      load: (ref, isWanted) => this.load(ref, isWanted),
+    this.#store = parts.store;
+    this.#definitions = parts.definitions;
+    this.#clock = parts.clock;
+    this.#lease = parts.lease;
+    this.#limits = parts.limits;
+    this.#log = parts.log;
+    this.#meter = parts.meter;
+    this.#admission = new Admission(parts.limits, parts.log);
+    this.#deadlines = new Deadlines(parts.clock, parts.limits);
+    this.#failureHandler = new EventFailureHandler(parts);
+    this.#loader = new Loader(parts.store);
+    this.#eventBus = parts.eventBus;
+    this.#activationQueue = new ActivationQueue({
+      deadlines: this.#deadlines,
+      load: (ref, isWanted) => this.#load(ref, isWanted),
       enqueue: (actor) => this.groupCommit.enqueue(actor),
     });
     this.groupCommit = new GroupCommit({
       ...parts,
       outcomeHandler: this,
       maxInFlight: parts.batchesInFlight,
-      deadlines: this.deadlines,
+      deadlines: this.#deadlines,
       directory: {
-        getLive: (ref) => this.registry.get(ref),
-        findDeliverable: (ref) => (this.activationQueue.pendingCount(ref) === 0 ? this.registry.get(ref) : undefined),
-        isUnused: (ref) => this.activationQueue.pendingCount(ref) === 0 && !this.registry.has(ref),
-        createBlank: (ref) => createBlankActor(ref, this.definitions(ref.kind), this.clock.now()),
-        register: (actor) => this.register(actor),
-        resolveSync: (output, batch) => this.hooks.resolveSync(output, batch),
+        getLive: (ref) => this.#registry.get(ref),
+        findDeliverable: (ref) => (this.#activationQueue.pendingCount(ref) === 0 ? this.#registry.get(ref) : undefined),
+        isUnused: (ref) => this.#activationQueue.pendingCount(ref) === 0 && !this.#registry.has(ref),
+        createBlank: (ref) => createBlankActor(ref, this.#definitions(ref.kind), this.#clock.now()),
+        register: (actor) => this.#register(actor),
+        resolveSync: (output, batch) => this.#hooks.resolveSync(output, batch),
       },
     });
-    this.deadlines.watch(() => [...this.groupCommit.queuedActors(), ...this.activationQueue.pendingMailboxes()]);
+    this.#deadlines.watch(() => [...this.groupCommit.queuedActors(), ...this.#activationQueue.pendingMailboxes()]);
   }
 
   setHooks(hooks: CommitHooks): void {
-    this.hooks = hooks;
+    this.#hooks = hooks;
   }
 
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
@@ -129,7 +130,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   post(ref: ActorRef, event: MachineEvent, replyTo: ReplyHandler): void {
-    this.route(ref, event, POSTED, replyTo);
+    this.#route(ref, event, POSTED, replyTo);
   }
 
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
@@ -138,29 +139,29 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** As `create`, with the options of the runtime's own senders. */
   createWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
-    if (this.registry.has(ref)) return Promise.reject(new ActorExists('the actor exists already'));
-    const rejection = this.admission.rejectionFor(0, internal);
+    if (this.#registry.has(ref)) return Promise.reject(new ActorExists('the actor exists already'));
+    const rejection = this.#admission.rejectionFor(0, internal);
     if (rejection) return Promise.reject(rejection);
-    const actor = createBlankActor(ref, this.definitions(ref.kind), this.clock.now());
-    this.register(actor);
+    const actor = createBlankActor(ref, this.#definitions(ref.kind), this.#clock.now());
+    this.#register(actor);
     const replyTo = Promise.withResolvers<Reply>();
-    this.enqueue(actor, event, internal, replyTo);
+    this.#enqueue(actor, event, internal, replyTo);
     return replyTo.promise;
   }
 
   /** As `send`, with the options of the runtime's own senders. */
   sendWith(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions): Promise<Reply> {
     const replyTo = Promise.withResolvers<Reply>();
-    this.route(ref, event, internal, replyTo);
+    this.#route(ref, event, internal, replyTo);
     return replyTo.promise;
   }
 
   async read<Context extends ContextParts>(ref: ActorRef): Promise<Committed<Context> | null> {
-    if (!this.lease.valid()) throw new LeaseExpired();
-    const live = this.registry.get(ref);
-    const actor = live && live.version > 0 ? live : await this.getOrLoad(ref);
+    if (!this.#lease.valid()) throw new LeaseExpired();
+    const live = this.#registry.get(ref);
+    const actor = live && live.version > 0 ? live : await this.#getOrLoad(ref);
     if (!actor || actor.version === 0) return null;
-    actor.lastUsedAt = this.clock.now();
+    actor.lastUsedAt = this.#clock.now();
     return actor.committed();
   }
 
@@ -175,65 +176,65 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   }
 
   peek<Context extends ContextParts>(ref: ActorRef): Committed<Context> | undefined {
-    const live = this.registry.get(ref);
-    return live && live.version > 0 && this.lease.valid() ? live.committed() : undefined;
+    const live = this.#registry.get(ref);
+    return live && live.version > 0 && this.#lease.valid() ? live.committed() : undefined;
   }
 
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
-    return this.eventBus.subscribe(type, handler);
+    return this.#eventBus.subscribe(type, handler);
   }
 
   subscribeTransitions(handler: Parameters<Actors['subscribeTransitions']>[0]): () => void {
-    return this.eventBus.subscribeTransitions(handler);
+    return this.#eventBus.subscribeTransitions(handler);
   }
 
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
-    const actor = await this.getOrLoad(ref);
+    const actor = await this.#getOrLoad(ref);
     if (!actor) return false;
-    await this.store.quarantine(ref, null);
+    await this.#store.quarantine(ref, null);
     this.evict(actor);
-    this.hooks.reconcileWithStore();
+    this.#hooks.reconcileWithStore();
     return true;
   }
 
   /** The actor is in a batch that is not released yet and may contain this version. */
   isVersionPending(ref: ActorRef, version: number): boolean {
-    const live = this.registry.get(ref);
+    const live = this.#registry.get(ref);
     return live?.status === 'committing' && live.version < version;
   }
 
   inspect(ref: ActorRef): Inspection {
-    const live = this.registry.get(ref);
-    const mailbox = (live?.mailbox.length ?? 0) + this.activationQueue.pendingCount(ref);
+    const live = this.#registry.get(ref);
+    const mailbox = (live?.mailbox.length ?? 0) + this.#activationQueue.pendingCount(ref);
     return { live: live !== undefined, mailbox, quarantine: live?.quarantine ?? null };
   }
 
   stats(): RegistryStats & { waiting: number } {
-    return { ...this.registry.stats(), waiting: this.admission.pending };
+    return { ...this.#registry.stats(), waiting: this.#admission.pending };
   }
 
   sizes(): CollectionSizes {
     return {
-      ...this.activationQueue.sizes(),
-      ...this.loader.sizes(),
-      ...this.eventBus.sizes(),
+      ...this.#activationQueue.sizes(),
+      ...this.#loader.sizes(),
+      ...this.#eventBus.sizes(),
       ...this.groupCommit.sizes(),
     };
   }
 
   /** Rejects new events; resolves when all accepted ones are answered. */
   async drain(): Promise<void> {
-    this.admission.closed = true;
+    this.#admission.closed = true;
     do {
-      await this.activationQueue.whenDrained();
+      await this.#activationQueue.whenDrained();
       await this.groupCommit.whenDrained();
-    } while (!this.activationQueue.empty);
+    } while (!this.#activationQueue.empty);
   }
 
   /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */
   passivate(): number {
-    const passivated = this.registry.passivate(this.clock.now(), this.limits);
-    if (passivated > 0) this.meter.passivated(passivated);
+    const passivated = this.#registry.passivate(this.#clock.now(), this.#limits);
+    if (passivated > 0) this.#meter.passivated(passivated);
     return passivated;
   }
 
@@ -245,11 +246,11 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     actor.snapshot = unit.snapshot;
     actor.version = unit.version;
     actor.since = unit.since;
-    actor.lastUsedAt = this.clock.now();
-    if (unit.commit) for (const timer of unit.commit.timers.set) this.hooks.timerSet(timer);
+    actor.lastUsedAt = this.#clock.now();
+    if (unit.commit) for (const timer of unit.commit.timers.set) this.#hooks.timerSet(timer);
     for (const decision of unit.decisions) {
       const { outputs, envelope } = decision;
-      for (const output of outputs) this.eventBus.emit(output);
+      for (const output of outputs) this.#eventBus.emit(output);
       const reply: Reply = {
         ref: actor.ref,
         version: decision.version,
@@ -259,72 +260,72 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         outputs,
         messagesDelivered: RESOLVED,
       };
-      if (decision.committed) this.eventBus.emitTransition(reply, envelope.event, decision.from);
+      if (decision.committed) this.#eventBus.emitTransition(reply, envelope.event, decision.from);
       if (decision.outboxEntries.length > 0) {
-        reply.messagesDelivered = this.hooks.deliver(
+        reply.messagesDelivered = this.#hooks.deliver(
           decision.outboxEntries.map(({ n, output }) => ({ from: actor.ref, version: unit.version, n, output })),
         );
         reply.messagesDelivered.catch(() => {}); // callers that await it still get the error
       }
       envelope.resolve(reply);
     }
-    if (actor.version === 0 || this.canPassivateNow(actor)) this.registry.remove(actor);
+    if (actor.version === 0 || this.#canPassivateNow(actor)) this.#registry.remove(actor);
   }
 
   /** It is idle, has not thrown recently, and no load for it is pending: such a load returns this instance. */
-  private canPassivateNow(actor: LiveActor): boolean {
+  #canPassivateNow(actor: LiveActor): boolean {
     const canPassivate = actor.definition.canPassivate(actor.snapshot);
     return (
-      canPassivate && actor.mailbox.length === 0 && actor.recentFailures === null && !this.loader.isLoading(actor.ref)
+      canPassivate && actor.mailbox.length === 0 && actor.recentFailures === null && !this.#loader.isLoading(actor.ref)
     );
   }
 
   handleFailedEvent(actor: LiveActor, envelope: Envelope, error: Error): void {
-    this.failureHandler.handle(actor, envelope, error);
+    this.#failureHandler.handle(actor, envelope, error);
   }
 
   evict(actor: LiveActor): void {
-    this.registry.remove(actor);
+    this.#registry.remove(actor);
     const envelopes = actor.mailbox;
     actor.mailbox = [];
     actor.evict();
     // The store decides whether the actor exists, also after a failed creation.
-    this.activationQueue.prepend(actor.ref, envelopes);
+    this.#activationQueue.prepend(actor.ref, envelopes);
   }
 
   reconcileWithStore(): void {
-    this.hooks.reconcileWithStore();
+    this.#hooks.reconcileWithStore();
   }
 
   dropSpentTimers({ actor: { ref }, version, spentTimers }: UnitOfWork): void {
-    this.store
+    this.#store
       .dropTimers(
         spentTimers.map((id) => ({ ref, id, version })),
-        this.clock.now(),
+        this.#clock.now(),
       )
       .catch((error) => {
-        this.log.warn({ err: error }, 'spent timers not deleted; they fire again');
+        this.#log.warn({ err: error }, 'spent timers not deleted; they fire again');
       });
   }
 
-  private route(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
-    const live = this.registry.get(ref);
+  #route(ref: ActorRef, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
+    const live = this.#registry.get(ref);
     if (live) {
-      this.enqueue(live, event, internal, replyTo);
+      this.#enqueue(live, event, internal, replyTo);
       return;
     }
-    const rejection = this.admission.rejectionFor(this.activationQueue.pendingCount(ref), internal);
-    const envelope = this.admit(event, internal, this.clock.now(), replyTo);
+    const rejection = this.#admission.rejectionFor(this.#activationQueue.pendingCount(ref), internal);
+    const envelope = this.#admit(event, internal, this.#clock.now(), replyTo);
     if (rejection) envelope.reject(rejection);
-    else this.activationQueue.add(ref, envelope);
+    else this.#activationQueue.add(ref, envelope);
   }
 
-  private enqueue(actor: LiveActor, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
+  #enqueue(actor: LiveActor, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
     const { quarantine, mailbox } = actor;
     const rejection =
-      quarantine === null ? this.admission.rejectionFor(mailbox.length, internal) : new Quarantined(quarantine);
-    const now = this.clock.now();
-    const envelope = this.admit(event, internal, now, replyTo);
+      quarantine === null ? this.#admission.rejectionFor(mailbox.length, internal) : new Quarantined(quarantine);
+    const now = this.#clock.now();
+    const envelope = this.#admit(event, internal, now, replyTo);
     if (rejection) {
       envelope.reject(rejection);
       return;
@@ -334,38 +335,38 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.groupCommit.enqueue(actor);
   }
 
-  private admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {
-    return this.admission.admit(event, internal, this.deadlines.deadlineOf(event, internal, now), replyTo);
+  #admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {
+    return this.#admission.admit(event, internal, this.#deadlines.deadlineOf(event, internal, now), replyTo);
   }
 
   /** The live actor, or the stored one; retries until a caller's deadline while the store is unavailable. */
-  private getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
-    return this.load(ref, this.deadlines.callerWaits());
+  #getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
+    return this.#load(ref, this.#deadlines.callerWaits());
   }
 
-  private load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
-    return this.loader.load(ref, isWanted).then((stored) => {
-      if (stored !== null) return this.instantiate(stored);
+  #load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
+    return this.#loader.load(ref, isWanted).then((stored) => {
+      if (stored !== null) return this.#instantiate(stored);
       // It may have been created since the query.
-      const live = this.registry.get(ref);
+      const live = this.#registry.get(ref);
       return live && live.version > 0 ? live : null;
     });
   }
 
-  private instantiate(stored: StoredActor): LiveActor {
-    const live = this.registry.get(stored.ref);
+  #instantiate(stored: StoredActor): LiveActor {
+    const live = this.#registry.get(stored.ref);
     if (live) return live;
-    let definition = this.definitions(stored.ref.kind);
-    const now = this.clock.now();
+    let definition = this.#definitions(stored.ref.kind);
+    const now = this.#clock.now();
     let quarantine = stored.quarantine;
     let snapshot = compiledMachine(definition.machine).initial;
     try {
-      definition = this.definitions(stored.ref.kind, stored.machineVersion);
+      definition = this.#definitions(stored.ref.kind, stored.machineVersion);
       snapshot = compiledMachine(definition.machine).initial;
       snapshot = compiledMachine(definition.machine).restore(stored.value, definition.fromStored(stored.context));
     } catch (error) {
       quarantine = `the stored state does not match the machine: ${(error as Error).message}`;
-      this.log.error(
+      this.#log.error(
         { actor: addressOf(stored.ref), err: error },
         'stored actor does not match its machine; quarantining it',
       );
@@ -377,17 +378,17 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       now,
     );
     actor.quarantine = quarantine;
-    this.register(actor);
+    this.#register(actor);
     return actor;
   }
 
   /** Passivates immediately, not only periodically, at 10 % above the limit. */
-  private register(actor: LiveActor): void {
-    this.registry.add(actor);
-    if (this.passivationScheduled || this.registry.size <= this.limits.liveActors * 1.1) return;
-    this.passivationScheduled = true;
+  #register(actor: LiveActor): void {
+    this.#registry.add(actor);
+    if (this.#passivationScheduled || this.#registry.size <= this.#limits.liveActors * 1.1) return;
+    this.#passivationScheduled = true;
     setImmediate(() => {
-      this.passivationScheduled = false;
+      this.#passivationScheduled = false;
       this.passivate();
     });
   }

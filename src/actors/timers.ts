@@ -20,49 +20,49 @@ const STORE_POLL_MS = 60_000;
  * fires again after a crash.
  */
 export class Timers {
-  private nextAt: EpochMs = 0;
-  private lastReadAt: EpochMs = 0;
-  private handle: NodeJS.Timeout | null = null;
-  private running: Promise<void> | null = null;
+  #nextAt: EpochMs = 0;
+  #lastReadAt: EpochMs = 0;
+  #handle: NodeJS.Timeout | null = null;
+  #running: Promise<void> | null = null;
   /** The firing that `tick` requested while another one was running. */
-  private nextFiring: Promise<void> | null = null;
-  private stopped = true;
-  private readonly firing = new Set<string>();
+  #nextFiring: Promise<void> | null = null;
+  #stopped = true;
+  readonly #firing = new Set<string>();
   /** Due times of timers that were set since the running firing began to read; the rows it read may be older. */
-  private readonly rescheduledAt = new Map<string, EpochMs>();
+  readonly #rescheduledAt = new Map<string, EpochMs>();
 
-  private readonly supervisor: Supervisor;
-  private readonly store: ActorStore;
-  private readonly clock: Clock;
-  private readonly limits: RuntimeLimits;
-  private readonly log: Log;
+  readonly #supervisor: Supervisor;
+  readonly #store: ActorStore;
+  readonly #clock: Clock;
+  readonly #limits: RuntimeLimits;
+  readonly #log: Log;
 
   constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; limits: RuntimeLimits; log: Log }) {
-    this.supervisor = parts.supervisor;
-    this.store = parts.store;
-    this.clock = parts.clock;
-    this.limits = parts.limits;
-    this.log = parts.log;
+    this.#supervisor = parts.supervisor;
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#limits = parts.limits;
+    this.#log = parts.log;
   }
 
   start(): void {
-    this.stopped = false;
-    this.arm();
+    this.#stopped = false;
+    this.#arm();
   }
 
   stop(): void {
-    this.stopped = true;
-    if (this.handle) clearTimeout(this.handle);
-    this.handle = null;
+    this.#stopped = true;
+    if (this.#handle) clearTimeout(this.#handle);
+    this.#handle = null;
   }
 
   /** Called when a committed transition has set a timer. */
   timerSet(timer: TimerRow): void {
     const { dueAt } = timer;
-    if (this.running !== null) this.rescheduledAt.set(keyOf(timer), dueAt);
-    if (dueAt >= this.nextAt) return;
-    this.nextAt = dueAt;
-    if (dueAt - this.clock.now() < MAX_SLEEP_MS) this.arm();
+    if (this.#running !== null) this.#rescheduledAt.set(keyOf(timer), dueAt);
+    if (dueAt >= this.#nextAt) return;
+    this.#nextAt = dueAt;
+    if (dueAt - this.#clock.now() < MAX_SLEEP_MS) this.#arm();
   }
 
   /**
@@ -70,96 +70,97 @@ export class Timers {
    * one may have read the store before now.
    */
   tick(): Promise<void> {
-    if (this.running === null) return this.fireAll();
-    this.nextFiring ??= this.running.then(() => {
-      this.nextFiring = null;
-      return this.fireAll();
+    if (this.#running === null) return this.#fireAll();
+    this.#nextFiring ??= this.#running.then(() => {
+      this.#nextFiring = null;
+      return this.#fireAll();
     });
-    return this.nextFiring;
+    return this.#nextFiring;
   }
 
   /** Joins the running firing, if any. */
-  private fireAll(): Promise<void> {
-    this.running ??= this.fire().finally(() => {
-      this.running = null;
-      this.rescheduledAt.clear();
+  #fireAll(): Promise<void> {
+    this.#running ??= this.#fire().finally(() => {
+      this.#running = null;
+      this.#rescheduledAt.clear();
     });
-    return this.running;
+    return this.#running;
   }
 
   /** Number of due timers that are not answered yet. */
   get due(): number {
-    return this.firing.size;
+    return this.#firing.size;
   }
 
   sizes(): CollectionSizes {
-    return { timers_firing: this.firing.size, timers_set_again: this.rescheduledAt.size };
+    return { timers_firing: this.#firing.size, timers_set_again: this.#rescheduledAt.size };
   }
 
-  private arm(): void {
-    if (this.stopped) return;
-    if (this.handle) clearTimeout(this.handle);
-    const sleepMs = Math.min(MAX_SLEEP_MS, Math.max(0, this.nextAt - this.clock.now()));
-    this.handle = setTimeout(() => {
-      const now = this.clock.now();
-      const shouldRead = now >= this.nextAt || Math.abs(now - this.lastReadAt) >= STORE_POLL_MS;
-      if (!shouldRead) this.arm();
-      else void this.fireAll().finally(() => this.arm());
+  #arm(): void {
+    if (this.#stopped) return;
+    if (this.#handle) clearTimeout(this.#handle);
+    const sleepMs = Math.min(MAX_SLEEP_MS, Math.max(0, this.#nextAt - this.#clock.now()));
+    this.#handle = setTimeout(() => {
+      const now = this.#clock.now();
+      const shouldRead = now >= this.#nextAt || Math.abs(now - this.#lastReadAt) >= STORE_POLL_MS;
+      if (!shouldRead) this.#arm();
+      else void this.#fireAll().finally(() => this.#arm());
     }, sleepMs);
-    this.handle.unref();
+    this.#handle.unref();
   }
 
-  private async fire(): Promise<void> {
+  async #fire(): Promise<void> {
     const tried = new Set<string>();
     try {
       for (;;) {
-        const now = this.clock.now();
-        this.lastReadAt = now;
-        const due = await this.store.dueTimers(now, BATCH);
-        const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
+        const now = this.#clock.now();
+        this.#lastReadAt = now;
+        const due = await this.#store.dueTimers(now, BATCH);
+        const fresh = due.filter((timer) => !this.#firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
         for (const timer of fresh) tried.add(keyOf(timer));
-        await this.sendAll(fresh, now);
+        await this.#sendAll(fresh, now);
         // A row that stays due is in the next batch again; it is tried only once per firing.
         if (due.length < BATCH || fresh.length === 0) break;
       }
       // A timer set during this query may be missing from its result; `timerSet` handles it.
-      this.nextAt = Number.POSITIVE_INFINITY;
-      const nextAt = await this.store.nextTimerAt();
-      if (nextAt !== null) this.nextAt = Math.min(this.nextAt, nextAt);
+      this.#nextAt = Number.POSITIVE_INFINITY;
+      const nextAt = await this.#store.nextTimerAt();
+      if (nextAt !== null) this.#nextAt = Math.min(this.#nextAt, nextAt);
       // A row that stays due, for example because its actor has a full mailbox, must not cause a busy loop.
-      if (this.nextAt <= this.lastReadAt) this.nextAt = this.clock.now() + MAX_SLEEP_MS;
+      if (this.#nextAt <= this.#lastReadAt) this.#nextAt = this.#clock.now() + MAX_SLEEP_MS;
     } catch (error) {
-      this.log.warn({ err: error }, 'timer read failed; retrying');
-      this.nextAt = this.clock.now() + MAX_SLEEP_MS;
+      this.#log.warn({ err: error }, 'timer read failed; retrying');
+      this.#nextAt = this.#clock.now() + MAX_SLEEP_MS;
     }
   }
 
-  private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
-    const failed = await collectRejections(timers, (timer) => this.send(timer, now));
+  async #sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
+    const failed = await collectRejections(timers, (timer) => this.#send(timer, now));
     const [first] = failed;
     if (first === undefined) return;
     const { ref, id } = first.item;
-    this.log.warn(
+    this.#log.warn(
       { err: first.reason, actor: addressOf(ref), timer: id, timers: failed.length },
       'timer event failed; retrying',
     );
   }
 
-  private async send(timer: TimerRow, now: EpochMs): Promise<void> {
+  async #send(timer: TimerRow, now: EpochMs): Promise<void> {
     const key = keyOf(timer);
-    this.firing.add(key);
+    this.#firing.add(key);
     try {
-      const superseded = () => (this.rescheduledAt.get(key) ?? 0) > timer.dueAt;
+      const superseded = () => (this.#rescheduledAt.get(key) ?? 0) > timer.dueAt;
       const event = { type: timer.event, at: now, by: SYSTEM };
-      await this.supervisor.sendWith(timer.ref, event, { firedTimer: timer.id, superseded });
+      await this.#supervisor.sendWith(timer.ref, event, { firedTimer: timer.id, superseded });
     } catch (error) {
       if (error instanceof NoSuchActor)
-        return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
+        return await this.#store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
       // Otherwise the timers of quarantined actors would fill every batch of due timers.
-      if (error instanceof Quarantined) await this.store.postponeTimer(timer, now, now + this.limits.quarantineRetryMs);
+      if (error instanceof Quarantined)
+        await this.#store.postponeTimer(timer, now, now + this.#limits.quarantineRetryMs);
       throw error;
     } finally {
-      this.firing.delete(key);
+      this.#firing.delete(key);
     }
   }
 }

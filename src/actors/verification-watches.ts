@@ -14,45 +14,45 @@ const NO_WATCHES: readonly VerificationWatch[] = [];
  * command rows, rebuilt at each start. It only attaches the watches to each report; the machines decide.
  */
 export class VerificationWatches {
-  private readonly byDevice = new Map<Uuid, Map<Uuid, VerificationWatch>>();
+  readonly #byDevice = new Map<Uuid, Map<Uuid, VerificationWatch>>();
   /** The same as lists, built on first use. */
-  private readonly lists = new Map<Uuid, readonly VerificationWatch[]>();
+  readonly #lists = new Map<Uuid, readonly VerificationWatch[]>();
   /** Number of loads in progress. */
-  private readsInProgress = 0;
+  #readsInProgress = 0;
   /** Watches that ended during a load; its result may still contain them. */
-  private readonly endedWhileReading = new Set<Uuid>();
-  private retryTimer: NodeJS.Timeout | null = null;
-  private stopped = false;
+  readonly #endedWhileReading = new Set<Uuid>();
+  #retryTimer: NodeJS.Timeout | null = null;
+  #stopped = false;
 
-  private readonly store: Store;
-  private readonly log: Log;
+  readonly #store: Store;
+  readonly #log: Log;
 
   constructor({ supervisor, store, log }: { supervisor: Supervisor; store: Store; log: Log }) {
-    this.store = store;
-    this.log = log;
+    this.#store = store;
+    this.#log = log;
     supervisor.subscribe('verification.watch', ({ deviceId, commandId, expected }) => {
-      this.add(deviceId, { commandId, expected, seen: false });
+      this.#add(deviceId, { commandId, expected, seen: false });
     });
-    supervisor.subscribe('verification.unwatch', ({ deviceId, commandId }) => this.remove(deviceId, commandId));
+    supervisor.subscribe('verification.unwatch', ({ deviceId, commandId }) => this.#remove(deviceId, commandId));
     supervisor.subscribeTransitions((committed, event) => {
       if (committed.ref.kind !== 'command' || event.type !== 'state.observed') return;
       const { deviceId } = event as MachineEvent & { deviceId: Uuid };
-      const watch = this.byDevice.get(deviceId)?.get(committed.ref.id);
+      const watch = this.#byDevice.get(deviceId)?.get(committed.ref.id);
       if (watch) watch.seen = true;
     });
   }
 
   sizes(): CollectionSizes {
-    return { watches: this.byDevice.size, watch_lists: this.lists.size, watches_ended: this.endedWhileReading.size };
+    return { watches: this.#byDevice.size, watch_lists: this.#lists.size, watches_ended: this.#endedWhileReading.size };
   }
 
   forDevice(deviceId: Uuid): readonly VerificationWatch[] {
-    const watches = this.byDevice.get(deviceId);
+    const watches = this.#byDevice.get(deviceId);
     if (watches === undefined) return NO_WATCHES;
-    let list = this.lists.get(deviceId);
+    let list = this.#lists.get(deviceId);
     if (list === undefined) {
       list = [...watches.values()];
-      this.lists.set(deviceId, list);
+      this.#lists.set(deviceId, list);
     }
     return list;
   }
@@ -60,54 +60,54 @@ export class VerificationWatches {
   /** Synchronizes the index with the command rows. */
   async load(): Promise<void> {
     const stale = new Map<Uuid, Uuid>();
-    for (const [deviceId, watches] of this.byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
-    this.readsInProgress += 1;
+    for (const [deviceId, watches] of this.#byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
+    this.#readsInProgress += 1;
     try {
-      for (const { deviceId, ...watch } of await this.store.commands.awaitingVerification()) {
+      for (const { deviceId, ...watch } of await this.#store.commands.awaitingVerification()) {
         stale.delete(watch.commandId);
-        if (!this.endedWhileReading.has(watch.commandId)) this.add(deviceId, watch);
+        if (!this.#endedWhileReading.has(watch.commandId)) this.#add(deviceId, watch);
       }
-      for (const [commandId, deviceId] of stale) this.remove(deviceId, commandId);
+      for (const [commandId, deviceId] of stale) this.#remove(deviceId, commandId);
     } finally {
-      this.readsInProgress -= 1;
-      if (this.readsInProgress === 0) this.endedWhileReading.clear();
+      this.#readsInProgress -= 1;
+      if (this.#readsInProgress === 0) this.#endedWhileReading.clear();
     }
   }
 
   /** As `load`; retries until the store answers. */
   reload(): void {
     this.load().catch((error) => {
-      this.log.warn({ err: error }, 'verification watch load failed; retrying');
-      if (this.stopped) return;
-      this.retryTimer ??= setTimeout(() => {
-        this.retryTimer = null;
+      this.#log.warn({ err: error }, 'verification watch load failed; retrying');
+      if (this.#stopped) return;
+      this.#retryTimer ??= setTimeout(() => {
+        this.#retryTimer = null;
         this.reload();
       }, RETRY_MS).unref();
     });
   }
 
   stop(): void {
-    this.stopped = true;
-    if (this.retryTimer) clearTimeout(this.retryTimer);
-    this.retryTimer = null;
+    this.#stopped = true;
+    if (this.#retryTimer) clearTimeout(this.#retryTimer);
+    this.#retryTimer = null;
   }
 
-  private add(deviceId: Uuid, watch: VerificationWatch): void {
-    let watches = this.byDevice.get(deviceId);
+  #add(deviceId: Uuid, watch: VerificationWatch): void {
+    let watches = this.#byDevice.get(deviceId);
     if (watches === undefined) {
       watches = new Map();
-      this.byDevice.set(deviceId, watches);
+      this.#byDevice.set(deviceId, watches);
     }
     if (watches.has(watch.commandId)) return;
     watches.set(watch.commandId, watch);
-    this.lists.delete(deviceId);
+    this.#lists.delete(deviceId);
   }
 
-  private remove(deviceId: Uuid, commandId: Uuid): void {
-    if (this.readsInProgress > 0) this.endedWhileReading.add(commandId);
-    const watches = this.byDevice.get(deviceId);
+  #remove(deviceId: Uuid, commandId: Uuid): void {
+    if (this.#readsInProgress > 0) this.#endedWhileReading.add(commandId);
+    const watches = this.#byDevice.get(deviceId);
     if (!watches?.delete(commandId)) return;
-    this.lists.delete(deviceId);
-    if (watches.size === 0) this.byDevice.delete(deviceId);
+    this.#lists.delete(deviceId);
+    if (watches.size === 0) this.#byDevice.delete(deviceId);
   }
 }

@@ -1,4 +1,4 @@
-import { createRuntime, type Runtime } from '../actors/runtime.ts';
+import { Runtime } from '../actors/runtime.ts';
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
@@ -50,7 +50,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const rates = openRateLimiter(config, clock, lease);
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
-  const runtime = createRuntime({
+  const runtime = new Runtime({
     ...{ store, clock, lease, log },
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     meter: tracing?.traceMeter(metrics.runtime) ?? metrics.runtime,

@@ -41,22 +41,22 @@ interface DeviceEntry {
  */
 export class DeviceActivityLog {
   readonly since: EpochMs;
-  private readonly tenants = new Map<Uuid, Map<Uuid, DeviceEntry>>();
-  private readonly max: number;
-  private count = 0;
+  readonly #tenants = new Map<Uuid, Map<Uuid, DeviceEntry>>();
+  readonly #max: number;
+  #count = 0;
 
   constructor(clock: Clock, max = MAX_DEVICES) {
     this.since = clock.now();
-    this.max = max;
+    this.#max = max;
   }
 
   sizes(): CollectionSizes {
-    return { heard_devices: this.count, heard_tenants: this.tenants.size };
+    return { heard_devices: this.#count, heard_tenants: this.#tenants.size };
   }
 
   record(ref: DeviceRef, message: LoggedMessage, reported: StateReport | null = null): void {
-    let device = this.find(ref);
-    if (device === undefined) device = this.add(ref);
+    let device = this.#find(ref);
+    if (device === undefined) device = this.#add(ref);
     else device.referenced = true;
     device.messages[device.count++ % MAX_MESSAGES] = message;
     if (reported !== null) device.properties.record(reported, message.at);
@@ -64,53 +64,53 @@ export class DeviceActivityLog {
 
   /** Newest first. */
   messages(ref: DeviceRef): LoggedMessage[] {
-    const { messages, count } = this.find(ref) ?? { messages: [], count: 0 };
+    const { messages, count } = this.#find(ref) ?? { messages: [], count: 0 };
     return messages.map((_, back) => messages[(count - 1 - back) % MAX_MESSAGES] as LoggedMessage);
   }
 
   /** When each property of the state was last reported. */
   propertyTimes(ref: DeviceRef): ReadonlyMap<string, EpochMs> {
-    return this.find(ref)?.properties.all() ?? new Map();
+    return this.#find(ref)?.properties.all() ?? new Map();
   }
 
   remove({ tenantId, deviceId }: DeviceRef): void {
-    const devices = this.tenants.get(tenantId);
+    const devices = this.#tenants.get(tenantId);
     if (devices?.delete(deviceId) !== true) return;
-    this.count -= 1;
-    if (devices.size === 0) this.tenants.delete(tenantId);
+    this.#count -= 1;
+    if (devices.size === 0) this.#tenants.delete(tenantId);
   }
 
-  private find({ tenantId, deviceId }: DeviceRef): DeviceEntry | undefined {
-    return this.tenants.get(tenantId)?.get(deviceId);
+  #find({ tenantId, deviceId }: DeviceRef): DeviceEntry | undefined {
+    return this.#tenants.get(tenantId)?.get(deviceId);
   }
 
-  private add({ tenantId, deviceId }: DeviceRef): DeviceEntry {
-    let devices = this.tenants.get(tenantId);
+  #add({ tenantId, deviceId }: DeviceRef): DeviceEntry {
+    let devices = this.#tenants.get(tenantId);
     if (devices === undefined) {
       devices = new Map();
-      this.tenants.set(tenantId, devices);
+      this.#tenants.set(tenantId, devices);
     }
-    if (this.count >= this.max) this.evictForTenant(devices);
+    if (this.#count >= this.#max) this.#evictForTenant(devices);
     const device = { messages: [], count: 0, properties: new PropertyTimes(), referenced: false };
     devices.set(deviceId, device);
-    this.count += 1;
+    this.#count += 1;
     return device;
   }
 
-  private evictForTenant(own: Map<Uuid, DeviceEntry>): void {
-    const share = this.max / this.tenants.size;
+  #evictForTenant(own: Map<Uuid, DeviceEntry>): void {
+    const share = this.#max / this.#tenants.size;
     if (own.size >= share) {
-      this.evictLeastRecent(own);
+      this.#evictLeastRecent(own);
       return;
     }
-    for (const [tenantId, devices] of this.tenants) {
+    for (const [tenantId, devices] of this.#tenants) {
       if (devices.size > share) {
-        this.evictLeastRecent(devices);
+        this.#evictLeastRecent(devices);
         return;
       }
       // Tenants below their share move to the end of the scan order.
-      this.tenants.delete(tenantId);
-      this.tenants.set(tenantId, devices);
+      this.#tenants.delete(tenantId);
+      this.#tenants.set(tenantId, devices);
     }
   }
 
@@ -118,11 +118,11 @@ export class DeviceActivityLog {
    * CLOCK (second chance): evicts the first device without its reference bit; clears the bit of the others and moves
    * them to the end.
    */
-  private evictLeastRecent(devices: Map<Uuid, DeviceEntry>): void {
+  #evictLeastRecent(devices: Map<Uuid, DeviceEntry>): void {
     for (const [deviceId, device] of devices) {
       devices.delete(deviceId);
       if (!device.referenced) {
-        this.count -= 1;
+        this.#count -= 1;
         return;
       }
       device.referenced = false;

@@ -13,43 +13,43 @@ interface Queue {
  * finding a home before placing a device there. In-process is enough: only one process per database is active.
  */
 export class Locks {
-  private readonly queues = new Map<string, Queue>();
+  readonly #queues = new Map<string, Queue>();
 
   sizes(): CollectionSizes {
-    return { locks: this.queues.size };
+    return { locks: this.#queues.size };
   }
 
   /** Runs `work` while it is the only holder of `key`. First in, first out. */
   exclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const queue = this.enter(key);
+    const queue = this.#enter(key);
     const result = Promise.all([queue.lastExclusive, ...queue.sharers]).then(work);
-    queue.lastExclusive = this.leave(key, queue, result);
+    queue.lastExclusive = this.#leave(key, queue, result);
     queue.sharers = new Set();
     return result;
   }
 
   /** Runs `work` concurrently with other shared holders of `key`, never with an exclusive one. */
   shared<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const queue = this.enter(key);
+    const queue = this.#enter(key);
     const result = queue.lastExclusive.then(work);
     const { sharers } = queue;
-    const left: Promise<unknown> = this.leave(key, queue, result).then(() => sharers.delete(left));
+    const left: Promise<unknown> = this.#leave(key, queue, result).then(() => sharers.delete(left));
     sharers.add(left);
     return result;
   }
 
-  private enter(key: string): Queue {
-    const queue = this.queues.get(key) ?? { lastExclusive: Promise.resolve(), sharers: new Set(), holders: 0 };
-    this.queues.set(key, queue);
+  #enter(key: string): Queue {
+    const queue = this.#queues.get(key) ?? { lastExclusive: Promise.resolve(), sharers: new Set(), holders: 0 };
+    this.#queues.set(key, queue);
     queue.holders += 1;
     return queue;
   }
 
   /** Resolves, never rejects, when `result` is settled; the last holder removes the queue. */
-  private leave(key: string, queue: Queue, result: Promise<unknown>): Promise<unknown> {
+  #leave(key: string, queue: Queue, result: Promise<unknown>): Promise<unknown> {
     const left = () => {
       queue.holders -= 1;
-      if (queue.holders === 0) this.queues.delete(key);
+      if (queue.holders === 0) this.#queues.delete(key);
     };
     return result.then(left, left);
   }

@@ -23,12 +23,12 @@ export interface ManifestRef {
  * in the device's committed state.
  */
 export class ManifestCache {
-  private readonly cache: LRUCache<Uuid, Manifest>;
-  private readonly devices: Pick<DeviceStore, 'manifests'>;
+  readonly #cache: LRUCache<Uuid, Manifest>;
+  readonly #devices: Pick<DeviceStore, 'manifests'>;
 
   constructor(devices: Pick<DeviceStore, 'manifests'>) {
-    this.devices = devices;
-    this.cache = new LRUCache({
+    this.#devices = devices;
+    this.#cache = new LRUCache({
       max: MAX_MANIFESTS,
       maxSize: MAX_BYTES,
       sizeCalculation: ({ capabilities }) =>
@@ -37,13 +37,13 @@ export class ManifestCache {
   }
 
   sizes(): CollectionSizes {
-    return { manifests: this.cache.size };
+    return { manifests: this.#cache.size };
   }
 
   /** From memory only; undefined on a miss: call `load`. */
   peek({ id, manifestVersion }: ManifestRef): Manifest | null | undefined {
     if (manifestVersion === 0) return null;
-    const cached = this.cache.get(id);
+    const cached = this.#cache.get(id);
     return cached?.version === manifestVersion ? cached : undefined;
   }
 
@@ -57,20 +57,20 @@ export class ManifestCache {
       else if (cached === undefined) missing.push(ref.id);
     }
     if (missing.length === 0) return found;
-    for (const manifest of await this.devices.manifests(missing)) found.set(manifest.deviceId, this.put(manifest));
+    for (const manifest of await this.#devices.manifests(missing)) found.set(manifest.deviceId, this.put(manifest));
     return found;
   }
 
   /** Called when the device is deleted. */
   delete(deviceId: Uuid): void {
-    this.cache.delete(deviceId);
+    this.#cache.delete(deviceId);
   }
 
   /** Caches a committed manifest and returns the cached form: an automatic one shares the registry's capabilities. */
   put(manifest: Manifest): Manifest {
     const entry = shareCapabilities(manifest);
-    const cached = this.cache.peek(manifest.deviceId);
-    if (cached === undefined || cached.version <= manifest.version) this.cache.set(manifest.deviceId, entry);
+    const cached = this.#cache.peek(manifest.deviceId);
+    if (cached === undefined || cached.version <= manifest.version) this.#cache.set(manifest.deviceId, entry);
     return entry;
   }
 }

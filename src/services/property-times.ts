@@ -15,34 +15,34 @@ export interface StateReport {
  * share one time.
  */
 export class PropertyTimes {
-  private readonly times = new Map<string, EpochMs>();
+  readonly #times = new Map<string, EpochMs>();
   /**
    * Property names of the last report, in its order. Their time is `latestAt`; their entries in `times` may be
    * outdated.
    */
-  private latest: readonly string[] = [];
-  private latestAt: EpochMs = 0;
+  #latest: readonly string[] = [];
+  #latestAt: EpochMs = 0;
 
   record(reported: StateReport, at: EpochMs): void {
-    if (!this.namesSameProperties(reported)) this.merge(reported, at);
-    this.latestAt = at;
+    if (!this.#namesSameProperties(reported)) this.#merge(reported, at);
+    this.#latestAt = at;
   }
 
   all(): ReadonlyMap<string, EpochMs> {
-    for (const name of this.latest) this.times.set(name, this.latestAt);
-    return this.times;
+    for (const name of this.#latest) this.#times.set(name, this.#latestAt);
+    return this.#times;
   }
 
-  private namesSameProperties({ state, full }: StateReport): boolean {
-    const { latest } = this;
+  #namesSameProperties({ state, full }: StateReport): boolean {
+    const latest = this.#latest;
     let matching = 0;
     for (const name in state) if (state[name] === null || latest[matching++] !== name) return false;
-    return matching === latest.length && (!full || matching === this.times.size);
+    return matching === latest.length && (!full || matching === this.#times.size);
   }
 
   /** Merge patch semantics: null removes a property. */
-  private merge({ state, full }: StateReport, at: EpochMs): void {
-    const { times } = this;
+  #merge({ state, full }: StateReport, at: EpochMs): void {
+    const times = this.#times;
     if (full) times.clear();
     else this.all();
     const latest: string[] = [];
@@ -53,6 +53,6 @@ export class PropertyTimes {
         latest.push(name);
       }
     }
-    this.latest = latest;
+    this.#latest = latest;
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
@@ -21,7 +21,7 @@ beforeEach(() => {
   store = new MemoryActorStore();
   clock = testClock();
   valid = true;
-  runtime = createRuntime({
+  runtime = new Runtime({
     store: makeRuntimeStore(store).store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
@@ -79,7 +79,7 @@ describe('a version conflict with another writer', () => {
     const conflict = vi.fn();
     const warn = vi.fn();
     runtime.halt();
-    runtime = createRuntime({
+    runtime = new Runtime({
       store: makeRuntimeStore(store).store,
       definitions: () => lamp as unknown as MachineDefinition,
       clock,

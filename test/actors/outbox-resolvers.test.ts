@@ -7,7 +7,7 @@ import {
   NoSuchActor,
   Quarantined,
 } from '../../src/actors/contract.ts';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import { actionsFor, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -53,7 +53,7 @@ let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
 const assemble = (limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1) =>
-  createRuntime({
+  new Runtime({
     ...{ store: makeRuntimeStore(store, { batchesInFlight }).store, clock, log: silent, limits },
     definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
   });

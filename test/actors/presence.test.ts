@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Quarantined } from '../../src/actors/contract.ts';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { VerificationWatches } from '../../src/actors/verification-watches.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
@@ -23,7 +23,7 @@ beforeEach(async () => {
   clock = testClock();
   events = [];
   warnings = [];
-  runtime = createRuntime({
+  runtime = new Runtime({
     store: memory.store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
@@ -47,8 +47,7 @@ const session = (deviceId: string, sessionId: string) => ({
   keyVersion: 1,
   subscribed: false,
 });
-const emit = (output: Output) =>
-  (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
+const emit = (output: Output) => runtime.eventBus.emit(output);
 
 describe('presence', () => {
   it('does not treat a corrected clock as silence, and detects silence while the clock stands still', async () => {

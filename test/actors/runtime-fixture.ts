@@ -1,12 +1,12 @@
 import { afterEach, beforeEach } from 'vitest';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput } from '../../src/machines/outputs.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
-type Definitions = Parameters<typeof createRuntime>[0]['definitions'];
+type Definitions = ConstructorParameters<typeof Runtime>[0]['definitions'];
 
 export let store: MemoryActorStore;
 export let memory: ReturnType<typeof makeRuntimeStore>;
@@ -32,7 +32,7 @@ interface Options {
 export function assemble(limits: Partial<RuntimeLimits> = {}, options: Options = {}): Runtime {
   const { definitions = lamps, batchesInFlight = 1 } = options;
   memory = makeRuntimeStore(store, { batchesInFlight });
-  return createRuntime({
+  return new Runtime({
     store: memory.store,
     definitions,
     clock,

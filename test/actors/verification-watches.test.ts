@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
+import type { Committed } from '../../src/actors/contract.ts';
 import type { Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { clock, event, make, memory, ref, runtime, warnings, withRuntime } from './runtime-fixture.ts';
@@ -9,27 +10,26 @@ describe('watches', () => {
   it('remember which command received a state that did not match', async () => {
     await make('c1', 'command');
     await make('c2', 'command');
-    const emit = (output: Output) =>
-      (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
+    const emit = (output: Output) => runtime.eventBus.emit(output);
     emit({ type: 'verification.watch', deviceId: 'd', commandId: 'c1', expected: { on: true } });
     expect(runtime.watches.forDevice('d')).toHaveLength(1);
     const observed = { type: 'state.observed', at: clock.now(), deviceId: 'd' } as never;
     await runtime.actors.send(ref('c1', 'command'), observed);
     expect(runtime.watches.forDevice('d')[0]?.seen).toBe(false);
-    const watcher = (runtime.actors as unknown as { eventBus: { emitTransition(...all: unknown[]): void } }).eventBus;
-    watcher.emitTransition({ ref: ref('c1', 'command') }, observed, null);
+    const { eventBus, actors } = runtime;
+    const committed = (await actors.read(ref('c1', 'command'))) as Committed;
+    eventBus.emitTransition(committed, observed, null);
     expect(runtime.watches.forDevice('d')[0]?.seen).toBe(true);
-    watcher.emitTransition({ ref: ref('c2', 'command') }, observed, null);
-    watcher.emitTransition({ ref: ref('c1') }, observed, null);
-    watcher.emitTransition({ ref: ref('c1', 'command') }, event('ack.received'), null);
+    eventBus.emitTransition({ ...committed, ref: ref('c2', 'command') }, observed, null);
+    eventBus.emitTransition({ ...committed, ref: ref('c1') }, observed, null);
+    eventBus.emitTransition(committed, event('ack.received'), null);
     expect(runtime.watches.forDevice('d')).toHaveLength(1);
   });
 });
 
 describe('watches that are loaded while commands continue', () => {
   const watched = (commandId: string) => ({ deviceId: 'd', commandId, expected: { on: true }, seen: false });
-  const emit = (output: Output) =>
-    (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
+  const emit = (output: Output) => runtime.eventBus.emit(output);
   const watch = (commandId: string) =>
     emit({ type: 'verification.watch', deviceId: 'd', commandId, expected: { on: true } });
   const unwatch = (commandId: string) => emit({ type: 'verification.unwatch', deviceId: 'd', commandId });

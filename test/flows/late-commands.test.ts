@@ -28,7 +28,7 @@ class HeldTurns {
   losesAnswers = false;
   /** Commits of new commands have an unknown outcome, and reach the store at `commitDelayed`. */
   isCommittedLater = false;
-  private readonly delayed: (() => Promise<unknown>)[] = [];
+  readonly #delayed: (() => Promise<unknown>)[] = [];
   /** The store refuses every new version of this actor. */
   refused = '';
   /** A reinstatement does not cancel open commands. */
@@ -48,10 +48,10 @@ class HeldTurns {
 
   /** An attempt and its repetitions: the first one to run determines the result. */
   async commitDelayed(): Promise<void> {
-    for (const commit of this.delayed.splice(0)) await commit();
+    for (const commit of this.#delayed.splice(0)) await commit();
   }
 
-  private changed(commits: readonly ActorCommit[]): readonly ActorCommit[] {
+  #changed(commits: readonly ActorCommit[]): readonly ActorCommit[] {
     const spoil = { poison: '\u0000' };
     const spoiled = commits.map((one) =>
       one.ref.id === this.refused ? { ...one, fixedUnchanged: false, fixed: { ...one.fixed, ...spoil } } : one,
@@ -87,10 +87,10 @@ class HeldTurns {
         }
         const isNew = commits.some(({ ref, readVersion }) => ref.kind === 'command' && readVersion === 0);
         if (this.isCommittedLater && isNew) {
-          this.delayed.push(() => store.actors.commit(commits, options));
+          this.#delayed.push(() => store.actors.commit(commits, options));
           throw new CommitUnknown('delayed by the test');
         }
-        const answer = await store.actors.commit(this.changed(commits), options);
+        const answer = await store.actors.commit(this.#changed(commits), options);
         if (this.losesAnswers && isNew) throw new CommitUnknown('lost by the test');
         return answer;
       },

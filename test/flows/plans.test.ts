@@ -19,7 +19,7 @@ class Lights {
   readonly did: string[] = [];
   readonly broken = new Set<string>();
   readonly ids = new Map<string, string>();
-  private readonly devices: Device[] = [];
+  readonly #devices: Device[] = [];
 
   async add(owner: Owner, name: string): Promise<void> {
     const registered = await register(owner, { device_type: 'light', name });
@@ -29,7 +29,7 @@ class Lights {
       return { state: { on } };
     };
     const commands = { turn_on: act('on', true), turn_off: act('off', false) };
-    this.devices.push(await connect(registered, { commands }));
+    this.#devices.push(await connect(registered, { commands }));
     this.ids.set(name, registered.device_id);
   }
 
@@ -41,7 +41,7 @@ class Lights {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.devices.map((device) => device.close(0)));
+    await Promise.all(this.#devices.map((device) => device.close(0)));
   }
 }
 

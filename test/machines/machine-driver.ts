@@ -21,16 +21,16 @@ export const NOTHING: Step = { same: true, outputs: [], timers: [] };
 export class Driven<Context extends ContextParts, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;
   /** The same actor as the runtime has it. */
-  private compiled: MachineSnapshot;
-  private readonly table: CompiledMachine;
+  #compiled: MachineSnapshot;
+  readonly #table: CompiledMachine;
   readonly running = new Map<string, { event: string; dueAt: number }>();
-  private readonly definition: MachineDefinition<Context>;
+  readonly #definition: MachineDefinition<Context>;
 
   constructor(definition: MachineDefinition<Context>) {
-    this.definition = definition;
-    this.table = compiledMachine(definition.machine);
+    this.#definition = definition;
+    this.#table = compiledMachine(definition.machine);
     [this.snapshot] = initialTransition(definition.machine);
-    this.compiled = this.table.initial;
+    this.#compiled = this.#table.initial;
   }
 
   get context(): Context {
@@ -45,15 +45,15 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
   send(event: Event | { type: `xstate.after.${string}`; at: number }): Step {
     const before = this.snapshot;
     frozen(event);
-    const [next, actions] = transition(this.definition.machine, before, event);
+    const [next, actions] = transition(this.#definition.machine, before, event);
     if (next.status === 'error') throw next.error;
     const step = { same: next === before, ...effectsOf(actions) };
-    this.agreesWithRuntime(event, next, step);
+    this.#agreesWithRuntime(event, next, step);
     for (const change of step.timers) {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
     }
-    if (before.context !== this.definition.machine.config.context) this.tellsMoves(before, next);
+    if (before.context !== this.#definition.machine.config.context) this.#tellsMoves(before, next);
     this.snapshot = next;
     return step;
   }
@@ -68,14 +68,14 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
 
   /** As the store would give it back: only what is stored survives. */
   reload(): void {
-    this.resume(JSON.parse(JSON.stringify(this.snapshot.value)), flatContext(this.definition.toStored(this.context)));
+    this.resume(JSON.parse(JSON.stringify(this.snapshot.value)), flatContext(this.#definition.toStored(this.context)));
   }
 
   /** Goes on from a stored state. */
   resume(value: Json, stored: JsonObject): void {
-    const read = (): Context => this.definition.fromStored(JSON.parse(JSON.stringify(stored)));
-    this.snapshot = this.definition.machine.resolveState({ value: value as never, context: read() as never });
-    this.compiled = this.table.restore(asJsonb(value), read());
+    const read = (): Context => this.#definition.fromStored(JSON.parse(JSON.stringify(stored)));
+    this.snapshot = this.#definition.machine.resolveState({ value: value as never, context: read() as never });
+    this.#compiled = this.#table.restore(asJsonb(value), read());
   }
 
   asSnapshot(): Snapshot<Context> {
@@ -83,25 +83,25 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
   }
 
   /** The compiled table must give what XState gives. */
-  private agreesWithRuntime(event: MachineEvent, next: AnyMachineSnapshot, { same, outputs, timers }: Step): void {
-    const before = this.compiled;
-    const result = this.table.transition(before, event);
+  #agreesWithRuntime(event: MachineEvent, next: AnyMachineSnapshot, { same, outputs, timers }: Step): void {
+    const before = this.#compiled;
+    const result = this.#table.transition(before, event);
     const { value, context, status } = result.snapshot;
     const understood = !same || outputs.length > 0 || timers.length > 0;
     deepStrictEqual(
       [result.snapshot === before, value, context, status, result.outputs, result.timers, result.understood],
       [same, next.value, next.context, next.status, outputs, timers, understood],
     );
-    this.compiled = result.snapshot;
+    this.#compiled = result.snapshot;
     frozen([next.value, next.context, value, context]);
   }
 
   /** With an unchanged fixed part, no column may change that a commit of the live part alone does not write. */
-  private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
+  #tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     if (next.context.fixed !== before.context.fixed) return;
-    const written = tableOf(this.definition.kind).liveColumns;
+    const written = tableOf(this.#definition.kind).liveColumns;
     const columnsOf = (snapshot: AnyMachineSnapshot) => {
-      const columns = Object.entries(this.definition.columns(snapshot as unknown as Snapshot<Context>));
+      const columns = Object.entries(this.#definition.columns(snapshot as unknown as Snapshot<Context>));
       return columns.filter(([name]) => !written.includes(name));
     };
     deepStrictEqual(columnsOf(next), columnsOf(before));

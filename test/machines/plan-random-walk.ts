@@ -115,26 +115,26 @@ export class World {
   suspended = false;
   readonly parked = new Set<string>();
   at = T0;
-  private readonly walk: Walk;
+  readonly #walk: Walk;
 
   constructor(walk: Walk) {
-    this.walk = walk;
+    this.#walk = walk;
     if (walk.goal) this.unsaid.push(...[...walk.steps].sort((a, b) => (a.id < b.id ? -1 : 1)));
     this.send(create(walk.goal ? [] : walk.steps, walk.onFailure, walk.goal ? GOAL : undefined));
   }
 
   send(event: PlanEvent | { type: `xstate.after.${string}`; at: number }): void {
     const { outputs } = this.plan.send(event as PlanEvent);
-    this.take(outputs);
+    this.#take(outputs);
   }
 
   fire(): void {
     if (this.plan.running.size === 0) return;
     this.at = Math.max(this.at, ...[...this.plan.running.values()].map(({ dueAt }) => dueAt));
-    this.take(this.plan.fire().outputs);
+    this.#take(this.plan.fire().outputs);
   }
 
-  private take(outputs: readonly Output[]): void {
+  #take(outputs: readonly Output[]): void {
     for (const { stepId, commandId } of ofType(outputs, 'plan.ask')) {
       this.asks.push({ stepId, commandId });
       this.asked.push({ stepId, commandId });
@@ -153,14 +153,14 @@ export class World {
     this.at += 1 + (pick % 40);
     switch (kind) {
       case 'ask':
-        this.answerAsk(pick);
+        this.#answerAsk(pick);
         break;
       case 'word':
       case 'end':
-        this.speak(pick, kind === 'end');
+        this.#speak(pick, kind === 'end');
         break;
       case 'repeat':
-        this.repeat(pick);
+        this.#repeat(pick);
         break;
       case 'timer':
         this.fire();
@@ -189,26 +189,26 @@ export class World {
         this.send({ type: 'tenant.resumed', at: this.at });
         break;
       default:
-        this.think(kind, pick);
+        this.#think(kind, pick);
     }
   }
 
   /** A planner message. One that the plan does not expect is refused, and changes nothing. */
-  private think(kind: Move['kind'], pick: number): void {
+  #think(kind: Move['kind'], pick: number): void {
     if (kind === 'excuse') {
-      this.judge(pick);
+      this.#judge(pick);
       return;
     }
-    const event = this.wordOf(kind, pick);
+    const event = this.#wordOf(kind, pick);
     if (event === null) return;
     const counts = isPlannerActive(this.plan.context);
     const repeats = kind === 'again';
     const { same, outputs } = this.plan.send(event);
     const refusals = ofType(outputs, 'refused').map(({ refusal }) => refusal.code);
     if (!counts)
-      expect([same, outputs.length, refusals]).toEqual([true, 1, [this.walk.goal ? 'CONFLICT' : 'NOT_FOUND']]);
+      expect([same, outputs.length, refusals]).toEqual([true, 1, [this.#walk.goal ? 'CONFLICT' : 'NOT_FOUND']]);
     else expect([same, refusals]).toEqual([repeats, []]);
-    this.take(outputs);
+    this.#take(outputs);
     if (!counts || repeats) return;
     if (event.type === 'node.proposed') this.said.push(...this.unsaid.splice(0, 1));
     if (event.type === 'cognition.completed') this.completed = true;
@@ -218,7 +218,7 @@ export class World {
     }
   }
 
-  private wordOf(kind: Move['kind'], pick: number): PlanEvent | null {
+  #wordOf(kind: Move['kind'], pick: number): PlanEvent | null {
     const { at } = this;
     const said = kind === 'again' ? this.said[pick % Math.max(1, this.said.length)] : this.unsaid[0];
     switch (kind) {
@@ -234,7 +234,7 @@ export class World {
   }
 
   /** Evaluates a planner timeout: it is excused or not. The planner may have answered in the meantime. */
-  private judge(pick: number): void {
+  #judge(pick: number): void {
     const dueAt = this.silences.shift();
     if (dueAt === undefined) return;
     const { cognition } = this.plan.context.live;
@@ -246,11 +246,11 @@ export class World {
         : { type: 'cognition.unheard', at: this.at, dueAt },
     );
     expect(same).toBe(!counts);
-    this.take(outputs);
+    this.#take(outputs);
     if (counts && !excused) this.failed = true;
   }
 
-  private answerAsk(pick: number): void {
+  #answerAsk(pick: number): void {
     const [ask] = this.asks.splice(pick % Math.max(1, this.asks.length), 1);
     if (ask === undefined) return;
     const { stepId, commandId } = ask;
@@ -277,31 +277,31 @@ export class World {
       expect(this.commands.has(commandId)).toBe(false);
       if (!undoes) this.starts.push(stepId);
       this.commands.set(commandId, { id: commandId, stepId, undoes, said: [], critical: pick % 5 === 0, over: false });
-      this.word(commandId, pick % 4 === 0 ? 'awaiting_confirmation' : 'dispatched', 'pending');
+      this.#word(commandId, pick % 4 === 0 ? 'awaiting_confirmation' : 'dispatched', 'pending');
     }
   }
 
-  private speak(pick: number, ends: boolean): void {
+  #speak(pick: number, ends: boolean): void {
     const open = [...this.commands.values()].filter(({ over }) => !over);
     const command = open[pick % Math.max(1, open.length)];
     if (command === undefined) return;
     if (command.said.includes('cancelled')) {
-      this.word(command.id, 'cancelled', 'unverifiable');
+      this.#word(command.id, 'cancelled', 'unverifiable');
       return;
     }
     if (!ends) {
       // Confirmed, which is impossible during a suspension.
       if (statuses(this.plan)[command.stepId] === 'awaiting_confirmation') this.parked.delete(command.id);
       command.said.push('in_progress');
-      this.word(command.id, 'dispatched', 'pending');
+      this.#word(command.id, 'dispatched', 'pending');
       return;
     }
-    const wins = pick % 10 < this.walk.luck;
+    const wins = pick % 10 < this.#walk.luck;
     const [status, verification] = (wins ? endings[pick % 2] : endings[2 + (pick % 6)]) as Ending;
-    this.word(command.id, status, verification);
+    this.#word(command.id, status, verification);
   }
 
-  private word(commandId: string, status: CommandStatus, verification: VerificationStatus): void {
+  #word(commandId: string, status: CommandStatus, verification: VerificationStatus): void {
     const command = this.commands.get(commandId) as Command;
     const word = outcomeOf(status, verification);
     if (word === 'succeeded' || word === 'failed') {
@@ -322,7 +322,7 @@ export class World {
   }
 
   /** Delivers a message twice, or late. */
-  private repeat(pick: number): void {
+  #repeat(pick: number): void {
     const event = this.events[pick % Math.max(1, this.events.length)];
     if (event !== undefined) expect(this.plan.send({ ...event, at: this.at }).same).toBe(true);
   }

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import type { CommandEvent } from '../../src/machines/command-types.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
@@ -109,7 +109,7 @@ eachDatabase('after random events of the commands of a device', (backend) => {
       return answer;
     };
     const around: Store = { ...store, actors: { ...store.actors, commit } };
-    const runtime = createRuntime({
+    const runtime = new Runtime({
       ...{ store: around, clock, log: silent, limits: {} },
       definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     });

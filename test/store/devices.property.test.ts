@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
@@ -112,7 +112,7 @@ eachDatabase('after random events of a device', (backend) => {
       return answer;
     };
     const around: Store = { ...store, actors: { ...store.actors, commit } };
-    const runtime = createRuntime({
+    const runtime = new Runtime({
       ...{ store: around, clock, log: silent, limits: {} },
       definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     });

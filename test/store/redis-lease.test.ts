@@ -11,9 +11,6 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 const url = inject('redisUrl') ?? '';
 const TTL_MS = 60_000;
 
-/** The client has given up: it makes no further attempt to connect. */
-const isEnded = (cache: RedisCache): boolean => (cache as unknown as { commands: Redis }).commands.status === 'end';
-
 /** The active process with a lease on a clock that the test sets; `server` reads the content of Redis. */
 describe.runIf(url !== '')('Redis, after the lease of this process ended,', () => {
   let now: number;
@@ -71,7 +68,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process ended,', () =
     expect(cache.unsyncedCount).toBe(2);
     outlastLease();
     proxy.restore();
-    await eventually(() => isEnded(cache) || cache.unsyncedCount === 0);
+    await eventually(() => cache.ended || cache.unsyncedCount === 0);
     expect(await Promise.all([loggedOut, loggedIn].map(stored))).toEqual([null, null]);
     expect(cache.unsyncedCount).toBe(2);
   });
@@ -111,6 +108,6 @@ describe.runIf(url !== '')('Redis, after the lease of this process ended,', () =
     const cache = await openCache(proxy.proxiedUrl(url));
     outlastLease();
     proxy.cut();
-    await eventually(() => isEnded(cache));
+    await eventually(() => cache.ended);
   });
 });

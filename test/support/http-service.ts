@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair } from 'jose';
 import { v7 } from 'uuid';
-import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
@@ -134,7 +134,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
   const definitions = (kind: Parameters<typeof currentDefinition>[0], version?: number) =>
     version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
-  const runtime = createRuntime({ store, definitions, clock, log });
+  const runtime = new Runtime({ store, definitions, clock, log });
   await runtime.start();
   const state: HttpService['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
   const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });

@@ -85,7 +85,7 @@ export class MemoryCognition implements Cognition {
   }
 
   async propose(contextId: Uuid, proposed: Json): Promise<Outcome<{ repeat: boolean }>> {
-    const context = await this.recordCall(contextId, 'propose', proposed);
+    const context = await this.#recordCall(contextId, 'propose', proposed);
     if (!context.ok) return context;
     const {
       id,
@@ -110,36 +110,36 @@ export class MemoryCognition implements Cognition {
   }
 
   async suspend(contextId: Uuid, args: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
-    const context = await this.recordCall(contextId, 'suspend', args as unknown as Json);
+    const context = await this.#recordCall(contextId, 'suspend', args as unknown as Json);
     if (!context.ok) return context;
     this.contexts.set(contextId, { ...context.value, phase: 'suspended' });
     return done(null);
   }
 
   complete(contextId: Uuid, args: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>> {
-    return this.end(contextId, 'complete', args as unknown as Json);
+    return this.#end(contextId, 'complete', args as unknown as Json);
   }
 
   fail(contextId: Uuid, args: { code: string; detail: string }): Promise<Outcome<null>> {
-    return this.end(contextId, 'fail', args);
+    return this.#end(contextId, 'fail', args);
   }
 
-  private async end(contextId: Uuid, word: string, sent: Json): Promise<Outcome<null>> {
-    const context = await this.recordCall(contextId, word, sent);
+  async #end(contextId: Uuid, word: string, sent: Json): Promise<Outcome<null>> {
+    const context = await this.#recordCall(contextId, word, sent);
     if (!context.ok) return context;
     this.contexts.delete(contextId);
-    this.ended.add(contextId);
+    this.#ended.add(contextId);
     return done(null);
   }
 
-  private readonly ended = new Set<Uuid>();
+  readonly #ended = new Set<Uuid>();
 
-  private async recordCall(contextId: Uuid, word: string, sent: Json): Promise<Outcome<ActiveContext>> {
+  async #recordCall(contextId: Uuid, word: string, sent: Json): Promise<Outcome<ActiveContext>> {
     this.calls.push({ contextId, word, sent });
     await this.beforeAnswer();
     const context = this.contexts.get(contextId);
     if (context !== undefined) return done(context);
-    return this.ended.has(contextId) ? refuse('CONFLICT', 'It is over.') : refuse('NOT_FOUND', 'There is none.');
+    return this.#ended.has(contextId) ? refuse('CONFLICT', 'It is over.') : refuse('NOT_FOUND', 'There is none.');
   }
 }
 

@@ -13,44 +13,44 @@ export class RecordingDevices {
   /** Devices that fail to turn off or to lock. */
   readonly broken = new Set<string>();
   /** Devices that do not finish an action until they are released. */
-  private readonly held = new Map<string, { promise: Promise<void>; release: () => void }>();
-  private readonly devices: Device[] = [];
+  readonly #held = new Map<string, { promise: Promise<void>; release: () => void }>();
+  readonly #devices: Device[] = [];
 
   async addLight(owner: Owner, name: string, state: JsonObject = { on: true }): Promise<void> {
-    const act = (on: boolean) => this.act(name, on ? 'on' : 'off', { on });
-    await this.add(owner, name, 'smart_light', state, { turn_on: act(true), turn_off: act(false) });
+    const act = (on: boolean) => this.#act(name, on ? 'on' : 'off', { on });
+    await this.#add(owner, name, 'smart_light', state, { turn_on: act(true), turn_off: act(false) });
   }
 
   async addDoorLock(owner: Owner, name: string): Promise<void> {
-    const act = (locked: boolean) => this.act(name, locked ? 'lock' : 'unlock', { locked });
-    await this.add(owner, name, 'door_lock', { locked: false }, { lock: act(true), unlock: act(false) });
+    const act = (locked: boolean) => this.#act(name, locked ? 'lock' : 'unlock', { locked });
+    await this.#add(owner, name, 'door_lock', { locked: false }, { lock: act(true), unlock: act(false) });
   }
 
   /** Delays all actions of the device until `release`. */
   hold(name: string): void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.held.set(name, { promise, release: resolve });
+    this.#held.set(name, { promise, release: resolve });
   }
 
   release(name: string): void {
-    this.held.get(name)?.release();
+    this.#held.get(name)?.release();
   }
 
   async close(): Promise<void> {
-    for (const { release } of this.held.values()) release();
-    await Promise.all(this.devices.map((device) => device.close(0)));
+    for (const { release } of this.#held.values()) release();
+    await Promise.all(this.#devices.map((device) => device.close(0)));
   }
 
-  private act(name: string, action: string, state: JsonObject) {
+  #act(name: string, action: string, state: JsonObject) {
     return async () => {
       this.actions.push(`${name} ${action}`);
-      await this.held.get(name)?.promise;
+      await this.#held.get(name)?.promise;
       if (this.broken.has(name) && (action === 'off' || action === 'lock')) throw new Error('it is stuck');
       return { state };
     };
   }
 
-  private async add(
+  async #add(
     owner: Owner,
     name: string,
     device_type: string,
@@ -59,7 +59,7 @@ export class RecordingDevices {
   ): Promise<void> {
     const registered = await register(owner, { device_type, name });
     this.ids.set(name, registered.device_id);
-    this.devices.push(await connect(registered, { commands, state }));
+    this.#devices.push(await connect(registered, { commands, state }));
     // Plans use the first reported state.
     await eventually(async () => {
       const { device } = (await owner.get(`/v1/devices/${registered.device_id}`)).body;

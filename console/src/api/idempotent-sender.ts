@@ -20,30 +20,30 @@ export interface RequestIdentity {
 
 /** Sends repeated identical requests with the same idempotency key, so that a retry by the user is not carried out twice. */
 export class IdempotentSender {
-  private last: Attempt | null = null;
+  #last: Attempt | null = null;
 
   /** `request` gets the idempotency key. */
   async send<T>({ text, file }: RequestIdentity, request: (key: string) => Promise<T>): Promise<T> {
-    const { last } = this;
+    const last = this.#last;
     const isSame = last !== null && last.text === text && last.file === file && Date.now() - last.at < REPEAT_WINDOW_MS;
     if (isSame && last.running !== null) return last.running as Promise<T>;
     const attempt: Attempt = { text, file, key: isSame ? last.key : newKey(), at: Date.now(), running: null };
-    this.last = attempt;
+    this.#last = attempt;
     const running = request(attempt.key);
     attempt.running = running;
     try {
       const answer = await running;
-      this.forget(attempt);
+      this.#forget(attempt);
       return answer;
     } catch (thrown) {
       attempt.running = null;
-      if (!isOutcomeUnknown(thrown)) this.forget(attempt);
+      if (!isOutcomeUnknown(thrown)) this.#forget(attempt);
       throw thrown;
     }
   }
 
-  private forget(attempt: Attempt): void {
-    if (this.last === attempt) this.last = null;
+  #forget(attempt: Attempt): void {
+    if (this.#last === attempt) this.#last = null;
   }
 }
 

@@ -57,24 +57,24 @@ const RECENT_MS = 5;
  * durable outputs go through the outbox.
  */
 export class Enlistment {
-  private readonly clock: Clock;
-  private readonly directory: ActorDirectory;
-  private readonly maxEnlisted: number;
+  readonly #clock: Clock;
+  readonly #directory: ActorDirectory;
+  readonly #maxEnlisted: number;
 
   constructor(parts: { clock: Clock; directory: ActorDirectory; maxEnlisted: number }) {
-    this.clock = parts.clock;
-    this.directory = parts.directory;
-    this.maxEnlisted = parts.maxEnlisted;
+    this.#clock = parts.clock;
+    this.#directory = parts.directory;
+    this.#maxEnlisted = parts.maxEnlisted;
   }
 
   beginBatch(): BatchBuilder {
     const unitByActor = new Map<LiveActor, UnitOfWork>();
-    const view = this.createView(unitByActor);
+    const view = this.#createView(unitByActor);
     return {
       units: [],
       unitByActor,
       view,
-      maxUnits: this.maxEnlisted,
+      maxUnits: this.#maxEnlisted,
       atomic: false,
       fanInTargets: new Set(),
       unrelatedCount: 0,
@@ -97,7 +97,7 @@ export class Enlistment {
     const related = new Set<LiveActor>();
     for (let round = 1; round <= MAX_ROUNDS && senderDecisions.length > 0; round += 1) {
       const received: SenderDecision[] = [];
-      for (const senderDecision of senderDecisions) this.deliverAll(senderDecision, batch, received);
+      for (const senderDecision of senderDecisions) this.#deliverAll(senderDecision, batch, received);
       if (received.length > 0) batch.atomic = true;
       for (const { sender, origin } of received) {
         if (round === 1 || sender === origin) continue;
@@ -116,9 +116,9 @@ export class Enlistment {
    */
   expectsMoreMessages({ fanInTargets, unrelatedCount, unitByActor }: BatchBuilder): boolean {
     if (unrelatedCount > 0) return false;
-    const since = this.clock.now() - RECENT_MS;
+    const since = this.#clock.now() - RECENT_MS;
     const maySend = (ref: ActorRef): boolean => {
-      const actor = this.directory.findDeliverable(ref);
+      const actor = this.#directory.findDeliverable(ref);
       return actor !== undefined && actor.status !== 'committing' && actor.version > 0 && actor.lastUsedAt >= since;
     };
     for (const actor of fanInTargets) {
@@ -128,15 +128,11 @@ export class Enlistment {
     return false;
   }
 
-  private deliverAll(
-    { sender, decision, origin }: SenderDecision,
-    batch: BatchBuilder,
-    received: SenderDecision[],
-  ): void {
+  #deliverAll({ sender, decision, origin }: SenderDecision, batch: BatchBuilder, received: SenderDecision[]): void {
     const undelivered = decision.outboxEntries.filter(({ output }) => {
-      const addressed = this.resolveOutput(output, batch);
+      const addressed = this.#resolveOutput(output, batch);
       if (addressed === null) return true;
-      const receiverDecision = isQueued(addressed.to, sender, batch) ? null : this.deliver(addressed, batch, origin);
+      const receiverDecision = isQueued(addressed.to, sender, batch) ? null : this.#deliver(addressed, batch, origin);
       if (receiverDecision === null) markQueued(addressed.to, sender, batch);
       else received.push(receiverDecision);
       return receiverDecision === null;
@@ -144,10 +140,10 @@ export class Enlistment {
     decision.outboxEntries = undelivered;
   }
 
-  private createView(unitByActor: ReadonlyMap<LiveActor, UnitOfWork>): BatchView {
+  #createView(unitByActor: ReadonlyMap<LiveActor, UnitOfWork>): BatchView {
     return {
       peek: <Context extends ContextParts>(ref: ActorRef) => {
-        const actor = this.directory.getLive(ref);
+        const actor = this.#directory.getLive(ref);
         if (actor === undefined) return undefined;
         const existing = unitByActor.get(actor);
         if (existing === undefined && actor.status === 'committing') return undefined;
@@ -157,16 +153,16 @@ export class Enlistment {
     };
   }
 
-  private resolveOutput(output: DurableOutput, { view }: BatchBuilder): AddressedEvent | null {
+  #resolveOutput(output: DurableOutput, { view }: BatchBuilder): AddressedEvent | null {
     switch (output.type) {
       case 'actor.tell':
-        return { to: output.to, event: toMachineEvent(output.event, this.clock.now()) };
+        return { to: output.to, event: toMachineEvent(output.event, this.#clock.now()) };
       case 'commands.tell':
       case 'plans.tell':
         return null;
       default:
         try {
-          return this.directory.resolveSync(output, view);
+          return this.#directory.resolveSync(output, view);
         } catch {
           return null;
         }
@@ -174,17 +170,13 @@ export class Enlistment {
   }
 
   /** Null if the outbox has to deliver it, also if the machine throws: the event then fails outside this batch. */
-  private deliver(
-    { to, event, create }: AddressedEvent,
-    batch: BatchBuilder,
-    origin: LiveActor,
-  ): SenderDecision | null {
-    const unit = create ? this.enlistNew(to, batch) : this.enlist(to, batch);
+  #deliver({ to, event, create }: AddressedEvent, batch: BatchBuilder, origin: LiveActor): SenderDecision | null {
+    const unit = create ? this.#enlistNew(to, batch) : this.#enlist(to, batch);
     if (unit === null) return null;
     const { actor } = unit;
     let decision: Decision;
     try {
-      decision = decideNext(unit, this.envelopeFor(event));
+      decision = decideNext(unit, this.#envelopeFor(event));
     } catch {
       return null;
     }
@@ -192,13 +184,13 @@ export class Enlistment {
       actor.startCommit();
       batch.unitByActor.set(actor, unit);
       batch.units.push(unit);
-      if (unit.isNew) this.directory.register(actor);
+      if (unit.isNew) this.#directory.register(actor);
     }
     return { sender: actor, decision, origin };
   }
 
-  private enlist(ref: ActorRef, { unitByActor, units, maxUnits }: BatchBuilder): UnitOfWork | null {
-    const actor = this.directory.findDeliverable(ref);
+  #enlist(ref: ActorRef, { unitByActor, units, maxUnits }: BatchBuilder): UnitOfWork | null {
+    const actor = this.#directory.findDeliverable(ref);
     if (actor === undefined) return null;
     const existing = unitByActor.get(actor);
     if (!canEnlist(actor, existing)) return null;
@@ -206,12 +198,12 @@ export class Enlistment {
     return actor.status === 'committing' || units.length >= maxUnits ? null : createUnitOfWork(actor, []);
   }
 
-  private enlistNew(ref: ActorRef, { units, maxUnits }: BatchBuilder): UnitOfWork | null {
-    if (units.length >= maxUnits || !this.directory.isUnused(ref)) return null;
-    return { ...createUnitOfWork(this.directory.createBlank(ref), []), isNew: true };
+  #enlistNew(ref: ActorRef, { units, maxUnits }: BatchBuilder): UnitOfWork | null {
+    if (units.length >= maxUnits || !this.#directory.isUnused(ref)) return null;
+    return { ...createUnitOfWork(this.#directory.createBlank(ref), []), isNew: true };
   }
 
-  private envelopeFor(event: MachineEvent): Envelope {
+  #envelopeFor(event: MachineEvent): Envelope {
     return new Envelope(event, {}, Number.POSITIVE_INFINITY);
   }
 }

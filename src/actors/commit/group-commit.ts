@@ -50,27 +50,27 @@ const MAX_ATTEMPTS = 5;
  * batches in the order in which they were collected. While one batch commits, the next one is collected.
  */
 export class GroupCommit {
-  private readonly queue: LiveActor[] = [];
-  private inFlight = 0;
-  private scheduled = false;
+  readonly #queue: LiveActor[] = [];
+  #inFlight = 0;
+  #scheduled = false;
   /** The batch that still accepts more units. */
-  private lingering: LingeringBatch | null = null;
-  private stopped = false;
-  private pausedUntil = 0;
+  #lingering: LingeringBatch | null = null;
+  #stopped = false;
+  #pausedUntil = 0;
   /** Attempts without an answer from the store, since the last batch that committed. */
-  private failures = 0;
-  private lastRelease: Promise<void> = Promise.resolve();
-  private readonly idleWaiters = new Set<() => void>();
+  #failures = 0;
+  #lastRelease: Promise<void> = Promise.resolve();
+  readonly #idleWaiters = new Set<() => void>();
 
-  private readonly enlistment: Enlistment;
-  private readonly inDoubt: InDoubtCommits;
-  private readonly deadlines: Deadlines;
-  private readonly outcomeHandler: BatchOutcomeHandler;
-  private readonly lease: Lease;
-  private readonly limits: RuntimeLimits;
-  private readonly log: Log;
-  private readonly meter: RuntimeMeter;
-  private readonly maxInFlight: number;
+  readonly #enlistment: Enlistment;
+  readonly #inDoubt: InDoubtCommits;
+  readonly #deadlines: Deadlines;
+  readonly #outcomeHandler: BatchOutcomeHandler;
+  readonly #lease: Lease;
+  readonly #limits: RuntimeLimits;
+  readonly #log: Log;
+  readonly #meter: RuntimeMeter;
+  readonly #maxInFlight: number;
 
   constructor(parts: {
     store: ActorStore;
@@ -85,15 +85,15 @@ export class GroupCommit {
     directory: ActorDirectory;
   }) {
     const { clock, limits, directory } = parts;
-    this.enlistment = new Enlistment({ clock, directory, maxEnlisted: limits.enlistedActors });
-    this.inDoubt = new InDoubtCommits(parts.store, parts.lease, parts.deadlines);
-    this.deadlines = parts.deadlines;
-    this.outcomeHandler = parts.outcomeHandler;
-    this.lease = parts.lease;
-    this.limits = parts.limits;
-    this.log = parts.log;
-    this.meter = parts.meter;
-    this.maxInFlight = parts.maxInFlight;
+    this.#enlistment = new Enlistment({ clock, directory, maxEnlisted: limits.enlistedActors });
+    this.#inDoubt = new InDoubtCommits(parts.store, parts.lease, parts.deadlines);
+    this.#deadlines = parts.deadlines;
+    this.#outcomeHandler = parts.outcomeHandler;
+    this.#lease = parts.lease;
+    this.#limits = parts.limits;
+    this.#log = parts.log;
+    this.#meter = parts.meter;
+    this.#maxInFlight = parts.maxInFlight;
   }
 
   /** Queues the actor for the next batch if it has events. */
@@ -101,139 +101,139 @@ export class GroupCommit {
     if (actor.mailbox.length === 0) return;
     // It was evicted during a batch: requeued events belong to the instance that was loaded in its place.
     if (actor.status === 'evicted') {
-      this.outcomeHandler.evict(actor);
+      this.#outcomeHandler.evict(actor);
       return;
     }
     if (actor.status !== 'idle') return;
     actor.queue();
-    this.queue.push(actor);
-    this.schedule();
+    this.#queue.push(actor);
+    this.#schedule();
   }
 
   /** True while the store is unavailable and batches wait. */
   get paused(): boolean {
-    return this.failures > 0 && (this.queue.length > 0 || this.inFlight > 0);
+    return this.#failures > 0 && (this.#queue.length > 0 || this.#inFlight > 0);
   }
 
   /** Actors that wait for the next batch. */
   queuedActors(): readonly LiveActor[] {
-    return this.queue;
+    return this.#queue;
   }
 
   sizes(): CollectionSizes {
-    return { actors_ready: this.queue.length, ...this.deadlines.sizes() };
+    return { actors_ready: this.#queue.length, ...this.#deadlines.sizes() };
   }
 
   /** Resolves when the queue is empty and no batch is in flight. */
   whenDrained(): Promise<void> {
-    if (this.queue.length === 0 && this.inFlight === 0) return Promise.resolve();
-    return new Promise((resolve) => this.idleWaiters.add(resolve));
+    if (this.#queue.length === 0 && this.#inFlight === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idleWaiters.add(resolve));
   }
 
   /** Starts no further batch; those in flight finish. */
   stop(): void {
-    this.stopped = true;
-    this.lingering?.close();
-    this.inDoubt.stop();
+    this.#stopped = true;
+    this.#lingering?.close();
+    this.#inDoubt.stop();
   }
 
-  private schedule(): void {
-    if (this.stopped || this.queue.length === 0) return;
-    if (this.lingering !== null) {
-      this.lingering.collectMore();
+  #schedule(): void {
+    if (this.#stopped || this.#queue.length === 0) return;
+    if (this.#lingering !== null) {
+      this.#lingering.collectMore();
       return;
     }
-    if (this.scheduled || this.inFlight >= this.maxInFlight) return;
-    this.scheduled = true;
-    const pause = this.pausedUntil - performance.now();
+    if (this.#scheduled || this.#inFlight >= this.#maxInFlight) return;
+    this.#scheduled = true;
+    const pause = this.#pausedUntil - performance.now();
     const run = () => {
-      this.scheduled = false;
-      this.startBatch();
+      this.#scheduled = false;
+      this.#startBatch();
     };
     if (pause > 0) setTimeout(run, pause);
     else setImmediate(run); // includes all events of the current tick of the event loop
   }
 
-  private startBatch(): void {
-    if (this.stopped || this.inFlight >= this.maxInFlight) return;
-    const batch = this.enlistment.beginBatch();
-    this.enlistment.addUnits(batch, this.collect());
+  #startBatch(): void {
+    if (this.#stopped || this.#inFlight >= this.#maxInFlight) return;
+    const batch = this.#enlistment.beginBatch();
+    this.#enlistment.addUnits(batch, this.#collect());
     if (batch.units.length > 0) {
-      this.inFlight += 1;
-      this.lingering = new LingeringBatch(batch, {
-        enlistment: this.enlistment,
-        maxUnits: this.limits.batchActors,
-        collect: () => this.collect(),
-        commit: (batch) => this.sealAndCommit(batch),
+      this.#inFlight += 1;
+      this.#lingering = new LingeringBatch(batch, {
+        enlistment: this.#enlistment,
+        maxUnits: this.#limits.batchActors,
+        collect: () => this.#collect(),
+        commit: (batch) => this.#sealAndCommit(batch),
       });
-      this.lingering.writeOrLinger();
+      this.#lingering.writeOrLinger();
     }
-    this.notifyIdle();
+    this.#notifyIdle();
   }
 
-  private sealAndCommit({ units, atomic }: BatchBuilder): void {
-    this.lingering = null;
+  #sealAndCommit({ units, atomic }: BatchBuilder): void {
+    this.#lingering = null;
     units.forEach(seal);
-    this.deadlines.commitStarted(units);
-    this.schedule();
-    this.commitInOrder({ units, atomic }).finally(() => {
-      this.inFlight -= 1;
-      this.deadlines.commitEnded(units);
-      this.schedule();
-      this.notifyIdle();
+    this.#deadlines.commitStarted(units);
+    this.#schedule();
+    this.#commitInOrder({ units, atomic }).finally(() => {
+      this.#inFlight -= 1;
+      this.#deadlines.commitEnded(units);
+      this.#schedule();
+      this.#notifyIdle();
     });
   }
 
-  private notifyIdle(): void {
-    if (this.queue.length > 0 || this.inFlight > 0) return;
-    for (const resolve of this.idleWaiters) resolve();
-    this.idleWaiters.clear();
+  #notifyIdle(): void {
+    if (this.#queue.length > 0 || this.#inFlight > 0) return;
+    for (const resolve of this.#idleWaiters) resolve();
+    this.#idleWaiters.clear();
   }
 
-  private collect(): UnitOfWork[] {
+  #collect(): UnitOfWork[] {
     const units: UnitOfWork[] = [];
     let events = 0;
     let taken = 0;
-    for (; taken < this.queue.length; taken += 1) {
-      if (units.length >= this.limits.batchActors || events >= this.limits.batchEvents) break;
-      const actor = this.queue[taken] as LiveActor;
+    for (; taken < this.#queue.length; taken += 1) {
+      if (units.length >= this.#limits.batchActors || events >= this.#limits.batchEvents) break;
+      const actor = this.#queue[taken] as LiveActor;
       actor.unqueue();
-      const envelopes = takeEnvelopes(actor, this.limits.batchEvents);
+      const envelopes = takeEnvelopes(actor, this.#limits.batchEvents);
       if (envelopes.length === 0) continue;
       events += envelopes.length;
-      units.push(this.decideMailbox(actor, envelopes));
+      units.push(this.#decideMailbox(actor, envelopes));
     }
-    this.queue.splice(0, taken);
+    this.#queue.splice(0, taken);
     return units;
   }
 
-  private decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
+  #decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
     const unit = createUnitOfWork(actor, envelopes);
-    for (const { envelope, error } of unit.failed) this.outcomeHandler.handleFailedEvent(actor, envelope, error);
+    for (const { envelope, error } of unit.failed) this.#outcomeHandler.handleFailedEvent(actor, envelope, error);
     actor.startCommit();
     return unit;
   }
 
-  private async commitInOrder(batch: Batch): Promise<void> {
-    const previousRelease = this.lastRelease;
+  async #commitInOrder(batch: Batch): Promise<void> {
+    const previousRelease = this.#lastRelease;
     let done = () => {};
-    this.lastRelease = new Promise((resolve) => {
+    this.#lastRelease = new Promise((resolve) => {
       done = resolve;
     });
     try {
-      await this.commit(batch, previousRelease);
+      await this.#commit(batch, previousRelease);
     } catch (error) {
       // A bug outside any actor: the state of the batch is unknown, so all its actors are reloaded.
       await previousRelease;
-      this.log.error({ err: error }, 'batch failed; reloading actors');
-      for (const unit of batch.units) this.rejectAndEvict(unit, new EventFailed('the batch of this event failed'));
+      this.#log.error({ err: error }, 'batch failed; reloading actors');
+      for (const unit of batch.units) this.#rejectAndEvict(unit, new EventFailed('the batch of this event failed'));
     } finally {
       done();
     }
   }
 
   /** Commits and releases. A batch rejected for its data is bisected until the poison event is isolated. */
-  private async commit(batch: Batch, previousRelease: Promise<void>): Promise<void> {
+  async #commit(batch: Batch, previousRelease: Promise<void>): Promise<void> {
     const { units, atomic } = batch;
     const actors = units.flatMap((unit) => (unit.commit ? [unit.commit] : []));
     const delivered: OutboxKey[] = units.flatMap((unit) => unit.delivered);
@@ -241,108 +241,108 @@ export class GroupCommit {
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const lostRefs = await this.inDoubt.commitBatch(actors, { delivered, atomic }, () => this.backOff());
+        const lostRefs = await this.#inDoubt.commitBatch(actors, { delivered, atomic }, () => this.#backOff());
         if (lostRefs.length > 0) lost = new Set(lostRefs.map(addressOf));
       }
     } catch (error) {
-      if (error instanceof DataRefused) this.deadlines.storeAnswered();
+      if (error instanceof DataRefused) this.#deadlines.storeAnswered();
       await previousRelease;
       if (error instanceof DataRefused && atomic)
-        await this.commit(this.redecideWithoutEnlistment(units), previousRelease);
-      else await this.handleFailure(units, error, previousRelease);
+        await this.#commit(this.#redecideWithoutEnlistment(units), previousRelease);
+      else await this.#handleFailure(units, error, previousRelease);
       return;
     }
-    this.deadlines.storeAnswered();
+    this.#deadlines.storeAnswered();
     await previousRelease;
-    if (!this.lease.valid()) return this.abandon(units);
+    if (!this.#lease.valid()) return this.#abandon(units);
     if (atomic && lost.size > 0 && lost.size === actors.length) {
-      await this.commit(this.redecideWithoutEnlistment(units), previousRelease);
+      await this.#commit(this.#redecideWithoutEnlistment(units), previousRelease);
       return;
     }
-    this.failures = 0;
-    this.meter.batchCommitted(
+    this.#failures = 0;
+    this.#meter.batchCommitted(
       actors.length,
       units.reduce((sum, unit) => sum + unit.decisions.length, 0),
       performance.now() - started,
     );
     for (const unit of units) {
-      if (lost.size > 0 && unit.commit && lost.has(addressOf(unit.actor.ref))) this.handleConflict(unit);
-      else this.release(unit);
+      if (lost.size > 0 && unit.commit && lost.has(addressOf(unit.actor.ref))) this.#handleConflict(unit);
+      else this.#release(unit);
     }
   }
 
   /** Another process may be the active one: releases nothing, confirms nothing, starts no further batch. */
-  private abandon(units: readonly UnitOfWork[]): void {
+  #abandon(units: readonly UnitOfWork[]): void {
     this.stop();
-    for (const unit of units) this.rejectAndEvict(unit, new CommitUnknown('the lease expired during the commit'));
+    for (const unit of units) this.#rejectAndEvict(unit, new CommitUnknown('the lease expired during the commit'));
   }
 
   /** Decides the same events again without enlistment: messages between actors go through the outbox. */
-  private redecideWithoutEnlistment(units: readonly UnitOfWork[]): Batch {
-    for (const { actor, isNew } of units) if (isNew) this.outcomeHandler.evict(actor);
+  #redecideWithoutEnlistment(units: readonly UnitOfWork[]): Batch {
+    for (const { actor, isNew } of units) if (isNew) this.#outcomeHandler.evict(actor);
     const redecided = units.flatMap((unit) =>
-      unit.isNew ? [] : [this.decideMailbox(unit.actor, unansweredEnvelopes(unit))],
+      unit.isNew ? [] : [this.#decideMailbox(unit.actor, unansweredEnvelopes(unit))],
     );
     redecided.forEach(seal);
     return { units: redecided, atomic: false };
   }
 
-  private release(unit: UnitOfWork): void {
+  #release(unit: UnitOfWork): void {
     const { actor } = unit;
     actor.endCommit();
-    if (unit.spentTimers.length > 0) this.outcomeHandler.dropSpentTimers(unit);
-    this.outcomeHandler.release(unit);
+    if (unit.spentTimers.length > 0) this.#outcomeHandler.dropSpentTimers(unit);
+    this.#outcomeHandler.release(unit);
     this.enqueue(actor);
   }
 
-  private async handleFailure(units: UnitOfWork[], error: unknown, previousRelease: Promise<void>): Promise<void> {
+  async #handleFailure(units: UnitOfWork[], error: unknown, previousRelease: Promise<void>): Promise<void> {
     if (error instanceof DataRefused) {
-      if (units.length === 1) return this.isolatePoisonEvent(units[0] as UnitOfWork, error);
+      if (units.length === 1) return this.#isolatePoisonEvent(units[0] as UnitOfWork, error);
       const half = units.length >> 1;
-      await this.commit({ units: units.slice(0, half), atomic: false }, previousRelease);
-      await this.commit({ units: units.slice(half), atomic: false }, previousRelease);
+      await this.#commit({ units: units.slice(0, half), atomic: false }, previousRelease);
+      await this.#commit({ units: units.slice(half), atomic: false }, previousRelease);
       return;
     }
     if (error instanceof CommitUnknown) {
-      this.log.warn({ err: error, actors: units.length }, 'commit outcome unknown; reloading actors');
-      for (const unit of units) this.rejectAndEvict(unit, error);
-      this.outcomeHandler.reconcileWithStore();
+      this.#log.warn({ err: error, actors: units.length }, 'commit outcome unknown; reloading actors');
+      for (const unit of units) this.#rejectAndEvict(unit, error);
+      this.#outcomeHandler.reconcileWithStore();
       return;
     }
     if (error instanceof StoreUnavailable) {
-      this.backOff();
-      for (const unit of units) this.requeue(unit, error);
+      this.#backOff();
+      for (const unit of units) this.#requeue(unit, error);
       return;
     }
     throw error;
   }
 
   /** Pauses batches, exponentially longer each time, with jitter. */
-  private backOff(): void {
-    this.failures += 1;
-    this.pausedUntil = performance.now() + backoffDelay(this.failures, RETRY, 'half');
-    this.meter.storeUnavailable();
+  #backOff(): void {
+    this.#failures += 1;
+    this.#pausedUntil = performance.now() + backoffDelay(this.#failures, RETRY, 'half');
+    this.#meter.storeUnavailable();
   }
 
   /** Nothing was committed: puts the events back at the front of the mailbox, and rejects the expired ones. */
-  private requeue(unit: UnitOfWork, reason: Error): void {
+  #requeue(unit: UnitOfWork, reason: Error): void {
     const { actor } = unit;
     actor.endCommit();
     if (unit.isNew) {
-      this.outcomeHandler.evict(actor);
+      this.#outcomeHandler.evict(actor);
       return;
     }
     actor.mailbox = unansweredEnvelopes(unit).concat(actor.mailbox);
-    this.deadlines.rejectExpired(actor, reason);
+    this.#deadlines.rejectExpired(actor, reason);
     this.enqueue(actor);
   }
 
-  private handleConflict(unit: UnitOfWork): void {
+  #handleConflict(unit: UnitOfWork): void {
     const { actor } = unit;
     actor.endCommit();
     if (actor.version > 0) {
-      this.meter.versionConflict();
-      this.log.warn({ actor: addressOf(actor.ref), version: actor.version }, 'version conflict; reloading actor');
+      this.#meter.versionConflict();
+      this.#log.warn({ actor: addressOf(actor.ref), version: actor.version }, 'version conflict; reloading actor');
     }
     const retried: Envelope[] = [];
     for (const envelope of unansweredEnvelopes(unit)) {
@@ -353,11 +353,11 @@ export class GroupCommit {
       else retried.push(envelope);
     }
     actor.mailbox = retried.concat(actor.mailbox);
-    this.outcomeHandler.evict(actor);
+    this.#outcomeHandler.evict(actor);
   }
 
   /** Handles the unit that the store rejects for its data: retries its events one by one and fails the poison one. */
-  private isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
+  #isolatePoisonEvent(unit: UnitOfWork, error: DataRefused): void {
     const { actor } = unit;
     actor.endCommit();
     if (unit.decisions.length > 1) {
@@ -372,25 +372,25 @@ export class GroupCommit {
         envelope.reject(error);
         continue;
       }
-      this.log.error(
+      this.#log.error(
         { actor: addressOf(actor.ref), event: envelope.event.type, sqlState: error.sqlState },
         'event rejected by the store for its data',
       );
-      this.meter.dataRefused();
-      this.outcomeHandler.handleFailedEvent(
+      this.#meter.dataRefused();
+      this.#outcomeHandler.handleFailedEvent(
         actor,
         envelope,
         new EventFailed('the store rejected the data of an event', { cause: error }),
       );
     }
-    if (actor.version === 0 && actor.mailbox.length === 0) this.outcomeHandler.evict(actor);
+    if (actor.version === 0 && actor.mailbox.length === 0) this.#outcomeHandler.evict(actor);
     this.enqueue(actor);
   }
 
-  private rejectAndEvict(unit: UnitOfWork, reason: Error): void {
+  #rejectAndEvict(unit: UnitOfWork, reason: Error): void {
     const { actor } = unit;
     actor.endCommit();
     rejectUnit(unit, reason);
-    this.outcomeHandler.evict(actor);
+    this.#outcomeHandler.evict(actor);
   }
 }

@@ -24,15 +24,15 @@ const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
  * comparing the stored rows distinguishes an earlier attempt of this process from another writer.
  */
 export class InDoubtCommits {
-  private readonly store: ActorStore;
-  private readonly lease: Lease;
-  private readonly deadlines: Deadlines;
-  private stopped = false;
+  readonly #store: ActorStore;
+  readonly #lease: Lease;
+  readonly #deadlines: Deadlines;
+  #stopped = false;
 
   constructor(store: ActorStore, lease: Lease, deadlines: Deadlines) {
-    this.store = store;
-    this.lease = lease;
-    this.deadlines = deadlines;
+    this.#store = store;
+    this.#lease = lease;
+    this.#deadlines = deadlines;
   }
 
   /**
@@ -44,26 +44,26 @@ export class InDoubtCommits {
     options: CommitOptions,
     onNoAnswer: () => void,
   ): Promise<ActorRef[]> {
-    const stillWaits = this.deadlines.deviceWaits();
+    const stillWaits = this.#deadlines.deviceWaits();
     const tryCommit = async () => {
-      if (!this.lease.valid()) throw new LeaseExpired();
-      return (await this.store.commit(commits, options)).lost;
+      if (!this.#lease.valid()) throw new LeaseExpired();
+      return (await this.#store.commit(commits, options)).lost;
     };
     try {
       return await tryCommit();
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      const retry = async () => this.lostToOthers(commits, await tryCommit());
-      return this.retryUntilKnown(retry, error, { stillWaits, onNoAnswer });
+      const retry = async () => this.#lostToOthers(commits, await tryCommit());
+      return this.#retryUntilKnown(retry, error, { stillWaits, onNoAnswer });
     }
   }
 
   /** Ends all retries. */
   stop(): void {
-    this.stopped = true;
+    this.#stopped = true;
   }
 
-  private async retryUntilKnown(
+  async #retryUntilKnown(
     retry: () => Promise<ActorRef[]>,
     unknown: CommitUnknown,
     { stillWaits, onNoAnswer }: { stillWaits: StillWaits; onNoAnswer(): void },
@@ -71,9 +71,9 @@ export class InDoubtCommits {
     for (let failures = 1; ; failures++) {
       onNoAnswer();
       const wait = backoffDelay(failures, RETRY);
-      if (this.stopped || !stillWaits(wait)) throw unknown;
+      if (this.#stopped || !stillWaits(wait)) throw unknown;
       await pause(wait);
-      if (this.stopped) throw unknown;
+      if (this.#stopped) throw unknown;
       try {
         return await retry();
       } catch (error) {
@@ -83,17 +83,17 @@ export class InDoubtCommits {
   }
 
   /** Those of `lost` whose stored row differs from what this batch would have written. */
-  private async lostToOthers(commits: readonly ActorCommit[], lost: readonly ActorRef[]): Promise<ActorRef[]> {
+  async #lostToOthers(commits: readonly ActorCommit[], lost: readonly ActorRef[]): Promise<ActorRef[]> {
     if (lost.length === 0) return [];
-    const stored = await this.loadStored(lost);
+    const stored = await this.#loadStored(lost);
     const ours = new Map(commits.map((commit) => [addressOf(commit.ref), commit]));
     return lost.filter((ref) => !matchesStored(ours.get(addressOf(ref)), stored.get(addressOf(ref))));
   }
 
-  private async loadStored(refs: readonly ActorRef[]): Promise<Map<string, StoredActor>> {
+  async #loadStored(refs: readonly ActorRef[]): Promise<Map<string, StoredActor>> {
     const byKind = new Map<ActorKind, Uuid[]>();
     for (const { kind, id } of refs) byKind.set(kind, [...(byKind.get(kind) ?? []), id]);
-    const loaded = await Promise.all([...byKind].map(([kind, ids]) => this.store.load(kind, ids)));
+    const loaded = await Promise.all([...byKind].map(([kind, ids]) => this.#store.load(kind, ids)));
     return new Map(loaded.flat().map((actor) => [addressOf(actor.ref), actor]));
   }
 }

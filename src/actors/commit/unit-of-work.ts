@@ -170,18 +170,18 @@ export const unansweredEnvelopes = ({ decisions }: UnitOfWork): Envelope[] =>
 class Effects {
   journal: JournalEntry[] = [];
   /** Durable outputs so far; the number of the next one. */
-  private outboxCount = 0;
+  #outboxCount = 0;
   rows: ActorCommit['rows'] = [];
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
   needsCommit = false;
-  private timers: Map<string, TimerRow | null> | null = null;
+  #timers: Map<string, TimerRow | null> | null = null;
 
   /** Returns those outputs that go through the outbox. */
   addOutputs(outputs: readonly Output[]): OutboxEntries {
     const outboxEntries: ActorCommit['outbox'] = [];
     for (const output of outputs) {
-      if (isDurable(output)) outboxEntries.push({ n: this.outboxCount++, output });
+      if (isDurable(output)) outboxEntries.push({ n: this.#outboxCount++, output });
       else if (isRow(output)) this.rows.push(output);
     }
     return outboxEntries;
@@ -189,20 +189,20 @@ class Effects {
 
   /** Whether a decision of this unit has set the timer. */
   setsTimer(id: string): boolean {
-    return this.timers?.get(id) != null;
+    return this.#timers?.get(id) != null;
   }
 
   setTimer(row: TimerRow): void {
-    this.recordTimer(row.id, row);
+    this.#recordTimer(row.id, row);
   }
 
   clearTimer(id: string): void {
-    this.recordTimer(id, null);
+    this.#recordTimer(id, null);
   }
 
-  private recordTimer(id: string, row: TimerRow | null): void {
-    this.timers ??= new Map();
-    this.timers.set(id, row);
+  #recordTimer(id: string, row: TimerRow | null): void {
+    this.#timers ??= new Map();
+    this.#timers.set(id, row);
   }
 
   toCommit(unit: UnitOfWork): ActorCommit {
@@ -212,7 +212,7 @@ class Effects {
     const stored = definition.toStored(snapshot.context);
     const set: TimerRow[] = [];
     const clear: string[] = [];
-    for (const [id, row] of this.timers ?? []) {
+    for (const [id, row] of this.#timers ?? []) {
       if (row) set.push(row);
       else if (actor.version > 0) clear.push(id);
     }

@@ -52,11 +52,11 @@ const scalarTypes = {
 
 /** Input types with their readers, built from the operations' input schemas. Defaults are left to the operation. */
 export class InputTypes {
-  private readonly enums: Enums;
-  private readonly objects = new Map<string, InputType>();
+  readonly #enums: Enums;
+  readonly #objects = new Map<string, InputType>();
 
   constructor(enums: Enums) {
-    this.enums = enums;
+    this.#enums = enums;
   }
 
   /** The members of an operation's input as arguments, or as fields of an input object. */
@@ -70,7 +70,7 @@ export class InputTypes {
     for (const member of members) {
       const name = renamed[member.name] ?? camel(member.name);
       if (name in fields) throw new Error(`${place} has two members ${name}`);
-      const { type, read } = this.input(member, place + pascal(member.name));
+      const { type, read } = this.#input(member, place + pascal(member.name));
       fields[name] = {
         type: member.required && !member.nullable ? new GraphQLNonNull(type) : type,
         description: member.about,
@@ -91,19 +91,19 @@ export class InputTypes {
     return { fields, read };
   }
 
-  private input({ shape }: NullableShape, place: string): InputType {
+  #input({ shape }: NullableShape, place: string): InputType {
     switch (shape.kind) {
       case 'object':
-        return this.object(shape, shape.name === null ? place : shape.name);
+        return this.#object(shape, shape.name === null ? place : shape.name);
       case 'list': {
-        const { type, read } = this.input(shape.of, place);
+        const { type, read } = this.#input(shape.of, place);
         return {
           type: new GraphQLList(new GraphQLNonNull(type)),
           read: (given) => (Array.isArray(given) ? given.map(read) : [read(given)]),
         };
       }
       case 'enum':
-        return { type: this.enums.of(shape, place), read: asIs };
+        return { type: this.#enums.of(shape, place), read: asIs };
       case 'literal':
         return { type: typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString, read: asIs };
       case 'union':
@@ -116,32 +116,29 @@ export class InputTypes {
     }
   }
 
-  private object(shape: Extract<Shape, { kind: 'object' }>, place: string): InputType {
+  #object(shape: Extract<Shape, { kind: 'object' }>, place: string): InputType {
     const name = `${place.replace(/Input$/, '')}Input`;
-    const known = this.objects.get(name);
+    const known = this.#objects.get(name);
     if (known !== undefined) return known;
     const { fields, read } = this.fields(shape.members, place);
     const input = {
       type: new GraphQLInputObjectType({ name, description: shape.about, fields }),
       read: (given: unknown) => read(given as object),
     };
-    this.objects.set(name, input);
+    this.#objects.set(name, input);
     return input;
   }
 
   /** The input object of an operation. */
   operationInput(shape: Shape, place: string): { type: GraphQLInputObjectType; read(given: object): JsonObject } {
-    if (shape.kind === 'union') return this.oneOf(shape.of, place);
+    if (shape.kind === 'union') return this.#oneOf(shape.of, place);
     if (shape.kind !== 'object') throw new Error(`the input of ${place} must be an object`);
     const { fields, read } = this.fields(shape.members, place);
     return { type: new GraphQLInputObjectType({ name: `${place}Input`, fields }), read };
   }
 
   /** A union discriminated by `type`, each variant with a `payload`, as a OneOf input object with one field per type. */
-  private oneOf(
-    shapes: readonly Shape[],
-    place: string,
-  ): { type: GraphQLInputObjectType; read(given: object): JsonObject } {
+  #oneOf(shapes: readonly Shape[], place: string): { type: GraphQLInputObjectType; read(given: object): JsonObject } {
     const fields: GraphQLInputFieldConfigMap = {};
     const readers = new Map<string, { type: string; read: ReadInput }>();
     for (const shape of shapes) {
@@ -150,7 +147,7 @@ export class InputTypes {
       const payload = members.find(({ name }) => name === 'payload');
       if (type?.kind !== 'literal' || payload === undefined)
         throw new Error(`${place} has a variant without a literal type and a payload`);
-      const { type: input, read } = this.input(payload, place + pascal(`${type.value}`));
+      const { type: input, read } = this.#input(payload, place + pascal(`${type.value}`));
       fields[camel(`${type.value}`)] = { type: input };
       readers.set(camel(`${type.value}`), { type: `${type.value}`, read });
     }

@@ -39,21 +39,21 @@ export const ASSUMED_ENTRIES = 10;
 
 /** Output types, built from the operations' output schemas. A named type is built once, when an operation first uses it. */
 export class OutputTypes {
-  private readonly enums: Enums;
+  readonly #enums: Enums;
   /** Fields that link a named type to other types. */
-  private readonly links: Readonly<Record<string, (outputs: OutputTypes) => Fields>>;
+  readonly #links: Readonly<Record<string, (outputs: OutputTypes) => Fields>>;
   /** Names for types that are equal under several names, or that have no name in the schema. */
-  private readonly renamed: readonly (readonly [alike: RegExp, name: string])[];
-  private readonly objects = new Map<string, GraphQLObjectType<Source, GraphqlContext>>();
+  readonly #renamed: readonly (readonly [alike: RegExp, name: string])[];
+  readonly #objects = new Map<string, GraphQLObjectType<Source, GraphqlContext>>();
 
   constructor(parts: {
     enums: Enums;
     links: Readonly<Record<string, (outputs: OutputTypes) => Fields>>;
     renamed: readonly (readonly [alike: RegExp, name: string])[];
   }) {
-    this.enums = parts.enums;
-    this.links = parts.links;
-    this.renamed = parts.renamed;
+    this.#enums = parts.enums;
+    this.#links = parts.links;
+    this.#renamed = parts.renamed;
   }
 
   /** Result of an operation without a response body. */
@@ -64,7 +64,7 @@ export class OutputTypes {
 
   /** A type that was built before, by its name. */
   typeNamed(name: string): GraphQLObjectType<Source, GraphqlContext> {
-    const type = this.objects.get(name);
+    const type = this.#objects.get(name);
     if (type === undefined) throw new Error(`no operation outputs a ${name}`);
     return type;
   }
@@ -81,7 +81,7 @@ export class OutputTypes {
       case 'list':
         return new GraphQLList(this.type(shape.of, place));
       case 'enum':
-        return this.enums.of(shape, place);
+        return this.#enums.of(shape, place);
       case 'literal':
         return typeof shape.value === 'boolean' ? GraphQLBoolean : GraphQLString;
       case 'union':
@@ -93,15 +93,15 @@ export class OutputTypes {
 
   object(shape: ObjectShape, place: string): GraphQLObjectType<Source, GraphqlContext> {
     const given = shape.name ?? place;
-    const [, name = given] = this.renamed.find(([alike]) => alike.test(given)) ?? [];
-    const known = this.objects.get(name);
+    const [, name = given] = this.#renamed.find(([alike]) => alike.test(given)) ?? [];
+    const known = this.#objects.get(name);
     if (known !== undefined) return known;
     const type: GraphQLObjectType<Source, GraphqlContext> = new GraphQLObjectType<Source, GraphqlContext>({
       name,
       description: shape.about,
-      fields: () => ({ ...this.fields(shape.members, name), ...this.links[name]?.(this) }),
+      fields: () => ({ ...this.fields(shape.members, name), ...this.#links[name]?.(this) }),
     });
-    this.objects.set(name, type);
+    this.#objects.set(name, type);
     return type;
   }
 
@@ -109,7 +109,7 @@ export class OutputTypes {
   eventType(name: string, fields: () => Fields): GraphQLObjectType<Source, GraphqlContext> {
     return new GraphQLObjectType<Source, GraphqlContext>({
       name,
-      fields: () => ({ ...fields(), ...this.links[name]?.(this) }),
+      fields: () => ({ ...fields(), ...this.#links[name]?.(this) }),
     });
   }
 

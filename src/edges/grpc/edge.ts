@@ -88,17 +88,17 @@ export function makeSidecarEdge(): SidecarEdge {
 
 /** One stream: sends events to the sidecar, executes the proposals that it returns. */
 class SidecarStream implements StreamHandler {
-  private readonly parts: SidecarParts;
-  private readonly sender: EventSender;
-  private readonly receiver: ProposalReceiver;
-  private readonly unsubscribers: readonly (() => void)[];
-  private readonly onClosed: () => void;
+  readonly #parts: SidecarParts;
+  readonly #sender: EventSender;
+  readonly #receiver: ProposalReceiver;
+  readonly #unsubscribers: readonly (() => void)[];
+  readonly #onClosed: () => void;
 
   constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, onClosed: () => void) {
     const { cognition, clock, lease, log, meter } = parts;
-    this.parts = parts;
-    this.onClosed = onClosed;
-    this.sender = new EventSender({
+    this.#parts = parts;
+    this.#onClosed = onClosed;
+    this.#sender = new EventSender({
       ...{ call, cognition, clock, limits, log },
       onSent: meter.eventSent,
       onOverflow() {
@@ -106,52 +106,52 @@ class SidecarStream implements StreamHandler {
         call.cancel('the sidecar reads too slowly');
       },
     });
-    this.receiver = new ProposalReceiver({
+    this.#receiver = new ProposalReceiver({
       ...{ call, cognition, clock, lease, limits, log },
-      send: (event) => this.sender.send(event),
-      onContextEnded: (contextId) => this.sender.closeContext(contextId),
+      send: (event) => this.#sender.send(event),
+      onContextEnded: (contextId) => this.#sender.closeContext(contextId),
       onReceived: meter.proposalReceived,
       onRefused: meter.proposalRefused,
     });
-    this.unsubscribers = this.subscribeToActors();
-    this.sender.run().catch((error: unknown) => {
+    this.#unsubscribers = this.#subscribeToActors();
+    this.#sender.run().catch((error: unknown) => {
       log.error({ err: error }, 'sidecar stream failed');
       call.cancel('internal error of the service');
     });
   }
 
   sizes(): CollectionSizes {
-    return { ...this.sender.sizes(), ...this.receiver.sizes() };
+    return { ...this.#sender.sizes(), ...this.#receiver.sizes() };
   }
 
-  onProposal: StreamHandler['onProposal'] = (proposal, bytes) => this.receiver.receive(proposal, bytes);
+  onProposal: StreamHandler['onProposal'] = (proposal, bytes) => this.#receiver.receive(proposal, bytes);
 
   onClose(): void {
-    for (const unsubscribe of this.unsubscribers) unsubscribe();
-    this.sender.stop();
-    this.onClosed();
+    for (const unsubscribe of this.#unsubscribers) unsubscribe();
+    this.#sender.stop();
+    this.#onClosed();
   }
 
   forwardContextChange(change: ContextChange): void {
     switch (change.type) {
       case 'opened':
-        this.sender.openContext(change.contextId);
+        this.#sender.openContext(change.contextId);
         return;
       case 'interrupted':
-        this.sender.closeContext(change.contextId);
-        this.sender.send(interruptEventOf(change));
+        this.#sender.closeContext(change.contextId);
+        this.#sender.send(interruptEventOf(change));
         return;
       case 'node':
-        this.sender.send(this.nodeUpdateOf(change));
+        this.#sender.send(this.#nodeUpdateOf(change));
         return;
       case 'outcome':
-        this.sender.send(() => this.outcomeEventOf(change));
+        this.#sender.send(() => this.#outcomeEventOf(change));
     }
   }
 
-  private nodeUpdateOf(change: Extract<ContextChange, { type: 'node' }>): OutgoingEvent {
+  #nodeUpdateOf(change: Extract<ContextChange, { type: 'node' }>): OutgoingEvent {
     const { contextId, nodeId, from, to, commandId, error, at } = change;
-    const proposed = from === null && this.sender.scheduler.isProposalOnly(contextId);
+    const proposed = from === null && this.#sender.scheduler.isProposalOnly(contextId);
     const state = proposed ? NodeState.PROPOSED : nodeStates[to];
     return {
       case: 'graphStateUpdate',
@@ -159,28 +159,28 @@ class SidecarStream implements StreamHandler {
         ...{ contextId, nodeId, to: state, at: timestampFromMs(at), commandId: commandId ?? '' },
         ...(from !== null && { from: nodeStates[from] }),
         ...(error && { code: error.code, detail: error.detail }),
-        proposalId: from === null ? this.receiver.takeProposalId(contextId, nodeId) : '',
+        proposalId: from === null ? this.#receiver.takeProposalId(contextId, nodeId) : '',
       },
     };
   }
 
-  private async outcomeEventOf(
+  async #outcomeEventOf(
     change: Extract<ContextChange, { type: 'outcome' }>,
   ): Promise<Exclude<OutgoingEvent, () => unknown>> {
     const { contextId, nodeId, commandId, compensation, success, status, verification, code } = change;
     // The outcome is sent even if the state cannot be read: the next perception update has the state too.
-    const deviceState = await this.parts.cognition.stateOf(change.tenantId, change.deviceId).catch(() => null);
+    const deviceState = await this.#parts.cognition.stateOf(change.tenantId, change.deviceId).catch(() => null);
     const value = { contextId, nodeId, commandId, compensation, success, status, verification, code: code ?? '' };
     return { case: 'observationOutcome', value: { ...value, ...(deviceState && { deviceState }) } };
   }
 
   /** Subscribed per stream, so that device reports cost nothing while no sidecar is connected. */
-  private subscribeToActors(): (() => void)[] {
-    const { actors } = this.parts.services;
-    const { scheduler } = this.sender;
+  #subscribeToActors(): (() => void)[] {
+    const { actors } = this.#parts.services;
+    const { scheduler } = this.#sender;
     const markChanged = ({ tenantId, deviceId }: { tenantId: Uuid; deviceId: Uuid }) => {
       const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId })?.snapshot.context;
-      if (scheduler.markDeviceChanged(tenantId, deviceId, device?.fixed.homeId ?? null)) this.sender.notify();
+      if (scheduler.markDeviceChanged(tenantId, deviceId, device?.fixed.homeId ?? null)) this.#sender.notify();
     };
     return [
       actors.subscribe('device.state', markChanged),
@@ -189,25 +189,25 @@ class SidecarStream implements StreamHandler {
         if (ref.kind !== 'device' || !deviceEvents.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
         markChanged({ tenantId: device.fixed.tenantId, deviceId: device.fixed.id });
-        if (placementEvents.has(event.type)) this.markTenantChanged(device);
-        if (manifestEvents.has(event.type)) this.syncManifest(device);
+        if (placementEvents.has(event.type)) this.#markTenantChanged(device);
+        if (manifestEvents.has(event.type)) this.#syncManifest(device);
       }),
     ];
   }
 
   /** The device's previous home is unknown here, so every scope of the tenant is marked as changed. */
-  private markTenantChanged({ fixed: { tenantId } }: DeviceContext): void {
-    this.sender.scheduler.markTenantChanged(tenantId);
-    this.sender.notify();
+  #markTenantChanged({ fixed: { tenantId } }: DeviceContext): void {
+    this.#sender.scheduler.markTenantChanged(tenantId);
+    this.#sender.notify();
   }
 
-  private syncManifest({ fixed: { id, manifestVersion } }: DeviceContext): void {
-    const { services, log } = this.parts;
+  #syncManifest({ fixed: { id, manifestVersion } }: DeviceContext): void {
+    const { services, log } = this.#parts;
     services.manifests
       .load([{ id, manifestVersion }])
       .then((found) => {
         const manifest = found.get(id);
-        if (manifest !== undefined) this.sender.enqueueManifest(manifest);
+        if (manifest !== undefined) this.#sender.enqueueManifest(manifest);
       })
       .catch((error: unknown) => log.warn({ err: error }, 'sidecar manifest update dropped'));
   }

@@ -49,76 +49,76 @@ const WARN_MS: Milliseconds = 60_000;
  */
 export class EventSender {
   readonly scheduler: WorldUpdateScheduler;
-  private readonly parts: EventSenderParts;
-  private readonly syncedSets = new Set<string>();
+  readonly #parts: EventSenderParts;
+  readonly #syncedSets = new Set<string>();
   /** The last hash sent for each home without active contexts. */
-  private readonly idleWorldHashes: LRUCache<Uuid, string>;
-  private readonly openedContexts = new Set<Uuid>();
+  readonly #idleWorldHashes: LRUCache<Uuid, string>;
+  readonly #openedContexts = new Set<Uuid>();
   /** Active contexts exist beyond `maxContexts`. */
-  private hasContextsLeftOut = false;
+  #hasContextsLeftOut = false;
   /** Changed sets to send, by id. */
-  private readonly pendingSets = new Map<string, CapabilitySet>();
-  private queue: OutgoingEvent[] = [];
-  private eventId = 0n;
-  private stopped = false;
-  private nextWarningAt: Milliseconds = 0;
-  private wake: (() => void) | null = null;
+  readonly #pendingSets = new Map<string, CapabilitySet>();
+  #queue: OutgoingEvent[] = [];
+  #eventId = 0n;
+  #stopped = false;
+  #nextWarningAt: Milliseconds = 0;
+  #wake: (() => void) | null = null;
 
   constructor(parts: EventSenderParts) {
-    this.parts = parts;
+    this.#parts = parts;
     this.scheduler = new WorldUpdateScheduler(parts.limits);
-    this.idleWorldHashes = new LRUCache({ max: parts.limits.maxIdleHomes });
+    this.#idleWorldHashes = new LRUCache({ max: parts.limits.maxIdleHomes });
   }
 
   sizes(): CollectionSizes {
     return {
       ...this.scheduler.sizes(),
-      sidecar_sets_told: this.syncedSets.size,
-      sidecar_sets_learnt: this.pendingSets.size,
-      sidecar_contexts_opened: this.openedContexts.size,
-      sidecar_world_hashes: this.idleWorldHashes.size,
-      sidecar_events: this.queue.length,
+      sidecar_sets_told: this.#syncedSets.size,
+      sidecar_sets_learnt: this.#pendingSets.size,
+      sidecar_contexts_opened: this.#openedContexts.size,
+      sidecar_world_hashes: this.#idleWorldHashes.size,
+      sidecar_events: this.#queue.length,
     };
   }
 
   /** Runs until the stream is closed. */
   async run(): Promise<void> {
-    await this.syncCapabilities(registryCapabilitySets(), Number.POSITIVE_INFINITY);
-    await this.refreshContexts();
-    for (let streak = 0; !this.stopped; ) {
-      const sentEvent = await this.sendNext(streak).catch((error: unknown) => this.logFailure(error, 'event'));
+    await this.#syncCapabilities(registryCapabilitySets(), Number.POSITIVE_INFINITY);
+    await this.#refreshContexts();
+    for (let streak = 0; !this.#stopped; ) {
+      const sentEvent = await this.#sendNext(streak).catch((error: unknown) => this.#logFailure(error, 'event'));
       streak = sentEvent ? streak + 1 : 0;
     }
   }
 
   /** A failed read or encoding is logged and skipped; the sender continues with the next event. */
-  private logFailure(error: unknown, what: string): false {
+  #logFailure(error: unknown, what: string): false {
     const now = performance.now();
-    if (this.stopped || now < this.nextWarningAt) return false;
-    this.nextWarningAt = now + WARN_MS;
-    this.parts.log.warn({ err: error, what }, 'sidecar event dropped or delayed');
+    if (this.#stopped || now < this.#nextWarningAt) return false;
+    this.#nextWarningAt = now + WARN_MS;
+    this.#parts.log.warn({ err: error, what }, 'sidecar event dropped or delayed');
     return false;
   }
 
-  private retry(act: () => void): void {
+  #retry(act: () => void): void {
     setTimeout(() => {
-      if (!this.stopped) act();
+      if (!this.#stopped) act();
     }, RETRY_MS).unref();
   }
 
   send(event: OutgoingEvent): void {
-    if (this.stopped) return;
-    this.queue.push(event);
-    if (this.queue.length > this.parts.limits.maxQueuedEvents) this.parts.onOverflow();
+    if (this.#stopped) return;
+    this.#queue.push(event);
+    if (this.#queue.length > this.#parts.limits.maxQueuedEvents) this.#parts.onOverflow();
     else this.notify();
   }
 
   /** The context waits for the sidecar. It is loaded by the sender's loop. */
   openContext(contextId: Uuid): void {
-    if (this.stopped) return;
-    if (this.scheduler.contextCount + this.openedContexts.size >= this.parts.limits.maxContexts)
-      this.hasContextsLeftOut = true;
-    else this.openedContexts.add(contextId);
+    if (this.#stopped) return;
+    if (this.scheduler.contextCount + this.#openedContexts.size >= this.#parts.limits.maxContexts)
+      this.#hasContextsLeftOut = true;
+    else this.#openedContexts.add(contextId);
     this.notify();
   }
 
@@ -132,72 +132,73 @@ export class EventSender {
    * Queues a changed manifest. Beyond `MAX_PENDING_SETS` it is sent later, with the next update that has its device.
    */
   enqueueManifest(manifest: Manifest): void {
-    if (this.stopped || this.pendingSets.size >= MAX_PENDING_SETS) return;
+    if (this.#stopped || this.#pendingSets.size >= MAX_PENDING_SETS) return;
     const set = capabilitySetOf(manifest);
-    this.pendingSets.set(set.capabilitySetId, set);
+    this.#pendingSets.set(set.capabilitySetId, set);
     this.notify();
   }
 
   /** Wakes the sender's loop. */
   notify(): void {
-    this.wake?.();
+    this.#wake?.();
   }
 
   stop(): void {
-    this.stopped = true;
-    this.queue = [];
+    this.#stopped = true;
+    this.#queue = [];
     this.notify();
   }
 
   /** True if a queued event was written. */
-  private async sendNext(streak: number): Promise<boolean> {
-    if (this.pendingSets.size > 0) {
-      const changedSets = [...this.pendingSets.values()];
-      this.pendingSets.clear();
-      await this.syncCapabilities(changedSets);
+  async #sendNext(streak: number): Promise<boolean> {
+    if (this.#pendingSets.size > 0) {
+      const changedSets = [...this.#pendingSets.values()];
+      this.#pendingSets.clear();
+      await this.#syncCapabilities(changedSets);
     }
-    const { queue, scheduler } = this;
+    const queue = this.#queue;
+    const { scheduler } = this;
     if (queue.length > 0 && streak < MAX_CONSECUTIVE_EVENTS) {
-      await this.write(queue.shift() as OutgoingEvent);
+      await this.#write(queue.shift() as OutgoingEvent);
       return true;
     }
-    for (const id of [...this.openedContexts]) await this.loadContext(id);
-    if (this.hasContextsLeftOut && this.hasCapacity) await this.refreshContexts();
+    for (const id of [...this.#openedContexts]) await this.#loadContext(id);
+    if (this.#hasContextsLeftOut && this.#hasCapacity) await this.#refreshContexts();
     const now = performance.now();
     const watched = scheduler.takeNext(now);
     if (watched !== null) {
-      await this.sendPerception(watched).catch((error: unknown) => {
-        this.logFailure(error, 'perception update');
+      await this.#sendPerception(watched).catch((error: unknown) => {
+        this.#logFailure(error, 'perception update');
         scheduler.reschedule(watched, performance.now());
       });
-    } else if (queue.length + this.pendingSets.size + this.openedContexts.size === 0) {
+    } else if (queue.length + this.#pendingSets.size + this.#openedContexts.size === 0) {
       const home = scheduler.takeNextIdleHome(now);
-      if (home !== null) await this.sendIdlePerception(home);
-      else await this.waitForWork(scheduler.delayUntilNext(now));
+      if (home !== null) await this.#sendIdlePerception(home);
+      else await this.#waitForWork(scheduler.delayUntilNext(now));
     }
     return false;
   }
 
-  private async loadContext(contextId: Uuid): Promise<void> {
-    this.openedContexts.delete(contextId);
+  async #loadContext(contextId: Uuid): Promise<void> {
+    this.#openedContexts.delete(contextId);
     try {
-      const context = await this.parts.cognition.context(contextId);
+      const context = await this.#parts.cognition.context(contextId);
       if (context !== null) this.scheduler.openContext(context);
     } catch (error) {
-      this.logFailure(error, 'context');
-      this.retry(() => this.openContext(contextId));
+      this.#logFailure(error, 'context');
+      this.#retry(() => this.openContext(contextId));
     }
   }
 
   /** Registers the contexts that wait for the sidecar, up to `maxContexts`. */
-  private async loadActiveContexts(): Promise<void> {
+  async #loadActiveContexts(): Promise<void> {
     const { scheduler } = this;
-    this.hasContextsLeftOut = false;
-    for await (const context of this.parts.cognition.active()) {
-      if (this.stopped) return;
+    this.#hasContextsLeftOut = false;
+    for await (const context of this.#parts.cognition.active()) {
+      if (this.#stopped) return;
       if (scheduler.hasContext(context.id)) continue;
-      if (scheduler.contextCount >= this.parts.limits.maxContexts) {
-        this.hasContextsLeftOut = true;
+      if (scheduler.contextCount >= this.#parts.limits.maxContexts) {
+        this.#hasContextsLeftOut = true;
         return;
       }
       scheduler.openContext(context);
@@ -205,22 +206,22 @@ export class EventSender {
   }
 
   /** At least 10 % free: reading all active contexts again is worth the cost. */
-  private get hasCapacity(): boolean {
-    return this.scheduler.contextCount + this.openedContexts.size <= this.parts.limits.maxContexts * 0.9;
+  get #hasCapacity(): boolean {
+    return this.scheduler.contextCount + this.#openedContexts.size <= this.#parts.limits.maxContexts * 0.9;
   }
 
-  private async refreshContexts(): Promise<void> {
+  async #refreshContexts(): Promise<void> {
     try {
-      await this.loadActiveContexts();
+      await this.#loadActiveContexts();
     } catch (error) {
-      this.logFailure(error, 'active contexts');
-      this.retry(() => void this.refreshContexts());
+      this.#logFailure(error, 'active contexts');
+      this.#retry(() => void this.#refreshContexts());
     }
     this.notify();
   }
 
-  private async sendPerception(watched: WatchedScope): Promise<void> {
-    const { cognition, limits } = this.parts;
+  async #sendPerception(watched: WatchedScope): Promise<void> {
+    const { cognition, limits } = this.#parts;
     const ids = [...watched.contexts].slice(0, limits.maxContextsPerUpdate);
     const contexts: ActiveContext[] = [];
     for (const id of ids) {
@@ -234,7 +235,7 @@ export class EventSender {
     this.scheduler.recordReadTime(watched, performance.now() - startedAt);
     if (watched.sentHash === world.hash) return;
     const memories = await cognition.memories(watched.tenantId);
-    await this.syncCapabilities(capabilitySetsOf(world.devices));
+    await this.#syncCapabilities(capabilitySetsOf(world.devices));
     const contextsNotRead = Math.max(0, watched.contexts.size - contexts.length);
     this.scheduler.markSent(watched, world.hash);
     const { tenantId, homeId, deviceId } = watched;
@@ -247,48 +248,48 @@ export class EventSender {
       contextsNotRead,
       memories,
     });
-    await this.write({ case: 'perceptionUpdate', value });
+    await this.#write({ case: 'perceptionUpdate', value });
   }
 
-  private async sendIdlePerception(scope: Scope): Promise<void> {
+  async #sendIdlePerception(scope: Scope): Promise<void> {
     const startedAt = performance.now();
-    const world = await this.parts.cognition.world(scope);
+    const world = await this.#parts.cognition.world(scope);
     this.scheduler.recordIdleReadTime(performance.now() - startedAt);
-    if (this.idleWorldHashes.get(scope.homeId as Uuid) === world.hash) return;
-    this.idleWorldHashes.set(scope.homeId as Uuid, world.hash);
+    if (this.#idleWorldHashes.get(scope.homeId as Uuid) === world.hash) return;
+    this.#idleWorldHashes.set(scope.homeId as Uuid, world.hash);
     const value = buildPerceptionUpdate({ ...scope, world, contexts: [], contextsNotRead: 0, memories: [] });
-    await this.write({ case: 'perceptionUpdate', value });
+    await this.#write({ case: 'perceptionUpdate', value });
   }
 
   /** Sends the sets that were not sent on this stream yet. */
-  private async syncCapabilities(sets: Iterable<CapabilitySet>, perEvent = SETS_PER_EVENT): Promise<void> {
-    if (this.syncedSets.size > MAX_SYNCED_SETS) this.syncedSets.clear();
-    const unsent = [...sets].filter(({ capabilitySetId }) => !this.syncedSets.has(capabilitySetId));
+  async #syncCapabilities(sets: Iterable<CapabilitySet>, perEvent = SETS_PER_EVENT): Promise<void> {
+    if (this.#syncedSets.size > MAX_SYNCED_SETS) this.#syncedSets.clear();
+    const unsent = [...sets].filter(({ capabilitySetId }) => !this.#syncedSets.has(capabilitySetId));
     for (let at = 0; at < unsent.length; at += perEvent) {
       const chunk = unsent.slice(at, at + perEvent);
-      for (const { capabilitySetId } of chunk) this.syncedSets.add(capabilitySetId);
-      await this.write({ case: 'capabilitySync', value: { sets: chunk } });
+      for (const { capabilitySetId } of chunk) this.#syncedSets.add(capabilitySetId);
+      await this.#write({ case: 'capabilitySync', value: { sets: chunk } });
     }
   }
 
-  private async write(queued: OutgoingEvent): Promise<void> {
-    if (this.stopped) return;
-    const { call, clock, onSent } = this.parts;
+  async #write(queued: OutgoingEvent): Promise<void> {
+    if (this.#stopped) return;
+    const { call, clock, onSent } = this.#parts;
     const event = typeof queued === 'function' ? await queued() : queued;
-    this.eventId += 1n;
+    this.#eventId += 1n;
     const sentAt = timestampFromMs(clock.now());
-    if (!(await call.write(create(RuntimeEventSchema, { eventId: this.eventId, sentAt, event })))) this.stop();
+    if (!(await call.write(create(RuntimeEventSchema, { eventId: this.#eventId, sentAt, event })))) this.stop();
     onSent(event.case ?? 'none');
   }
 
-  private waitForWork(ms: Milliseconds | null): Promise<void> {
+  #waitForWork(ms: Milliseconds | null): Promise<void> {
     return new Promise((resolve) => {
-      if (this.stopped) return resolve();
+      if (this.#stopped) return resolve();
       const timer = ms === null ? null : setTimeout(() => this.notify(), ms);
       timer?.unref();
-      this.wake = () => {
+      this.#wake = () => {
         if (timer !== null) clearTimeout(timer);
-        this.wake = null;
+        this.#wake = null;
         resolve();
       };
     });

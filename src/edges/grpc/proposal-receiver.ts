@@ -35,43 +35,43 @@ export interface ProposalReceiverParts {
  * queued here.
  */
 export class ProposalReceiver {
-  private readonly parts: ProposalReceiverParts;
+  readonly #parts: ProposalReceiverParts;
   /** The last proposal in progress of each context; the next one is chained to it. */
-  private readonly tails = new Map<string, Promise<void>>();
+  readonly #tails = new Map<string, Promise<void>>();
   /** `<context id> <node id>` of each node in progress → the proposal id for the answer. */
-  private readonly openProposals = new Map<string, string>();
-  private inFlight = 0;
-  private readonly bucket: TokenBucket;
-  private paused = false;
-  private timer: NodeJS.Timeout | null = null;
+  readonly #openProposals = new Map<string, string>();
+  #inFlight = 0;
+  readonly #bucket: TokenBucket;
+  #paused = false;
+  #timer: NodeJS.Timeout | null = null;
 
   constructor(parts: ProposalReceiverParts) {
-    this.parts = parts;
+    this.#parts = parts;
     const { perSecond, burst } = parts.limits.proposalRate;
     const ticks = () => performance.now();
-    this.bucket = new TokenBucket({ perMs: perSecond / 1000, burst, maxDebt: Number.POSITIVE_INFINITY, ticks });
+    this.#bucket = new TokenBucket({ perMs: perSecond / 1000, burst, maxDebt: Number.POSITIVE_INFINITY, ticks });
   }
 
   sizes(): CollectionSizes {
-    return { sidecar_queues: this.tails.size, sidecar_proposals: this.openProposals.size };
+    return { sidecar_queues: this.#tails.size, sidecar_proposals: this.#openProposals.size };
   }
 
   /** A large proposal costs as many tokens as several small ones. */
   receive(proposal: CognitionProposal, bytes: number): void {
-    this.bucket.reserve(Math.max(1, bytes / this.parts.limits.proposalRate.bytesPerToken));
-    this.inFlight += 1;
+    this.#bucket.reserve(Math.max(1, bytes / this.#parts.limits.proposalRate.bytesPerToken));
+    this.#inFlight += 1;
     const about = proposalRefOf(proposal);
-    this.parts.onReceived(proposal.proposal.case ?? 'nothing');
+    this.#parts.onReceived(proposal.proposal.case ?? 'nothing');
     // Proposals without a valid context id share one queue.
-    const previous = this.tails.get(about.contextId) ?? Promise.resolve();
-    const current = previous.then(() => this.process(proposal, about));
-    this.tails.set(about.contextId, current);
+    const previous = this.#tails.get(about.contextId) ?? Promise.resolve();
+    const current = previous.then(() => this.#process(proposal, about));
+    this.#tails.set(about.contextId, current);
     void current.then(() => {
-      this.inFlight -= 1;
-      if (this.tails.get(about.contextId) === current) this.tails.delete(about.contextId);
-      this.applyBackpressure();
+      this.#inFlight -= 1;
+      if (this.#tails.get(about.contextId) === current) this.#tails.delete(about.contextId);
+      this.#applyBackpressure();
     });
-    this.applyBackpressure();
+    this.#applyBackpressure();
   }
 
   /**
@@ -79,45 +79,45 @@ export class ProposalReceiver {
    */
   takeProposalId(contextId: Uuid, nodeId: string): string {
     const key = `${contextId} ${nodeId}`;
-    const proposalId = this.openProposals.get(key) ?? '';
-    this.openProposals.delete(key);
+    const proposalId = this.#openProposals.get(key) ?? '';
+    this.#openProposals.delete(key);
     return proposalId;
   }
 
-  private applyBackpressure(): void {
-    const { limits, call } = this.parts;
-    const wait = this.bucket.waitMs;
-    const full = wait > 0 || this.inFlight >= limits.maxInFlightProposals;
-    if (full && !this.paused) {
-      this.paused = true;
+  #applyBackpressure(): void {
+    const { limits, call } = this.#parts;
+    const wait = this.#bucket.waitMs;
+    const full = wait > 0 || this.#inFlight >= limits.maxInFlightProposals;
+    if (full && !this.#paused) {
+      this.#paused = true;
       call.pause();
-    } else if (!full && this.paused) {
-      this.paused = false;
+    } else if (!full && this.#paused) {
+      this.#paused = false;
       call.resume();
     }
     if (wait > 0) {
-      this.timer ??= setTimeout(() => {
-        this.timer = null;
-        this.applyBackpressure();
+      this.#timer ??= setTimeout(() => {
+        this.#timer = null;
+        this.#applyBackpressure();
       }, wait).unref();
     }
   }
 
-  private async process(proposal: CognitionProposal, about: ProposalRef): Promise<void> {
-    const { lease, log, onRefused } = this.parts;
+  async #process(proposal: CognitionProposal, about: ProposalRef): Promise<void> {
+    const { lease, log, onRefused } = this.#parts;
     // The lease may have ended while the proposal waited for an earlier one of its context.
     if (!lease.valid()) return;
-    const outcome = await this.execute(proposal, about).catch((thrown: unknown) => ({
+    const outcome = await this.#execute(proposal, about).catch((thrown: unknown) => ({
       ok: false as const,
       refusal: refusalOf(thrown, log, { request_id: about.contextId, operation: 'sidecar proposal' }),
     }));
     if (outcome.ok) return;
     onRefused(outcome.refusal.code);
-    this.reportRejected(about, outcome.refusal);
+    this.#reportRejected(about, outcome.refusal);
   }
 
-  private async execute(proposal: CognitionProposal, about: ProposalRef): Promise<Outcome<null>> {
-    const { cognition, onContextEnded } = this.parts;
+  async #execute(proposal: CognitionProposal, about: ProposalRef): Promise<Outcome<null>> {
+    const { cognition, onContextEnded } = this.#parts;
     const { contextId } = about;
     if (contextId === '') return refuse('NOT_FOUND', 'Context not found.');
     const parsed = parseProposal(proposal);
@@ -125,7 +125,7 @@ export class ProposalReceiver {
     const body = parsed.value;
     switch (body.type) {
       case 'graphNode':
-        return this.propose(body, contextId, about);
+        return this.#propose(body, contextId, about);
       case 'suspend':
         return cognition.suspend(contextId, body);
       default: {
@@ -137,28 +137,28 @@ export class ProposalReceiver {
     }
   }
 
-  private async propose(
+  async #propose(
     { node }: Extract<ProposalBody, { type: 'graphNode' }>,
     contextId: Uuid,
     { nodeId, proposalId }: ProposalRef,
   ): Promise<Outcome<null>> {
     const key = `${contextId} ${nodeId}`;
-    this.openProposals.set(key, proposalId);
+    this.#openProposals.set(key, proposalId);
     try {
-      const outcome = await this.parts.cognition.propose(contextId, node);
+      const outcome = await this.#parts.cognition.propose(contextId, node);
       if (!outcome.ok) return outcome;
-      if (this.openProposals.has(key)) await this.reportAccepted(contextId, nodeId, proposalId);
+      if (this.#openProposals.has(key)) await this.#reportAccepted(contextId, nodeId, proposalId);
       return done(null);
     } finally {
-      this.openProposals.delete(key);
+      this.#openProposals.delete(key);
     }
   }
 
   /**
    * Answers a proposal that caused no node update: the node existed already, or it runs only after a user accepts it.
    */
-  private async reportAccepted(contextId: Uuid, nodeId: string, proposalId: string): Promise<void> {
-    const { cognition, clock, send } = this.parts;
+  async #reportAccepted(contextId: Uuid, nodeId: string, proposalId: string): Promise<void> {
+    const { cognition, clock, send } = this.#parts;
     const context = await cognition.context(contextId);
     const node = context?.nodes.find(({ id }) => id === nodeId);
     if (!context || !node) return;
@@ -172,8 +172,8 @@ export class ProposalReceiver {
     });
   }
 
-  private reportRejected(about: ProposalRef, { code, detail }: Refusal): void {
-    const at = timestampFromMs(this.parts.clock.now());
-    this.parts.send({ case: 'graphStateUpdate', value: { ...about, to: NodeState.REJECTED, at, code, detail } });
+  #reportRejected(about: ProposalRef, { code, detail }: Refusal): void {
+    const at = timestampFromMs(this.#parts.clock.now());
+    this.#parts.send({ case: 'graphStateUpdate', value: { ...about, to: NodeState.REJECTED, at, code, detail } });
   }
 }

@@ -7,15 +7,15 @@ export class SchemaComponents {
   readonly components: JsonObject = {};
 
   input(schema: ZodType): JsonObject {
-    return this.convert(schema, 'input');
+    return this.#convert(schema, 'input');
   }
 
   /** Allows additional properties: responses may gain members without breaking clients. */
   output(schema: ZodType): JsonObject {
-    return this.convert(schema, 'output');
+    return this.#convert(schema, 'output');
   }
 
-  private convert(schema: ZodType, io: 'input' | 'output'): JsonObject {
+  #convert(schema: ZodType, io: 'input' | 'output'): JsonObject {
     const converted = z.toJSONSchema(schema, {
       io,
       unrepresentable: 'any',

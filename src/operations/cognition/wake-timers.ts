@@ -9,44 +9,44 @@ const POLL_MS: Milliseconds = 1_000;
  * is sent again for every context.
  */
 export class WakeTimers {
-  private readonly due = new Map<Uuid, EpochMs>();
-  private timer: NodeJS.Timeout | null = null;
-  private readonly clock: Clock;
-  private readonly onDue: (id: Uuid) => void;
+  readonly #due = new Map<Uuid, EpochMs>();
+  #timer: NodeJS.Timeout | null = null;
+  readonly #clock: Clock;
+  readonly #onDue: (id: Uuid) => void;
 
   constructor(clock: Clock, onDue: (id: Uuid) => void) {
-    this.clock = clock;
-    this.onDue = onDue;
+    this.#clock = clock;
+    this.#onDue = onDue;
   }
 
   set(id: Uuid, at: EpochMs): void {
-    this.due.set(id, at);
-    this.timer ??= setInterval(() => this.poll(), POLL_MS).unref();
+    this.#due.set(id, at);
+    this.#timer ??= setInterval(() => this.#poll(), POLL_MS).unref();
   }
 
   sizes(): CollectionSizes {
-    return { cognition_alarms: this.due.size };
+    return { cognition_alarms: this.#due.size };
   }
 
-  has = (id: Uuid): boolean => this.due.has(id);
+  has = (id: Uuid): boolean => this.#due.has(id);
 
   clear(id: Uuid): void {
-    this.due.delete(id);
-    if (this.due.size === 0) this.close();
+    this.#due.delete(id);
+    if (this.#due.size === 0) this.close();
   }
 
   close(): void {
-    if (this.timer !== null) clearInterval(this.timer);
-    this.timer = null;
-    this.due.clear();
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#due.clear();
   }
 
-  private poll(): void {
-    const now = this.clock.now();
-    for (const [id, at] of [...this.due]) {
+  #poll(): void {
+    const now = this.#clock.now();
+    for (const [id, at] of [...this.#due]) {
       if (at > now) continue;
       this.clear(id);
-      this.onDue(id);
+      this.#onDue(id);
     }
   }
 }

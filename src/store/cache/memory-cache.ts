@@ -17,72 +17,72 @@ const MAX_ENTRIES = 200_000;
 
 /** Cache of this process only. */
 export class MemoryCache implements Cache {
-  private readonly entries: LRUCache<string, Entry>;
-  private readonly listeners = new Map<string, Set<Listener>>();
-  private readonly clock: Clock;
+  readonly #entries: LRUCache<string, Entry>;
+  readonly #listeners = new Map<string, Set<Listener>>();
+  readonly #clock: Clock;
 
   /** Allocates memory for `maxEntries` at once. */
   constructor(clock: Clock, { maxEntries = MAX_ENTRIES }: { maxEntries?: number } = {}) {
-    this.entries = new LRUCache({ max: maxEntries });
-    this.clock = clock;
+    this.#entries = new LRUCache({ max: maxEntries });
+    this.#clock = clock;
   }
 
   async get(key: string): Promise<string | null> {
-    return this.liveEntry(key)?.value ?? null;
+    return this.#liveEntry(key)?.value ?? null;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    this.entries.set(key, { value, until: this.clock.now() + Math.max(1, ttlMs) });
+    this.#entries.set(key, { value, until: this.#clock.now() + Math.max(1, ttlMs) });
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    if (this.liveEntry(key) !== null) return false;
+    if (this.#liveEntry(key) !== null) return false;
     await this.set(key, value, ttlMs);
     return true;
   }
 
   async take(key: string): Promise<string | null> {
-    const value = this.liveEntry(key)?.value ?? null;
-    this.entries.delete(key);
+    const value = this.#liveEntry(key)?.value ?? null;
+    this.#entries.delete(key);
     return value;
   }
 
   async delete(key: string): Promise<void> {
-    this.entries.delete(key);
+    this.#entries.delete(key);
   }
 
   /** Value and remaining time to live in milliseconds; null if the key is free. */
   entry(key: string): { value: string; ttlMs: number } | null {
-    const entry = this.liveEntry(key);
-    return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };
+    const entry = this.#liveEntry(key);
+    return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.#clock.now() };
   }
 
   /** Keys of all entries, including expired ones that were not removed yet. */
   keys(): Iterable<string> {
-    return this.entries.keys();
+    return this.#entries.keys();
   }
 
   async publish(channel: string, message: string): Promise<void> {
-    for (const listener of [...(this.listeners.get(channel) ?? [])]) listener(message);
+    for (const listener of [...(this.#listeners.get(channel) ?? [])]) listener(message);
   }
 
   async subscribe(channel: string, listener: Listener): Promise<() => Promise<void>> {
-    const listeners = this.listeners.get(channel) ?? new Set();
-    this.listeners.set(channel, listeners.add(listener));
+    const listeners = this.#listeners.get(channel) ?? new Set();
+    this.#listeners.set(channel, listeners.add(listener));
     return async () => {
       listeners.delete(listener);
-      if (listeners.size === 0 && this.listeners.get(channel) === listeners) this.listeners.delete(channel);
+      if (listeners.size === 0 && this.#listeners.get(channel) === listeners) this.#listeners.delete(channel);
     };
   }
 
   hasListeners(channel: string): boolean {
-    return this.listeners.has(channel);
+    return this.#listeners.has(channel);
   }
 
   sizes(): CollectionSizes {
     let count = 0;
-    for (const set of this.listeners.values()) count += set.size;
-    return { cache_entries: this.entries.size, cache_listeners: count };
+    for (const set of this.#listeners.values()) count += set.size;
+    return { cache_entries: this.#entries.size, cache_listeners: count };
   }
 
   healthy(): boolean {
@@ -90,15 +90,15 @@ export class MemoryCache implements Cache {
   }
 
   async close(): Promise<void> {
-    this.entries.clear();
-    this.listeners.clear();
+    this.#entries.clear();
+    this.#listeners.clear();
   }
 
-  private liveEntry(key: string): Entry | null {
-    const entry = this.entries.get(key);
+  #liveEntry(key: string): Entry | null {
+    const entry = this.#entries.get(key);
     if (entry === undefined) return null;
-    if (this.clock.now() < entry.until) return entry;
-    this.entries.delete(key);
+    if (this.#clock.now() < entry.until) return entry;
+    this.#entries.delete(key);
     return null;
   }
 }

@@ -14,76 +14,76 @@ const MAX_WINDOWS = 50_000;
 /** Rate limiter with the windows of this process. */
 export class MemoryRateLimiter implements RateLimiter {
   // In order of opening, which is also the order of expiry.
-  private readonly pools: Readonly<Record<PayerKind, Map<string, RateWindow>>> = {
+  readonly #pools: Readonly<Record<PayerKind, Map<string, RateWindow>>> = {
     tenant: new Map(),
     user: new Map(),
     session: new Map(),
     address: new Map(),
     'sign-in': new Map(),
   };
-  private readonly clock: Clock;
-  private readonly max: number;
+  readonly #clock: Clock;
+  readonly #max: number;
 
   constructor(clock: Clock, max = MAX_WINDOWS) {
-    this.clock = clock;
-    this.max = max;
+    this.#clock = clock;
+    this.#max = max;
   }
 
   take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
-    const now = this.clock.now();
-    const window = this.running(kind, id, now) ?? this.open(kind, id, { used: 0, endsAt: now + RATE_WINDOW_MS });
+    const now = this.#clock.now();
+    const window = this.#running(kind, id, now) ?? this.#open(kind, id, { used: 0, endsAt: now + RATE_WINDOW_MS });
     const ok = window.used + cost <= limit;
     if (ok) window.used += cost;
     return { ok, remaining: Math.max(0, limit - window.used), resetMs: window.endsAt - now };
   }
 
   peek(kind: PayerKind, id: string, limit: number): Allowance {
-    const now = this.clock.now();
-    const window = this.running(kind, id, now);
+    const now = this.#clock.now();
+    const window = this.#running(kind, id, now);
     const remaining = Math.max(0, limit - (window?.used ?? 0));
     return { ok: remaining > 0, remaining, resetMs: window === null ? RATE_WINDOW_MS : window.endsAt - now };
   }
 
   /** The open window, without a charge. */
   window(kind: PayerKind, id: string): Readonly<RateWindow> | null {
-    return this.running(kind, id, this.clock.now());
+    return this.#running(kind, id, this.#clock.now());
   }
 
   /** Adds charges from an earlier process, whose window ends in `leftMs`. */
   adopt(kind: PayerKind, id: string, used: number, leftMs: number): void {
-    const now = this.clock.now();
+    const now = this.#clock.now();
     const endsAt = now + Math.min(leftMs, RATE_WINDOW_MS);
-    const window = this.running(kind, id, now) ?? this.open(kind, id, { used: 0, endsAt });
+    const window = this.#running(kind, id, now) ?? this.#open(kind, id, { used: 0, endsAt });
     window.used += used;
     window.endsAt = Math.min(window.endsAt, endsAt);
   }
 
   size(kind: PayerKind): number {
-    return this.pools[kind].size;
+    return this.#pools[kind].size;
   }
 
   sizes(): CollectionSizes {
-    return { rate_windows: Object.values(this.pools).reduce((sum, pool) => sum + pool.size, 0) };
+    return { rate_windows: Object.values(this.#pools).reduce((sum, pool) => sum + pool.size, 0) };
   }
 
   async close(): Promise<void> {
-    for (const pool of Object.values(this.pools)) pool.clear();
+    for (const pool of Object.values(this.#pools)) pool.clear();
   }
 
-  private running(kind: PayerKind, id: string, now: EpochMs): RateWindow | null {
-    const window = this.pools[kind].get(id);
+  #running(kind: PayerKind, id: string, now: EpochMs): RateWindow | null {
+    const window = this.#pools[kind].get(id);
     if (window === undefined) return null;
     // A window that ends later than one opened now was opened before the clock was set back.
     if (now < window.endsAt && window.endsAt <= now + RATE_WINDOW_MS) return window;
-    this.pools[kind].delete(id);
+    this.#pools[kind].delete(id);
     return null;
   }
 
-  private open(kind: PayerKind, id: string, window: RateWindow): RateWindow {
-    const pool = this.pools[kind];
-    const now = this.clock.now();
+  #open(kind: PayerKind, id: string, window: RateWindow): RateWindow {
+    const pool = this.#pools[kind];
+    const now = this.#clock.now();
     for (const [oldest, { endsAt }] of pool) {
-      if (now < endsAt && pool.size < this.max) break;
+      if (now < endsAt && pool.size < this.#max) break;
       pool.delete(oldest);
     }
     pool.set(id, window);

@@ -23,138 +23,145 @@ const MANY_BEHIND = 1_000;
  * After a reconnect, changed keys are written to Redis; after a restart of the server, all of them.
  */
 export class RedisCache implements Cache {
-  private readonly commands: Redis;
-  private readonly subscriber: Redis;
-  private readonly local = new MemoryCache(monotonic);
+  readonly #commands: Redis;
+  readonly #subscriber: Redis;
+  readonly #local = new MemoryCache(monotonic);
   /**
    * Keys that were changed while Redis was unavailable, with the monotonic time from which Redis has no entry for them.
    */
-  private readonly unsynced = new Map<string, number>();
-  private pruneAt = MANY_BEHIND;
-  private readonly channels = new Set<string>();
+  readonly #unsynced = new Map<string, number>();
+  #pruneAt = MANY_BEHIND;
+  readonly #channels = new Set<string>();
   /** Distinguishes this process's messages from those of other processes. */
-  private readonly origin = randomUUID();
-  private disconnected = true;
-  private closed = false;
-  private reconnecting = false;
-  private probe: NodeJS.Timeout | null = null;
-  private readonly heartbeat: NodeJS.Timeout;
+  readonly #origin = randomUUID();
+  #disconnected = true;
+  #closed = false;
+  #reconnecting = false;
+  #probe: NodeJS.Timeout | null = null;
+  readonly #heartbeat: NodeJS.Timeout;
   /** Run id of the server at the last connection. */
-  private serverRunId: string | null = null;
+  #serverRunId: string | null = null;
 
   /** Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, lease: Lease) {
-    this.commands = connectRedis(url, lease);
-    this.subscriber = connectRedis(url, lease);
-    this.commands.on('ready', () => void this.reconnect());
-    this.commands.on('close', () => this.handleDisconnect());
-    this.subscriber.on('ready', () => {
-      for (const channel of this.channels) void this.subscribeInRedis(channel);
+    this.#commands = connectRedis(url, lease);
+    this.#subscriber = connectRedis(url, lease);
+    this.#commands.on('ready', () => void this.#reconnect());
+    this.#commands.on('close', () => this.#handleDisconnect());
+    this.#subscriber.on('ready', () => {
+      for (const channel of this.#channels) void this.#subscribeInRedis(channel);
     });
-    this.subscriber.on('message', (channel: string, text: string) => this.relayMessage(channel, text));
-    this.heartbeat = setInterval(() => void this.pingConnections(), HEARTBEAT_MS).unref();
+    this.#subscriber.on('message', (channel: string, text: string) => this.#relayMessage(channel, text));
+    this.#heartbeat = setInterval(() => void this.#pingConnections(), HEARTBEAT_MS).unref();
   }
 
   /** Resolves when Redis answers, or after `timeoutMs` without an answer. */
   async ready(timeoutMs: number): Promise<void> {
     const end = performance.now() + timeoutMs;
-    while (this.disconnected && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
+    while (this.#disconnected && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
   }
 
   async get(key: string): Promise<string | null> {
-    return this.tryRedis(
-      () => this.commands.get(PREFIX + key),
-      () => this.local.get(key),
+    return this.#tryRedis(
+      () => this.#commands.get(PREFIX + key),
+      () => this.#local.get(key),
     );
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    const leftMs = Math.max(ttlMs, this.local.entry(key)?.ttlMs ?? 0);
-    await this.local.set(key, value, ttlMs);
-    await this.writeThrough(key, leftMs, () => this.commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs)));
+    const leftMs = Math.max(ttlMs, this.#local.entry(key)?.ttlMs ?? 0);
+    await this.#local.set(key, value, ttlMs);
+    await this.#writeThrough(key, leftMs, () =>
+      this.#commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs)),
+    );
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    const added = await this.local.add(key, value, ttlMs);
-    const set = await this.writeThrough(key, ttlMs, () =>
-      this.commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs), 'NX'),
+    const added = await this.#local.add(key, value, ttlMs);
+    const set = await this.#writeThrough(key, ttlMs, () =>
+      this.#commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs), 'NX'),
     );
     return set === undefined ? added : set === 'OK';
   }
 
   async take(key: string): Promise<string | null> {
-    const leftMs = this.local.entry(key)?.ttlMs ?? 0;
-    const local = await this.local.take(key);
-    const taken = await this.writeThrough(key, leftMs, () => this.commands.getdel(PREFIX + key));
+    const leftMs = this.#local.entry(key)?.ttlMs ?? 0;
+    const local = await this.#local.take(key);
+    const taken = await this.#writeThrough(key, leftMs, () => this.#commands.getdel(PREFIX + key));
     return taken === undefined ? local : taken;
   }
 
   async delete(key: string): Promise<void> {
-    const leftMs = this.local.entry(key)?.ttlMs ?? LONGEST_LIFE_MS;
-    await this.local.delete(key);
-    await this.writeThrough(key, leftMs, () => this.commands.del(PREFIX + key));
+    const leftMs = this.#local.entry(key)?.ttlMs ?? LONGEST_LIFE_MS;
+    await this.#local.delete(key);
+    await this.#writeThrough(key, leftMs, () => this.#commands.del(PREFIX + key));
   }
 
   /** Notifies local listeners directly, those of other processes through Redis. */
   async publish(channel: string, message: string): Promise<void> {
-    await this.local.publish(channel, message);
-    await this.tryRedis(
-      () => this.commands.publish(PREFIX + channel, `${this.origin} ${message}`),
+    await this.#local.publish(channel, message);
+    await this.#tryRedis(
+      () => this.#commands.publish(PREFIX + channel, `${this.#origin} ${message}`),
       async () => 0,
     );
   }
 
   async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
-    const unsubscribe = await this.local.subscribe(channel, listener);
-    this.channels.add(channel);
-    await this.subscribeInRedis(channel);
+    const unsubscribe = await this.#local.subscribe(channel, listener);
+    this.#channels.add(channel);
+    await this.#subscribeInRedis(channel);
     return async () => {
       await unsubscribe();
-      if (this.local.hasListeners(channel)) return;
-      this.channels.delete(channel);
-      await this.subscriber.unsubscribe(PREFIX + channel).catch(() => {});
+      if (this.#local.hasListeners(channel)) return;
+      this.#channels.delete(channel);
+      await this.#subscriber.unsubscribe(PREFIX + channel).catch(() => {});
     };
   }
 
   sizes(): CollectionSizes {
-    return { ...this.local.sizes(), redis_behind: this.unsynced.size, redis_channels: this.channels.size };
+    return { ...this.#local.sizes(), redis_behind: this.#unsynced.size, redis_channels: this.#channels.size };
   }
 
   healthy(): boolean {
-    return !this.disconnected;
+    return !this.#disconnected;
   }
 
   /** Number of changes to send to Redis after a reconnect. */
   get unsyncedCount(): number {
-    return this.unsynced.size;
+    return this.#unsynced.size;
+  }
+
+  /** True once no further connection is attempted: the lease has ended, or the cache was closed. */
+  get ended(): boolean {
+    return this.#commands.status === 'end';
   }
 
   async close(): Promise<void> {
-    this.closed = true;
-    if (this.probe) clearTimeout(this.probe);
-    clearInterval(this.heartbeat);
-    this.commands.disconnect();
-    this.subscriber.disconnect();
-    await this.local.close();
+    this.#closed = true;
+    if (this.#probe) clearTimeout(this.#probe);
+    clearInterval(this.#heartbeat);
+    this.#commands.disconnect();
+    this.#subscriber.disconnect();
+    await this.#local.close();
   }
 
   /** Fails while Redis is unavailable; repeated when the connection is ready. */
-  private async subscribeInRedis(channel: string): Promise<void> {
-    await this.subscriber.subscribe(PREFIX + channel).catch(() => {});
+  async #subscribeInRedis(channel: string): Promise<void> {
+    await this.#subscriber.subscribe(PREFIX + channel).catch(() => {});
   }
 
-  private relayMessage(channel: string, text: string): void {
+  #relayMessage(channel: string, text: string): void {
     const gap = text.indexOf(' ');
-    if (text.slice(0, gap) === this.origin) return;
-    void this.local.publish(channel.slice(PREFIX.length), text.slice(gap + 1));
+    if (text.slice(0, gap) === this.#origin) return;
+    void this.#local.publish(channel.slice(PREFIX.length), text.slice(gap + 1));
   }
 
-  private async tryRedis<T>(run: () => Promise<T>, fallback: () => Promise<T>): Promise<T> {
-    if (!this.disconnected) {
+  async #tryRedis<T>(run: () => Promise<T>, fallback: () => Promise<T>): Promise<T> {
+    if (!this.#disconnected) {
       try {
         return await run();
       } catch {
-        this.handleDisconnect();
+        this.#handleDisconnect();
       }
     }
     return fallback();
@@ -164,82 +171,82 @@ export class RedisCache implements Cache {
    * Returns undefined if Redis was not changed. The key is then synced after a reconnect, unless the entry that Redis
    * may have (it lives `leftMs` at most) has expired by then.
    */
-  private writeThrough<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
-    return this.tryRedis<T | undefined>(run, async () => {
-      if (leftMs > 0) this.markUnsynced(key, monotonic.now() + leftMs);
+  #writeThrough<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
+    return this.#tryRedis<T | undefined>(run, async () => {
+      if (leftMs > 0) this.#markUnsynced(key, monotonic.now() + leftMs);
       return undefined;
     });
   }
 
-  private markUnsynced(key: string, until: number): void {
-    this.unsynced.set(key, Math.max(until, this.unsynced.get(key) ?? 0));
-    if (this.unsynced.size < this.pruneAt) return;
+  #markUnsynced(key: string, until: number): void {
+    this.#unsynced.set(key, Math.max(until, this.#unsynced.get(key) ?? 0));
+    if (this.#unsynced.size < this.#pruneAt) return;
     const now = monotonic.now();
-    for (const [old, expiresAt] of this.unsynced) if (expiresAt <= now) this.unsynced.delete(old);
-    this.pruneAt = Math.max(MANY_BEHIND, 2 * this.unsynced.size);
+    for (const [old, expiresAt] of this.#unsynced) if (expiresAt <= now) this.#unsynced.delete(old);
+    this.#pruneAt = Math.max(MANY_BEHIND, 2 * this.#unsynced.size);
   }
 
-  private handleDisconnect(): void {
-    this.disconnected = true;
-    if (this.closed || this.probe) return;
-    this.probe = setTimeout(() => {
-      this.probe = null;
-      void this.reconnect();
+  #handleDisconnect(): void {
+    this.#disconnected = true;
+    if (this.#closed || this.#probe) return;
+    this.#probe = setTimeout(() => {
+      this.#probe = null;
+      void this.#reconnect();
     }, PROBE_MS).unref();
   }
 
-  private async reconnect(): Promise<void> {
-    if (!this.disconnected || this.closed || this.reconnecting) return;
-    this.reconnecting = true;
+  async #reconnect(): Promise<void> {
+    if (!this.#disconnected || this.#closed || this.#reconnecting) return;
+    this.#reconnecting = true;
     try {
-      await this.detectRestart();
-      while (this.unsynced.size > 0) await this.syncBatch();
-      this.disconnected = false;
+      await this.#detectRestart();
+      while (this.#unsynced.size > 0) await this.#syncBatch();
+      this.#disconnected = false;
     } catch {
-      this.handleDisconnect();
+      this.#handleDisconnect();
     } finally {
-      this.reconnecting = false;
+      this.#reconnecting = false;
     }
   }
 
   /** Detects a restarted server, which may have lost its entries. */
-  private async detectRestart(): Promise<void> {
-    const info = await this.commands.info('server').catch((error: Error) => {
+  async #detectRestart(): Promise<void> {
+    const info = await this.#commands.info('server').catch((error: Error) => {
       // The server may not permit INFO.
       if (error.name === 'ReplyError') return '';
       throw error;
     });
     const runId = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
-    if (this.serverRunId !== null && this.serverRunId !== runId) this.markAllUnsynced();
-    this.serverRunId = runId;
+    if (this.#serverRunId !== null && this.#serverRunId !== runId) this.#markAllUnsynced();
+    this.#serverRunId = runId;
   }
 
-  private markAllUnsynced(): void {
+  #markAllUnsynced(): void {
     const now = monotonic.now();
-    for (const key of [...this.local.keys()]) {
-      const entry = this.local.entry(key);
-      if (entry !== null) this.markUnsynced(key, now + entry.ttlMs);
+    for (const key of [...this.#local.keys()]) {
+      const entry = this.#local.entry(key);
+      if (entry !== null) this.#markUnsynced(key, now + entry.ttlMs);
     }
   }
 
-  private async pingConnections(): Promise<void> {
-    if (!this.disconnected) await this.commands.ping().catch(() => this.handleDisconnect());
-    if (this.subscriber.status !== 'ready') return;
+  async #pingConnections(): Promise<void> {
+    if (!this.#disconnected) await this.#commands.ping().catch(() => this.#handleDisconnect());
+    if (this.#subscriber.status !== 'ready') return;
     // A subscriber connection that no longer answers is replaced, and subscribes again.
-    await this.subscriber.ping().catch(() => this.subscriber.disconnect(true));
+    await this.#subscriber.ping().catch(() => this.#subscriber.disconnect(true));
   }
 
-  private async syncBatch(): Promise<void> {
-    const keys = [...this.unsynced].slice(0, SYNC_BATCH);
+  async #syncBatch(): Promise<void> {
+    const keys = [...this.#unsynced].slice(0, SYNC_BATCH);
     await Promise.all(
       keys.map(async ([key, until]) => {
-        const entry = this.local.entry(key);
-        this.unsynced.delete(key);
+        const entry = this.#local.entry(key);
+        this.#unsynced.delete(key);
         try {
-          if (entry) await this.commands.set(PREFIX + key, entry.value, 'PX', wholeMilliseconds(entry.ttlMs));
-          else await this.commands.del(PREFIX + key);
+          if (entry) await this.#commands.set(PREFIX + key, entry.value, 'PX', wholeMilliseconds(entry.ttlMs));
+          else await this.#commands.del(PREFIX + key);
         } catch (error) {
-          this.markUnsynced(key, until);
+          this.#markUnsynced(key, until);
           throw error;
         }
       }),

@@ -23,122 +23,122 @@ const MANY_CHANGED = 10_000;
  * counts are used.
  */
 export class RedisRateLimiter implements RateLimiter {
-  private readonly local: MemoryRateLimiter;
-  private readonly redis: Redis;
-  private readonly clock: Clock;
+  readonly #local: MemoryRateLimiter;
+  readonly #redis: Redis;
+  readonly #clock: Clock;
   /** After one window's length, all windows of an earlier process have expired. */
-  private readonly restoresUntil: number;
-  private readonly changed = new Set<string>();
+  readonly #restoresUntil: number;
+  readonly #changed = new Set<string>();
   /** Payers whose earlier window is being read; they are not copied until it is known. */
-  private readonly restoring = new Set<string>();
-  private readonly restoreQueue: string[] = [];
-  private readonly timer: NodeJS.Timeout;
+  readonly #restoring = new Set<string>();
+  readonly #restoreQueue: string[] = [];
+  readonly #timer: NodeJS.Timeout;
   /** Null while no copy runs: copies never overlap, however slow Redis is. */
-  private copying: Promise<void> | null = null;
+  #copying: Promise<void> | null = null;
 
   /** Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, clock: Clock, lease: Lease) {
-    this.local = new MemoryRateLimiter(clock);
-    this.clock = clock;
-    this.redis = connectRedis(url, lease);
-    this.restoresUntil = performance.now() + RATE_WINDOW_MS;
-    this.timer = setInterval(() => {
-      this.copying ??= this.copy().finally(() => {
-        this.copying = null;
+    this.#local = new MemoryRateLimiter(clock);
+    this.#clock = clock;
+    this.#redis = connectRedis(url, lease);
+    this.#restoresUntil = performance.now() + RATE_WINDOW_MS;
+    this.#timer = setInterval(() => {
+      this.#copying ??= this.#copy().finally(() => {
+        this.#copying = null;
       });
     }, COPY_MS).unref();
   }
 
   take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
     const key = `${kind} ${id}`;
-    if (performance.now() < this.restoresUntil && this.local.window(kind, id) === null) this.requestRestore(key);
-    const allowance = this.local.take(kind, id, limit, cost);
-    if (allowance.ok && cost > 0) this.changed.add(key);
+    if (performance.now() < this.#restoresUntil && this.#local.window(kind, id) === null) this.#requestRestore(key);
+    const allowance = this.#local.take(kind, id, limit, cost);
+    if (allowance.ok && cost > 0) this.#changed.add(key);
     return allowance;
   }
 
   peek(kind: PayerKind, id: string, limit: number): Allowance {
-    return this.local.peek(kind, id, limit);
+    return this.#local.peek(kind, id, limit);
   }
 
   get connected(): boolean {
-    return this.redis.status === 'ready';
+    return this.#redis.status === 'ready';
   }
 
   sizes(): CollectionSizes {
     return {
-      ...this.local.sizes(),
-      redis_rates_changed: this.changed.size,
-      redis_rates_asked: this.restoring.size,
-      redis_rates_asking: this.restoreQueue.length,
+      ...this.#local.sizes(),
+      redis_rates_changed: this.#changed.size,
+      redis_rates_asked: this.#restoring.size,
+      redis_rates_asking: this.#restoreQueue.length,
     };
   }
 
   /** Writes a last copy if Redis is available. */
   async close(): Promise<void> {
-    clearInterval(this.timer);
-    await this.copying;
-    await this.copy();
-    this.redis.disconnect();
-    await this.local.close();
+    clearInterval(this.#timer);
+    await this.#copying;
+    await this.#copy();
+    this.#redis.disconnect();
+    await this.#local.close();
   }
 
-  private requestRestore(key: string): void {
-    if (this.restoring.has(key) || this.restoring.size >= MAX_RESTORING) return;
-    this.restoring.add(key);
-    if (this.restoreQueue.push(key) === 1) setImmediate(() => void this.restoreWindows());
+  #requestRestore(key: string): void {
+    if (this.#restoring.has(key) || this.#restoring.size >= MAX_RESTORING) return;
+    this.#restoring.add(key);
+    if (this.#restoreQueue.push(key) === 1) setImmediate(() => void this.#restoreWindows());
   }
 
   /** False if Redis is unavailable or does not answer; the next copy retries. */
-  private async restoreWindows(): Promise<boolean> {
-    while (this.restoreQueue.length > 0) {
+  async #restoreWindows(): Promise<boolean> {
+    while (this.#restoreQueue.length > 0) {
       if (!this.connected) return false;
-      const keys = this.restoreQueue.splice(0, BATCH);
-      const pipeline = this.redis.pipeline();
+      const keys = this.#restoreQueue.splice(0, BATCH);
+      const pipeline = this.#redis.pipeline();
       for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
       const answers = (await pipeline.exec().catch(() => null)) ?? [];
-      const unanswered = keys.filter((key, n) => !this.applyRestored(key, answers[2 * n], answers[2 * n + 1]));
-      this.restoreQueue.push(...unanswered);
+      const unanswered = keys.filter((key, n) => !this.#applyRestored(key, answers[2 * n], answers[2 * n + 1]));
+      this.#restoreQueue.push(...unanswered);
       if (unanswered.length > 0) return false;
     }
     return this.connected;
   }
 
-  private applyRestored(key: string, used: PipelineReply, leftMs: PipelineReply): boolean {
+  #applyRestored(key: string, used: PipelineReply, leftMs: PipelineReply): boolean {
     if (used === undefined || leftMs === undefined || used[0] !== null || leftMs[0] !== null) return false;
     const [before, left] = [Number(used[1]), Number(leftMs[1])];
-    if (before > 0 && left > 0 && this.restoring.has(key)) this.local.adopt(...payerOf(key), before, left);
-    this.restoring.delete(key);
+    if (before > 0 && left > 0 && this.#restoring.has(key)) this.#local.adopt(...payerOf(key), before, left);
+    this.#restoring.delete(key);
     return true;
   }
 
-  private async copy(): Promise<void> {
-    if (this.restoring.size > 0 && performance.now() >= this.restoresUntil) {
-      this.restoring.clear();
-      this.restoreQueue.length = 0;
+  async #copy(): Promise<void> {
+    if (this.#restoring.size > 0 && performance.now() >= this.#restoresUntil) {
+      this.#restoring.clear();
+      this.#restoreQueue.length = 0;
     }
-    if (!(await this.restoreWindows())) return this.dropExpired();
+    if (!(await this.#restoreWindows())) return this.#dropExpired();
     const keys: string[] = [];
-    const pipeline = this.redis.pipeline();
-    for (const key of this.changed) {
-      if (this.restoring.has(key)) continue;
+    const pipeline = this.#redis.pipeline();
+    for (const key of this.#changed) {
+      if (this.#restoring.has(key)) continue;
       if (keys.length >= BATCH) break;
-      this.changed.delete(key);
-      const window = this.local.window(...payerOf(key));
+      this.#changed.delete(key);
+      const window = this.#local.window(...payerOf(key));
       if (window === null) continue;
       keys.push(key);
-      pipeline.set(nameOf(key), window.used, 'PX', Math.max(1, Math.ceil(window.endsAt - this.clock.now())));
+      pipeline.set(nameOf(key), window.used, 'PX', Math.max(1, Math.ceil(window.endsAt - this.#clock.now())));
     }
     if (keys.length === 0) return;
     const answers = await pipeline.exec().catch(() => null);
     const uncopied = keys.filter((_, n) => answers?.[n]?.[1] !== 'OK');
-    for (const key of uncopied) this.changed.add(key);
-    if (uncopied.length > 0) this.dropExpired();
+    for (const key of uncopied) this.#changed.add(key);
+    if (uncopied.length > 0) this.#dropExpired();
   }
 
-  private dropExpired(): void {
-    if (this.changed.size < MANY_CHANGED) return;
-    for (const key of this.changed) if (this.local.window(...payerOf(key)) === null) this.changed.delete(key);
+  #dropExpired(): void {
+    if (this.#changed.size < MANY_CHANGED) return;
+    for (const key of this.#changed) if (this.#local.window(...payerOf(key)) === null) this.#changed.delete(key);
   }
 }
 

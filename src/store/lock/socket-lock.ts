@@ -31,48 +31,48 @@ interface OwnerInfo {
  * two processes that start at once at least one sees the other. If both are still checking, the lesser name wins.
  */
 export class SocketLock implements ActiveLock {
-  private readonly dataDir: string;
-  private readonly listeners: (() => void)[] = [];
-  private readonly claim: OwnerInfo = { pid: process.pid, since: new Date().toISOString(), owner: false };
-  private held: OwnerSocket | null = null;
-  private checkTimer: NodeJS.Timeout | null = null;
+  readonly #dataDir: string;
+  readonly #listeners: (() => void)[] = [];
+  readonly #claim: OwnerInfo = { pid: process.pid, since: new Date().toISOString(), owner: false };
+  #held: OwnerSocket | null = null;
+  #checkTimer: NodeJS.Timeout | null = null;
   /** Valid as long as the socket is held: no other process takes it over, even if this one hangs. */
-  readonly lease: Lease = { epoch: 0, valid: () => this.held !== null };
+  readonly lease: Lease = { epoch: 0, valid: () => this.#held !== null };
 
   constructor(dataDir: string) {
-    this.dataDir = dataDir;
+    this.#dataDir = dataDir;
   }
 
   /** Does not wait for another owner: throws `OwnedByAnother`. */
   async acquire(signal: AbortSignal): Promise<void> {
-    mkdirSync(this.dataDir, { recursive: true, mode: 0o700 });
-    const folder = openFolder(realpathSync(this.dataDir));
-    while (!this.held) {
+    mkdirSync(this.#dataDir, { recursive: true, mode: 0o700 });
+    const folder = openFolder(realpathSync(this.#dataDir));
+    while (!this.#held) {
       signal.throwIfAborted();
-      const socket = await listen(folder, this.claim);
+      const socket = await listen(folder, this.#claim);
       try {
-        while (await this.hasContenders(socket)) await pause(RETRY_MS, undefined, { signal });
+        while (await this.#hasContenders(socket)) await pause(RETRY_MS, undefined, { signal });
       } catch (error) {
         await socket.close();
         folder.close();
         throw error;
       }
       // Another process may have removed it as stale between its creation and the listen call.
-      if (socket.exists()) this.hold(socket);
+      if (socket.exists()) this.#hold(socket);
       else await socket.close();
     }
   }
 
   onLost(listener: () => void): void {
-    this.listeners.push(listener);
+    this.#listeners.push(listener);
   }
 
   /** Never called: the embedded database uses this machine's clock. */
   onRenewed(): void {}
 
   async release(): Promise<void> {
-    const { held } = this;
-    this.drop();
+    const held = this.#held;
+    this.#drop();
     if (!held) return;
     await held.close();
     held.folder.close();
@@ -82,36 +82,36 @@ export class SocketLock implements ActiveLock {
    * True while another process is checking too. Throws if another process owns the folder, or is checking with a lesser
    * name. Removes stale sockets.
    */
-  private async hasContenders(own: OwnerSocket): Promise<boolean> {
+  async #hasContenders(own: OwnerSocket): Promise<boolean> {
     let checking = false;
     for (const name of readdirSync(own.folder.path)) {
       if (!NAME.test(name) || name === own.name) continue;
       const path = join(own.folder.path, name);
       const other = await queryOwner(path);
       if (other === null) rmSync(path, { force: true });
-      else if (other.owner !== false || name < own.name) throw ownedByAnotherError(this.dataDir, other);
+      else if (other.owner !== false || name < own.name) throw ownedByAnotherError(this.#dataDir, other);
       else checking = true;
     }
     return checking;
   }
 
-  private hold(socket: OwnerSocket): void {
-    this.claim.owner = true;
-    this.held = socket;
-    this.checkTimer = setInterval(() => {
+  #hold(socket: OwnerSocket): void {
+    this.#claim.owner = true;
+    this.#held = socket;
+    this.#checkTimer = setInterval(() => {
       // Without the file another process could acquire the lock.
       if (socket.exists()) return;
-      this.drop();
+      this.#drop();
       void socket.close();
-      for (const listener of this.listeners) listener();
+      for (const listener of this.#listeners) listener();
     }, CHECK_MS);
   }
 
-  private drop(): void {
-    if (this.checkTimer) clearInterval(this.checkTimer);
-    this.checkTimer = null;
-    this.held = null;
-    this.claim.owner = false;
+  #drop(): void {
+    if (this.#checkTimer) clearInterval(this.#checkTimer);
+    this.#checkTimer = null;
+    this.#held = null;
+    this.#claim.owner = false;
   }
 }
 

@@ -12,27 +12,27 @@ interface ReadInFlight {
  * result is shared and must not be modified.
  */
 export class CoalescedReads {
-  private readonly running = new Map<string, ReadInFlight>();
+  readonly #running = new Map<string, ReadInFlight>();
 
   sizes(): CollectionSizes {
-    return { shared_reads: this.running.size };
+    return { shared_reads: this.#running.size };
   }
 
   /** `key` identifies the read completely. */
   read<T>(key: string, run: () => Promise<T>): Promise<T> {
-    const current = this.running.get(key);
-    if (current === undefined) return this.start(key, run);
-    current.next ??= current.finished.then(() => this.start(key, run));
+    const current = this.#running.get(key);
+    if (current === undefined) return this.#start(key, run);
+    current.next ??= current.finished.then(() => this.#start(key, run));
     return current.next as Promise<T>;
   }
 
-  private start<T>(key: string, run: () => Promise<T>): Promise<T> {
+  #start<T>(key: string, run: () => Promise<T>): Promise<T> {
     const result = run();
     const onSettled = () => {
-      if (this.running.get(key) === running && running.next === null) this.running.delete(key);
+      if (this.#running.get(key) === running && running.next === null) this.#running.delete(key);
     };
     const running: ReadInFlight = { finished: result.then(onSettled, onSettled), next: null };
-    this.running.set(key, running);
+    this.#running.set(key, running);
     return result;
   }
 }

@@ -165,12 +165,12 @@ const NO_ACTORS: readonly SqlValue[] = [NO_ROWS, '{}'];
 export class BatchStatement {
   readonly name: string;
   readonly sections: ReadonlySet<Section>;
-  private readonly actors: readonly { kind: ActorKind; form: CommitForm; name: Section }[];
+  readonly #actors: readonly { kind: ActorKind; form: CommitForm; name: Section }[];
 
   constructor(name: string, sections: Iterable<Section>) {
     this.name = `commit_${name}`;
     this.sections = new Set(sections);
-    this.actors = actorSectionNames.filter((actor) => this.sections.has(actor.name));
+    this.#actors = actorSectionNames.filter((actor) => this.sections.has(actor.name));
   }
 
   covers(needed: readonly Section[]): boolean {
@@ -180,25 +180,25 @@ export class BatchStatement {
   /** `expected`: number of actors that must be stored. */
   values(parameters: SectionParameters, { expected, atomic }: { expected: number; atomic: boolean }): SqlValue[] {
     const values: SqlValue[] = [];
-    for (const { name } of this.actors) values.push(...(parameters.get(name) ?? NO_ACTORS));
-    if (this.actors.length > 0) values.push(expected, atomic);
+    for (const { name } of this.#actors) values.push(...(parameters.get(name) ?? NO_ACTORS));
+    if (this.#actors.length > 0) values.push(expected, atomic);
     if (this.sections.has('deliveries')) values.push(...(parameters.get('deliveries') ?? [NO_ROWS]));
     return values;
   }
 
   /** True if it inserts actors, so that a unique violation is possible. */
   get creates(): boolean {
-    return this.actors.some(({ form }) => form === 'new');
+    return this.#actors.some(({ form }) => form === 'new');
   }
 
   /** The statement fails as a whole if `fence` no longer holds. */
   text(fence: Fence | null, onDuplicate: OnDuplicate): string {
-    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, onDuplicate));
+    const parts = this.#actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, onDuplicate));
     const results = ['0 as stored', 'null as names'];
-    let parameters = 2 * this.actors.length;
-    if (this.actors.length > 0) {
+    let parameters = 2 * this.#actors.length;
+    if (this.#actors.length > 0) {
       parts.push(
-        storedSection(this.actors),
+        storedSection(this.#actors),
         'effects as materialized (select * from stored where effects is not null)',
       );
       results.splice(0, 2, '(select count(*) from stored) as stored', conflicts(parameters + 1, parameters + 2));

@@ -21,16 +21,16 @@ interface Answer {
 
 /** Group commit: writes batches to a database. */
 export class Committer {
-  private readonly database: Database;
-  private readonly fence: Fence | null;
-  private readonly statements: readonly { statement: BatchStatement; text: string; skipText: string | null }[];
-  private inserted = 0;
+  readonly #database: Database;
+  readonly #fence: Fence | null;
+  readonly #statements: readonly { statement: BatchStatement; text: string; skipText: string | null }[];
+  #inserted = 0;
 
   /** The first of `statements` that covers a batch is used; the last must cover all. */
   constructor(database: Database, fence: Fence | null = null, statements = batchStatements) {
-    this.database = database;
-    this.fence = fence;
-    this.statements = statements.map((statement) => ({
+    this.#database = database;
+    this.#fence = fence;
+    this.#statements = statements.map((statement) => ({
       statement,
       text: statement.text(fence, 'fail'),
       skipText: statement.creates ? statement.text(fence, 'skip') : null,
@@ -44,33 +44,33 @@ export class Committer {
     if (commits.length === 0 && delivered.length === 0) return { lost: [] };
     const parameters = sectionParameters(commits, delivered);
     const needed = [...parameters.keys()];
-    const found = this.statements.find(({ statement }) => statement.covers(needed));
+    const found = this.#statements.find(({ statement }) => statement.covers(needed));
     if (!found) throw new Error(`no statement covers the sections ${needed.join(', ')}`);
     const { statement, text, skipText } = found;
     const values = statement.values(parameters, { expected: commits.length, atomic });
     const creates = commits.some(({ readVersion }) => readVersion === 0);
-    const row = await this.write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
+    const row = await this.#write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
       // If the duplicate is a new actor, this stores the others. It is too rare for a prepared statement.
       const retryable =
         error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && skipText !== null;
       if (!retryable) throw error;
-      return this.write({ text: skipText, values, noRetry: true });
+      return this.#write({ text: skipText, values, noRetry: true });
     });
     if (row === ATOMIC_CONFLICT) return { lost: commits.map(({ ref }) => ref) };
-    this.count(commits);
+    this.#count(commits);
     if (!row?.names) return { lost: [] };
     const stored = new Set(row.names);
     return { lost: commits.map(({ ref }) => ref).filter(({ kind, id }) => !stored.has(`${kind}:${id}`)) };
   }
 
-  private async write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {
+  async #write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {
     try {
-      return (await this.database.write<Answer>(statement))[0];
+      return (await this.#database.write<Answer>(statement))[0];
     } catch (error) {
       if (!(error instanceof DataRefused)) throw error;
       if (error.message === ATOMIC_CONFLICT) return ATOMIC_CONFLICT;
       if (error.message !== FENCED) throw error;
-      this.fence?.refused(FENCED);
+      this.#fence?.refused(FENCED);
       throw new StoreUnavailable(FENCED);
     }
   }
@@ -79,10 +79,10 @@ export class Committer {
    * Discards all plans with every tenfold of inserted actors: a plan made for an empty table scans a full one
    * completely.
    */
-  private count(commits: readonly ActorCommit[]): void {
-    const before = magnitude(this.inserted);
-    for (const { readVersion } of commits) if (readVersion === 0) this.inserted += 1;
-    if (magnitude(this.inserted) > before) this.database.discardPlans();
+  #count(commits: readonly ActorCommit[]): void {
+    const before = magnitude(this.#inserted);
+    for (const { readVersion } of commits) if (readVersion === 0) this.#inserted += 1;
+    if (magnitude(this.#inserted) > before) this.#database.discardPlans();
   }
 }
 

@@ -64,51 +64,51 @@ export const idArray = (ids: readonly string[]): string => `{${ids.filter(isUuid
 export class PooledDatabase implements Database {
   readonly embedded: boolean;
   answeredStatements = 0;
-  private readonly pool: pg.Pool;
-  private readonly sessions: ServerSessions | null;
-  private readonly afterClose: () => Promise<void>;
-  private readonly statements = new PreparedStatements();
-  private closed = false;
+  readonly #pool: pg.Pool;
+  readonly #sessions: ServerSessions | null;
+  readonly #afterClose: () => Promise<void>;
+  readonly #statements = new PreparedStatements();
+  #closed = false;
 
   /**
    * With a server, `sessions` tracks its sessions; with an embedded database, `thread` is closed after the connection.
    */
   constructor(pool: pg.Pool, backend: { sessions: ServerSessions } | { thread: { close(): Promise<void> } }) {
-    this.pool = pool;
+    this.#pool = pool;
     this.embedded = 'thread' in backend;
-    this.sessions = 'sessions' in backend ? backend.sessions : null;
-    this.afterClose = async () => ('thread' in backend ? backend.thread.close() : undefined);
+    this.#sessions = 'sessions' in backend ? backend.sessions : null;
+    this.#afterClose = async () => ('thread' in backend ? backend.thread.close() : undefined);
     // The pool removes idle connections that break; a connection in use reports the error to its query.
     pool.on('error', () => {});
     pool.on('connect', (client) => {
       client.on('error', () => {});
-      this.statements.connected(client);
+      this.#statements.connected(client);
     });
-    pool.on('remove', (client) => this.statements.removed(client));
+    pool.on('remove', (client) => this.#statements.removed(client));
   }
 
   get preparedStatements(): number {
-    return this.statements.count;
+    return this.#statements.count;
   }
 
   sizes(): CollectionSizes {
-    return { ...this.statements.sizes(), ...this.sessions?.sizes() };
+    return { ...this.#statements.sizes(), ...this.#sessions?.sizes() };
   }
 
   discardPlans(): void {
-    this.statements.discardPlans();
+    this.#statements.discardPlans();
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.withRetry(statement, async () => this.run(await this.connect(), statement, false));
+    return this.#withRetry(statement, async () => this.#run(await this.#connect(), statement, false));
   }
 
   async write<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.run(await this.withRetry(statement, () => this.connect()), statement, true);
+    return this.#run(await this.#withRetry(statement, () => this.#connect()), statement, true);
   }
 
   async transaction<T>(run: (query: Query) => Promise<T>): Promise<T> {
-    const client = await this.connect();
+    const client = await this.#connect();
     let broken = false;
     const query: Query = async <Row extends object>(text: string, values?: readonly SqlValue[]) => {
       const config = { text, query_timeout: NO_TIMEOUT_MS, ...(values && { values: [...values] }) };
@@ -129,7 +129,7 @@ export class PooledDatabase implements Database {
         () => false,
         () => true,
       );
-      if (broken) this.sessions?.markLost(client);
+      if (broken) this.#sessions?.markLost(client);
       throw error;
     } finally {
       client.release(broken);
@@ -137,51 +137,51 @@ export class PooledDatabase implements Database {
   }
 
   async close(): Promise<void> {
-    this.closed = true;
-    await this.pool.end();
-    await this.afterClose();
+    this.#closed = true;
+    await this.#pool.end();
+    await this.#afterClose();
   }
 
-  private async withRetry<T>({ noRetry }: Statement, attempt: () => Promise<T>): Promise<T> {
+  async #withRetry<T>({ noRetry }: Statement, attempt: () => Promise<T>): Promise<T> {
     const until = performance.now() + RETRY_WINDOW_MS;
     for (let failures = 1; ; failures++) {
       try {
         return await attempt();
       } catch (error) {
         const wait = backoffDelay(failures, RETRY);
-        const late = noRetry || this.closed || performance.now() + wait > until;
+        const late = noRetry || this.#closed || performance.now() + wait > until;
         if (late || !(error instanceof StoreUnavailable)) throw error;
         await pause(wait);
       }
     }
   }
 
-  private async run<Row extends object>(client: pg.PoolClient, statement: Statement, writing: boolean): Promise<Row[]> {
+  async #run<Row extends object>(client: pg.PoolClient, statement: Statement, writing: boolean): Promise<Row[]> {
     let broken = false;
     try {
       // pg does not change the array of values, so no copy is needed.
-      const result = await client.query<Row>(this.statements.admit(client, statement) as pg.QueryConfig);
+      const result = await client.query<Row>(this.#statements.admit(client, statement) as pg.QueryConfig);
       this.answeredStatements += 1;
       return result.rows;
     } catch (error) {
       broken = isConnectionLost(error);
-      if (broken && writing) this.sessions?.markLost(client);
+      if (broken && writing) this.#sessions?.markLost(client);
       throw faultOf(error, writing);
     } finally {
       client.release(broken);
     }
   }
 
-  private async connect(): Promise<pg.PoolClient> {
+  async #connect(): Promise<pg.PoolClient> {
     let client: pg.PoolClient;
     try {
-      client = await this.pool.connect();
+      client = await this.#pool.connect();
     } catch (error) {
       throw unavailable(error);
     }
     try {
-      if (this.sessions?.noneLost === false) await this.sessions.terminateLost(client);
-      await this.statements.refresh(client);
+      if (this.#sessions?.noneLost === false) await this.#sessions.terminateLost(client);
+      await this.#statements.refresh(client);
       return client;
     } catch (error) {
       client.release(true);

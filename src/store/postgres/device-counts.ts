@@ -12,28 +12,28 @@ const LIFE_MS = 30_000;
  * process writes devices, so it sees every change.
  */
 export class DeviceCounts {
-  private readonly counts = new LRUCache<Uuid, number>({ max: MAX_TENANTS, ttl: LIFE_MS });
-  private changes = 0;
+  readonly #counts = new LRUCache<Uuid, number>({ max: MAX_TENANTS, ttl: LIFE_MS });
+  #changes = 0;
 
   async of(tenantId: Uuid, count: () => Promise<number>): Promise<number> {
-    const known = this.counts.get(tenantId);
+    const known = this.#counts.get(tenantId);
     if (known !== undefined) return known;
-    const before = this.changes;
+    const before = this.#changes;
     const counted = await count();
-    if (this.changes === before) this.counts.set(tenantId, counted);
+    if (this.#changes === before) this.#counts.set(tenantId, counted);
     return counted;
   }
 
   sizes(): CollectionSizes {
-    return { device_counts: this.counts.size };
+    return { device_counts: this.#counts.size };
   }
 
   /** Must be called after every commit, whatever its outcome. */
   committed(actors: readonly ActorCommit[]): void {
     for (const { ref, readVersion, columns, tenantId } of actors) {
       if (ref.kind !== 'device' || (readVersion > 0 && columns.deleted !== true)) continue;
-      this.changes += 1;
-      this.counts.delete(tenantId);
+      this.#changes += 1;
+      this.#counts.delete(tenantId);
     }
   }
 }

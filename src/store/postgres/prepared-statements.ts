@@ -19,21 +19,21 @@ interface Prepared {
  * time.
  */
 export class PreparedStatements {
-  private readonly names = new Set<string>();
-  private readonly most: number;
-  private readonly clients = new Map<ClientBase, Prepared>();
-  private generation = 0;
+  readonly #names = new Set<string>();
+  readonly #most: number;
+  readonly #clients = new Map<ClientBase, Prepared>();
+  #generation = 0;
 
   constructor(most = MOST_NAMES) {
-    this.most = most;
+    this.#most = most;
   }
 
   connected(client: ClientBase): void {
-    this.clients.set(client, { names: new Set(), generation: this.generation });
+    this.#clients.set(client, { names: new Set(), generation: this.#generation });
   }
 
   removed(client: ClientBase): void {
-    this.clients.delete(client);
+    this.#clients.delete(client);
   }
 
   /** The statement to send on this connection, without its name if it must not be prepared. */
@@ -43,35 +43,35 @@ export class PreparedStatements {
   ): Omit<Statement, 'name'> {
     const { name, ...unnamed } = statement;
     if (name === undefined) return statement;
-    if (!this.names.has(name)) {
-      if (this.names.size >= this.most || name.length > LONGEST_NAME) return unnamed;
-      this.names.add(name);
+    if (!this.#names.has(name)) {
+      if (this.#names.size >= this.#most || name.length > LONGEST_NAME) return unnamed;
+      this.#names.add(name);
     }
-    this.clients.get(client)?.names.add(name);
+    this.#clients.get(client)?.names.add(name);
     return statement;
   }
 
   sizes(): CollectionSizes {
-    return { database_connections: this.clients.size, prepared_names: this.names.size };
+    return { database_connections: this.#clients.size, prepared_names: this.#names.size };
   }
 
   /** Number of statements prepared on all connections together. */
   get count(): number {
     let count = 0;
-    for (const { names } of this.clients.values()) count += names.size;
+    for (const { names } of this.#clients.values()) count += names.size;
     return count;
   }
 
   /** From now on each connection discards its plans before its next statement. */
   discardPlans(): void {
-    this.generation += 1;
+    this.#generation += 1;
   }
 
   /** Discards the plans of a connection if `discardPlans` was called since they were made. */
   async refresh(client: ClientBase): Promise<void> {
-    const prepared = this.clients.get(client);
-    if (prepared === undefined || prepared.generation === this.generation) return;
-    const { generation } = this;
+    const prepared = this.#clients.get(client);
+    if (prepared === undefined || prepared.generation === this.#generation) return;
+    const generation = this.#generation;
     await client.query('discard plans');
     prepared.generation = generation;
   }

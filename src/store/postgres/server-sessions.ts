@@ -16,12 +16,12 @@ const POLL_MS = 5;
  * session lives: such a session is terminated, and has ended before any other statement is sent.
  */
 export class ServerSessions {
-  private readonly ofClient = new WeakMap<pg.ClientBase, ServerSession>();
-  private readonly lost: ServerSession[] = [];
-  private readonly fence: Fence | null;
+  readonly #ofClient = new WeakMap<pg.ClientBase, ServerSession>();
+  readonly #lost: ServerSession[] = [];
+  readonly #fence: Fence | null;
 
   constructor(fence: Fence | null = null) {
-    this.fence = fence;
+    this.#fence = fence;
   }
 
   /** Called for each new connection of the pool. */
@@ -29,34 +29,34 @@ export class ServerSessions {
     const { rows } = await client.query<ServerSession>(
       'select pid, backend_start::text as start from pg_stat_activity where pid = pg_backend_pid()',
     );
-    if (rows[0]) this.ofClient.set(client, rows[0]);
-    if (this.fence !== null) await verifyFence(client, this.fence);
+    if (rows[0]) this.#ofClient.set(client, rows[0]);
+    if (this.#fence !== null) await verifyFence(client, this.#fence);
   };
 
   /** The connection was lost during a write. */
   markLost(client: pg.ClientBase): void {
-    const session = this.ofClient.get(client);
-    if (session) this.lost.push(session);
+    const session = this.#ofClient.get(client);
+    if (session) this.#lost.push(session);
   }
 
   get noneLost(): boolean {
-    return this.lost.length === 0;
+    return this.#lost.length === 0;
   }
 
   sizes(): CollectionSizes {
-    return { database_sessions_lost: this.lost.length };
+    return { database_sessions_lost: this.#lost.length };
   }
 
   /** Resolves when all lost sessions have ended. */
   async terminateLost(client: pg.ClientBase): Promise<void> {
-    const lost = [...this.lost];
+    const lost = [...this.#lost];
     const text = `select pg_terminate_backend(pid) from pg_stat_activity
       join unnest($1::integer[], $2::text[]) as l(pid, start) using (pid) where backend_start::text = l.start`;
     const values = [lost.map(({ pid }) => pid), lost.map(({ start }) => start)];
     while ((await client.query(text, values)).rows.length > 0) await pause(POLL_MS);
     for (const session of lost) {
-      const at = this.lost.indexOf(session);
-      if (at >= 0) this.lost.splice(at, 1);
+      const at = this.#lost.indexOf(session);
+      if (at >= 0) this.#lost.splice(at, 1);
     }
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
+import { Runtime } from '../../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventLoopTurns, eventually, testClock } from '../../support/clock.ts';
@@ -95,7 +95,7 @@ async function live(
   const clock = testClock();
   const troubles: Trouble[] = [];
   const assemble = (): Runtime => {
-    const made = createRuntime({
+    const made = new Runtime({
       store: makeRuntimeStore(store, { batchesInFlight }).store,
       definitions: () => relayMachineExpecting('a', 'b', 'd') as unknown as MachineDefinition,
       clock,

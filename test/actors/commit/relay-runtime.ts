@@ -1,5 +1,5 @@
 import { afterEach, beforeEach } from 'vitest';
-import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
+import { Runtime } from '../../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../../src/machines/definition.ts';
 import { type TestClock, testClock } from '../../support/clock.ts';
@@ -17,7 +17,7 @@ export let errors: string[];
 
 /** Replaces the runtime by a new one on the same store. */
 export function restart(limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1, definition = relayMachine): void {
-  runtime = createRuntime({
+  runtime = new Runtime({
     store: makeRuntimeStore(store, { batchesInFlight }).store,
     definitions: () => definition as unknown as MachineDefinition,
     clock,

@@ -1,5 +1,5 @@
 import type { Packet } from 'mqtt-packet';
-import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
+import { Runtime } from '../../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
 import type { Log } from '../../../src/domain/log.ts';
@@ -78,7 +78,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const { world, store, keys, log, newId, owner, network, time } = parts;
   const { clock } = time;
   const cache = new MemoryCache(clock);
-  const runtime = createRuntime({
+  const runtime = new Runtime({
     store,
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     clock,

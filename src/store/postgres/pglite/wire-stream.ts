@@ -2,11 +2,11 @@ import { Duplex } from 'node:stream';
 
 /** The part of a socket that `pg` uses. Chunks written while corked are sent in one message. */
 export class WireStream extends Duplex {
-  private readonly send: (bytes: Uint8Array<ArrayBuffer>) => void;
+  readonly #send: (bytes: Uint8Array<ArrayBuffer>) => void;
 
   constructor(send: (bytes: Uint8Array<ArrayBuffer>) => void) {
     super();
-    this.send = send;
+    this.#send = send;
   }
 
   connect(): void {
@@ -24,11 +24,11 @@ export class WireStream extends Duplex {
   override _read(): void {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    this.forward([chunk], done);
+    this.#forward([chunk], done);
   }
 
   override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
-    this.forward(
+    this.#forward(
       chunks.map(({ chunk }) => chunk),
       done,
     );
@@ -40,14 +40,14 @@ export class WireStream extends Duplex {
   }
 
   /** Sends a copy, which can be transferred: pg reuses its buffers. */
-  private forward(chunks: Buffer[], done: () => void): void {
+  #forward(chunks: Buffer[], done: () => void): void {
     const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
     let at = 0;
     for (const chunk of chunks) {
       bytes.set(chunk, at);
       at += chunk.length;
     }
-    this.send(bytes);
+    this.#send(bytes);
     done();
   }
 }
