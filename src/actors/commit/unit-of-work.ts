@@ -1,5 +1,5 @@
 import { type EpochMs, type Json, SYSTEM } from '../../domain/values.ts';
-import { compiledMachine, type MachineSnapshot } from '../../machines/compiled.ts';
+import { compiledMachine, type MachineSnapshot, type TransitionResult } from '../../machines/compiled.ts';
 import { isDurable, isRow, needsCommit, type Output } from '../../machines/outputs.ts';
 import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../../store/contract.ts';
 import type { Envelope } from '../envelope.ts';
@@ -80,81 +80,87 @@ export function seal(unit: UnitOfWork): void {
 
 /** Decides one more event on the provisional snapshot. If it throws, the unit is unchanged. */
 export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
-  const { actor, effects } = unit;
-  const { definition } = actor;
-  const { event } = envelope;
-  const before = unit.snapshot;
-  const stale =
-    envelope.firedTimer !== null && (effects.setsTimer(envelope.firedTimer) || envelope.superseded?.() === true);
-  const result = stale ? IGNORED : compiledMachine(definition.machine).transition(before, event);
-  const { outputs } = result;
-  if (!result.understood) {
-    if (envelope.outboxKey) unit.delivered.push(envelope.outboxKey);
-    if (envelope.firedTimer && !stale) unit.spentTimers.push(envelope.firedTimer);
+  const { actor, snapshot: before } = unit;
+  const { event, firedTimer } = envelope;
+  const isStale = firedTimer !== null && (unit.effects.setsTimer(firedTimer) || envelope.superseded?.() === true);
+  const result = isStale ? IGNORED : compiledMachine(actor.definition.machine).transition(before, event);
+  const from = before.value;
+  const { outputs, understood } = result;
+  if (!understood) {
+    // A stale timer's row is the one of the new deadline.
+    addSpent(unit, envelope, isStale ? null : firedTimer);
     return addDecision(unit, {
       envelope,
-      from: before.value,
+      from,
       snapshot: before,
       version: unit.version,
       outputs,
-      understood: false,
+      understood,
       committed: false,
       outboxEntries: NO_OUTBOX_ENTRIES,
     });
   }
-  const after = result.snapshot;
-  const stateChanged = after !== before && !isSameStateValue(before.value, after.value);
+  const { snapshot } = result;
+  const stateChanged = snapshot !== before && !isSameStateValue(from, snapshot.value);
   const hasEffects = outputs.some(needsCommit) || result.timers.length > 0;
-  const idempotency = envelope.options?.idempotency?.({ snapshot: after, outputs }) ?? null;
-  let outboxEntries = NO_OUTBOX_ENTRIES;
+  const idempotency = envelope.options?.idempotency?.({ snapshot, outputs }) ?? null;
   const committed =
-    hasEffects || stateChanged || idempotency !== null || (after !== before && !definition.isTransient(event));
-  if (committed) {
-    // Everything that may throw comes before the first change, so a decision applies completely or not at all.
-    const note = definition.journal(event, unit.version === 0 ? null : before, after);
-    unit.version += 1;
-    if (stateChanged || unit.version === 1) unit.since = event.at;
-    if (hasEffects) outboxEntries = effects.addOutputs(outputs);
-    if (note) {
-      effects.journal.push({
-        version: unit.version,
-        at: event.at,
-        by: event.by ?? SYSTEM,
-        event: event.type,
-        from: unit.version === 1 ? null : before.value,
-        to: after.value,
-        data: note.data,
-      });
-    }
-    if (envelope.firedTimer) effects.clearTimer(envelope.firedTimer);
-    for (const change of result.timers) {
-      if ('clear' in change) effects.clearTimer(change.clear);
-      else
-        effects.setTimer({
-          ref: actor.ref,
-          id: change.set,
-          event: change.event,
-          dueAt: event.at + change.delay,
-        });
-    }
-    if (envelope.outboxKey) effects.delivered.push(envelope.outboxKey);
-    effects.idempotency ??= idempotency;
-    effects.needsCommit = true;
-  } else {
-    if (envelope.outboxKey) unit.delivered.push(envelope.outboxKey);
-    if (envelope.firedTimer) unit.spentTimers.push(envelope.firedTimer);
-  }
-  unit.snapshot = after;
+    hasEffects || stateChanged || idempotency !== null || (snapshot !== before && !actor.definition.isTransient(event));
+  let outboxEntries = NO_OUTBOX_ENTRIES;
+  if (committed) outboxEntries = addToCommit(unit, envelope, result, { stateChanged, hasEffects, idempotency });
+  else addSpent(unit, envelope, firedTimer);
+  unit.snapshot = snapshot;
   return addDecision(unit, {
     envelope,
-    from: before.value,
-    snapshot: after,
+    from,
+    snapshot,
     version: unit.version,
     outputs,
-    understood: true,
+    understood,
     committed,
     outboxEntries,
   });
+}
+
+/** The event causes no commit of its actor: its outbox row and its fired timer are deleted without one. */
+function addSpent(unit: UnitOfWork, { outboxKey }: Envelope, firedTimer: string | null): void {
+  if (outboxKey) unit.delivered.push(outboxKey);
+  if (firedTimer) unit.spentTimers.push(firedTimer);
+}
+
+/** Adds a transition to the commit, with everything that is written together with it. */
+function addToCommit(
+  unit: UnitOfWork,
+  envelope: Envelope,
+  { snapshot: after, outputs, timers }: TransitionResult,
+  about: { stateChanged: boolean; hasEffects: boolean; idempotency: ActorCommit['idempotency'] },
+): OutboxEntries {
+  const { actor, effects, snapshot: before } = unit;
+  const { event, firedTimer, outboxKey } = envelope;
+  // Everything that may throw comes before the first change, so a decision applies completely or not at all.
+  const note = actor.definition.journal(event, unit.version === 0 ? null : before, after);
+  unit.version += 1;
+  if (about.stateChanged || unit.version === 1) unit.since = event.at;
+  if (note) {
+    effects.journal.push({
+      version: unit.version,
+      at: event.at,
+      by: event.by ?? SYSTEM,
+      event: event.type,
+      from: unit.version === 1 ? null : before.value,
+      to: after.value,
+      data: note.data,
+    });
+  }
+  if (firedTimer) effects.clearTimer(firedTimer);
+  for (const change of timers) {
+    if ('clear' in change) effects.clearTimer(change.clear);
+    else effects.setTimer({ ref: actor.ref, id: change.set, event: change.event, dueAt: event.at + change.delay });
+  }
+  if (outboxKey) effects.delivered.push(outboxKey);
+  effects.idempotency ??= about.idempotency;
+  effects.needsCommit = true;
+  return about.hasEffects ? effects.addOutputs(outputs) : NO_OUTBOX_ENTRIES;
 }
 
 function addDecision(unit: UnitOfWork, decision: Decision): Decision {
