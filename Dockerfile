@@ -1,4 +1,4 @@
-# Small on purpose, and not tried by the project's own checks, which have no container engine.
+# Kept small, because the checks of the project do not build it: they have no container engine.
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the project, installs the package somewhere else, and asks its binary, its device library and its sidecar for an answer.
+# Packs the project, installs the package in a temporary folder, and tries its binary, its device library and its sidecar.
 set -euo pipefail
 here=$(pwd)
 there=$(mktemp -d)
@@ -11,7 +11,7 @@ npm install --no-audit --no-fund --silent "./$tarball"
 export PATH="$here/node_modules/.bin:$PATH" # Node 24
 ./node_modules/.bin/twinkeep --version
 ./node_modules/.bin/twinkeep --help >/dev/null
-DATA_DIR="$there/data" ./node_modules/.bin/twinkeep token --sub somebody | grep -q '^ey'
+DATA_DIR="$there/data" ./node_modules/.bin/twinkeep token --sub user | grep -q '^ey'
 node --input-type=module -e "
   const { connectDevice } = await import('twinkeep/device');
   if (typeof connectDevice !== 'function') throw new Error('the device library is missing');
@@ -25,8 +25,8 @@ node --input-type=module -e "
   const { once } = await import('node:events');
   const options = { env: { SIDECAR_ADDRESS: '127.0.0.1:0' }, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] };
   const child = fork('./node_modules/twinkeep/dist/sidecar/main.js', options);
-  const [told] = await once(child, 'message');
-  if (!/:[0-9]+$/.test(told.listening)) throw new Error('the sidecar does not listen');
+  const [message] = await once(child, 'message');
+  if (!/:[0-9]+$/.test(message.listening)) throw new Error('the sidecar does not listen');
   child.disconnect();
 "
 echo 'the package works'

@@ -932,7 +932,7 @@ export declare type GraphNodeProposal = Message<"cognition.v1.GraphNodeProposal"
 export declare const GraphNodeProposalSchema: GenMessage<GraphNodeProposal>;
 
 /**
- * Suspends planning: the context is sent again when the time is over. Outcomes and changes of nodes are sent meanwhile, and any
+ * Suspends planning: the context is sent again when the time is over. Outcomes and changes of nodes are sent in that time, and any
  * proposal for the context ends the suspension.
  *
  * @generated from message cognition.v1.SuspendCognition

@@ -1,7 +1,7 @@
 """The interface of paho-mqtt 2 over the installed paho-mqtt 1.6, for tests where version 2 cannot be installed.
 
-What differs between the two for a program that uses a client is here: the first parameter of Client and the arguments
-of the callbacks, as in eclipse/paho.mqtt.python v2.1.0 (src/paho/mqtt/client.py, docs/migrations.rst). Put the folder
+Contains the differences between the two for a program that uses a client: the first parameter of Client and the
+arguments of the callbacks, as in eclipse/paho.mqtt.python v2.1.0 (src/paho/mqtt/client.py, docs/migrations.rst). Put the folder
 `paho-2` into PYTHONPATH; modules that are not here are found in the installed package.
 """
 
@@ -16,7 +16,7 @@ import paho.mqtt
 
 
 def _installed():
-    """The client module of paho-mqtt 1.6, under a name of its own."""
+    """The client module of paho-mqtt 1.6, under a separate name."""
     here = pathlib.Path(__file__).resolve().parent
     paths = [pathlib.Path(path) / "client.py" for path in paho.mqtt.__path__]
     path = next(path for path in paths if path.resolve().parent != here)
@@ -101,7 +101,7 @@ class Client(_v1.Client):
 
     @on_connect.setter
     def on_connect(self, callback):
-        self._set("on_connect", callback, lambda told: lambda client, data, flags, code: told(
+        self._set("on_connect", callback, lambda call: lambda client, data, flags, code: call(
             client, data, ConnectFlags(flags["session present"] > 0),
             ReasonCode(PacketTypes.CONNACK, _CONNACK[code]), Properties(PacketTypes.CONNACK)))
 
@@ -111,7 +111,7 @@ class Client(_v1.Client):
 
     @on_disconnect.setter
     def on_disconnect(self, callback):
-        self._set("on_disconnect", callback, lambda told: lambda client, data, code: told(
+        self._set("on_disconnect", callback, lambda call: lambda client, data, code: call(
             client, data, DisconnectFlags(False),
             ReasonCode(PacketTypes.DISCONNECT, "Normal disconnection" if code == 0 else "Unspecified error"),
             Properties(PacketTypes.DISCONNECT)))
@@ -122,7 +122,7 @@ class Client(_v1.Client):
 
     @on_subscribe.setter
     def on_subscribe(self, callback):
-        self._set("on_subscribe", callback, lambda told: lambda client, data, mid, granted: told(
+        self._set("on_subscribe", callback, lambda call: lambda client, data, mid, granted: call(
             client, data, mid, [ReasonCode(PacketTypes.SUBACK, identifier=code) for code in granted],
             Properties(PacketTypes.SUBACK)))
 
@@ -132,7 +132,7 @@ class Client(_v1.Client):
 
     @on_unsubscribe.setter
     def on_unsubscribe(self, callback):
-        self._set("on_unsubscribe", callback, lambda told: lambda client, data, mid: told(
+        self._set("on_unsubscribe", callback, lambda call: lambda client, data, mid: call(
             client, data, mid, [], Properties(PacketTypes.UNSUBACK)))
 
     @property
@@ -141,7 +141,7 @@ class Client(_v1.Client):
 
     @on_publish.setter
     def on_publish(self, callback):
-        self._set("on_publish", callback, lambda told: lambda client, data, mid: told(
+        self._set("on_publish", callback, lambda call: lambda client, data, mid: call(
             client, data, mid, ReasonCode(PacketTypes.PUBACK, "Success"), Properties(PacketTypes.PUBACK)))
 
     def loop_stop(self):
