@@ -12,7 +12,7 @@ import { nodeFlags } from './test/support/node-flags.ts';
 const SHORT_S = 10;
 const LONG_S = 30;
 
-const pure = ['test/{domain,protocol,machines,config}/**', 'test/*'];
+const pure = ['test/{domain,protocol,machines,config,scripts}/**', 'test/*'];
 /** Parts that use the rules and machines, without a network protocol. */
 const core = ['test/{actors,operations,services,properties,endpoints}/**'];
 /** Tests that take seconds: they start processes or an empty embedded database, or flood a connection. */
