@@ -21,8 +21,8 @@ const process = [
   'test/cli/**',
   'test/main/sidecar-child',
   'test/proto/foreign-client',
-  'test/edges/*/hostile*',
-  'test/store/{crash,lock,migrations,pglite}',
+  'test/edges/*/*-hostile-*',
+  'test/store/{open-after-crash,lock/advisory-lock,postgres/migrations,postgres/pglite}',
   'test/{actors,store}/**/*.property',
 ];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];

@@ -21,9 +21,9 @@ const LONGEST = [
   'flows/goal-crash',
   'flows/crash',
   'cli/wait-and-watch',
-  'store/memory-store-equivalence',
-  'store/pglite',
-  'store/migrations',
+  'support/memory-store/store-equivalence',
+  'store/postgres/pglite',
+  'store/postgres/migrations',
   'endpoints/edge-parity',
   'endpoints/endpoints',
   'flows/clock',
@@ -31,7 +31,7 @@ const LONGEST = [
   'flows/presence',
   'cli/commands/login',
   'flows/database-outage',
-  'store/crash',
+  'store/open-after-crash',
 ].map((name) => `test/${name}.test.ts`);
 
 const rank = ({ moduleId }: TestSpecification): number => {

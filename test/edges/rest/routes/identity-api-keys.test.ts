@@ -1,0 +1,400 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type CallResult, type HttpService, startHttpService } from '../../../support/http-service.ts';
+import type { MemoryStore } from '../../../support/memory-store.ts';
+
+let service: HttpService<MemoryStore>;
+let owner: { token: string; userId: string; tenantId: string };
+beforeEach(async () => {
+  service = await startHttpService();
+  owner = await service.owner();
+});
+afterEach(() => service.close());
+
+const HOUR = 3_600_000;
+
+const post = (path: string, token: string | undefined, body?: unknown, headers: Record<string, string> = {}) =>
+  service.call('POST', `/v1${path}`, { token, body, headers });
+const create = (token: string, body: object = { name: 'build' }, headers?: Record<string, string>) =>
+  post('/auth/api-keys', token, body, headers);
+const list = (token: string, query = '') => service.call('GET', `/v1/auth/api-keys${query}`, { token });
+const me = (key: string) => service.call('GET', '/v1/auth/me', { token: key });
+const answer = ({ status, body }: CallResult) => [status, body.code];
+
+async function newKey(token = owner.token, more: object = {}): Promise<{ key: string; prefix: string }> {
+  const { status, body } = await create(token, { name: 'build', ...more });
+  expect(status).toBe(201);
+  return body;
+}
+
+describe('a new key', () => {
+  it('is shown once, with its prefix, and stored as a hash', async () => {
+    const { status, body } = await create(owner.token, {
+      name: 'Night shift',
+      scopes: ['read:devices', 'read:devices'],
+    });
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      status: 'created',
+      key: expect.stringMatching(/^tk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{43}$/),
+      prefix: body.key.slice(3, 11),
+      name: 'Night shift',
+    });
+    const kept = JSON.stringify([...service.store.apiKeys.values()]);
+    expect(kept).not.toContain(body.key.slice(12));
+    const { keys, next_cursor } = (await list(owner.token)).body;
+    expect(next_cursor).toBeNull();
+    expect(keys).toEqual([
+      {
+        prefix: body.prefix,
+        name: 'Night shift',
+        scopes: ['read:devices'],
+        created_at: new Date(service.clock.now()).toISOString(),
+        created_by: owner.userId,
+        last_used_at: null,
+        expires_at: null,
+        revoked_at: null,
+      },
+    ]);
+  });
+
+  it('is accepted as a bearer or as X-API-Key, and acts for its creator, at most as an admin', async () => {
+    const { key } = await newKey();
+    const byBearer = await me(key);
+    const byHeader = await service.call('GET', '/v1/auth/me', { headers: { 'x-api-key': key } });
+    expect(byHeader.body).toEqual(byBearer.body);
+    expect(byBearer.body).toMatchObject({
+      authenticated: true,
+      has_tenant: true,
+      user: { id: owner.userId, role: 'admin', tenant_id: owner.tenantId },
+      invitations: [],
+    });
+    expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
+    const viewers = await newKey(await service.member(owner.tenantId, 'viewer'));
+    expect((await me(viewers.key)).body.user.role).toBe('viewer');
+    expect(answer(await post('/homes', viewers.key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
+  });
+
+  it('has the permissions of its scopes, or all of its role without scopes', async () => {
+    const { key } = await newKey(owner.token, { scopes: ['read:*'] });
+    expect((await service.call('GET', '/v1/homes', { token: key })).status).toBe(200);
+    expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    const all = await newKey(owner.token, { scopes: [] });
+    expect((await post('/homes', all.key, { home_name: 'x' })).status).toBe(201);
+  });
+
+  it.each([
+    ['without a name', {}],
+    ['with a blank name', { name: ' ' }],
+    ['with a name of 101 characters', { name: 'x'.repeat(101) }],
+    ['with an unknown scope', { name: 'x', scopes: ['read:everything'] }],
+    ['with a scope that is none', { name: 'x', scopes: ['read'] }],
+    ['with a platform scope', { name: 'x', scopes: ['platform:admin'] }],
+    ['with a scope of three parts', { name: 'x', scopes: ['read:devices:*'] }],
+    ['with scopes that are not a list', { name: 'x', scopes: 'read:devices' }],
+    ['with an invalid expiry', { name: 'x', expires_at: 'tomorrow' }],
+    ['with an end in the past', { name: 'x', expires_at: '2020-01-01T00:00:00.000Z' }],
+    ['with an unknown member', { name: 'x', role: 'owner' }],
+  ])('%s is 400', async (_, body) => {
+    expect(answer(await create(owner.token, body))).toEqual([400, 'VALIDATION_FAILED']);
+  });
+
+  it('is refused to a user with a hundred keys, until one is revoked', async () => {
+    const keys: { prefix: string }[] = [];
+    for (let n = 0; n < 100; n++) keys.push(await newKey());
+    expect(answer(await create(owner.token))).toEqual([409, 'CONFLICT']);
+    expect((await create(await service.member(owner.tenantId, 'user'))).status).toBe(201);
+    await post('/auth/api-keys/revoke', owner.token, { prefix: keys[0]?.prefix });
+    expect((await create(owner.token)).status).toBe(201);
+  });
+
+  it('is refused to a user without a tenant, and in a suspended tenant', async () => {
+    expect(answer(await create(await service.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
+    const { key } = await newKey();
+    const tenant = { kind: 'tenant', id: owner.tenantId } as const;
+    await service.runtime.actors.send(tenant, { type: 'suspend', at: service.clock.now() });
+    expect(answer(await create(owner.token))).toEqual([403, 'TENANT_SUSPENDED']);
+    expect(answer(await list(key))).toEqual([403, 'TENANT_SUSPENDED']);
+    expect((await me(key)).body.user.tenant_id).toBe(owner.tenantId);
+  });
+});
+
+describe('a stored response', () => {
+  it('shows the key to the same request again, and not after the key is revoked or rotated', async () => {
+    const first = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    const again = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    expect([again.status, again.body]).toEqual([201, first.body]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const { prefix } = first.body;
+    const rotate = () => post('/auth/api-keys/rotate', owner.token, { prefix }, { 'idempotency-key': 'r' });
+    const rotated = await rotate();
+    expect((await rotate()).body).toEqual(rotated.body);
+    const anew = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    expect(anew.headers.get('idempotent-replayed')).toBeNull();
+    expect(anew.body.prefix).not.toBe(prefix);
+    await post('/auth/api-keys/revoke', owner.token, { prefix: rotated.body.prefix }, { 'idempotency-key': 'v' });
+    expect(answer(await rotate())).toEqual([409, 'CONFLICT']);
+    const revoked = await post(
+      '/auth/api-keys/revoke',
+      owner.token,
+      { prefix: rotated.body.prefix },
+      { 'idempotency-key': 'v' },
+    );
+    expect(revoked.headers.get('idempotent-replayed')).toBe('true');
+  });
+
+  it('is deleted with the member whose key it shows', async () => {
+    const token = await service.member(owner.tenantId, 'user');
+    await create(token, { name: 'a' }, { 'idempotency-key': 'k' });
+    const { id } = (await me(token)).body.user;
+    expect(service.store.idempotencyRows.size).toBe(1);
+    expect((await service.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token })).status).toBe(204);
+    expect(service.store.idempotencyRows.size).toBe(0);
+  });
+});
+
+describe('the list of keys', () => {
+  it('has the keys of the caller, and all keys for an admin, newest first in pages', async () => {
+    const [admin, user] = [await service.member(owner.tenantId, 'admin'), await service.member(owner.tenantId, 'user')];
+    const made: string[] = [];
+    for (const token of [owner.token, user, admin, user]) {
+      made.unshift((await newKey(token)).prefix);
+      service.clock.advance(1);
+    }
+    await newKey((await service.owner()).token);
+    const prefixes = async (token: string, query?: string) =>
+      (await list(token, query)).body.keys.map(({ prefix }: { prefix: string }) => prefix);
+    expect(await prefixes(user)).toEqual([made[0], made[2]]);
+    expect(await prefixes(admin)).toEqual(made);
+    const { body } = await list(admin, '?limit=3');
+    expect(await prefixes(admin, `?limit=3&cursor=${body.next_cursor}`)).toEqual([made[3]]);
+    expect(answer(await list(user, `?cursor=${body.next_cursor}`))).toEqual([400, 'VALIDATION_FAILED']);
+    expect(await prefixes((await newKey(admin)).key)).toHaveLength(5);
+  });
+
+  it('shows the last use, which is written in batches', async () => {
+    const { key, prefix } = await newKey();
+    let writes = 0;
+    const { flushUse } = service.store.keys;
+    service.store.keys.flushUse = (uses) => {
+      writes += 1;
+      return flushUse(uses);
+    };
+    for (let n = 0; n < 5; n++) await me(key);
+    service.clock.advance(1_000);
+    await me(key);
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(service.clock.now()).toISOString());
+    expect(service.store.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
+    await service.services.apiKeys.flush();
+    await service.services.apiKeys.flush();
+    expect(writes).toBe(1);
+    expect(service.store.apiKeys.get(prefix)?.lastUsedAt).toBe(service.clock.now());
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(service.clock.now()).toISOString());
+  });
+});
+
+describe('a request with a key', () => {
+  it('needs no read to authenticate if nothing changed', async () => {
+    const { key } = await newKey();
+    await me(key);
+    let calls = 0;
+    const count =
+      <Given extends unknown[], T>(work: (...given: Given) => T) =>
+      (...given: Given) => {
+        calls += 1;
+        return work(...given);
+      };
+    for (const part of [service.store.keys, service.store.identity, service.store.members] as object[]) {
+      for (const [name, verb] of Object.entries(part)) Object.assign(part, { [name]: count(verb) });
+    }
+    for (let n = 0; n < 20; n++) {
+      await me(key);
+      await service.call('GET', '/v1/homes', { token: key });
+    }
+    expect(calls).toBe(0);
+  });
+
+  it.each([
+    ['another secret', (key: string) => `${key.slice(0, -4)}AAAA`],
+    ['another prefix', (key: string) => key.replace(/^tk_.{8}/, 'tk_zzzzzzzz')],
+    ['a secret too short', (key: string) => key.slice(0, -1)],
+    ['something after it', (key: string) => `${key}x`],
+    ['its prefix alone', (key: string) => key.slice(0, 11)],
+    ['its hash', (key: string) => service.store.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
+  ])('with %s is 401', async (_, change) => {
+    const { key } = await newKey();
+    await me(key);
+    expect(answer(await me(change(key)))).toEqual([401, 'UNAUTHENTICATED']);
+    expect((await me(key)).status).toBe(200);
+  });
+
+  it('with a guess leaves nothing in memory, and reads the store once for an existing prefix', async () => {
+    const { key } = await newKey();
+    let finds = 0;
+    const { find } = service.store.keys;
+    service.store.keys.find = (prefix) => {
+      finds += 1;
+      return find(prefix);
+    };
+    for (let n = 0; n < 10; n++) await me(key.slice(0, 12) + `${n}`.repeat(43));
+    expect(finds).toBe(1);
+    for (let n = 0; n < 3; n++) await me(`tk_guess00${n}_${'A'.repeat(43)}`);
+    await me(`tk_guess000_${'A'.repeat(43)}`);
+    expect(finds).toBe(5);
+  });
+
+  it('is accepted until the moment the key expires', async () => {
+    const expires_at = new Date(service.clock.now() + HOUR).toISOString();
+    const { key } = await newKey(owner.token, { expires_at });
+    expect((await me(key)).status).toBe(200);
+    service.clock.advance(HOUR - 1);
+    expect((await me(key)).status).toBe(200);
+    service.clock.advance(1);
+    expect((await me(key)).status).toBe(401);
+    const { body } = await list(await service.token([...service.store.users.values()][0]?.sub ?? ''));
+    expect(body.keys[0]).toMatchObject({ expires_at, revoked_at: null });
+  });
+
+  it('has the current role of its creator', async () => {
+    const token = await service.member(owner.tenantId, 'admin');
+    const { key } = await newKey(token);
+    const { id } = (await me(key)).body.user;
+    const change = (role: string) =>
+      service.call('PATCH', `/v1/tenant/members/${id}`, { token: owner.token, body: { role } });
+    expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
+    expect((await change('user')).status).toBe(200);
+    expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
+    await change('owner');
+    expect((await me(key)).body.user.role).toBe('admin');
+  });
+
+  it('is refused after its creator left the tenant, also when they return', async () => {
+    const token = await service.member(owner.tenantId, 'user');
+    const { key, prefix } = await newKey(token);
+    const { id } = (await me(key)).body.user;
+    await service.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token });
+    expect((await me(token)).body.has_tenant).toBe(false);
+    await service.updateUser(id, { tenantId: owner.tenantId, role: 'user' });
+    expect((await me(key)).status).toBe(401);
+    expect((await me(token)).body.has_tenant).toBe(true);
+    const { keys } = (await list(owner.token)).body;
+    expect(keys).toEqual([expect.objectContaining({ prefix, revoked_at: expect.any(String) })]);
+  });
+});
+
+describe('revoking a key', () => {
+  const revoke = (token: string, prefix: unknown) => post('/auth/api-keys/revoke', token, { prefix });
+
+  it('ends it at once and permanently, and confirms it', async () => {
+    const [{ key, prefix }, other] = [await newKey(), await newKey()];
+    await me(key);
+    const { status, body } = await revoke(owner.token, prefix);
+    expect([status, body]).toEqual([200, { status: 'revoked', prefix }]);
+    expect((await me(key)).status).toBe(401);
+    expect((await me(other.key)).status).toBe(200);
+    const at = (await list(owner.token)).body.keys[1].revoked_at;
+    service.clock.advance(5);
+    expect((await revoke(owner.token, prefix)).status).toBe(200);
+    expect((await list(owner.token)).body.keys[1].revoked_at).toBe(at);
+  });
+
+  it('ends a key that is being looked up', async () => {
+    const { key, prefix } = await newKey();
+    const { find } = service.store.keys;
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let requested = false;
+    service.store.keys.find = async (...given) => {
+      const row = await find(...given);
+      if (!requested) {
+        requested = true;
+        await held;
+      }
+      return row;
+    };
+    const early = me(key);
+    await expect.poll(() => requested).toBe(true);
+    await revoke(owner.token, prefix);
+    release();
+    expect((await early).status).toBe(401);
+    expect((await me(key)).status).toBe(401);
+  });
+
+  it('is possible for one’s own key, and for an admin', async () => {
+    const [admin, user] = [await service.member(owner.tenantId, 'admin'), await service.member(owner.tenantId, 'user')];
+    const [owners, users] = [await newKey(), await newKey(user)];
+    expect(answer(await revoke(user, owners.prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect((await me(owners.key)).status).toBe(200);
+    expect((await revoke(user, users.prefix)).status).toBe(200);
+    expect((await revoke(admin, owners.prefix)).status).toBe(200);
+    expect((await me(owners.key)).status).toBe(401);
+  });
+
+  it('of another tenant is 404, as for an unknown one', async () => {
+    const { key, prefix } = await newKey();
+    const outsider = await service.owner();
+    const [theirs, none] = [await revoke(outsider.token, prefix), await revoke(outsider.token, 'zzzzzzzz')];
+    const { instance: _, request_id: __, ...sent } = theirs.body;
+    expect(none.body).toMatchObject(sent);
+    for (const wrong of [theirs, none, await revoke(owner.token, key), await revoke(owner.token, '')]) {
+      expect(answer(wrong)).toEqual([404, 'NOT_FOUND']);
+    }
+    expect(answer(await revoke(owner.token, 7))).toEqual([400, 'VALIDATION_FAILED']);
+    expect((await me(key)).status).toBe(200);
+  });
+
+  it('works during maintenance, unlike creating and rotating', async () => {
+    const { prefix } = await newKey();
+    await service.flags.set('maintenance_mode', true);
+    expect(answer(await create(owner.token))).toEqual([503, 'MAINTENANCE']);
+    expect(answer(await post('/auth/api-keys/rotate', owner.token, { prefix }))).toEqual([503, 'MAINTENANCE']);
+    expect((await revoke(owner.token, prefix)).status).toBe(200);
+  });
+});
+
+describe('rotating a key', () => {
+  const rotate = (token: string, prefix: string) => post('/auth/api-keys/rotate', token, { prefix });
+
+  it('returns a new prefix with the same name, scopes and expiry; the old key ends at once', async () => {
+    const expires_at = new Date(service.clock.now() + HOUR).toISOString();
+    const old = await newKey(owner.token, { scopes: ['read:homes'], expires_at });
+    await me(old.key);
+    service.clock.advance(1_000);
+    const { status, body } = await rotate(owner.token, old.prefix);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      status: 'rotated',
+      key: expect.stringMatching(`^tk_${body.prefix}_[A-Za-z0-9_-]{43}$`),
+      prefix: expect.not.stringMatching(old.prefix),
+      name: 'build',
+    });
+    expect((await me(old.key)).status).toBe(401);
+    expect((await me(body.key)).status).toBe(200);
+    const [newer, older] = (await list(owner.token)).body.keys;
+    expect(newer).toMatchObject({ prefix: body.prefix, scopes: ['read:homes'], expires_at, revoked_at: null });
+    expect(older).toMatchObject({ prefix: old.prefix, revoked_at: newer.created_at });
+  });
+
+  it('that is revoked or has expired is 409', async () => {
+    const revoked = await newKey();
+    await post('/auth/api-keys/revoke', owner.token, { prefix: revoked.prefix });
+    expect(answer(await rotate(owner.token, revoked.prefix))).toEqual([409, 'CONFLICT']);
+    const ending = await newKey(owner.token, { expires_at: new Date(service.clock.now() + 1_000).toISOString() });
+    service.clock.advance(1_000);
+    expect(answer(await rotate(owner.token, ending.prefix))).toEqual([409, 'CONFLICT']);
+  });
+
+  it('of another user by an admin makes it the admin’s own, with the former role at most', async () => {
+    const admin = await service.member(owner.tenantId, 'admin');
+    const viewer = await service.member(owner.tenantId, 'viewer');
+    const old = await newKey(viewer);
+    expect(answer(await rotate(viewer, (await newKey()).prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
+    const { body } = await rotate(admin, old.prefix);
+    const adminId = (await me(admin)).body.user.id;
+    expect((await me(body.key)).body.user).toMatchObject({ id: adminId, role: 'viewer' });
+    expect((await me(old.key)).status).toBe(401);
+    const again = await rotate(admin, body.prefix);
+    expect((await me(again.body.key)).body.user).toMatchObject({ id: adminId, role: 'viewer' });
+  });
+});

@@ -1,0 +1,102 @@
+import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { CommitUnknown } from '../../../src/store/contract.ts';
+import { connectPglite, connectThread } from '../../../src/store/postgres/connect.ts';
+import { PgliteThread } from '../../../src/store/postgres/pglite/thread.ts';
+import { createStore } from '../../../src/store/postgres/store.ts';
+import { deviceCommit, nextCommit } from '../../support/actor-commits.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
+import { copyPglite } from '../../support/pglite.ts';
+
+const closing: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'twinkeep-thread-'));
+  closing.push(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+describe('the thread of the embedded database', () => {
+  async function opened() {
+    const thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), folder()));
+    const database = connectThread(thread);
+    closing.push(() => database.close());
+    return { thread, database, store: createStore(database) };
+  }
+
+  it('is replaced when it dies, and nothing acknowledged is lost', async () => {
+    const { thread, store } = await opened();
+    const commit = deviceCommit();
+    await store.actors.commit([commit]);
+    await thread.kill();
+    expect(await store.actors.load('device', [commit.ref.id])).toHaveLength(1);
+    expect(await store.actors.commit([nextCommit(commit)])).toEqual({ lost: [] });
+  });
+
+  it('that dies during a statement leaves the outcome of a write unknown', async () => {
+    const { thread, database, store } = await opened();
+    await store.ping(20_000);
+    const outcome = database
+      .write({ text: 'select count(*) from generate_series(1, 100000000)' })
+      .catch((error) => error);
+    // The statement occupies the only connection before the thread is killed.
+    await eventLoopTurns();
+    await thread.kill();
+    expect(await outcome).toBeInstanceOf(CommitUnknown);
+    await store.ping(20_000);
+  });
+
+  it('does not block the event loop during a long statement', async () => {
+    const { database } = await opened();
+    await database.read({ text: 'select 1 as one' });
+    let ticks = 0;
+    const ticking = setInterval(() => {
+      ticks += 1;
+    }, 1);
+    await database.read({ text: 'select count(*) as n from generate_series(1, 3000000)' });
+    clearInterval(ticking);
+    // Hundreds; one or two if the statement ran in this thread.
+    expect(ticks).toBeGreaterThan(10);
+  });
+
+  it('keeps no memory of its results', async () => {
+    const { thread, database } = await opened();
+    const request = () => database.read({ text: "select repeat('x', 700000) as long" });
+    await request();
+    const before = await thread.heapBytes();
+    for (let n = 0; n < 60; n += 1) await request();
+    // The response was 42 MB.
+    expect((await thread.heapBytes()) - before).toBeLessThan(20_000_000);
+  });
+
+  it('starts no statement of a later connection in a transaction that an earlier one left open', async () => {
+    const { database } = await opened();
+    const left = database.transaction(async (query) => {
+      await query('create table half (id integer)');
+      throw new Error('changed my mind');
+    });
+    await expect(left).rejects.toThrow('changed my mind');
+    await expect(database.read({ text: 'select * from half' })).rejects.toThrow(/does not exist/);
+  });
+});
+
+it('a first start begins again after an earlier one was interrupted', async () => {
+  const dataDir = join(folder(), 'db');
+  cpSync(inject('pgliteTemplate'), `${dataDir}.making`, { recursive: true });
+  rmSync(join(`${dataDir}.making`, 'global'), { recursive: true });
+  const database = await connectPglite(dataDir);
+  closing.push(() => database.close());
+  expect(await database.read({ text: 'select 1 as one' })).toEqual([{ one: 1 }]);
+  expect(existsSync(`${dataDir}.making`)).toBe(false);
+});
+
+it('a folder without a database is refused with a reason', async () => {
+  const dataDir = folder();
+  writeFileSync(join(dataDir, 'PG_VERSION'), 'nonsense');
+  await expect(connectPglite(dataDir)).rejects.toThrow();
+});

@@ -1,0 +1,107 @@
+import { expect, it } from 'vitest';
+import { commandStatuses } from '../../../src/domain/command.ts';
+import type { IdempotencyRow } from '../../../src/store/contract.ts';
+import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../../support/actor-commits.ts';
+import { eachStore } from '../../support/store.ts';
+
+const DAY = 86_400_000;
+const days = { commands: 90, journal: 365 };
+const NOW = Date.UTC(2026, 10, 22);
+
+/** A UUID version 7 created at that time. */
+function idAt(at: number): string {
+  const hex = at.toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}${newId().slice(13)}`;
+}
+
+eachStore('retention', (backend) => {
+  const commitAll = (...actors: ReturnType<typeof commandCommit>[]) => backend().store.actors.commit(actors);
+  const left = async (kind: 'command' | 'device', ids: string[]) =>
+    new Set((await backend().store.actors.load(kind, ids)).map((actor) => actor.ref.id));
+  const old = (age: number, status: (typeof commandStatuses)[number] = 'succeeded') => {
+    const at = NOW - age * DAY;
+    const id = idAt(at);
+    return commandCommit({ id, columns: { status, created_at: at }, journal: [journalEntry(1, { at })] });
+  };
+  const prune = (batch = 2) => backend().store.retention.prune(NOW, days, batch);
+
+  it('deletes commands past their retention in batches, except open ones and those with pending rows', async () => {
+    const fresh = old(89);
+    const ended = [old(91), old(91, 'failed'), old(400), old(91, 'timed_out'), old(92, 'expired')];
+    const open = commandStatuses
+      .filter((status) => !['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'].includes(status))
+      .map((status) => old(500, status));
+    const timed = old(91);
+    timed.timers.set.push({ ref: timed.ref, id: 'verification', event: 'over', dueAt: NOW });
+    const sender = old(91);
+    sender.outbox.push({
+      n: 0,
+      output: { type: 'commands.tell', deviceId: newId(), event: { type: 'device.revoked', deviceId: newId() } },
+    });
+    await commitAll(fresh, ...ended, ...open, timed, sender);
+    // The ended commands, and the journal of those older than a year.
+    expect(await prune()).toBe(ended.length + 1);
+    const all = [fresh, ...ended, ...open, timed, sender];
+    const kept = await left(
+      'command',
+      all.map((commit) => commit.ref.id),
+    );
+    expect(kept).toEqual(new Set([fresh, ...open, timed, sender].map((commit) => commit.ref.id)));
+    expect(await prune()).toBe(0);
+  });
+
+  it('keeps the journal longer than its command, and that of an open one while it is open', async () => {
+    const young = old(100);
+    const oldOne = old(366);
+    const open = old(366, 'dispatched');
+    const device = deviceCommit({ journal: [1, 366].map((age, n) => journalEntry(n + 1, { at: NOW - age * DAY })) });
+    await commitAll(young, oldOne, open, device);
+    await prune();
+    const { actors } = backend().store;
+    expect(await left('command', [young.ref.id])).toEqual(new Set());
+    expect(await actors.journal(young.ref, 9)).toHaveLength(1);
+    expect(await actors.journal(oldOne.ref, 9)).toEqual([]);
+    expect(await actors.journal(open.ref, 9)).toHaveLength(1);
+    expect((await actors.journal(device.ref, 9)).map((entry) => entry.version)).toEqual([1]);
+    expect(await left('device', [device.ref.id])).toEqual(new Set([device.ref.id]));
+  });
+
+  it('is exact to the millisecond: what is as old as the retention is kept, what is older is deleted', async () => {
+    const at = (age: number, more: number) => NOW - age * DAY - more;
+    const aged = (age: number, more: number) => {
+      const createdAt = at(age, more);
+      return commandCommit({ id: idAt(createdAt), columns: { status: 'succeeded', created_at: createdAt } });
+    };
+    const device = deviceCommit({
+      journal: [1, 0].map((more, n) => journalEntry(n + 1, { at: at(days.journal, more) })),
+    });
+    const [older, limit] = [aged(days.commands, 1), aged(days.commands, 0)];
+    const [endedAnswer, endingAnswer] = [NOW - 1, NOW].map((expiresAt) => idempotencyRow({ expiresAt }));
+    const { actors, idempotency, retention } = backend().store;
+    await commitAll(device, older, limit);
+    for (const row of [endedAnswer, endingAnswer]) await idempotency.put(row as IdempotencyRow);
+    await retention.prune(NOW, days, 100);
+    expect((await actors.journal(device.ref, 9)).map(({ version }) => version)).toEqual([2]);
+    expect(await left('command', [older.ref.id, limit.ref.id])).toEqual(new Set([limit.ref.id]));
+    expect(await idempotency.find(endedAnswer as IdempotencyRow)).toBeNull();
+    expect(await idempotency.find(endingAnswer as IdempotencyRow)).toEqual(endingAnswer);
+  });
+
+  it('deletes expired stored responses, and revoked tokens a day after that', async () => {
+    const { idempotency, identity } = backend().store;
+    const gone = idempotencyRow({ expiresAt: NOW - 1 });
+    const kept = idempotencyRow({ expiresAt: NOW + DAY });
+    await idempotency.put(gone);
+    await idempotency.put(kept);
+    const [spent, expired, live] = [newId(), newId(), newId()];
+    await identity.revokeToken(spent, NOW - DAY - 1);
+    await identity.revokeToken(expired, NOW - DAY);
+    await identity.revokeToken(live, NOW + DAY);
+    await prune();
+    expect(await idempotency.find(gone)).toBeNull();
+    expect(await idempotency.find(kept)).toEqual(kept);
+    const tokens = (await identity.revokedTokens(0)).map((token) => token.jti);
+    expect(tokens).toEqual(expect.arrayContaining([expired, live]));
+    expect(tokens).not.toContain(spent);
+  });
+});
