@@ -25,20 +25,21 @@ export type MessageIdentity = Pick<CanonicalFields, 'message_id' | 'sequence_num
 /** Maximum length of a text field, in UTF-16 units. */
 export const MAX_FIELD_LENGTH = 256;
 
-/** Specification §5.9: exactly eleven fields, in this order. */
-export const canonicalFieldNames = [
-  'version',
-  'device_id',
-  'tenant_id',
-  'client_id',
-  'message_id',
-  'request_id',
-  'sequence_number',
-  'timestamp',
-  'nonce',
-  'message_type',
-  'payload_hash',
-] as const satisfies readonly (keyof CanonicalFields)[];
+/** Specification §5.9: exactly eleven fields, in this order. A field that is missing here does not compile. */
+const signedFields = {
+  version: true,
+  device_id: true,
+  tenant_id: true,
+  client_id: true,
+  message_id: true,
+  request_id: true,
+  sequence_number: true,
+  timestamp: true,
+  nonce: true,
+  message_type: true,
+  payload_hash: true,
+} satisfies Record<keyof CanonicalFields, true>;
+export const canonicalFieldNames = Object.keys(signedFields) as readonly (keyof CanonicalFields)[];
 
 /** The RFC 8785 (JCS) form. The value must have passed `parseJson` or `checkJson`; NaN and lone surrogates throw. */
 export function canonicalPayload(value: Json): string {

@@ -3,10 +3,10 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import type { Memory } from '../../domain/memory.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
+import { WakeTimers } from '../../services/wake-timers.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
-import { WakeTimers } from './wake-timers.ts';
 import { makeWorldReader, memoriesOf, type WorldReader } from './world.ts';
 
 /** The cognitive layer, one per process: from its creation `services.sidecar` is notified of changes of contexts. */

@@ -9,6 +9,7 @@ import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { PlannerEventType } from '../../machines/plan-cognition.ts';
 import type { PlanEvent, StepInput } from '../../machines/plan-types.ts';
+import type { WakeTimers } from '../../services/wake-timers.ts';
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { refusalOf } from '../faults.ts';
 import type { Caller, Services } from '../operation.ts';
@@ -18,7 +19,6 @@ import { activeContextOf, type ContextSource, cognitionRefusal, findContext, ten
 import type { ActiveContext, Cognition } from './contract.ts';
 import { notifyNodeChange } from './sidecar-events.ts';
 import { type StepValidationServices, validateProposedStep } from './step-validation.ts';
-import type { WakeTimers } from './wake-timers.ts';
 
 const SIDECAR: Principal = { kind: 'system', id: 'sidecar' };
 const MAX_TEXT = 1_000;

@@ -1,6 +1,6 @@
-import type { Clock } from '../../domain/clock.ts';
-import type { CollectionSizes } from '../../domain/collection-sizes.ts';
-import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 
 const POLL_MS: Milliseconds = 1_000;
 
