@@ -141,6 +141,6 @@ const rejectDocument = (message: string): InvalidDocument => ({
 });
 
 const rejectTooComplex = (message: string): InvalidDocument => ({
-  errors: [new GraphQLError(message, { extensions: { code: 'VALIDATION_FAILED', status: 400 } })],
+  errors: [new GraphQLError(message)],
   excessive: true,
 });

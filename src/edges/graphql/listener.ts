@@ -191,14 +191,15 @@ class ExchangeHandler {
     const { params, exchange } = input;
     const { requestId, method, request } = exchange;
     const accept = negotiateMediaType(request.headers.accept);
+    const formatError = (error: Readonly<GraphQLError | Error>) => toClientError(error, this.#parts.log, requestId);
     const handler = createHandler<unknown, undefined, GraphqlContext>({
       parseRequestParams: () => ({ ...params, extensions: null }),
-      onSubscribe: () => this.#executionOf(input, accept),
+      onSubscribe: () => this.#executionOf(input, accept, formatError),
       execute,
       // The library's own serialiser searches each member for errors, which costs more than the rest of the request.
       onOperation: (_request, _args, result) =>
         result.errors === undefined ? jsonResponse(JSON.stringify(result), 200, accept) : undefined,
-      formatError: (error) => toClientError(error, this.#parts.log, requestId),
+      formatError,
     });
     return handler({ method, url: PATH, headers: { accept }, body: null, raw: null, context: undefined });
   }
@@ -207,10 +208,11 @@ class ExchangeHandler {
   #executionOf(
     { params, prepared, context }: HandlerInput,
     accept: ResponseMediaType,
+    formatError: (error: GraphQLError) => GraphQLError,
   ): Response | readonly GraphQLError[] | (ExecutionArgs & { contextValue: GraphqlContext }) {
     if ('errors' in prepared) {
       const { errors, excessive } = prepared;
-      return excessive ? jsonResponse(JSON.stringify({ errors }), 400, accept) : errors;
+      return excessive ? jsonResponse(JSON.stringify({ errors: errors.map(formatError) }), 400, accept) : errors;
     }
     if (prepared.operation.operation === OperationTypeNode.SUBSCRIPTION)
       return [new GraphQLError(SUBSCRIPTION_NEEDS_WEBSOCKET)];

@@ -209,7 +209,7 @@ export class GraphqlSockets implements SizeReporter {
       // because an error response alone would not slow the client down.
       const { refusal } = await rateLimiter.chargeCaller(caller, client.address);
       if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
-      return [...prepared.errors];
+      return prepared.errors.map((error) => toClientError(error, this.#parts.services.log, caller.requestId));
     }
     const refusal = await this.#operationRefusal(client, caller, prepared);
     if (refusal !== null) return refused(refusal);

@@ -63,17 +63,18 @@ export function refuseUpgrade(
   endConnection(socket, formatProblemResponse(problem, [...refusalHeaders(refusal, false), ...headers]));
 }
 
+/** RFC 6455 §4.2.1. */
+const INVALID_HANDSHAKE =
+  'The WebSocket handshake is not valid: use GET with Upgrade: websocket, Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.';
+
 /** A WebSocket server for upgrades whose handshake responses carry the standard headers. */
 export function makeWebSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
   const server = new WebSocketServer({ ...options, noServer: true, clientTracking: false, perMessageDeflate: false });
   server.on('headers', (headers, request) => {
     headers.push(...linesOf(standardHeaders(ensureRequestId(request, newId))));
   });
-  server.on('wsClientError', (error, socket, request) => {
-    const refusal: Refusal = {
-      code: 'VALIDATION_FAILED',
-      detail: `The WebSocket handshake is not valid: ${error.message}.`,
-    };
+  server.on('wsClientError', (_error, socket, request) => {
+    const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: INVALID_HANDSHAKE };
     refuseUpgrade(request, socket, refusal, { newId, headers: ['Sec-WebSocket-Version', '13'] });
   });
   return server;

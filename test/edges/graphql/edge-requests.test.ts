@@ -18,7 +18,30 @@ const request = (query: string, more: Parameters<typeof queryGraphql>[2] = {}) =
 describe('a request', () => {
   it('for a subscription is answered with where subscriptions are served', async () => {
     const { body } = await request('subscription { stateChanged { deviceId } }');
-    expect(body).toEqual({ errors: [{ message: expect.stringContaining('WebSocket') }] });
+    expect(body).toMatchObject({
+      errors: [{ message: expect.stringContaining('WebSocket'), extensions: { code: 'VALIDATION_FAILED' } }],
+    });
+  });
+
+  it('with an invalid document or invalid variables has a code, a status and its request id in each error', async () => {
+    const wrong: [query: string, variables?: object][] = [
+      ['{'],
+      ['{ me { nowhere } }'],
+      ['{ devices(first: "two") { totalCount } }'],
+      ['query ($first: Int) { devices(first: $first) { totalCount } }', { first: 'two' }],
+      ['query ($id: ID!) { device(id: $id) { id } }'],
+    ];
+    for (const [query, variables] of wrong) {
+      const requestId = v4();
+      const { body } = await request(query, {
+        headers: { 'x-request-id': requestId },
+        ...(variables && { variables }),
+      });
+      expect([query, body.errors.map((one: { extensions: object }) => one.extensions)]).toEqual([
+        query,
+        [{ code: 'VALIDATION_FAILED', status: 400, requestId }],
+      ]);
+    }
   });
 
   it('has the standard headers in its response, and is charged', async () => {

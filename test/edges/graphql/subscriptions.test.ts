@@ -147,6 +147,8 @@ describe('a subscription', () => {
       'subscription { ...F } fragment F on Subscription { stateChanged { deviceId } }',
     );
     await expect.poll(() => key.faults[0]?.[0]?.extensions.code).toBe('INSUFFICIENT_SCOPE');
+    const invalid = listen(connect(mine.tokens.user).client, 'subscription { stateChanged { nowhere } }');
+    await expect.poll(() => invalid.faults[0]?.[0]?.extensions.code).toBe('VALIDATION_FAILED');
   });
 
   it('is validated like every document', async () => {
