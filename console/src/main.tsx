@@ -5,7 +5,7 @@ import { Router } from 'wouter';
 import { makeQueryClient } from './api/queries.ts';
 import { CONSOLE_PATH } from './base.ts';
 import { SessionGate } from './session.tsx';
-import { Frame } from './shell/frame.tsx';
+import { PageFrame } from './shell/frame.tsx';
 import { applyStoredTheme } from './shell/theme.tsx';
 import { ignoreSecondClicks } from './ui/double-click.ts';
 import './style.css';
@@ -19,7 +19,7 @@ createRoot(document.getElementById('root') as HTMLElement).render(
     <QueryClientProvider client={queries}>
       <Router base={CONSOLE_PATH}>
         <SessionGate>
-          <Frame />
+          <PageFrame />
         </SessionGate>
       </Router>
     </QueryClientProvider>

@@ -23,19 +23,19 @@ export interface PageEntry {
 export const pageEntries: readonly PageEntry[] = [
   {
     ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer', anyTenant: true },
-    load: () => import('./home/home.tsx').then(({ Home }) => Home),
+    load: () => import('./home/home.tsx').then(({ HomePage }) => HomePage),
   },
   {
     ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin', anyTenant: true },
-    load: () => import('./actors/list.tsx').then(({ Actors }) => Actors),
+    load: () => import('./actors/list.tsx').then(({ ActorsPage }) => ActorsPage),
   },
   {
     ...{ path: '/actors/:kind/:id', role: 'admin', anyTenant: true },
-    load: () => import('./actors/actor.tsx').then(({ Actor }) => Actor),
+    load: () => import('./actors/actor.tsx').then(({ ActorPage }) => ActorPage),
   },
   {
     ...{ path: '/devices', label: 'Devices', icon: 'device', group: 'Operate', role: 'user' },
-    load: () => import('./devices/list.tsx').then(({ Devices }) => Devices),
+    load: () => import('./devices/list.tsx').then(({ DevicesPage }) => DevicesPage),
   },
   {
     ...{ path: '/devices/:id', role: 'user' },
@@ -43,7 +43,7 @@ export const pageEntries: readonly PageEntry[] = [
   },
   {
     ...{ path: '/plans', label: 'Plans', icon: 'plan', group: 'Operate', role: 'viewer' },
-    load: () => import('./plans/list.tsx').then(({ Plans }) => Plans),
+    load: () => import('./plans/list.tsx').then(({ PlansPage }) => PlansPage),
   },
   {
     ...{ path: '/plans/:id', role: 'viewer' },
@@ -51,7 +51,7 @@ export const pageEntries: readonly PageEntry[] = [
   },
   {
     ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Operate', role: 'user' },
-    load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
+    load: () => import('./confirmations/inbox.tsx').then(({ ConfirmationsPage }) => ConfirmationsPage),
   },
   {
     ...{ path: '/commands/:id', role: 'user' },
@@ -59,31 +59,31 @@ export const pageEntries: readonly PageEntry[] = [
   },
   {
     ...{ path: '/audit', label: 'Audit', icon: 'audit', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/audit.tsx').then(({ Audit }) => Audit),
+    load: () => import('./govern/audit.tsx').then(({ AuditPage }) => AuditPage),
   },
   {
     ...{ path: '/keys', label: 'API keys', icon: 'key', group: 'Govern', role: 'viewer' },
-    load: () => import('./govern/keys.tsx').then(({ ApiKeys }) => ApiKeys),
+    load: () => import('./govern/keys.tsx').then(({ ApiKeysPage }) => ApiKeysPage),
   },
   {
     ...{ path: '/members', label: 'Members', icon: 'people', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/members.tsx').then(({ Members }) => Members),
+    load: () => import('./govern/members.tsx').then(({ MembersPage }) => MembersPage),
   },
   {
     ...{ path: '/firmware', label: 'Firmware', icon: 'firmware', group: 'Govern', role: 'viewer' },
-    load: () => import('./govern/firmware.tsx').then(({ Firmware }) => Firmware),
+    load: () => import('./govern/firmware.tsx').then(({ FirmwarePage }) => FirmwarePage),
   },
   {
     ...{ path: '/policy', label: 'Policy', icon: 'policy', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/policy.tsx').then(({ Policy }) => Policy),
+    load: () => import('./govern/policy.tsx').then(({ PolicyPage }) => PolicyPage),
   },
   {
     ...{ path: '/platform/tenants', label: 'Tenants', icon: 'tenant', group: 'Platform', role: 'none', platform: true },
-    load: () => import('./platform/tenants.tsx').then(({ Tenants }) => Tenants),
+    load: () => import('./platform/tenants.tsx').then(({ TenantsPage }) => TenantsPage),
   },
   {
     ...{ path: '/platform/flags', label: 'Flags', icon: 'flag', group: 'Platform', role: 'none', platform: true },
-    load: () => import('./platform/flags.tsx').then(({ Flags }) => Flags),
+    load: () => import('./platform/flags.tsx').then(({ FlagsPage }) => FlagsPage),
   },
   {
     ...{
@@ -94,6 +94,6 @@ export const pageEntries: readonly PageEntry[] = [
       role: 'none',
       platform: true,
     },
-    load: () => import('./govern/audit.tsx').then(({ PlatformAudit }) => PlatformAudit),
+    load: () => import('./govern/audit.tsx').then(({ PlatformAuditPage }) => PlatformAuditPage),
   },
 ];

@@ -8,7 +8,7 @@ import { discardLink, SignIn } from './shell/sign-in.tsx';
 import { Welcome } from './shell/welcome.tsx';
 import { LoadError, Loading } from './ui/feedback.tsx';
 
-export interface Session {
+export interface ConsoleSession {
   me: Me;
   role: Role;
   platform: boolean;
@@ -17,9 +17,9 @@ export interface Session {
   signOut(): Promise<void>;
 }
 
-const SessionContext = createContext<Session | null>(null);
+const SessionContext = createContext<ConsoleSession | null>(null);
 
-export function useSession(): Session {
+export function useSession(): ConsoleSession {
   const session = useContext(SessionContext);
   if (session === null) throw new Error('useSession requires a signed-in user');
   return session;
@@ -53,7 +53,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
   if (me === undefined) return <LoadError problem={error} retry={refetch} />;
   const { role } = me.user;
   const platform = me.platform_admin === true;
-  const session: Session = {
+  const session: ConsoleSession = {
     ...{ me, role, platform },
     may: (needed) => atLeast(role, needed),
     async signOut() {

@@ -1,4 +1,5 @@
-import type { ActorKind } from '../api/answer-types.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+
 import type { IconName } from '../ui/icons.tsx';
 import type { Tone } from '../ui/tone.ts';
 

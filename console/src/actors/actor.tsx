@@ -1,7 +1,8 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link } from 'wouter';
-import type { ActorKind, ActorRecord, JournalPage, Machine } from '../api/answer-types.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import type { ActorRecord, JournalBody, Machine } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
 import { useChange, useGet } from '../api/queries.ts';
@@ -26,7 +27,7 @@ const REFRESH_MS = 5_000;
 const JOURNAL_PAGE = 100;
 
 /** Page of one actor: current state, statechart, history and context. */
-export function Actor({ params }: { params: Readonly<Record<string, string>> }) {
+export function ActorPage({ params }: { params: Readonly<Record<string, string>> }) {
   const kind = params.kind as ActorKind;
   const id = params.id ?? '';
   const path = `/v1/actors/${kind}/${encodeURIComponent(id)}`;
@@ -228,7 +229,7 @@ const Legend = () => (
 
 /** The newest page of the actor's journal, and older pages on demand. */
 function useJournal(path: string, tenant: string | null, version: number) {
-  const query = useInfiniteQuery<JournalPage, Problem, { pages: JournalPage[] }, string[], string | null>({
+  const query = useInfiniteQuery<JournalBody, Problem, { pages: JournalBody[] }, string[], string | null>({
     queryKey: [withTenant(`${path}/journal`, tenant)],
     queryFn: ({ pageParam }) =>
       requestJson(

@@ -93,7 +93,7 @@ function linesOf(transitions: readonly MachineTransition[]): string[] {
     : [...lines.slice(0, MAX_LABEL_LINES - 1), `and ${lines.length - MAX_LABEL_LINES + 1} more`];
 }
 
-export function graphOf(
+export function chartGraphOf(
   machine: Machine,
   region: string,
   direction: 'DOWN' | 'RIGHT',

@@ -4,7 +4,7 @@ import type { Machine } from '../api/answer-types.ts';
 import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/feedback.tsx';
 import { humanize } from '../ui/text-format.ts';
-import { type Drawing, type DrawnArrow, type DrawnState, graphOf, labelOf, regionsOf } from './chart-graph.ts';
+import { chartGraphOf, type Drawing, type DrawnArrow, type DrawnState, labelOf, regionsOf } from './chart-graph.ts';
 import { isActive, isEnabled, type Moment, wasExited, wasTaken } from './moment.ts';
 import './chart.css';
 
@@ -32,7 +32,7 @@ async function drawingsOf(machine: Machine): Promise<{ region: string; drawing: 
   return Promise.all(
     regionsOf(machine).map(async (region) => {
       const both = (['DOWN', 'RIGHT'] as const).map(async (direction) => {
-        const { graph, read } = graphOf(machine, region, direction);
+        const { graph, read } = chartGraphOf(machine, region, direction);
         return read(await layout(graph));
       });
       const [down, right] = await Promise.all(both);

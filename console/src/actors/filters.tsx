@@ -1,14 +1,15 @@
 import { type ReactNode, useId } from 'react';
-import type { ActorKind, Machine } from '../api/answer-types.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import type { Machine } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { humanize } from '../ui/text-format.ts';
 import { kinds, plural } from './actor-display.ts';
-import type { ActorFilter } from './live-actor-list.ts';
+import type { ActorListFilter } from './live-actor-list.ts';
 
 type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
 /** Filters are in the URL, so that they can be bookmarked and shared. */
-export function filterFrom(query: URLSearchParams): ActorFilter {
+export function filterFrom(query: URLSearchParams): ActorListFilter {
   const kind = kinds.find((known) => known === query.get('kind'));
   const state = query.get('state');
   return {

@@ -8,13 +8,13 @@ import { isEntered, leafOf, pathsIn } from './actor-display.ts';
 import { labelOf, type MachineTransition } from './chart-graph.ts';
 import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
-import type { Step } from './steps.ts';
+import type { ReplayStep } from './steps.ts';
 
 interface Props {
   actor: ActorRecord;
   machine: Machine;
   /** Oldest first. */
-  steps: readonly Step[];
+  steps: readonly ReplayStep[];
 }
 
 /** Summary of an actor in text: current state, last transition and possible next events. */
@@ -111,7 +111,7 @@ function LastTransition({ actor, steps }: Props) {
   );
 }
 
-const StepCause = ({ step: { event, by }, actor }: { step: Step; actor: ActorRecord }) => (
+const StepCause = ({ step: { event, by }, actor }: { step: ReplayStep; actor: ActorRecord }) => (
   <>
     {event === null ? 'an unrecorded message' : <code>{event}</code>}
     {by !== null && (

@@ -10,7 +10,7 @@ import { Icon } from '../ui/icons.tsx';
 import { Time } from '../ui/time.tsx';
 import { actorHref, iconOf, idSuffix } from './actor-display.ts';
 import { Filters, filterFrom } from './filters.tsx';
-import { type ActorFilter, type ActorTransition, LiveActorList } from './live-actor-list.ts';
+import { type ActorListFilter, type ActorTransition, LiveActorList } from './live-actor-list.ts';
 import { StatePills } from './state-pills.tsx';
 import './list.css';
 
@@ -19,7 +19,7 @@ const ROW_PX = 46;
 const MAX_ROW_SHIFT = 4;
 
 /** List of all actors: devices, commands, plans and the tenant. */
-export function Actors() {
+export function ActorsPage() {
   const { may } = useSession();
   const tenant = useChosenTenant();
   return (
@@ -104,7 +104,7 @@ const NoActors = ({ isFiltered, unfilteredHref, isComplete, loadMore }: NoActors
   );
 
 /** One list per filter, updated by the stream. Transitions within 100 ms are applied together. */
-function useLiveActorList({ kind, state, quarantined }: ActorFilter, tenant: string | null): LiveActorList {
+function useLiveActorList({ kind, state, quarantined }: ActorListFilter, tenant: string | null): LiveActorList {
   const list = useMemo(
     () =>
       new LiveActorList({

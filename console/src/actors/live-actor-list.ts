@@ -1,8 +1,9 @@
-import type { ActorEntry, ActorKind, ActorPage } from '../api/answer-types.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import type { ActorEntry, ActorListBody } from '../api/answer-types.ts';
 import { requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 
-export interface ActorFilter {
+export interface ActorListFilter {
   /** A tenant other than the user's. */
   tenant?: string;
   kind?: ActorKind;
@@ -48,7 +49,7 @@ const NEW_ACTORS_MS = 300;
  * visible pages are refetched periodically.
  */
 export class LiveActorList {
-  readonly #filter: ActorFilter;
+  readonly #filter: ActorListFilter;
   readonly #listeners = new Set<() => void>();
   #pages: LoadedPage[] = [];
   /** Cursor of the page after the loaded ones; null if there is none. */
@@ -59,7 +60,7 @@ export class LiveActorList {
   #visible: readonly [number, number] = [0, 0];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(filter: ActorFilter) {
+  constructor(filter: ActorListFilter) {
     this.#filter = filter;
   }
 
@@ -157,7 +158,7 @@ export class LiveActorList {
     this.#busy = true;
     if (index >= this.#pages.length) this.#show({ loading: true });
     try {
-      this.#setPage(index, cursor, await requestJson<ActorPage>('GET', pathOf(this.#filter, cursor)));
+      this.#setPage(index, cursor, await requestJson<ActorListBody>('GET', pathOf(this.#filter, cursor)));
       this.#busy = false;
       this.#show({ loading: false, problem: null });
       this.#loadNext();
@@ -167,7 +168,7 @@ export class LiveActorList {
     }
   }
 
-  #setPage(index: number, cursor: string | null, { actors, next_cursor }: ActorPage): void {
+  #setPage(index: number, cursor: string | null, { actors, next_cursor }: ActorListBody): void {
     const before = this.#pages[index];
     const isUnchanged =
       before !== undefined && before.entries.at(-1)?.id === actors.at(-1)?.id && index < this.#pages.length - 1;
@@ -191,7 +192,7 @@ export class LiveActorList {
   }
 }
 
-function pathOf({ tenant, kind, state, quarantined }: ActorFilter, cursor: string | null): string {
+function pathOf({ tenant, kind, state, quarantined }: ActorListFilter, cursor: string | null): string {
   const query = new URLSearchParams({ limit: `${PAGE}` });
   if (kind !== undefined) query.set('kind', kind);
   if (state !== undefined) query.set('state', state);

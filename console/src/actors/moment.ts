@@ -2,7 +2,7 @@ import type { Machine } from '../api/answer-types.ts';
 import { isEntered, pathsIn } from './actor-display.ts';
 import type { DrawnArrow, MachineTransition } from './chart-graph.ts';
 import { stateAt } from './chart-graph.ts';
-import type { Step } from './steps.ts';
+import type { ReplayStep } from './steps.ts';
 
 /** State of an actor at one point of its history, as the chart shows it. */
 export interface Moment {
@@ -51,7 +51,11 @@ export function initialPaths({ type, states }: Machine): string[] {
 }
 
 /** The moment after a step of the history. */
-export const momentAfter = (machine: Machine, { from, to, event }: Step, accepted: readonly string[] = []): Moment => ({
+export const momentAfter = (
+  machine: Machine,
+  { from, to, event }: ReplayStep,
+  accepted: readonly string[] = [],
+): Moment => ({
   entered: pathsIn(to),
   before: from === null ? initialPaths(machine) : pathsIn(from),
   event,

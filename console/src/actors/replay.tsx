@@ -4,7 +4,7 @@ import { Icon, type IconName } from '../ui/icons.tsx';
 import { elapsedTime, fullTime, Time } from '../ui/time.tsx';
 import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
-import type { Step as PastStep } from './steps.ts';
+import type { ReplayStep as PastStep } from './steps.ts';
 import './replay.css';
 
 const STEP_MS = 1_200;

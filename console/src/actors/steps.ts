@@ -1,11 +1,11 @@
-import type { ActorRecord, JournalEntry } from '../api/answer-types.ts';
+import type { ActorRecord, JournalRecord } from '../api/answer-types.ts';
 import type { ActorTransition } from './live-actor-list.ts';
 
 /**
  * A step of an actor's history. The journal records the events of people, plans and timers. Transitions caused by a device's
  * messages are only streamed: they are known if the page was open, and otherwise inferred from the states before and after.
  */
-export interface Step extends Pick<JournalEntry, 'from' | 'to' | 'data'> {
+export interface ReplayStep extends Pick<JournalRecord, 'from' | 'to' | 'data'> {
   /** Null for an inferred step. */
   event: string | null;
   /** Null if unknown. */
@@ -15,17 +15,19 @@ export interface Step extends Pick<JournalEntry, 'from' | 'to' | 'data'> {
 
 /** Oldest first and without gaps: each step starts in the state where the previous one ended, up to the current state. */
 export function stepsOf(
-  newestFirst: readonly JournalEntry[],
+  newestFirst: readonly JournalRecord[],
   transitions: readonly ActorTransition[],
   { state, since }: Pick<ActorRecord, 'state' | 'since'>,
-): Step[] {
+): ReplayStep[] {
   const recorded = new Set(newestFirst.map(({ at, event }) => `${at} ${event}`));
-  const live = transitions.flatMap(({ from, to, event, at }): Step[] => {
+  const live = transitions.flatMap(({ from, to, event, at }): ReplayStep[] => {
     const time = new Date(at).toISOString();
     return recorded.has(`${time} ${event}`) ? [] : [{ event, at: time, by: null, from, to, data: null }];
   });
-  const known: Step[] = [...newestFirst.toReversed(), ...live].sort((a, b) => ((a.at ?? '') < (b.at ?? '') ? -1 : 1));
-  const steps: Step[] = [];
+  const known: ReplayStep[] = [...newestFirst.toReversed(), ...live].sort((a, b) =>
+    (a.at ?? '') < (b.at ?? '') ? -1 : 1,
+  );
+  const steps: ReplayStep[] = [];
   for (const step of known) {
     const before = steps.at(-1);
     if (before !== undefined && step.from !== null && before.to !== step.from)
@@ -37,7 +39,7 @@ export function stepsOf(
   return steps;
 }
 
-const inferredStep = (from: string, to: string, at: string | null): Step => ({
+const inferredStep = (from: string, to: string, at: string | null): ReplayStep => ({
   event: null,
   at,
   by: null,

@@ -7,16 +7,15 @@ import type { getOverview } from '../../../src/operations/inspection/overview.ts
 
 // Response types, taken from the service's operations: an incompatible change does not compile here.
 
-/** `Answer<typeof getMe>`: the body of a successful response. */
-export type Answer<O extends { output: z.ZodType }> = z.infer<O['output']>;
+/** `ResponseBody<typeof getMe>`: the body of a successful response. */
+export type ResponseBody<O extends { output: z.ZodType }> = z.infer<O['output']>;
 
-export type Me = Answer<typeof getMe>;
-export type ActorPage = Answer<typeof listActors>;
-export type ActorEntry = ActorPage['actors'][number];
-export type ActorRecord = Answer<typeof getActor>['actor'];
-export type JournalPage = Answer<typeof getActorJournal>;
-export type JournalEntry = JournalPage['entries'][number];
-export type Machine = Answer<typeof getMachine>['machine'];
-export type Overview = Answer<typeof getOverview>;
-export type ConfirmationPage = Answer<typeof listConfirmations>;
-export type ActorKind = ActorEntry['kind'];
+export type Me = ResponseBody<typeof getMe>;
+export type ActorListBody = ResponseBody<typeof listActors>;
+export type ActorEntry = ActorListBody['actors'][number];
+export type ActorRecord = ResponseBody<typeof getActor>['actor'];
+export type JournalBody = ResponseBody<typeof getActorJournal>;
+export type JournalRecord = JournalBody['entries'][number];
+export type Machine = ResponseBody<typeof getMachine>['machine'];
+export type OverviewRecord = ResponseBody<typeof getOverview>;
+export type ConfirmationListBody = ResponseBody<typeof listConfirmations>;

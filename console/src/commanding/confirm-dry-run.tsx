@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { CommandEffect } from '../confirmations/command-effect.tsx';
 import { type DeviceRecord, deviceNameOf } from '../devices/device-name.tsx';
@@ -10,11 +10,11 @@ import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { Countdown } from '../ui/time.tsx';
-import type { DryRun } from './use-send-command.ts';
+import type { PendingDryRun } from './use-send-command.ts';
 
 interface ConfirmDryRunProps {
   device: DeviceRecord;
-  dryRun: DryRun;
+  dryRun: PendingDryRun;
   onClose(): void;
   onConfirmed(commandId: string): void;
 }
@@ -22,7 +22,7 @@ interface ConfirmDryRunProps {
 /** Dialog with the effect of a dry run, to confirm or cancel the command. */
 export function ConfirmDryRun({ device, dryRun, onClose: close, onConfirmed }: ConfirmDryRunProps) {
   const { may } = useSession();
-  const policy = useGet<Answer<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
+  const policy = useGet<ResponseBody<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
   const stale = [`/v1/device/${device.id}/commands`, `/v1/commands/${dryRun.commandId}`, '/v1/confirmations'];
   const confirm = useChange(stale);
   const cancel = useChange(stale);

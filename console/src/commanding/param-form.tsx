@@ -4,17 +4,17 @@ import type { RJSFSchema } from '@rjsf/utils';
 import { useMemo, useRef, useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
-import { type Capability, paramNames } from '../devices/manifest.tsx';
+import { type CapabilityRecord, paramNames } from '../devices/manifest.tsx';
 import { validator } from '../schema/validator.ts';
 import { Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { formSchemaOf, initialParams, type Releases } from './form-schema.ts';
 
 interface ParamFormProps {
-  capability: Capability;
+  capability: CapabilityRecord;
   device: DeviceRecord;
   busy: boolean;
   send(params: JsonObject, preview: boolean): void;
@@ -84,10 +84,10 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
 }
 
 /** Released firmware for the firmware update action; null for any other action. */
-function useReleases({ action }: Capability, { device_type }: DeviceRecord): Releases | null {
+function useReleases({ action }: CapabilityRecord, { device_type }: DeviceRecord): Releases | null {
   const isUpdate = action === 'update_firmware';
   const query = new URLSearchParams({ device_type, status: 'released', limit: '200' });
-  const { data } = useGet<Answer<typeof listReleases>>(`/v1/firmware?${query}`, { enabled: isUpdate });
+  const { data } = useGet<ResponseBody<typeof listReleases>>(`/v1/firmware?${query}`, { enabled: isUpdate });
   return useMemo(
     () => (isUpdate && data !== undefined ? data.releases.map(({ id, version }) => ({ id, version })) : null),
     [isUpdate, data],

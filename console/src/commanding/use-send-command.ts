@@ -1,15 +1,15 @@
 import { useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { commandDevice } from '../../../src/operations/commands/commands.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
 import { useChange } from '../api/queries.ts';
 
-type CommandResult = Answer<typeof commandDevice>;
+type CommandResult = ResponseBody<typeof commandDevice>;
 type Preview = Extract<CommandResult, { dry_run_token: string }>['preview'];
 
 /** A command that is waiting for confirmation. */
-export interface DryRun {
+export interface PendingDryRun {
   action: string;
   params: JsonObject;
   token: string;
@@ -22,7 +22,7 @@ export interface DryRun {
 export interface CommandSender {
   busy: boolean;
   error: Problem | null;
-  dryRun: DryRun | null;
+  dryRun: PendingDryRun | null;
   /** ID of the command whose progress is shown. */
   trackedCommandId: string | null;
   send(action: string, params: JsonObject, preview: boolean): void;
@@ -33,7 +33,7 @@ export interface CommandSender {
 /** Sends commands. A critical command is answered with 409 and its dry run. */
 export function useSendCommand(deviceId: string): CommandSender {
   const change = useChange<CommandResult>([`/v1/device/${deviceId}/commands`, '/v1/confirmations']);
-  const [dryRun, setDryRun] = useState<DryRun | null>(null);
+  const [dryRun, setDryRun] = useState<PendingDryRun | null>(null);
   const [trackedCommandId, setTrackedCommandId] = useState<string | null>(null);
   const [error, setError] = useState<Problem | null>(null);
   return {

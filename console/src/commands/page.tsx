@@ -6,7 +6,7 @@ import { useSession } from '../session.tsx';
 import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { Fact, Facts, Members, Value } from '../ui/values.tsx';
+import { Fact, Facts, ObjectMembers, Value } from '../ui/values.tsx';
 import { CommandProgress } from './command-progress.tsx';
 import type { CommandRecord } from './stages.ts';
 import { StatusPill } from './status.tsx';
@@ -67,7 +67,7 @@ function RequestFacts({ command }: { command: CommandRecord }) {
       {command.confirmed_by !== undefined && <Fact name="Confirmed by">{nameOf(command.confirmed_by)}</Fact>}
       <Fact name="Safety class">{command.safety_class?.toLowerCase() ?? '—'}</Fact>
       <Fact name="Parameters">
-        {Object.keys(command.params).length === 0 ? 'none' : <Members of={command.params} />}
+        {Object.keys(command.params).length === 0 ? 'none' : <ObjectMembers of={command.params} />}
       </Fact>
       <Fact name="Time to live">{command.ttl_s} s</Fact>
       <Fact name="Timeout">{command.timeout_s} s</Fact>
@@ -87,12 +87,12 @@ function ResultFacts({ command: { verification, result } }: { command: CommandRe
       <Fact name="Verification">{sentenceCase(verification.status)}</Fact>
       {expected !== undefined && (
         <Fact name="Expected">
-          <Members of={expected} />
+          <ObjectMembers of={expected} />
         </Fact>
       )}
       {observed !== undefined && (
         <Fact name="Observed">
-          <Members of={observed} />
+          <ObjectMembers of={observed} />
         </Fact>
       )}
       {result !== undefined && (

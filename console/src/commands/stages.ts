@@ -1,11 +1,11 @@
 import { type CommandStatus, isFinalCommandStatus } from '../../../src/domain/command.ts';
 import type { getCommand } from '../../../src/operations/commands/command-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
 
 // Stages of a command, from submission to verification.
 
-export type CommandRecord = Answer<typeof getCommand>['command'];
+export type CommandRecord = ResponseBody<typeof getCommand>['command'];
 
 export interface Stage {
   id: string;

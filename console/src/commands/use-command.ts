@@ -1,6 +1,6 @@
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query';
 import type { getCommand } from '../../../src/operations/commands/command-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
@@ -10,10 +10,13 @@ import { isFinal } from './stages.ts';
 const REFRESH_MS = 10_000;
 
 /** A command, refetched on each of its updates. If the device is known, the stream is filtered by it. */
-export function useCommand(id: string, deviceId: string | null): UseQueryResult<Answer<typeof getCommand>, Problem> {
+export function useCommand(
+  id: string,
+  deviceId: string | null,
+): UseQueryResult<ResponseBody<typeof getCommand>, Problem> {
   const path = `/v1/commands/${id}`;
   const queries = useQueryClient();
-  const found = useGet<Answer<typeof getCommand>>(path, { refetchIntervalMs: REFRESH_MS });
+  const found = useGet<ResponseBody<typeof getCommand>>(path, { refetchIntervalMs: REFRESH_MS });
   const isOver = found.data !== undefined && isFinal(found.data.command);
   const device = deviceId ?? found.data?.command.device_id;
   const refresh = () => void invalidatePaths(queries, [path]);

@@ -1,6 +1,6 @@
 import { DeviceName } from '../devices/device-name.tsx';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
-import { Members, Value } from '../ui/values.tsx';
+import { ObjectMembers, Value } from '../ui/values.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
 import './effect.css';
 
@@ -9,7 +9,7 @@ type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device
 /** Expected effect of a command: reported state before and after. */
 export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
   const { changes, current, expected } = preview;
-  const parameters = <Members of={params} />;
+  const parameters = <ObjectMembers of={params} />;
   return (
     <>
       {changes !== null && Object.keys(changes).length > 0 ? (

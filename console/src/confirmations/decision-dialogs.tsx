@@ -1,7 +1,7 @@
 import { type FormEvent, useId, useRef } from 'react';
 import { Link } from 'wouter';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { type Change, useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { useDeviceName } from '../devices/device-name.tsx';
@@ -18,7 +18,7 @@ const STALE = ['/v1/confirmations', '/v1/commands', '/v1/plans'];
 /** Whether the policy requires another person. Only admins can read the policy; others get a refusal from the service. */
 function useNeedsAnotherPrincipal({ requested_by }: PendingConfirmation): boolean {
   const { me, may } = useSession();
-  const { data } = useGet<Answer<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
+  const { data } = useGet<ResponseBody<typeof getPolicy>>('/v1/tenant/policy', { enabled: may('admin') });
   return data?.policy.confirm_by === 'another_principal' && requested_by === me.user.id;
 }
 
@@ -28,7 +28,7 @@ export function DecisionButtons({
   onDecide,
 }: {
   of: PendingConfirmation;
-  onDecide(decision: Decision): void;
+  onDecide(decision: ConfirmationDecision): void;
 }) {
   const needsAnother = useNeedsAnotherPrincipal(one);
   const noteId = useId();
@@ -55,7 +55,7 @@ export function DecisionButtons({
   );
 }
 
-export type Decision = 'approve' | 'refuse';
+export type ConfirmationDecision = 'approve' | 'refuse';
 /** The confirmation may end while a dialog is open. */
 export type ConfirmationState = 'waiting' | 'expired' | 'answered';
 

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import type { ConfirmationPage } from '../api/answer-types.ts';
+import type { ConfirmationListBody } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { CommandProgress } from '../commands/command-progress.tsx';
 import { commandHref } from '../commands/status.tsx';
@@ -15,18 +15,24 @@ import { Icon } from '../ui/icons.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
 import { CommandEffect } from './command-effect.tsx';
-import { Approve, type ConfirmationState, type Decision, DecisionButtons, Refuse } from './decision-dialogs.tsx';
+import {
+  Approve,
+  type ConfirmationDecision,
+  type ConfirmationState,
+  DecisionButtons,
+  Refuse,
+} from './decision-dialogs.tsx';
 import type { PendingConfirmation } from './pending-confirmation.ts';
 import './inbox.css';
 
 const LIST = '/v1/confirmations';
 
 /** Inbox of pending confirmations. */
-export function Confirmations() {
+export function ConfirmationsPage() {
   const queries = useQueryClient();
-  const { data, error, refetch } = useGet<ConfirmationPage>(`${LIST}?limit=200`, { refetchIntervalMs: 30_000 });
+  const { data, error, refetch } = useGet<ConfirmationListBody>(`${LIST}?limit=200`, { refetchIntervalMs: 30_000 });
   const [approved, setApproved] = useState<PendingConfirmation[]>([]);
-  const [open, setOpen] = useState<{ one: PendingConfirmation; decision: Decision } | null>(null);
+  const [open, setOpen] = useState<{ one: PendingConfirmation; decision: ConfirmationDecision } | null>(null);
   const now = useNow();
   const refresh = () => void invalidatePaths(queries, [LIST]);
   useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: refresh, onOpen: refresh });
@@ -88,7 +94,7 @@ export function Confirmations() {
   );
 }
 
-function Entry({ of: one, onDecide }: { of: PendingConfirmation; onDecide(decision: Decision): void }) {
+function Entry({ of: one, onDecide }: { of: PendingConfirmation; onDecide(decision: ConfirmationDecision): void }) {
   const nameOf = useUserNames();
   const titleId = `asked-${one.command_id}`;
   return (

@@ -1,3 +1,3 @@
-import type { ConfirmationPage } from '../api/answer-types.ts';
+import type { ConfirmationListBody } from '../api/answer-types.ts';
 
-export type PendingConfirmation = ConfirmationPage['confirmations'][number];
+export type PendingConfirmation = ConfirmationListBody['confirmations'][number];

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import type { listCommands } from '../../../src/operations/commands/command-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { commandHref, StatusPill } from '../commands/status.tsx';
 import { LoadError, Loading } from '../ui/feedback.tsx';
@@ -11,7 +11,7 @@ import { formatBrief } from '../ui/values.tsx';
 
 /** The latest commands of a device. */
 export function CommandHistory({ id }: { id: string }) {
-  const { data, error, refetch } = useGet<Answer<typeof listCommands>>(`/v1/device/${id}/commands?limit=10`);
+  const { data, error, refetch } = useGet<ResponseBody<typeof listCommands>>(`/v1/device/${id}/commands?limit=10`);
   return (
     <section className="card" aria-labelledby="history">
       <header>

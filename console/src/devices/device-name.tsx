@@ -1,11 +1,11 @@
 import { Link } from 'wouter';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 
-export type DeviceRecord = Answer<typeof getDevice>['device'];
+export type DeviceRecord = ResponseBody<typeof getDevice>['device'];
 
 export const deviceHref = (id: string): string => `/devices/${id}`;
 
@@ -15,7 +15,7 @@ export const deviceNameOf = ({ id, name, device_type }: Pick<DeviceRecord, 'id' 
 /** The device's name if the user can read devices, otherwise the end of its ID. */
 export function useDeviceName(id: string): string {
   const { may } = useSession();
-  const { data } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { enabled: may('user') });
+  const { data } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${id}`, { enabled: may('user') });
   return data === undefined ? `device ${abbreviateId(id)}` : deviceNameOf(data.device);
 }
 

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { LoadError } from '../ui/feedback.tsx';
 
@@ -8,7 +8,7 @@ const current = (is: boolean) => (is ? { 'aria-current': 'true' as const } : {})
 
 /** Navigation by home, with the rooms of the selected home. */
 export function HomesNavigation({ query }: { query: URLSearchParams }) {
-  const { data, error, refetch } = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
+  const { data, error, refetch } = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
   const home = query.get('home');
   if (data === undefined && error !== null) return <LoadError problem={error} retry={refetch} />;
   return (
@@ -34,7 +34,7 @@ export function HomesNavigation({ query }: { query: URLSearchParams }) {
 }
 
 function Rooms({ home, room }: { home: string; room: string | null }) {
-  const { data } = useGet<Answer<typeof listRooms>>(`/v1/homes/${home}/rooms?limit=200`);
+  const { data } = useGet<ResponseBody<typeof listRooms>>(`/v1/homes/${home}/rooms?limit=200`);
   if (data === undefined || data.rooms.length === 0) return null;
   return (
     <ul>

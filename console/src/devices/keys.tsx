@@ -1,5 +1,5 @@
 import type { keyHistory } from '../../../src/operations/devices/device-keys.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
@@ -8,8 +8,8 @@ import { Time } from '../ui/time.tsx';
 const tones = { active: 'good', grace: 'warn', retired: 'quiet', revoked: 'bad' } as const;
 
 /** Key history of a device, without secrets. */
-export function Keys({ id }: { id: string }) {
-  const { data, error, refetch } = useGet<Answer<typeof keyHistory>>(`/v1/device/${id}/key-history`);
+export function DeviceKeys({ id }: { id: string }) {
+  const { data, error, refetch } = useGet<ResponseBody<typeof keyHistory>>(`/v1/device/${id}/key-history`);
   return (
     <section className="card" aria-labelledby="keys">
       <header>

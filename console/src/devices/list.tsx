@@ -3,7 +3,7 @@ import { useId, useMemo, useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import type { listDevices } from '../../../src/operations/devices/devices.ts';
 import type { listHomes } from '../../../src/operations/homes/homes.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { updatePages, usePagedQuery } from '../api/paged-query.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
@@ -15,7 +15,7 @@ import { deviceHref, deviceNameOf } from './device-name.tsx';
 import { HomesNavigation } from './homes-navigation.tsx';
 import './list.css';
 
-export type DeviceListPage = Answer<typeof listDevices>;
+export type DeviceListPage = ResponseBody<typeof listDevices>;
 type Device = DeviceListPage['devices'][number];
 
 const PAGE = 200;
@@ -34,7 +34,7 @@ function pathOf(query: URLSearchParams): string {
 }
 
 /** List of devices, filtered by home and room. */
-export function Devices() {
+export function DevicesPage() {
   const [query, setQuery] = useSearchParams();
   const path = pathOf(query);
   const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<DeviceListPage, Device>(
@@ -93,7 +93,7 @@ export function Devices() {
 }
 
 function useColumns(): readonly Column<Device>[] {
-  const { data } = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
+  const { data } = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
   return useMemo(() => {
     const homes = new Map(data?.homes.map(({ id, home_name }) => [id, home_name]));
     return [

@@ -1,23 +1,23 @@
 import type { getManifest } from '../../../src/operations/devices/manifests.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
 
-export type ManifestRecord = Answer<typeof getManifest>;
-export type Capability = ManifestRecord['capabilities'][number];
+export type ManifestRecord = ResponseBody<typeof getManifest>;
+export type CapabilityRecord = ManifestRecord['capabilities'][number];
 
 export const manifestPath = (id: string): string => `/v1/devices/${id}/manifest`;
 
 const tones = { NORMAL: 'quiet', CRITICAL: 'warn', RESTRICTED: 'bad' } as const;
 
-export const SafetyPill = ({ of }: { of: Capability['safetyClass'] }) => (
+export const SafetyPill = ({ of }: { of: CapabilityRecord['safetyClass'] }) => (
   <Pill tone={tones[of]}>{of.toLowerCase()}</Pill>
 );
 
 /** Capability manifest of a device. */
-export function Manifest({ id }: { id: string }) {
+export function DeviceManifest({ id }: { id: string }) {
   const { data, error, refetch } = useGet<ManifestRecord>(manifestPath(id));
   return (
     <section className="card" aria-labelledby="manifest">
@@ -64,7 +64,7 @@ export function Manifest({ id }: { id: string }) {
   );
 }
 
-export const paramNames = ({ paramSchema }: Capability): string[] => {
+export const paramNames = ({ paramSchema }: CapabilityRecord): string[] => {
   const { properties } = paramSchema;
   return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
 };

@@ -1,26 +1,28 @@
 import { Link } from 'wouter';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { CommandPanel } from '../commanding/panel.tsx';
 import { useSession } from '../session.tsx';
 import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
-import { Fact, Facts, Members } from '../ui/values.tsx';
+import { Fact, Facts, ObjectMembers } from '../ui/values.tsx';
 import { CommandHistory } from './command-history.tsx';
 import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
-import { Keys } from './keys.tsx';
-import { Manifest } from './manifest.tsx';
+import { DeviceKeys } from './keys.tsx';
+import { DeviceManifest } from './manifest.tsx';
 import { Messages } from './messages.tsx';
-import { Twin } from './twin.tsx';
+import { DeviceTwin } from './twin.tsx';
 import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
 
 /** Page of one device: twin, commands, messages, keys and manifest. */
 export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
-  const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { refetchIntervalMs: 30_000 });
+  const { data, error, refetch } = useGet<ResponseBody<typeof getDevice>>(`/v1/devices/${id}`, {
+    refetchIntervalMs: 30_000,
+  });
   useDeviceUpdates(id);
   if (data === undefined || error?.status === 404) {
     return error === null ? <Loading what="Loading device" /> : <LoadError problem={error} retry={refetch} />;
@@ -44,7 +46,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
       </header>
       <div className="device-parts">
         <div>
-          <Twin device={device} />
+          <DeviceTwin device={device} />
           <DeviceDetails device={device} />
         </div>
         <div>
@@ -61,9 +63,9 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
       </div>
       <div className="device-parts">
         <Messages id={id} />
-        {may('admin') && <Keys id={id} />}
+        {may('admin') && <DeviceKeys id={id} />}
       </div>
-      <Manifest id={id} />
+      <DeviceManifest id={id} />
     </>
   );
 }
@@ -78,8 +80,10 @@ const Presence = ({ of: { online, revoked } }: { of: DeviceRecord }) =>
   );
 
 function Place({ of: { home_id, room_id } }: { of: DeviceRecord }) {
-  const homes = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
-  const rooms = useGet<Answer<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, { enabled: room_id !== null });
+  const homes = useGet<ResponseBody<typeof listHomes>>('/v1/homes?limit=200');
+  const rooms = useGet<ResponseBody<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, {
+    enabled: room_id !== null,
+  });
   if (home_id === null) return <span>no home</span>;
   const home = homes.data?.homes.find(({ id }) => id === home_id)?.home_name ?? 'home';
   const room = rooms.data?.rooms.find(({ id }) => id === room_id)?.name;
@@ -125,7 +129,7 @@ function DeviceDetails({ device }: { device: DeviceRecord }) {
         </Fact>
         {Object.keys(device.metadata).length > 0 && (
           <Fact name="Metadata">
-            <Members of={device.metadata} />
+            <ObjectMembers of={device.metadata} />
           </Fact>
         )}
         {may('admin') && (

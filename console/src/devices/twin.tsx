@@ -1,5 +1,5 @@
 import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
@@ -9,13 +9,13 @@ import { useRecentChange } from '../ui/use-recent-change.ts';
 import { Value } from '../ui/values.tsx';
 import type { DeviceRecord } from './device-name.tsx';
 
-export type Activity = Answer<typeof getDeviceActivity>['activity'];
+export type Activity = ResponseBody<typeof getDeviceActivity>['activity'];
 
 export const useDeviceActivity = (id: string) =>
-  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { refetchIntervalMs: 15_000 });
+  useGet<ResponseBody<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { refetchIntervalMs: 15_000 });
 
 /** Reported state of a device, one row per property. */
-export function Twin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
+export function DeviceTwin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
   const activity = useDeviceActivity(id).data?.activity;
   const names = Object.keys(state).sort();
   return (

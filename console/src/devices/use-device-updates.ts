@@ -2,11 +2,11 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
 import type { getDevice } from '../../../src/operations/devices/devices.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { invalidatePaths } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 
-type State = Answer<typeof getDevice>['device']['state'];
+type State = ResponseBody<typeof getDevice>['device']['state'];
 type DeviceUpdate =
   | { type: 'state_update'; state: State; timestamp: number }
   | { type: 'presence_update'; online: boolean }
@@ -28,18 +28,18 @@ export function useDeviceUpdates(id: string): void {
     [],
   );
   const path = `/v1/devices/${id}`;
-  const change = (changes: Partial<Answer<typeof getDevice>['device']>): void => {
-    queries.setQueryData<Answer<typeof getDevice>>(
+  const change = (changes: Partial<ResponseBody<typeof getDevice>['device']>): void => {
+    queries.setQueryData<ResponseBody<typeof getDevice>>(
       [path],
       (before) => before && { ...before, device: { ...before.device, ...changes } },
     );
   };
   /** Sets the report time of changed properties; the times of unchanged ones follow with the refetch. */
   const updateReportTimes = (state: State, at: number): void => {
-    const before = queries.getQueryData<Answer<typeof getDevice>>([path])?.device.state ?? {};
+    const before = queries.getQueryData<ResponseBody<typeof getDevice>>([path])?.device.state ?? {};
     const changed = Object.keys(state).filter((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
     const times = Object.fromEntries(changed.map((name) => [name, new Date(at).toISOString()]));
-    queries.setQueryData<Answer<typeof getDeviceActivity>>(
+    queries.setQueryData<ResponseBody<typeof getDeviceActivity>>(
       [`${path}/activity`],
       (known) => known && { activity: { ...known.activity, properties: { ...known.activity.properties, ...times } } },
     );

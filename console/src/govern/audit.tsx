@@ -2,7 +2,7 @@ import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { listAudit } from '../../../src/operations/inspection/audit.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
@@ -16,12 +16,12 @@ import { fullTime, zone } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
 import './govern.css';
 
-type AuditPage = Answer<typeof listAudit>;
-type Entry = AuditPage['entries'][number];
+type AuditListBody = ResponseBody<typeof listAudit>;
+type Entry = AuditListBody['entries'][number];
 
-export const Audit = () => <AuditLog platform={false} />;
+export const AuditPage = () => <AuditLog platform={false} />;
 /** Audit entries that belong to no tenant, such as flag changes. */
-export const PlatformAudit = () => <AuditLog platform />;
+export const PlatformAuditPage = () => <AuditLog platform />;
 
 const filters = ['by', 'action', 'subject'] as const;
 
@@ -34,7 +34,7 @@ function AuditLog({ platform }: { platform: boolean }) {
     if (value) params.set(name, value);
   }
   const path = `/v1/audit?${params}`;
-  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<AuditPage, Entry>(
+  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<AuditListBody, Entry>(
     path,
     ({ entries }) => entries,
   );
@@ -133,7 +133,7 @@ type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, option
 function Filters({ query, change, platform }: { query: URLSearchParams; change: ChangeQuery; platform: boolean }) {
   const { may } = useSession();
   const [userId, actionId, targetId] = [useId(), useId(), useId()];
-  const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', {
+  const { data } = useGet<ResponseBody<typeof listMembers>>('/v1/tenant/members?limit=200', {
     enabled: !platform && may('admin'),
   });
   const set = (name: string, value: string): void =>

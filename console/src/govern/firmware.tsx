@@ -1,6 +1,6 @@
 import { useId, useState } from 'react';
 import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
@@ -10,16 +10,16 @@ import { Time } from '../ui/time.tsx';
 import { NewRelease } from './new-release.tsx';
 import './govern.css';
 
-type Release = Answer<typeof listReleases>['releases'][number];
+type Release = ResponseBody<typeof listReleases>['releases'][number];
 
 const FIRMWARE = '/v1/firmware';
 
 const tones = { draft: 'info', released: 'good', withdrawn: 'quiet' } as const;
 
 /** Firmware releases and their rollout. */
-export function Firmware() {
+export function FirmwarePage() {
   const { may } = useSession();
-  const { data, error, refetch } = useGet<Answer<typeof listReleases>>(`${FIRMWARE}?limit=200`);
+  const { data, error, refetch } = useGet<ResponseBody<typeof listReleases>>(`${FIRMWARE}?limit=200`);
   return (
     <>
       <header className="page-head">

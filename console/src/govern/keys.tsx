@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { listApiKeys } from '../../../src/operations/identity/api-keys.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
@@ -14,14 +14,14 @@ import type { CreatedKey } from './created-key.ts';
 import { NewKey } from './new-key.tsx';
 import './govern.css';
 
-type Key = Answer<typeof listApiKeys>['keys'][number];
+type Key = ResponseBody<typeof listApiKeys>['keys'][number];
 
 const KEYS = '/v1/auth/api-keys';
 
 /** API keys for programs: the user's own, and for admins the keys of all members. */
-export function ApiKeys() {
+export function ApiKeysPage() {
   const { may } = useSession();
-  const { data, error, refetch } = useGet<Answer<typeof listApiKeys>>(`${KEYS}?limit=200`);
+  const { data, error, refetch } = useGet<ResponseBody<typeof listApiKeys>>(`${KEYS}?limit=200`);
   const [created, setCreated] = useState<CreatedKey | null>(null);
   const nameOf = useUserNames();
   const now = useNow();

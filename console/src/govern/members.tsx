@@ -1,7 +1,7 @@
 import { type FormEvent, useId, useState } from 'react';
 import { type MemberRole, mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
 import type { listMembers } from '../../../src/operations/identity/members.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
@@ -11,7 +11,7 @@ import { Table } from '../ui/table.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
 import './govern.css';
 
-type Member = Answer<typeof listMembers>['members'][number];
+type Member = ResponseBody<typeof listMembers>['members'][number];
 
 const MEMBERS = '/v1/tenant/members';
 const STALE = [MEMBERS, '/v1/auth/me'];
@@ -25,8 +25,8 @@ const permissions: Readonly<Record<MemberRole, string>> = {
 };
 
 /** Members of the tenant and open invitations. */
-export function Members() {
-  const { data, error, refetch } = useGet<Answer<typeof listMembers>>(`${MEMBERS}?limit=200`);
+export function MembersPage() {
+  const { data, error, refetch } = useGet<ResponseBody<typeof listMembers>>(`${MEMBERS}?limit=200`);
   return (
     <>
       <header className="page-head">

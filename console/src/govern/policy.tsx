@@ -1,7 +1,7 @@
 import { type FormEvent, useId } from 'react';
 import { type confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
 import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import './govern.css';
@@ -27,8 +27,8 @@ const confirmerOptions: readonly { by: (typeof confirmers)[number]; title: strin
 ];
 
 /** Safety policy: who can confirm critical commands, and for how long. */
-export function Policy() {
-  const { data, error, refetch } = useGet<Answer<typeof getPolicy>>(POLICY);
+export function PolicyPage() {
+  const { data, error, refetch } = useGet<ResponseBody<typeof getPolicy>>(POLICY);
   return (
     <>
       <header className="page-head">
@@ -50,7 +50,7 @@ export function Policy() {
   );
 }
 
-function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
+function Form({ policy }: { policy: ResponseBody<typeof getPolicy>['policy'] }) {
   const change = useChange([POLICY]);
   const ttlId = useId();
   const send = (event: FormEvent<HTMLFormElement>): void => {

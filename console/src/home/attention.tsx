@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/answer-types.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import type { ActorListBody, ConfirmationListBody, OverviewRecord } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { deviceHref } from '../devices/device-name.tsx';
 import { planHref } from '../plans/plan-display.ts';
@@ -14,15 +15,15 @@ import { Countdown, Time } from '../ui/time.tsx';
 const REFRESH_MS = 10_000;
 
 /** Open issues, most urgent first. */
-export function Attention({ overview, tenant }: { overview: Overview; tenant: string | null }) {
+export function Attention({ overview, tenant }: { overview: OverviewRecord; tenant: string | null }) {
   const { may } = useSession();
   const canInspect = tenant !== null || may('admin');
-  const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', {
+  const waiting = useGet<ConfirmationListBody>('/v1/confirmations?limit=5', {
     refetchIntervalMs: REFRESH_MS,
     // Operators cannot answer confirmations of another tenant.
     enabled: may('user') && tenant === null,
   });
-  const quarantinedActors = useGet<ActorPage>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
+  const quarantinedActors = useGet<ActorListBody>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
     refetchIntervalMs: REFRESH_MS,
     enabled: canInspect,
   });

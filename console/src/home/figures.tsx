@@ -1,7 +1,7 @@
 import { lazy, type ReactNode, Suspense, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
 import { type CommandPhase, commandPhaseOf, commandStatuses } from '../../../src/domain/command.ts';
-import type { Overview } from '../api/answer-types.ts';
+import type { OverviewRecord } from '../api/answer-types.ts';
 import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
 import { humanize } from '../ui/text-format.ts';
@@ -12,7 +12,7 @@ import { currentRates, subscribeRates } from './rates.ts';
 // The chart library is loaded after the numbers are shown.
 const LiveLine = lazy(() => import('./sparkline.tsx').then((module) => ({ default: module.Sparkline })));
 
-export function DevicesFigure({ devices: { total, online } }: Pick<Overview, 'devices'>) {
+export function DevicesFigure({ devices: { total, online } }: Pick<OverviewRecord, 'devices'>) {
   const ratio = total === 0 ? 0 : online / total;
   return (
     <Figure title="Devices online">
@@ -52,7 +52,7 @@ const groups: readonly { title: (typeof titles)[CommandPhase]; tone: Tone }[] = 
   { title: 'not sent', tone: 'quiet' },
 ];
 
-export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
+export function CommandsFigure({ commands }: Pick<OverviewRecord, 'commands'>) {
   const { may } = useSession();
   const tenant = useChosenTenant();
   const counts = groups.map((group) => {

@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef } from 'react';
-import type { Overview } from '../api/answer-types.ts';
+import type { OverviewRecord } from '../api/answer-types.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
 import { TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
@@ -15,11 +15,11 @@ const REFRESH_MS = 10_000;
 const REFRESH_DELAY_MS = 1_500;
 
 /** Home page: open issues, devices, commands, and rates of the service. */
-export function Home() {
+export function HomePage() {
   const { me, may } = useSession();
   const tenant = useChosenTenant();
   const hasTenant = me.has_tenant || tenant !== null;
-  const overview = useGet<Overview>(withTenant('/v1/overview', tenant), {
+  const overview = useGet<OverviewRecord>(withTenant('/v1/overview', tenant), {
     refetchIntervalMs: REFRESH_MS,
     enabled: hasTenant,
   });

@@ -1,6 +1,6 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js';
 import type { Point } from '../graph/path.ts';
-import type { Step } from './plan-display.ts';
+import type { StepRecord } from './plan-display.ts';
 
 // Converts a plan to a graph for the layout library: a node for each step, an edge for each dependency.
 
@@ -35,9 +35,9 @@ export type Direction = 'DOWN' | 'RIGHT';
 /** Step IDs are user input, so nodes are identified by their index. */
 const nodeId = (index: number): string => `s${index}`;
 
-type Shape = Pick<Step, 'id' | 'depends_on' | 'compensation'>;
+type Shape = Pick<StepRecord, 'id' | 'depends_on' | 'compensation'>;
 
-export function graphOf(steps: readonly Shape[], direction: Direction): ElkNode {
+export function planGraphOf(steps: readonly Shape[], direction: Direction): ElkNode {
   const indexes = new Map(steps.map(({ id }, index) => [id, index]));
   return {
     id: 'plan',

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import type { listPlans } from '../../../src/operations/plans/plan-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { useUserNames } from '../people/user-names.ts';
 import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
@@ -8,14 +8,14 @@ import { Table } from '../ui/table.tsx';
 import { humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { PlanPill } from './pills.tsx';
-import { type PlanRecord, planHref, planTitle, type Step, toneOfStep } from './plan-display.ts';
+import { type PlanRecord, planHref, planTitle, type StepRecord, toneOfStep } from './plan-display.ts';
 import { usePlanUpdates } from './use-plan-updates.ts';
 import './list.css';
 
-type PlanPage = Answer<typeof listPlans>;
+type PlanPage = ResponseBody<typeof listPlans>;
 
 /** List of plans, newest first. */
-export function Plans() {
+export function PlansPage() {
   const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<PlanPage, PlanRecord>(
     '/v1/plans?limit=50',
     ({ plans }) => plans,
@@ -76,7 +76,7 @@ export function Plans() {
 }
 
 /** A coloured mark per step, with a text alternative. */
-function Progress({ steps }: { steps: readonly Step[] }) {
+function Progress({ steps }: { steps: readonly StepRecord[] }) {
   const counts = new Map<string, number>();
   for (const { status } of steps) counts.set(status, (counts.get(status) ?? 0) + 1);
   const summary = [...counts].map(([status, count]) => `${count} ${humanize(status)}`).join(', ');

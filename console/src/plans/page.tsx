@@ -1,7 +1,7 @@
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { getPlan } from '../../../src/operations/plans/plan-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';
 import { DeviceName } from '../devices/device-name.tsx';
@@ -15,7 +15,7 @@ import { Time } from '../ui/time.tsx';
 import { formatBrief } from '../ui/values.tsx';
 import { PlanPill, StepPill } from './pills.tsx';
 import { PlanChart } from './plan-chart.tsx';
-import { isFinished, type PlanRecord, planSummary, planTitle, type Step, toneOfPlan } from './plan-display.ts';
+import { isFinished, type PlanRecord, planSummary, planTitle, type StepRecord, toneOfPlan } from './plan-display.ts';
 import { usePlanUpdates } from './use-plan-updates.ts';
 
 /** Viewers have no stream, so their page polls more often. */
@@ -26,7 +26,7 @@ const REFRESH_WITHOUT_STREAM_MS = 3_000;
 export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const path = `/v1/plans/${id}`;
-  const { data, error, refetch } = useGet<Answer<typeof getPlan>>(path, {
+  const { data, error, refetch } = useGet<ResponseBody<typeof getPlan>>(path, {
     refetchIntervalMs: may('user') ? REFRESH_MS : REFRESH_WITHOUT_STREAM_MS,
   });
   const nameOf = useUserNames();
@@ -94,7 +94,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
   );
 }
 
-function Steps({ steps }: { steps: readonly Step[] }) {
+function Steps({ steps }: { steps: readonly StepRecord[] }) {
   const { may } = useSession();
   return (
     <Table label="Steps" columns={['Step', 'Command', 'Device', 'Status', 'Depends on', 'Rollback']}>

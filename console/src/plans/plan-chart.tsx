@@ -4,8 +4,8 @@ import { useDeviceName } from '../devices/device-name.tsx';
 import { roundedPath, textWidth } from '../graph/path.ts';
 import { Loading, Note } from '../ui/feedback.tsx';
 import { humanize, sentenceCase } from '../ui/text-format.ts';
-import { type Direction, type DrawnStep, drawingOf, graphOf, type PlanDrawing, UNDO_HEIGHT } from './graph.ts';
-import { type PlanRecord, planSummary, type Step, toneOfStep, undoStateOf } from './plan-display.ts';
+import { type Direction, type DrawnStep, drawingOf, type PlanDrawing, planGraphOf, UNDO_HEIGHT } from './graph.ts';
+import { type PlanRecord, planSummary, type StepRecord, toneOfStep, undoStateOf } from './plan-display.ts';
 import './plan-chart.css';
 
 /** Smallest scale at which texts stay readable; a larger drawing scrolls. */
@@ -29,7 +29,7 @@ export function PlanChart({ plan }: { plan: PlanRecord }) {
 
 async function draw(steps: PlanRecord['steps'], direction: Direction): Promise<PlanDrawing> {
   const { layout } = await import('../graph/layout.ts');
-  return drawingOf(steps, await layout(graphOf(steps, direction)));
+  return drawingOf(steps, await layout(planGraphOf(steps, direction)));
 }
 
 function PlanSvg({
@@ -94,7 +94,7 @@ function fitText(text: string, font: string, room: number): string {
   return `${text.slice(0, length).trimEnd()}…`;
 }
 
-const signs: Readonly<Record<Step['status'], string>> = {
+const signs: Readonly<Record<StepRecord['status'], string>> = {
   pending: '',
   running: '',
   awaiting_confirmation: 'M12 7v5l3.5 2',
@@ -106,7 +106,7 @@ const signs: Readonly<Record<Step['status'], string>> = {
   compensation_failed: 'M8 8l8 8M16 8l-8 8',
 };
 
-function StepBox({ step, place: { x, y, width, height } }: { step: Step; place: DrawnStep }) {
+function StepBox({ step, place: { x, y, width, height } }: { step: StepRecord; place: DrawnStep }) {
   const device = useDeviceName(step.device_id);
   const undo = undoStateOf(step);
   const body = undo === 'none' ? height : height - UNDO_HEIGHT;

@@ -1,11 +1,11 @@
 import type { PlanStatus, StepStatus } from '../../../src/domain/plan.ts';
 import type { getPlan } from '../../../src/operations/plans/plan-view.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { counted } from '../ui/text-format.ts';
 import type { Tone } from '../ui/tone.ts';
 
-export type PlanRecord = Answer<typeof getPlan>['plan'];
-export type Step = PlanRecord['steps'][number];
+export type PlanRecord = ResponseBody<typeof getPlan>['plan'];
+export type StepRecord = PlanRecord['steps'][number];
 
 export const toneOfPlan: Readonly<Record<PlanStatus, Tone>> = {
   pending: 'info',
@@ -53,7 +53,7 @@ const undoStates: Readonly<Record<StepStatus, UndoState>> = {
 };
 
 /** Progress of a step's rollback. */
-export const undoStateOf = ({ compensation, status }: Pick<Step, 'compensation' | 'status'>): UndoState =>
+export const undoStateOf = ({ compensation, status }: Pick<StepRecord, 'compensation' | 'status'>): UndoState =>
   compensation === undefined ? 'none' : undoStates[status];
 
 /** Status of a plan, in one sentence. */

@@ -1,12 +1,12 @@
 import type { listFlags } from '../../../src/operations/platform/administration.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
 import '../govern/govern.css';
 
-type FlagName = keyof Answer<typeof listFlags>['flags'];
+type FlagName = keyof ResponseBody<typeof listFlags>['flags'];
 
 const FLAGS = '/v1/admin/flags';
 
@@ -18,8 +18,8 @@ const about: Readonly<Record<FlagName, string>> = {
 };
 
 /** System flags of the service. */
-export function Flags() {
-  const { data, error, refetch } = useGet<Answer<typeof listFlags>>(FLAGS, { refetchIntervalMs: 15_000 });
+export function FlagsPage() {
+  const { data, error, refetch } = useGet<ResponseBody<typeof listFlags>>(FLAGS, { refetchIntervalMs: 15_000 });
   return (
     <>
       <header className="page-head">

@@ -2,7 +2,7 @@ import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { isUuid } from '../../../src/domain/uuid.ts';
 import type { listTenants } from '../../../src/operations/platform/administration.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';
 import { Empty } from '../ui/feedback.tsx';
@@ -29,7 +29,7 @@ export function TenantChoice() {
   const tenant = useChosenTenant();
   const [, setQuery] = useSearchParams();
   const id = useId();
-  const { data = [] } = useGet<Answer<typeof listTenants>>('/v1/admin/tenants?limit=200', { enabled: platform });
+  const { data = [] } = useGet<ResponseBody<typeof listTenants>>('/v1/admin/tenants?limit=200', { enabled: platform });
   if (!platform) return null;
   const choose = (chosen: string): void =>
     setQuery((before) => {

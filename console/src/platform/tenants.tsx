@@ -2,7 +2,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link } from 'wouter';
 import type { listTenants } from '../../../src/operations/platform/administration.ts';
-import type { Answer } from '../api/answer-types.ts';
+import type { ResponseBody } from '../api/answer-types.ts';
 import { requestList } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
@@ -12,12 +12,12 @@ import { Time } from '../ui/time.tsx';
 import { withTenant } from './tenant-choice.tsx';
 import '../govern/govern.css';
 
-type Tenant = Answer<typeof listTenants>[number];
+type Tenant = ResponseBody<typeof listTenants>[number];
 
 const TENANTS = '/v1/admin/tenants';
 
 /** List of all tenants, for platform operators. */
-export function Tenants() {
+export function TenantsPage() {
   const { data, error, refetch, hasNextPage, fetchNextPage } = useInfiniteQuery<
     { rows: Tenant[]; next: string | null },
     Problem,

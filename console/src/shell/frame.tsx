@@ -17,7 +17,7 @@ const bodies = new Map<PageEntry, Body>(
 const groups = ['Operate', 'Govern', 'Platform'] as const;
 
 /** Frame of all pages: menu, signed-in user and connection status. */
-export function Frame() {
+export function PageFrame() {
   const { me, may, platform, signOut } = useSession();
   const [path] = useLocation();
   const [open, setOpen] = useState(false);

@@ -49,7 +49,7 @@ export const Fact = ({ name, children }: { name: string; children: ReactNode }) 
 );
 
 /** The members of an object; renders nothing if it has none. */
-export function Members({ of }: { of: Readonly<Record<string, unknown>> }) {
+export function ObjectMembers({ of }: { of: Readonly<Record<string, unknown>> }) {
   const entries = Object.entries(of);
   return entries.length === 0 ? null : (
     <Facts>
