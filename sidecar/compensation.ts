@@ -1,11 +1,11 @@
 import { deepEqual, isObject, schemaError } from './json-schema.ts';
-import type { ActionCall, Device, JsonObject, JsonValue, Tool } from './planner-types.ts';
+import type { ActionCall, JsonObject, JsonValue, PlannerDevice, Tool } from './planner-types.ts';
 
 // Compensations, derived from the manifest's templates of the expected state: a template maps an action to the state it
 // causes, and a reported state back to the action that restores it.
 
 /** True if the reported state already matches the action's expected state. */
-export function isAlreadyDone(device: Device, act: ActionCall): boolean {
+export function isAlreadyDone(device: PlannerDevice, act: ActionCall): boolean {
   const expectedState = device.tools.get(act.action)?.expectedState;
   if (!expectedState || Object.keys(expectedState).length === 0 || device.state === null) return false;
   return containsState(device.state, fillTemplate(expectedState, act.params));
@@ -15,7 +15,7 @@ export function isAlreadyDone(device: Device, act: ActionCall): boolean {
  * The action that restores the current state, if the device has reported it and has a suitable action. Never a critical
  * one: the plan would need its approval before it starts.
  */
-export function compensationFor(device: Device, act: ActionCall): ActionCall | null {
+export function compensationFor(device: PlannerDevice, act: ActionCall): ActionCall | null {
   const { state, tools } = device;
   const expectedState = tools.get(act.action)?.expectedState;
   if (!expectedState || state === null) return null;

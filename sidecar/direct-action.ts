@@ -1,10 +1,10 @@
 import { compensationFor } from './compensation.ts';
 import { schemaError } from './json-schema.ts';
-import type { ActionCall, Decision, PlannerInput } from './planner-types.ts';
+import type { ActionCall, PlannerDecision, PlannerInput } from './planner-types.ts';
 import { finalStateOf, summaryOf } from './summary.ts';
 
 /** Plans a requested action as it is, even if the device is already in the expected state. */
-export function decideDirectAction(view: PlannerInput, { action, params }: ActionCall): Decision {
+export function decideDirectAction(view: PlannerInput, { action, params }: ActionCall): PlannerDecision {
   const { context, devices, refusals } = view;
   const refused = refusals[0];
   if (refused !== undefined) return { code: refused.code, failed: refused.detail };

@@ -8,14 +8,14 @@ import type {
 } from '#proto/cognition/v1/runtime_pb.js';
 import { isObject } from './json-schema.ts';
 import {
+  type CommandOutcome,
   type Context,
-  type Device,
   type JsonObject,
   type Memory,
   type Node,
   type NodeState,
   nodeStates,
-  type Outcome,
+  type PlannerDevice,
   type Tool,
   type Tools,
 } from './planner-types.ts';
@@ -50,7 +50,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 
 const NO_TOOLS: Tools = new Map();
 
-export const deviceOf = (device: WireDevice, sets: ReadonlyMap<string, Tools>): Device => ({
+export const deviceOf = (device: WireDevice, sets: ReadonlyMap<string, Tools>): PlannerDevice => ({
   id: device.deviceId,
   name: device.name || null,
   room: device.roomName || null,
@@ -102,7 +102,13 @@ function nodeOf({ node, state: value, code, detail }: WireNode): Node | null {
 /** `NodeState` of the protocol counts from 1 in the order of `nodeStates`. */
 export const nodeStateOf = (value: number): NodeState | null => nodeStates[value - 1] ?? null;
 
-export const outcomeOf = ({ success, status, verification, code, deviceState }: WireOutcome): Outcome => ({
+export const commandOutcomeOf = ({
+  success,
+  status,
+  verification,
+  code,
+  deviceState,
+}: WireOutcome): CommandOutcome => ({
   ...{ success, status, verification, code },
   deviceState: (deviceState as JsonObject | undefined) ?? null,
 });

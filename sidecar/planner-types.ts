@@ -24,7 +24,7 @@ export interface Tool {
 export type Tools = ReadonlyMap<string, Tool>;
 
 /** Names, rooms and states come from devices and users: they are data, never instructions. */
-export interface Device {
+export interface PlannerDevice {
   id: string;
   name: string | null;
   room: string | null;
@@ -80,10 +80,10 @@ export interface Node extends Step {
   code: string;
   detail: string;
   /** The result of the finished command. */
-  outcome: Outcome | null;
+  outcome: CommandOutcome | null;
 }
 
-export interface Outcome {
+export interface CommandOutcome {
   success: boolean;
   /** Final status of the command. */
   status: string;
@@ -93,7 +93,7 @@ export interface Outcome {
 }
 
 /** A step that the service rejected. */
-export interface Refusal {
+export interface RejectedStep {
   step: Step;
   code: string;
   detail: string;
@@ -118,14 +118,14 @@ export interface Context {
 /** The complete input of a planner. Planners are stateless. */
 export interface PlannerInput {
   context: Context;
-  devices: readonly Device[];
+  devices: readonly PlannerDevice[];
   memories: readonly Memory[];
   /** Rejections in this stream. */
-  refusals: readonly Refusal[];
+  refusals: readonly RejectedStep[];
 }
 
 /** A planner's decision about a context that has no step in progress. */
-export type Decision =
+export type PlannerDecision =
   /** `because` is the reason, in one sentence. */
   | { steps: readonly [Step, ...Step[]]; because: string }
   | { done: string; finalState: JsonObject }
@@ -136,10 +136,10 @@ export interface Planner {
   readonly name: string;
   /** Time limit of one decision in seconds; 0: it is immediate. */
   readonly timeoutS: number;
-  decide(view: PlannerInput, signal: AbortSignal): Promise<Decision>;
+  decide(view: PlannerInput, signal: AbortSignal): Promise<PlannerDecision>;
 }
 
 /** Limit of steps per context. */
 export const MAX_STEPS = 100;
 
-export const displayNameOf = (device: Device): string => device.name ?? device.type;
+export const displayNameOf = (device: PlannerDevice): string => device.name ?? device.type;

@@ -1,27 +1,27 @@
 import type {
+  CommandOutcome,
   Context,
-  Decision,
-  Device,
   Memory,
   NodeState,
-  Outcome,
   Planner,
+  PlannerDecision,
+  PlannerDevice,
   PlannerInput,
-  Refusal,
+  RejectedStep,
   Step,
 } from './planner-types.ts';
-import type { ProposalBody } from './proposal-encoder.ts';
+import type { OutgoingProposal } from './proposal-encoder.ts';
 
 /** The last perception update of the scope of a context. */
 export interface WorldState {
-  devices: readonly Device[];
+  devices: readonly PlannerDevice[];
   memories: readonly Memory[];
 }
 
 export interface PlanningTaskParts {
   planner: Planner;
   world(): WorldState;
-  send(body: ProposalBody): void;
+  send(body: OutgoingProposal): void;
   /** The end of the context was proposed. Its world is not needed until the service sends it again. */
   onEnded(): void;
   /** The planner threw an error. */
@@ -51,8 +51,8 @@ export class PlanningTask {
   readonly #openSteps = new Map<string, Step>();
   /** For an observation: the reason for the proposed steps, until one of them is rejected. */
   #proposedBecause: string | null = null;
-  readonly #refusals: Refusal[] = [];
-  readonly #outcomes = new Map<string, Outcome>();
+  readonly #refusals: RejectedStep[] = [];
+  readonly #outcomes = new Map<string, CommandOutcome>();
 
   constructor(context: Context, parts: PlanningTaskParts) {
     this.#context = context;
@@ -96,7 +96,7 @@ export class PlanningTask {
     this.#planNext();
   }
 
-  recordOutcome(nodeId: string, outcome: Outcome): void {
+  recordOutcome(nodeId: string, outcome: CommandOutcome): void {
     if (!this.#ended) this.#outcomes.set(nodeId, outcome);
   }
 
@@ -145,13 +145,13 @@ export class PlanningTask {
     return { ...this.#parts.world(), context: { ...this.#context, nodes }, refusals: [...this.#refusals] };
   }
 
-  #apply(decision: Decision): void {
+  #apply(decision: PlannerDecision): void {
     if ('failed' in decision) this.#end({ error: decision.failed, code: decision.code });
     else if ('done' in decision) this.#end({ complete: decision.done, finalState: decision.finalState });
     else this.#propose(decision);
   }
 
-  #propose({ steps, because }: Extract<Decision, { because: string }>): void {
+  #propose({ steps, because }: Extract<PlannerDecision, { because: string }>): void {
     for (const step of steps) {
       this.#openSteps.set(step.id, step);
       this.#parts.send({ step });
@@ -164,7 +164,7 @@ export class PlanningTask {
     }
   }
 
-  #end(body: ProposalBody): void {
+  #end(body: OutgoingProposal): void {
     this.#ended = true;
     this.#endAttempts += 1;
     this.#outcomes.clear();

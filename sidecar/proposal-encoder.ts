@@ -4,7 +4,7 @@ import type { JsonObject, Step } from './planner-types.ts';
 
 // Encodes proposals about a context as messages of the stream.
 
-export type ProposalBody =
+export type OutgoingProposal =
   | { step: Step }
   | { suspend: string; forS: number }
   | { complete: string; finalState: JsonObject }
@@ -13,10 +13,10 @@ export type ProposalBody =
 /** Limit of `runtime.proto`; longer sentences are cut. */
 const MAX_SENTENCE_CHARACTERS = 1_000;
 
-export const encodeProposal = (contextId: string, proposalId: string, body: ProposalBody): CognitionProposal =>
+export const encodeProposal = (contextId: string, proposalId: string, body: OutgoingProposal): CognitionProposal =>
   create(CognitionProposalSchema, { contextId, proposalId, proposal: encodeBody(body) });
 
-function encodeBody(body: ProposalBody): NonNullable<MessageInitShape<typeof CognitionProposalSchema>['proposal']> {
+function encodeBody(body: OutgoingProposal): NonNullable<MessageInitShape<typeof CognitionProposalSchema>['proposal']> {
   if ('step' in body) {
     const { id, deviceId, action, params, dependsOn, compensation } = body.step;
     const node = {

@@ -10,7 +10,7 @@ import {
 import { healthHandlers, healthService } from './health.ts';
 import type { Log } from './log.ts';
 import type { Planner } from './planner-types.ts';
-import { abortStream, handleStream, type Stream } from './stream.ts';
+import { abortStream, handleStream, type RuntimeStream } from './stream.ts';
 
 export interface RunningServer {
   /** The port that is bound, also if port 0 was requested. */
@@ -45,10 +45,10 @@ export async function serve(address: string, { planner, log }: { planner: Planne
     'grpc.max_concurrent_streams': MAX_STREAMS,
     'grpc.enable_channelz': 0,
   });
-  const streams = new Set<Stream>();
+  const streams = new Set<RuntimeStream>();
   let closing = false;
 
-  function acceptStream(stream: Stream): void {
+  function acceptStream(stream: RuntimeStream): void {
     if (streams.size >= MAX_STREAMS || closing) {
       abortStream(stream, 'too many streams');
       return;

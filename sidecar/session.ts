@@ -6,7 +6,7 @@ import type {
   PerceptionUpdate,
   RuntimeEvent,
 } from '#proto/cognition/v1/runtime_pb.js';
-import { contextOf, deviceOf, memoryOf, nodeStateOf, outcomeOf, toolsOf } from './event-decoder.ts';
+import { commandOutcomeOf, contextOf, deviceOf, memoryOf, nodeStateOf, toolsOf } from './event-decoder.ts';
 import type { Log } from './log.ts';
 import type { Context, Planner, Tools } from './planner-types.ts';
 import { PlanningTask, type WorldState } from './planning-task.ts';
@@ -31,7 +31,7 @@ const THINKING = 1;
 const REJECTED = 10;
 
 /** The state of one stream: capability sets, worlds, and one planning task per context. */
-export class Session {
+export class StreamSession {
   readonly #parts: SessionParts;
   readonly #sets = new Map<string, Tools>();
   readonly #worlds = new Map<string, WorldState>();
@@ -140,6 +140,6 @@ export class Session {
   #recordOutcome(outcome: ObservationOutcome): void {
     // The outcome of a compensation is not the outcome of its step.
     if (outcome.compensation) return;
-    this.#tasks.get(outcome.contextId)?.task.recordOutcome(outcome.nodeId, outcomeOf(outcome));
+    this.#tasks.get(outcome.contextId)?.task.recordOutcome(outcome.nodeId, commandOutcomeOf(outcome));
   }
 }

@@ -1,7 +1,7 @@
 import type { Level } from './log.ts';
 
 /** All settings of the sidecar. */
-export interface Settings {
+export interface SidecarSettings {
   /** `host:port` to listen on; port 0 takes a free one. */
   listen: string;
   llm: { baseUrl: string; model: string; apiKey: string | null } | null;
@@ -9,7 +9,7 @@ export interface Settings {
 }
 
 /** The only reader of the environment. Error messages name the variable, never its value. */
-export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+export function readSettings(env: Readonly<Record<string, string | undefined>>): SidecarSettings {
   const read = (name: string): string | null => env[name]?.trim() || null;
   const listen = read('SIDECAR_ADDRESS') ?? '127.0.0.1:50051';
   if (!/^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/.test(listen)) {

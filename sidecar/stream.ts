@@ -2,16 +2,16 @@ import { Metadata, type ServerDuplexStream, status } from '@grpc/grpc-js';
 import type { CognitionProposal, RuntimeEvent } from '#proto/cognition/v1/runtime_pb.js';
 import type { Log } from './log.ts';
 import type { Planner } from './planner-types.ts';
-import { Session } from './session.ts';
+import { StreamSession } from './session.ts';
 
-export type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
+export type RuntimeStream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
 
 /** Proposals buffered while the service is not reading. */
 const MAX_UNREAD_PROPOSALS = 20_000;
 
 /** Handles a stream from its first event to its end. `onClose` is called once. */
 export function handleStream(
-  stream: Stream,
+  stream: RuntimeStream,
   { planner, log, onClose }: { planner: Planner; log: Log; onClose(why: string): void },
 ): void {
   const unread: CognitionProposal[] = [];
@@ -30,7 +30,7 @@ export function handleStream(
     end(why);
     abortStream(stream, why);
   };
-  const session = new Session({
+  const session = new StreamSession({
     planner,
     log,
     resetStream: reset,
@@ -60,5 +60,5 @@ export function handleStream(
 }
 
 // `destroy()` would end the stream without sending a status.
-export const abortStream = (stream: Stream, why: string): void =>
+export const abortStream = (stream: RuntimeStream, why: string): void =>
   void stream.emit('error', Object.assign(new Error(why), { code: status.RESOURCE_EXHAUSTED, details: why }));

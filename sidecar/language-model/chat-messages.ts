@@ -1,6 +1,6 @@
-import type { Device, JsonObject, Memory, Node, PlannerInput, Refusal, Step } from '../planner-types.ts';
+import type { JsonObject, Memory, Node, PlannerDevice, PlannerInput, RejectedStep, Step } from '../planner-types.ts';
 import type { DeviceFunction } from './device-functions.ts';
-import { sanitizeBounded, sanitizedJson, sanitizeLine, wrapAsData } from './sanitizer.ts';
+import { markAsData, sanitizeBounded, sanitizedJson, sanitizeLine } from './sanitizer.ts';
 
 // Chat messages for the model. They are built each time from the planner's input, so that planning continues after a
 // reconnect: the id of a step contains the round in which the model called it.
@@ -36,7 +36,7 @@ export function buildMessages(view: PlannerInput, deviceFunctions: readonly Devi
 }
 
 /** The devices in the prompt: the context's own device, then connected ones, then the others. */
-export function shownDevices({ context, devices }: PlannerInput): Device[] {
+export function shownDevices({ context, devices }: PlannerInput): PlannerDevice[] {
   const own = devices.filter(({ id }) => id === context.deviceId);
   const others = devices.filter(({ id }) => id !== context.deviceId);
   const connected = others.filter(({ online }) => online);
@@ -47,21 +47,21 @@ function taskPrompt({ context }: PlannerInput): string {
   const note =
     context.note === ''
       ? ''
-      : ` This note was attached:\n${wrapAsData(sanitizedJson(sanitizeLine(context.note, 1_000), 1_200))}`;
+      : ` This note was attached:\n${markAsData(sanitizedJson(sanitizeLine(context.note, 1_000), 1_200))}`;
   if (context.kind === 'observation') {
     const by = context.deviceId === null ? '' : ` by the device ${context.deviceId}`;
-    return `This was observed${by}:\n${wrapAsData(sanitizedJson(context.data, 4_000))}${note}\nPropose the actions that it requires, if any; a person will accept or refuse them. In either case give the reason in one sentence.`;
+    return `This was observed${by}:\n${markAsData(sanitizedJson(context.data, 4_000))}${note}\nPropose the actions that it requires, if any; a person will accept or refuse them. In either case give the reason in one sentence.`;
   }
   const about = context.deviceId === null ? '' : ` Use the device ${context.deviceId} only.`;
   return `The goal of a user of these devices: ${JSON.stringify(sanitizeLine(context.text, GOAL_CHARACTERS))}.${about}${note}`;
 }
 
 const worldPrompt = (view: PlannerInput): string =>
-  `The devices:\n${wrapAsData(shownDevices(view).map(deviceLine).join('\n'))}\n\nMemories, the newest first:\n${wrapAsData(
+  `The devices:\n${markAsData(shownDevices(view).map(deviceLine).join('\n'))}\n\nMemories, the newest first:\n${markAsData(
     view.memories.slice(0, SHOWN_MEMORIES).map(memoryLine).join('\n') || 'nothing',
   )}`;
 
-const deviceLine = ({ id, name, room, type, online, state }: Device): string =>
+const deviceLine = ({ id, name, room, type, online, state }: PlannerDevice): string =>
   sanitizedJson(
     { id, name, room, type, online, state: sanitizeBounded(state, STATE_CHARACTERS) },
     10 * STATE_CHARACTERS,
@@ -128,8 +128,8 @@ function outcomeContent({ state, outcome }: Node): string {
   const content: JsonObject =
     outcome === null ? { result: state } : { result: state, verification: outcome.verification };
   if (outcome?.deviceState) content.device_state = outcome.deviceState;
-  return wrapAsData(sanitizedJson(content, 2_000));
+  return markAsData(sanitizedJson(content, 2_000));
 }
 
-const refusalContent = ({ code, detail }: Refusal): string =>
-  wrapAsData(sanitizedJson({ result: 'refused', code, detail }, 1_000));
+const refusalContent = ({ code, detail }: RejectedStep): string =>
+  markAsData(sanitizedJson({ result: 'refused', code, detail }, 1_000));

@@ -1,5 +1,5 @@
 import { isObject } from '../json-schema.ts';
-import type { Device, JsonObject, JsonValue, Tool } from '../planner-types.ts';
+import type { JsonObject, JsonValue, PlannerDevice, Tool } from '../planner-types.ts';
 import { sanitizeLine } from './sanitizer.ts';
 
 // Device actions as functions for a language model.
@@ -13,11 +13,11 @@ const SCHEMA_CHARACTERS = 4_000;
 export interface DeviceFunction {
   name: string;
   tool: Tool;
-  devices: Device[];
+  devices: PlannerDevice[];
 }
 
 /** One function per action and parameter schema: devices may use the same action name with different parameters. */
-export function deviceFunctionsOf(devices: readonly Device[]): DeviceFunction[] {
+export function deviceFunctionsOf(devices: readonly PlannerDevice[]): DeviceFunction[] {
   const functions = new Map<string, Omit<DeviceFunction, 'name'>>();
   for (const device of devices) {
     for (const tool of device.tools.values()) {

@@ -1,7 +1,7 @@
 import { compensationFor } from '../compensation.ts';
 import { decideDirectAction } from '../direct-action.ts';
 import { isObject, schemaError } from '../json-schema.ts';
-import { type Decision, MAX_STEPS, type Planner, type PlannerInput, type Step } from '../planner-types.ts';
+import { MAX_STEPS, type Planner, type PlannerDecision, type PlannerInput, type Step } from '../planner-types.ts';
 import { finalStateOf } from '../summary.ts';
 import {
   assistantMessage,
@@ -66,7 +66,7 @@ function makeSemaphore(permits: number) {
   };
 }
 
-async function decide(view: PlannerInput, complete: CompletionClient, signal: AbortSignal): Promise<Decision> {
+async function decide(view: PlannerInput, complete: CompletionClient, signal: AbortSignal): Promise<PlannerDecision> {
   const round = lastRound(view) + 1;
   if (round > MAX_ROUNDS) {
     return { code: 'TOO_MANY_ROUNDS', failed: `The language model did not finish in ${MAX_ROUNDS} rounds.` };
@@ -95,7 +95,7 @@ async function decide(view: PlannerInput, complete: CompletionClient, signal: Ab
   }
 }
 
-function toDecision(view: PlannerInput, { content }: Completion, steps: Step[]): Decision {
+function toDecision(view: PlannerInput, { content }: Completion, steps: Step[]): PlannerDecision {
   const sentence = sanitizeLine(content ?? '', MAX_SENTENCE);
   const [first, ...more] = steps;
   if (first === undefined) return { done: sentence, finalState: finalStateOf(view) };

@@ -44,4 +44,4 @@ export function sanitizeBounded(value: JsonValue, max: number): JsonValue {
 }
 
 /** The data mark. The system prompt explains it. */
-export const wrapAsData = (json: string): string => `<data>\n${json}\n</data>`;
+export const markAsData = (json: string): string => `<data>\n${json}\n</data>`;

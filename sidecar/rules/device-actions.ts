@@ -1,5 +1,5 @@
 import { isObject, schemaError } from '../json-schema.ts';
-import type { ActionCall, Device, JsonValue, Tool } from '../planner-types.ts';
+import type { ActionCall, JsonValue, PlannerDevice, Tool } from '../planner-types.ts';
 import type { Effect, Quality } from './instruction-parser.ts';
 import type { Preferences } from './memories.ts';
 
@@ -9,13 +9,13 @@ import type { Preferences } from './memories.ts';
 export interface EffectScope {
   preferences: Preferences;
   /** All devices of the instruction, including this one. */
-  targets: readonly Device[];
+  targets: readonly PlannerDevice[];
   /** The target was "everything": only harmless actions apply. */
   isEverything: boolean;
 }
 
 /** The actions in their order; null if the device has none for this effect. */
-export function actionsFor(effect: Effect, device: Device, scope: EffectScope): ActionCall[] | null {
+export function deviceActionsFor(effect: Effect, device: PlannerDevice, scope: EffectScope): ActionCall[] | null {
   if ('be' in effect) return single(firstSupported(device, stateActions[effect.be], scope.isEverything));
   if ('run' in effect) return single(firstSupported(device, programActions[effect.run], false));
   if ('celsius' in effect) return celsiusActions(device, effect.celsius);
@@ -48,7 +48,7 @@ const programActions = {
 
 const single = (act: ActionCall | null): ActionCall[] | null => act && [act];
 
-function firstSupported(device: Device, actions: readonly string[], broad: boolean): ActionCall | null {
+function firstSupported(device: PlannerDevice, actions: readonly string[], broad: boolean): ActionCall | null {
   // `open everything` means the blinds, neither the doors nor the water.
   const candidates = broad ? actions.slice(0, 1) : actions;
   const action = candidates.find((name) => {
@@ -59,7 +59,7 @@ function firstSupported(device: Device, actions: readonly string[], broad: boole
 }
 
 /** The action with one parameter. Numbers are clamped to the range of the device. */
-function withValue(device: Device, action: string, usualName: string, value: JsonValue): ActionCall | null {
+function withValue(device: PlannerDevice, action: string, usualName: string, value: JsonValue): ActionCall | null {
   const tool = device.tools.get(action);
   const param = tool && paramNameOf(tool, usualName);
   if (tool === undefined || param === undefined) return null;
@@ -68,7 +68,7 @@ function withValue(device: Device, action: string, usualName: string, value: Jso
 }
 
 /** Null if the value had to be clamped by 1 °C or more: a value of 70 is probably meant in another unit. */
-function celsiusActions(device: Device, value: number): ActionCall[] | null {
+function celsiusActions(device: PlannerDevice, value: number): ActionCall[] | null {
   const acts = climateActions(device, value, null);
   const set = Object.values(acts?.at(-1)?.params ?? {})[0];
   return typeof set === 'number' && Math.abs(set - value) < 1 ? acts : null;
@@ -78,7 +78,7 @@ function celsiusActions(device: Device, value: number): ActionCall[] | null {
  * A number without a unit means degrees if one of the devices has a temperature, and then only for those; otherwise
  * percent.
  */
-function amountActions(device: Device, value: number, targets: readonly Device[]): ActionCall[] | null {
+function amountActions(device: PlannerDevice, value: number, targets: readonly PlannerDevice[]): ActionCall[] | null {
   const heated = targets.some(({ tools }) => tools.has('set_temperature'));
   return heated ? celsiusActions(device, value) : percentActions(device, value, null);
 }
@@ -99,7 +99,11 @@ function clampToSchema(tool: Tool, param: string, value: number): number {
 }
 
 /** Sets the temperature; first switches the device on and to a suitable mode, if its state needs that. */
-function climateActions(device: Device, celsius: number, direction: 'heat' | 'cool' | null): ActionCall[] | null {
+function climateActions(
+  device: PlannerDevice,
+  celsius: number,
+  direction: 'heat' | 'cool' | null,
+): ActionCall[] | null {
   const set = withValue(device, 'set_temperature', 'celsius', celsius);
   if (set === null) return null;
   const { on, mode: now } = device.state ?? {};
@@ -109,10 +113,11 @@ function climateActions(device: Device, celsius: number, direction: 'heat' | 'co
   return [start, setMode, set].filter((act) => act !== null);
 }
 
-const withoutParams = (device: Device, action: string): ActionCall | null => firstSupported(device, [action], false);
+const withoutParams = (device: PlannerDevice, action: string): ActionCall | null =>
+  firstSupported(device, [action], false);
 
 function percentActions(
-  device: Device,
+  device: PlannerDevice,
   value: number,
   of: 'brightness' | 'humidity' | 'position' | null,
 ): ActionCall[] | null {
@@ -129,7 +134,7 @@ function percentActions(
 const STEP_CELSIUS = 1;
 const STEP_PERCENT = 20;
 
-function adjustmentActions(device: Device, direction: 'warm' | 'cool' | 'bright' | 'dark'): ActionCall[] | null {
+function adjustmentActions(device: PlannerDevice, direction: 'warm' | 'cool' | 'bright' | 'dark'): ActionCall[] | null {
   const { target_celsius, brightness, on } = device.state ?? {};
   if (direction === 'warm' || direction === 'cool') {
     if (typeof target_celsius !== 'number') return null;
@@ -146,7 +151,7 @@ function adjustmentActions(device: Device, direction: 'warm' | 'cool' | 'bright'
  * A mode of a fixed list; for a single device also free names (program, scene, effect), which only the device can
  * check.
  */
-function modeAction(device: Device, mode: string, isOnlyTarget: boolean): ActionCall | null {
+function modeAction(device: PlannerDevice, mode: string, isOnlyTarget: boolean): ActionCall | null {
   const listed =
     withValue(device, 'set_mode', 'mode', mode) ??
     withValue(device, 'set_operating_mode', 'mode', mode) ??
@@ -167,7 +172,11 @@ const defaultCelsius: Partial<Record<Quality, number>> = {
 const defaultPercent: Partial<Record<Quality, number>> = { bright: 100, cosy: 40, dim: 30 };
 const defaultKelvin: Partial<Record<Quality, number>> = { warm: 2_700, cool: 5_000 };
 
-function qualityActions(device: Device, quality: Quality, { preferences, targets }: EffectScope): ActionCall[] | null {
+function qualityActions(
+  device: PlannerDevice,
+  quality: Quality,
+  { preferences, targets }: EffectScope,
+): ActionCall[] | null {
   const value = (unit: 'celsius' | 'percent' | 'kelvin', usual: number | undefined) =>
     usual === undefined ? null : (preferences.valueFor(quality, unit, device) ?? usual);
   const celsius = value('celsius', defaultCelsius[quality]);

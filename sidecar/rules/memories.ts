@@ -1,4 +1,4 @@
-import type { Device, Memory } from '../planner-types.ts';
+import type { Memory, PlannerDevice } from '../planner-types.ts';
 import { type Quality, qualityOf } from './instruction-parser.ts';
 import { isAbout } from './targets.ts';
 import { normalizeText, stripFillerWords, tokenize } from './text-normalizer.ts';
@@ -72,13 +72,13 @@ const MAX_NAME = 200;
 /** Preferences of the tenant. */
 export interface Preferences {
   /** The number for this device and quality. A preference about the device or its room overrides a general one. */
-  valueFor(quality: Quality, unit: Unit, device: Device): number | null;
+  valueFor(quality: Quality, unit: Unit, device: PlannerDevice): number | null;
   /** True if a preference excludes the device from being switched on or off: `never turn off the fridge`. */
-  isExcluded(be: 'on' | 'off', device: Device): boolean;
+  isExcluded(be: 'on' | 'off', device: PlannerDevice): boolean;
 }
 
 /** Parses each memory once for all devices. */
-export function preferencesOf(memories: readonly Memory[], devices: readonly Device[]): Preferences {
+export function preferencesOf(memories: readonly Memory[], devices: readonly PlannerDevice[]): Preferences {
   const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => parsePreference(memory, devices));
   return {
     valueFor(quality, unit, device) {
@@ -90,7 +90,7 @@ export function preferencesOf(memories: readonly Memory[], devices: readonly Dev
   };
 }
 
-function parsePreference({ subject, content, tags }: Memory, devices: readonly Device[]) {
+function parsePreference({ subject, content, tags }: Memory, devices: readonly PlannerDevice[]) {
   const text = normalizeText(content);
   const number = (unit: Unit): number | null => {
     const found = units[unit].exec(text)?.[1];

@@ -1,4 +1,4 @@
-import type { Device, JsonObject, JsonValue, Memory } from '../planner-types.ts';
+import type { JsonObject, JsonValue, Memory, PlannerDevice } from '../planner-types.ts';
 import { type Condition, conditionsOf } from './memories.ts';
 import { isAbout, namesAnyDevice } from './targets.ts';
 import { normalizeText, tokenize } from './text-normalizer.ts';
@@ -81,8 +81,8 @@ const defaultRules: readonly DefaultRule[] = [
  */
 export function reactionsTo(
   data: JsonObject,
-  by: Device | null,
-  { devices, memories }: { devices: readonly Device[]; memories: readonly Memory[] },
+  by: PlannerDevice | null,
+  { devices, memories }: { devices: readonly PlannerDevice[]; memories: readonly Memory[] },
 ): Reaction[] {
   const relevant = conditionsOf(memories).filter(
     ({ subject }) => by === null || !namesAnyDevice(subject, devices) || isAbout(subject, by),

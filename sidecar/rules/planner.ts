@@ -1,5 +1,5 @@
 import { decideDirectAction } from '../direct-action.ts';
-import { type Decision, displayNameOf, type Planner, type PlannerInput } from '../planner-types.ts';
+import { displayNameOf, type Planner, type PlannerDecision, type PlannerInput } from '../planner-types.ts';
 import { finalStateOf, summaryOf } from '../summary.ts';
 import { builtInRoutineOf } from './built-in-routines.ts';
 import { type Instruction, type ParseResult, parseInstructions, type RoutineLookup } from './instruction-parser.ts';
@@ -18,7 +18,7 @@ export const rulesPlanner: Planner = {
  * Stateless: plans the complete goal each time and leaves out the steps that the context already has. So an interrupted
  * plan continues without loss, and the context is complete when no step is left.
  */
-export function decide(view: PlannerInput): Decision {
+export function decide(view: PlannerInput): PlannerDecision {
   const { context, refusals } = view;
   if (context.requestedAction !== null) return decideDirectAction(view, context.requestedAction);
   const refused = refusals[0];
@@ -33,7 +33,7 @@ export function decide(view: PlannerInput): Decision {
 }
 
 /** Plans a goal. If the context is about one device, only that device is visible. */
-function decideGoal(view: PlannerInput): Decision {
+function decideGoal(view: PlannerInput): PlannerDecision {
   const { context, memories } = view;
   const devices = context.deviceId === null ? view.devices : view.devices.filter(({ id }) => id === context.deviceId);
   if (devices.length === 0) return { code: 'NO_SUCH_DEVICE', failed: 'No devices found.' };
@@ -53,7 +53,7 @@ function decisionFromGraph(
   view: PlannerInput,
   nothingToDo: string,
   because = '',
-): Decision {
+): PlannerDecision {
   const graph = buildGraph(instructions, view, view.context.nodes);
   if ('impossible' in graph) return { code: graph.code, failed: graph.impossible };
   const offline = graph.leftOut.map((device) => truncateName(displayNameOf(device))).slice(0, 10);
@@ -66,7 +66,7 @@ function decisionFromGraph(
   return { steps: [first, ...more], because: `${because}${notice}`.trim() };
 }
 
-const notUnderstood = (why: Exclude<ParseResult, { instructions: unknown }>): Decision =>
+const notUnderstood = (why: Exclude<ParseResult, { instructions: unknown }>): PlannerDecision =>
   'endless' in why
     ? { code: 'GOAL_TOO_LONG', failed: 'The goal, including its routines, has too many sentences.' }
     : { code: 'GOAL_NOT_UNDERSTOOD', failed: `The rules do not understand "${truncateName(why.unclear)}".` };
@@ -86,7 +86,7 @@ const routineLookupFor =
     return null;
   };
 
-function decideObservation(view: PlannerInput): Decision {
+function decideObservation(view: PlannerInput): PlannerDecision {
   const { context, devices } = view;
   const by = devices.find(({ id }) => id === context.deviceId) ?? null;
   const reactions = reactionsTo(context.data, by, view);

@@ -1,7 +1,14 @@
 import { compensationFor, isAlreadyDone } from '../compensation.ts';
 import { deepEqual } from '../json-schema.ts';
-import { type ActionCall, type Device, displayNameOf, MAX_STEPS, type Memory, type Step } from '../planner-types.ts';
-import { actionsFor } from './device-actions.ts';
+import {
+  type ActionCall,
+  displayNameOf,
+  MAX_STEPS,
+  type Memory,
+  type PlannerDevice,
+  type Step,
+} from '../planner-types.ts';
+import { deviceActionsFor } from './device-actions.ts';
 import type { Effect, Instruction } from './instruction-parser.ts';
 import { type Preferences, preferencesOf } from './memories.ts';
 import { findTargets, findTargetsInList } from './targets.ts';
@@ -13,7 +20,7 @@ export interface Graph {
   /** Steps that the context does not have yet. */
   steps: readonly Step[];
   /** Targets that are skipped because they are offline. */
-  leftOut: readonly Device[];
+  leftOut: readonly PlannerDevice[];
 }
 
 export type GraphResult = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' | 'NOT_POSSIBLE' | 'TOO_MANY_STEPS' };
@@ -21,12 +28,12 @@ export type GraphResult = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' |
 /** `existing` are the steps that the context already has; they are not proposed again. */
 export function buildGraph(
   instructions: readonly Instruction[],
-  { devices, memories }: { devices: readonly Device[]; memories: readonly Memory[] },
+  { devices, memories }: { devices: readonly PlannerDevice[]; memories: readonly Memory[] },
   existing: readonly Step[],
 ): GraphResult {
   const builder = makeGraphBuilder(existing);
   const preferences = preferencesOf(memories, devices);
-  const leftOut = new Set<Device>();
+  const leftOut = new Set<PlannerDevice>();
   for (const instruction of instructions) {
     if (instruction.waitsForPrevious) builder.nextStage();
     const resolved = resolveActions(instruction, devices, preferences);
@@ -47,19 +54,19 @@ export function buildGraph(
   return { steps: builder.steps(), leftOut: [...leftOut] };
 }
 
-type DeviceActions = readonly { device: Device; acts: readonly ActionCall[] }[];
+type DeviceActions = readonly { device: PlannerDevice; acts: readonly ActionCall[] }[];
 
 function resolveActions(
   instruction: Instruction,
-  devices: readonly Device[],
+  devices: readonly PlannerDevice[],
   preferences: Preferences,
 ): DeviceActions | Extract<GraphResult, { impossible: string }> {
   const { effect, target, otherTargets, except } = instruction;
-  const supportsEffect = (device: Device) =>
-    actionsFor(effect, device, { preferences, targets: [device], isEverything: false }) !== null;
+  const supportsEffect = (device: PlannerDevice) =>
+    deviceActionsFor(effect, device, { preferences, targets: [device], isEverything: false }) !== null;
   const found = findTargetsInList(target, otherTargets, devices, supportsEffect);
   if (found === null) return noSuchDevice(target);
-  const excluded = new Set<Device>();
+  const excluded = new Set<PlannerDevice>();
   for (const phrase of except) {
     const match = findTargets(phrase, devices);
     // An unknown exception is an error: otherwise the action would apply to the device that should be left out.
@@ -71,7 +78,7 @@ function resolveActions(
     (device) => !excluded.has(device) && (found.named || be === null || !preferences.isExcluded(be, device)),
   );
   const resolved = targets.flatMap((device) => {
-    const acts = actionsFor(effect, device, { preferences, targets, isEverything: found.broad });
+    const acts = deviceActionsFor(effect, device, { preferences, targets, isEverything: found.broad });
     return acts === null ? [] : [{ device, acts }];
   });
   if (resolved.length > 0) return resolved;
@@ -100,7 +107,7 @@ function participle(effect: Effect): string {
 /** Steps on one device run in sequence, a stage waits for the previous one, all other steps run in parallel. */
 function makeGraphBuilder(existing: readonly Step[]) {
   const steps: Step[] = [];
-  const lastOf = new Map<Device, string>();
+  const lastOf = new Map<PlannerDevice, string>();
   const ids = new Set(existing.map(({ id }) => id));
   let previousStage: readonly string[] = [];
   let stage: string[] = [];
@@ -112,14 +119,14 @@ function makeGraphBuilder(existing: readonly Step[]) {
   };
   const matched = new Set<Step>();
   /** Also matches a step with other parameters: relative values were computed from a state that has changed since. */
-  const findExisting = (device: Device, act: ActionCall): Step | undefined => {
+  const findExisting = (device: PlannerDevice, act: ActionCall): Step | undefined => {
     const sameAction = existing.filter(({ deviceId, action }) => deviceId === device.id && action === act.action);
     const found =
       sameAction.find(({ params }) => deepEqual(params, act.params)) ?? sameAction.find((step) => !matched.has(step));
     if (found !== undefined) matched.add(found);
     return found;
   };
-  const addToStage = (device: Device, id: string) => {
+  const addToStage = (device: PlannerDevice, id: string) => {
     stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
     lastOf.set(device, id);
   };
@@ -129,7 +136,7 @@ function makeGraphBuilder(existing: readonly Step[]) {
       previousStage = stage;
       stage = [];
     },
-    add(device: Device, acts: readonly ActionCall[]) {
+    add(device: PlannerDevice, acts: readonly ActionCall[]) {
       for (const act of acts) {
         const known = findExisting(device, act);
         if (known !== undefined) {

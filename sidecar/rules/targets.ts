@@ -1,10 +1,10 @@
-import type { Device } from '../planner-types.ts';
+import type { PlannerDevice } from '../planner-types.ts';
 import { indexOfPhrase, singularize, tokenize } from './text-normalizer.ts';
 
 // Finds the devices that a phrase names: by name, by room, by kind.
 
 export interface TargetMatch {
-  devices: readonly Device[];
+  devices: readonly PlannerDevice[];
   /** The phrase names single devices, not a group such as a room or a kind. */
   named: boolean;
   /** The phrase means all devices. */
@@ -39,7 +39,7 @@ const EVERYTHING_WORDS = new Set([
 ]);
 const FILLER_WORDS = new Set(['in', 'of', 'at', 'on', 'for', 'from', 'all', 'every', 'each', 'both', 'room']);
 
-type DevicePredicate = (device: Device) => boolean;
+type DevicePredicate = (device: PlannerDevice) => boolean;
 const anyDevice: DevicePredicate = () => true;
 
 /**
@@ -48,7 +48,7 @@ const anyDevice: DevicePredicate = () => true;
  */
 export function findTargets(
   target: string,
-  devices: readonly Device[],
+  devices: readonly PlannerDevice[],
   supportsEffect: DevicePredicate = anyDevice,
 ): TargetMatch | null {
   const words = tokenize(target);
@@ -60,7 +60,7 @@ export function findTargets(
 }
 
 /** Matches by room and kind, or by a part of a name. */
-function findByRoomKindOrName(words: readonly string[], devices: readonly Device[]): TargetMatch | null {
+function findByRoomKindOrName(words: readonly string[], devices: readonly PlannerDevice[]): TargetMatch | null {
   const { rest, inRoom } = extractRoom(words, devices);
   const left = rest.filter((word) => !FILLER_WORDS.has(word) && !EVERYTHING_WORDS.has(word));
   if (inRoom !== null && left.length === 0) return { devices: inRoom, named: false, broad: false };
@@ -82,7 +82,7 @@ function findByRoomKindOrName(words: readonly string[], devices: readonly Device
 export function findTargetsInList(
   target: string,
   otherTargets: readonly string[],
-  devices: readonly Device[],
+  devices: readonly PlannerDevice[],
   supportsEffect: DevicePredicate,
 ): TargetMatch | null {
   if (nounInRoom(target, devices) === '') {
@@ -98,7 +98,7 @@ export function findTargetsInList(
  * The noun next to a room name: empty if there is only the room, null if the phrase names no room or exactly one
  * device.
  */
-function nounInRoom(target: string, devices: readonly Device[]): string | null {
+function nounInRoom(target: string, devices: readonly PlannerDevice[]): string | null {
   const words = tokenize(target);
   if (devices.some((device) => sameWords(nameWords(device), words))) return null;
   const { rest, inRoom } = extractRoom(words, devices);
@@ -106,7 +106,7 @@ function nounInRoom(target: string, devices: readonly Device[]): string | null {
 }
 
 /** True if a memory or measurement with this subject concerns the device. */
-export function isAbout(subject: string, device: Device): boolean {
+export function isAbout(subject: string, device: PlannerDevice): boolean {
   const words = tokenize(subject);
   const room = device.room === null ? [] : tokenize(device.room);
   const name = nameWords(device);
@@ -118,16 +118,16 @@ export function isAbout(subject: string, device: Device): boolean {
 }
 
 /** True if the subject names a room or a device of this home. */
-export const namesAnyDevice = (subject: string, devices: readonly Device[]): boolean =>
+export const namesAnyDevice = (subject: string, devices: readonly PlannerDevice[]): boolean =>
   devices.some((device) => isAbout(subject, device));
 
-const nameWords = (device: Device): readonly string[] => tokenize(device.name ?? '');
+const nameWords = (device: PlannerDevice): readonly string[] => tokenize(device.name ?? '');
 
 const sameWords = (one: readonly string[], other: readonly string[]): boolean =>
   one.length > 0 && one.length === other.length && indexOfPhrase(one, other) === 0;
 
 /** Finds the longest room name in the phrase. Returns the rest of the phrase and the devices of that room. */
-function extractRoom(words: readonly string[], devices: readonly Device[]) {
+function extractRoom(words: readonly string[], devices: readonly PlannerDevice[]) {
   let best: readonly string[] = [];
   for (const { room } of devices) {
     const name = room === null ? [] : tokenize(room);
@@ -149,7 +149,7 @@ function kindOf(words: readonly string[]): string | null {
 }
 
 /** The kind `light` includes switches that are named after a lamp. */
-function isOfKind(device: Device, kind: string): boolean {
+function isOfKind(device: PlannerDevice, kind: string): boolean {
   if (device.category === kind) return true;
   if (kind === 'light' ? device.category !== 'switch' && device.category !== null : device.category !== null)
     return false;
@@ -157,7 +157,7 @@ function isOfKind(device: Device, kind: string): boolean {
   return (kindSynonyms[kind] ?? []).some((synonym) => words.includes(synonym));
 }
 
-function isDescribedBy(device: Device, word: string): boolean {
+function isDescribedBy(device: PlannerDevice, word: string): boolean {
   const words = [...nameWords(device), ...tokenize(device.type), ...tokenize(device.room ?? ''), device.category ?? ''];
   return words.map(singularize).includes(word);
 }

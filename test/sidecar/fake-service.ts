@@ -12,7 +12,7 @@ import {
   RuntimeEventSchema,
   SafetyClass,
 } from '#proto/cognition/v1/runtime_pb.js';
-import type { Device } from '../../sidecar/planner-types.ts';
+import type { PlannerDevice } from '../../sidecar/planner-types.ts';
 import { flat } from './world-fixtures.ts';
 
 type EventInit = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;
@@ -105,7 +105,7 @@ export const inShort = ({ proposal }: CognitionProposal): string => {
 };
 
 /** One set for each category, as in the first event of a stream. */
-export const capabilities = (devices: readonly Device[] = flat()): EventInit => ({
+export const capabilities = (devices: readonly PlannerDevice[] = flat()): EventInit => ({
   case: 'capabilitySync',
   value: {
     sets: [...new Map(devices.map((device) => [device.category ?? device.id, device])).entries()].map(
@@ -132,7 +132,7 @@ export const capabilities = (devices: readonly Device[] = flat()): EventInit => 
   },
 });
 
-export const worldOf = (devices: readonly Device[]): Pick<PerceptionInit, 'devices'> => ({
+export const worldOf = (devices: readonly PlannerDevice[]): Pick<PerceptionInit, 'devices'> => ({
   devices: devices.map(({ id, name, room, type, category, online, state }) => ({
     ...{ deviceId: id, name: name ?? '', roomName: room ?? '', deviceType: type, category: category ?? '', online },
     ...(state && { state }),

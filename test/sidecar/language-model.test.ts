@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { deviceFunctionsOf } from '../../sidecar/language-model/device-functions.ts';
 import { languageModelPlanner } from '../../sidecar/language-model/planner.ts';
-import type { Decision, PlannerInput, Step, Tool } from '../../sidecar/planner-types.ts';
+import type { PlannerDecision, PlannerInput, Step, Tool } from '../../sidecar/planner-types.ts';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { calls, type ModelServer, modelServer, type Reply, textReply } from './fake-model-server.ts';
@@ -33,7 +33,7 @@ afterEach(async () => {
   pauses.length = 0;
 });
 
-const withNodes = (of: PlannerInput, decision: Decision): PlannerInput => ({
+const withNodes = (of: PlannerInput, decision: PlannerDecision): PlannerInput => ({
   ...of,
   context: {
     ...of.context,

@@ -1,10 +1,10 @@
 import type {
   Context,
-  Decision,
-  Device,
   JsonObject,
   Memory,
   Node,
+  PlannerDecision,
+  PlannerDevice,
   PlannerInput,
   Tool,
 } from '../../sidecar/planner-types.ts';
@@ -31,7 +31,7 @@ export const toolsOf = (category: Category): ReadonlyMap<string, Tool> =>
       ]),
   );
 
-export const device = (category: Category, name: string, more: Partial<Device> = {}): Device => ({
+export const device = (category: Category, name: string, more: Partial<PlannerDevice> = {}): PlannerDevice => ({
   id: `id-of-${name}`,
   name,
   room: null,
@@ -44,7 +44,7 @@ export const device = (category: Category, name: string, more: Partial<Device> =
 });
 
 /** A flat with one device of each kind. */
-export const flat = (): Device[] => [
+export const flat = (): PlannerDevice[] => [
   device('light', 'Ceiling light', {
     room: 'Living room',
     state: { on: true, brightness: 80, color_temperature: 4_000 },
@@ -81,7 +81,7 @@ export const observed = (data: JsonObject, by: string, more: Partial<PlannerInpu
   view({ context: context({ kind: 'observation', deviceId: `id-of-${by}`, data }), ...more });
 
 /** Steps in short form: `Front door lock`, with parameters, dependencies and compensation. */
-export function shortForm(decision: Decision): string[] {
+export function shortForm(decision: PlannerDecision): string[] {
   if ('failed' in decision) return [`${decision.code}: ${decision.failed}`];
   if ('done' in decision) return [`done: ${decision.done}`];
   return decision.steps.map(({ deviceId, action, params, dependsOn, compensation }) => {
@@ -102,7 +102,7 @@ export function shortForm(decision: Decision): string[] {
 }
 
 /** The nodes of a decision, all in the given state. */
-export const nodesOf = (decision: Decision, state: Node['state'], more: Partial<Node> = {}): Node[] =>
+export const nodesOf = (decision: PlannerDecision, state: Node['state'], more: Partial<Node> = {}): Node[] =>
   'steps' in decision
     ? decision.steps.map((step) => ({ ...step, state, code: '', detail: '', outcome: null, ...more }))
     : [];
