@@ -3,9 +3,6 @@ import { MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
 import { errorText, fieldErrors } from './field-errors.ts';
 import { isObject, jsonBytes } from './json/value.ts';
 import { done, type Outcome, refuse } from './refusals.ts';
-import { roles } from './roles.ts';
-import { MAX_SLUG_LENGTH } from './slug.ts';
-import { isTimezone } from './timezone.ts';
 import type { JsonObject } from './values.ts';
 
 // Request fields that several operations share, on every edge.
@@ -17,9 +14,6 @@ const unprintable = 'must not contain control characters';
 /** A UUID of any version, in lower case. An id that does not exist is "not found", not malformed. */
 export const uuid = z.guid().toLowerCase();
 
-/** A name given by a person: 1–100 characters after trimming. */
-export const displayName = z.string().trim().min(1).max(100).refine(printable, unprintable);
-
 export const description = z
   .string()
   .max(1_000)
@@ -27,8 +21,6 @@ export const description = z
 
 /** The reason for an action, stored in the journal. */
 export const reason = z.string().trim().min(1).max(500).refine(printable, unprintable);
-
-export const timezone = z.string().max(64).refine(isTimezone, 'is not an IANA time zone');
 
 export const deviceType = z.string().trim().min(1).max(64).refine(printable, unprintable);
 
@@ -41,22 +33,10 @@ export const actionName = z
 /** The name of an action in a request. A name that no manifest could contain is refused by the gateway, not here. */
 export const requestedActionName = z.string().min(1).max(128).refine(printable, unprintable);
 
-export const slug = z
-  .string()
-  .max(MAX_SLUG_LENGTH)
-  .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, 'is not a slug');
-
-/** Page size; text from a query string is converted to a number. */
-export const limit = z.coerce.number().int().min(1).max(200).default(50);
-
-export const cursor = z.string().min(1).max(512);
-
 /** Seconds that a command may wait to be written. The gateway limits a CRITICAL command to 300. */
 export const ttlSeconds = z.number().int().min(1).max(MAX_TTL_S);
 /** Seconds from the first write to the device's final ack. */
 export const timeoutSeconds = z.number().int().min(1).max(MAX_TIMEOUT_S);
-
-export const role = z.enum(roles);
 
 // zod's records silently drop a key named `__proto__`. This type keeps it, so that the rules can refuse or store it.
 export const jsonObject = z

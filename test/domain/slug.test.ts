@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { slug } from '../../src/domain/request-fields.ts';
-import { slugFrom } from '../../src/domain/slug.ts';
+import { MAX_SLUG_LENGTH, slugFrom } from '../../src/domain/slug.ts';
 import { fc } from '../support/properties.ts';
+
+const isSlug = (text: string): boolean => text.length <= MAX_SLUG_LENGTH && /^[a-z0-9]+(-[a-z0-9]+)*$/.test(text);
 
 describe('a slug', () => {
   it.each([
@@ -17,7 +18,7 @@ describe('a slug', () => {
     const slugs = names.map((name) => slugFrom(name));
     expect(new Set(slugs).size).toBe(names.length);
     expect(names.map((name) => slugFrom(name))).toEqual(slugs);
-    expect(slugs.every((text) => slug.safeParse(text).success)).toBe(true);
+    expect(slugs.every(isSlug)).toBe(true);
     expect(slugFrom('Кухня 2')).toMatch(/^2-[0-9a-f]{6}$/);
   });
 
@@ -28,7 +29,7 @@ describe('a slug', () => {
         fc.option(fc.nat(), { nil: undefined }),
         (name, suffix) => {
           const text = slugFrom(name, suffix);
-          expect(slug.safeParse(text).success, text).toBe(true);
+          expect(isSlug(text), text).toBe(true);
           if (suffix !== undefined) expect(text.endsWith(`-${suffix}`)).toBe(true);
         },
       ),
