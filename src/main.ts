@@ -2,7 +2,7 @@ import type { Config } from './config.ts';
 import { newId } from './main/ids.ts';
 import { ServiceProcess } from './main/service-process.ts';
 import type { StartOptions } from './main/start-options.ts';
-import { readTokenKey, signToken } from './services/tokens.ts';
+import { importTokenKey, signToken } from './services/tokens.ts';
 
 export type { StartOptions };
 
@@ -35,7 +35,7 @@ export async function issueToken(
   token: { sub: string; email?: string; scope?: string; ttlS?: number },
 ): Promise<string> {
   return signToken(
-    await readTokenKey(pair.privateKey.export({ format: 'jwk' })),
+    await importTokenKey(pair.privateKey.export({ format: 'jwk' })),
     { ...token, jti: newId() },
     Date.now(),
   );

@@ -11,7 +11,7 @@ import type { DeviceEvent } from '../../src/machines/device-types.ts';
 import type { TenantEvent } from '../../src/machines/tenant-types.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { newDeviceSecret } from '../../src/protocol/signature.ts';
-import { readTokenKey, signToken, TOKEN_ISSUER } from '../../src/services/tokens.ts';
+import { importTokenKey, signToken, TOKEN_ISSUER } from '../../src/services/tokens.ts';
 import { openStore } from '../../src/store/open.ts';
 import { deviceState } from './device-state.ts';
 import type { DeviceIdentity } from './raw-device.ts';
@@ -143,6 +143,6 @@ function firstReport(identity: DeviceIdentity): DeviceEvent {
 }
 
 async function ownerToken({ keys }: Config): Promise<string> {
-  const key = await readTokenKey(keys.tokenSigning.privateKey.export({ format: 'jwk' }) as never);
+  const key = await importTokenKey(keys.tokenSigning.privateKey.export({ format: 'jwk' }) as never);
   return signToken(key, { sub: 'bench', jti: v7(), ttlS: 86_400 }, systemClock.now());
 }

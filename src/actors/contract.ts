@@ -145,6 +145,7 @@ export interface LiveSession {
   subscribed: boolean;
 }
 
+/** Reports the sessions and the activity of devices to the runtime, and reads them. */
 export interface DeviceSessions {
   /** Returns the session that the new one replaces. */
   open(session: LiveSession): LiveSession | undefined;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type Problem, RefusedError, UnreachableError, UsageError } from './errors.ts';
+import { type ReceivedProblem, RefusedError, UnreachableError, UsageError } from './errors.ts';
 
 export interface ApiResponse<Body> {
   status: number;
@@ -124,8 +124,8 @@ async function readBody(response: Response): Promise<unknown> {
   }
 }
 
-function problemOf(status: number, body: unknown): Problem {
-  const details = typeof body === 'object' && body !== null ? (body as Partial<Problem>) : {};
+function problemOf(status: number, body: unknown): ReceivedProblem {
+  const details = typeof body === 'object' && body !== null ? (body as Partial<ReceivedProblem>) : {};
   return { title: `The service answered ${status}`, ...details, status };
 }
 

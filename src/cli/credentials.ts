@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { FailedError, UsageError } from './errors.ts';
 
 /** Credential for one service, saved by `twinkeep login`. */
-export interface Credential {
+export interface SavedCredential {
   token: string;
   /** ISO 8601 in UTC. */
   expires_at: string;
@@ -13,7 +13,7 @@ export interface Credential {
 }
 
 /** Keyed by the URL of the service, without a trailing slash. */
-export type Credentials = Record<string, Credential>;
+export type Credentials = Record<string, SavedCredential>;
 
 /**
  * Reads the credentials; empty if the file does not exist. Throws `UsageError` if other users can read it or it is
@@ -40,7 +40,7 @@ export function readCredentials(path: string): Credentials {
 }
 
 /** Saves the credential, or removes it with null. Replaces the file atomically; other users can never read it. */
-export function saveCredential(path: string, url: string, credential: Credential | null): void {
+export function saveCredential(path: string, url: string, credential: SavedCredential | null): void {
   const { [url]: _, ...others } = readCredentials(path);
   const credentials: Credentials = credential === null ? others : { ...others, [url]: credential };
   const temporary = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
@@ -64,8 +64,8 @@ function parseCredentials(text: string): Credentials | null {
   }
 }
 
-function isCredential(value: unknown): value is Credential {
+function isCredential(value: unknown): value is SavedCredential {
   if (typeof value !== 'object' || value === null) return false;
-  const { token, expires_at, user } = value as Partial<Record<keyof Credential, unknown>>;
+  const { token, expires_at, user } = value as Partial<Record<keyof SavedCredential, unknown>>;
   return typeof token === 'string' && typeof expires_at === 'string' && typeof user === 'string';
 }

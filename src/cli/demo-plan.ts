@@ -3,7 +3,7 @@ import { isFinalPlanStatus, type PlanStatus } from '../domain/plan.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api, RequestOptions } from './api.ts';
 import type { CommandRecord } from './commands/device-commands.ts';
-import type { PlanRecord, PlanStep } from './commands/plans.ts';
+import type { PlanRecord, StepRecord } from './commands/plans.ts';
 import { FailedError } from './errors.ts';
 import { escapeForTerminal } from './print.ts';
 import type { RegisteredDevice } from './simulation.ts';
@@ -94,7 +94,7 @@ async function followGoal(
 }
 
 /** The error that the device reported, or else that of the step. */
-async function failureReason(api: Api, { command_id, error }: PlanStep): Promise<string> {
+async function failureReason(api: Api, { command_id, error }: StepRecord): Promise<string> {
   if (command_id === undefined) return error?.detail ?? 'unknown reason';
   const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${command_id}`);
   return escapeForTerminal(typeof command.error === 'string' ? command.error : (error?.detail ?? 'unknown reason'));

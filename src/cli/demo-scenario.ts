@@ -6,7 +6,7 @@ import type { Api, RequestOptions } from './api.ts';
 import { type CommandRecord, type Dispatched, type DryRun, isDryRun } from './commands/device-commands.ts';
 import { runGoodNightGoal } from './demo-plan.ts';
 import { FailedError } from './errors.ts';
-import { type RegisteredDevice, registerDevice, startDevice } from './simulation.ts';
+import { type RegisteredDevice, registerSimulatedDevice, startDevice } from './simulation.ts';
 import type { StepReporter } from './step-reporter.ts';
 import { recordUpdates, type UpdateRecorder } from './update-recorder.ts';
 import type { LiveUpdate } from './update-stream.ts';
@@ -74,7 +74,8 @@ async function subscribeToUpdates({ api, cleanUp }: DemoContext) {
 
 async function registerHomeDevices(api: Api, homeId: string, world: SimulationEnvironment) {
   const devices: RegisteredDevice[] = [];
-  for (const simulated of createSimulatedHome(world)) devices.push(await registerDevice(api, simulated, { homeId }));
+  for (const simulated of createSimulatedHome(world))
+    devices.push(await registerSimulatedDevice(api, simulated, { homeId }));
   return {
     value: devices,
     message: `${devices.length} registered: ${devices.map(({ simulated }) => simulated.name).join(', ')}`,

@@ -1,7 +1,7 @@
 // Errors that end a command; run.ts maps each to an exit code.
 
-/** The body of a refusal: problem details (RFC 9457). */
-export interface Problem {
+/** The body of a refusal as received: problem details (RFC 9457), which a proxy may have written. */
+export interface ReceivedProblem {
   status: number;
   title: string;
   detail?: string;
@@ -13,8 +13,8 @@ export interface Problem {
 /** The service refused the request. */
 export class RefusedError extends Error {
   override name = 'RefusedError';
-  readonly problem: Problem;
-  constructor(problem: Problem) {
+  readonly problem: ReceivedProblem;
+  constructor(problem: ReceivedProblem) {
     super(problem.detail ?? problem.title);
     this.problem = problem;
   }

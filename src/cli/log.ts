@@ -5,7 +5,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../domain/log.ts';
 
 /** Creates the log: JSON lines, or readable text. Fields that could hold credentials are redacted. */
-export function makeLog({ level, format }: Config['log'], to: Writable & { isTTY?: boolean }): Log {
+export function makePinoLog({ level, format }: Config['log'], to: Writable & { isTTY?: boolean }): Log {
   const secretFields = ['token', 'password', 'secret', 'authorization', 'device_secret', 'new_secret', 'signature'];
   const options: pino.LoggerOptions = {
     level,

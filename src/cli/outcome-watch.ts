@@ -1,6 +1,6 @@
 import { type Api, pause } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
-import { type LiveUpdate, openStateStream, type StateStreamOptions, type UpdateStream } from './update-stream.ts';
+import { type LiveUpdate, openStateStream, type StateStreamOptions, type UpdateSubscription } from './update-stream.ts';
 
 /** How to start an operation that ends by itself, such as a command or a plan, and how to recognise its end. */
 export interface OutcomeWatch<Record> {
@@ -71,7 +71,7 @@ export async function waitForOutcome<Record>(api: Api, watch: OutcomeWatch<Recor
 
 /** False if the stream was lost before the outcome or the cancellation. */
 async function outcomeBeforeStreamEnd(
-  stream: UpdateStream,
+  stream: UpdateSubscription,
   outcome: Promise<void>,
   cancelled: Promise<void> | undefined,
 ): Promise<boolean> {
@@ -93,7 +93,7 @@ async function outcomeBeforeStreamEnd(
  * Returns a function that reopens the stream with increasing delays, which a stable stream resets. It throws if the
  * service does not answer, and returns null if the service answers but keeps closing streams.
  */
-function makeReopener(open: () => Promise<UpdateStream>): () => Promise<UpdateStream | null> {
+function makeReopener(open: () => Promise<UpdateSubscription>): () => Promise<UpdateSubscription | null> {
   let attempts = 0;
   let openedAt = performance.now();
   return async () => {

@@ -1,4 +1,5 @@
-import type { Problem } from './errors.ts';
+import type { StateChanges } from '../domain/twin.ts';
+import type { ReceivedProblem } from './errors.ts';
 import type { Io } from './io.ts';
 
 type Cell = string | number | boolean | null | undefined;
@@ -32,7 +33,7 @@ export function printRecord(io: Io, fields: Readonly<Record<string, unknown>>): 
   }
 }
 
-export function printProblem(io: Io, { status, code, detail, title, errors, request_id }: Problem): void {
+export function printProblem(io: Io, { status, code, detail, title, errors, request_id }: ReceivedProblem): void {
   const { red, dim } = io.errColors;
   io.err(`${red(`${status} ${code ?? ''}`.trim())} ${detail ?? title}`);
   for (const { path, message } of errors ?? []) if (path !== '') io.err(`  ${path}: ${message}`);
@@ -51,11 +52,8 @@ export function colorStatus({ outColors }: Io, status: string): string {
   return outColors.yellow(status);
 }
 
-/** State properties that a command would change. */
-export type Changes = Readonly<Record<string, { from: unknown; to: unknown }>>;
-
 /** One `name: from → to` per property. */
-export const formatChanges = ({ bold }: Io['outColors'], changes: Changes | null): string[] =>
+export const formatChanges = ({ bold }: Io['outColors'], changes: StateChanges | null): string[] =>
   Object.entries(changes ?? {}).map(
     ([name, { from, to }]) =>
       `${escapeForTerminal(name)}: ${escapeForTerminal(JSON.stringify(from))} → ${bold(escapeForTerminal(JSON.stringify(to)))}`,

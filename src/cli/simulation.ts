@@ -23,7 +23,7 @@ export interface RegisteredDevice {
 }
 
 /** Registers a simulated device over REST; retries when the service is busy. */
-export async function registerDevice(
+export async function registerSimulatedDevice(
   api: Api,
   simulated: SimulatedDevice,
   options: { homeId: string; roomId?: string; alg?: SigningAlg },

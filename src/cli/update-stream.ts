@@ -16,7 +16,7 @@ export interface StateStreamOptions {
   snapshot?: boolean;
 }
 
-export interface UpdateStream {
+export interface UpdateSubscription {
   /** Resolves after `close`; rejects with `RefusedError` or `UnreachableError` if the service ends the stream. */
   ended: Promise<void>;
   close(): void;
@@ -24,7 +24,7 @@ export interface UpdateStream {
 
 /** Passes updates of the stream to `onUpdate` until Ctrl-C, its end, or `count` updates. */
 export async function consumeStream(
-  open: (onUpdate: UpdateListener) => Promise<UpdateStream>,
+  open: (onUpdate: UpdateListener) => Promise<UpdateSubscription>,
   onUpdate: UpdateListener,
   count?: number,
 ): Promise<void> {
@@ -55,7 +55,7 @@ export function openStateStream(
   api: Api,
   { events, devices = [], snapshot = false }: StateStreamOptions,
   onUpdate: UpdateListener,
-): Promise<UpdateStream> {
+): Promise<UpdateSubscription> {
   const query = new URLSearchParams({ events: events.join(',') });
   for (const id of devices) query.append('device_id', id);
   if (snapshot) query.set('snapshot', '1');
@@ -71,7 +71,7 @@ export async function openStream(
   path: string,
   query: URLSearchParams,
   onUpdate: UpdateListener,
-): Promise<UpdateStream> {
+): Promise<UpdateSubscription> {
   const options: RequestOptions = { retryWhenBusy: true, idempotent: true };
   const { ticket } = (await api.request<{ ticket: string }>('POST', '/ws/ticket', options)).body;
   query.set('token', ticket);

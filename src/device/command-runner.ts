@@ -9,7 +9,8 @@ export interface CommandResult {
   state?: JsonObject;
 }
 
-export interface CommandContext {
+/** Identifies the command to its handler, and reports the progress. */
+export interface HandlerContext {
   readonly commandId: string;
   readonly action: string;
   /** Aborted when the device is closed. */
@@ -21,7 +22,7 @@ export interface CommandContext {
 /** Carries out one action. If it throws, the command fails, and the error's message is sent to the caller. */
 export type CommandHandler = (
   params: JsonObject,
-  context: CommandContext,
+  context: HandlerContext,
 ) => CommandResult | undefined | Promise<CommandResult | undefined>;
 
 /** Contract §4: a device should remember 32 commands and answer a repeated command with its former outcome. */
@@ -96,7 +97,7 @@ export class CommandRunner {
   }
 
   async #run(entry: RememberedCommand, handler: CommandHandler, command: CmdPayload): Promise<void> {
-    const context: CommandContext = {
+    const context: HandlerContext = {
       commandId: command.command_id,
       action: command.action,
       signal: this.#stopped.signal,

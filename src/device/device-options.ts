@@ -4,7 +4,7 @@ import type { JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 import type { CmdAckPayload, CmdPayload, ErrorPayload, HeartbeatPayload } from '../protocol/payloads.ts';
 import type { CommandHandler } from './command-runner.ts';
 import type { Backoff, TlsOptions } from './link.ts';
-import type { DeviceStore, WaitingMessage } from './store.ts';
+import type { DeviceMemoryStore, WaitingMessage } from './store.ts';
 
 /** The fields of the registration response (`signing_alg`, `key_version`, …), and the behaviour of the device. */
 export interface DeviceOptions {
@@ -32,7 +32,7 @@ export interface DeviceOptions {
   /** Additional fields for each heartbeat; `uptime_s` is always included. */
   heartbeat?: () => HeartbeatPayload;
   /** Persists sequence number, state, commands and unacknowledged messages. Default: they are lost with the process. */
-  store?: DeviceStore;
+  store?: DeviceMemoryStore;
   /** Queued messages. When full, unsent state reports are merged into one, then the oldest are dropped. Default 256. */
   queueLimit?: number;
   clock?: Clock;

@@ -9,9 +9,9 @@ import type { CloudPayload, CmdAckPayload, HelloAckPayload, HelloPayload } from 
 import { deviceTopic } from '../protocol/topics.ts';
 import { CommandRunner } from './command-runner.ts';
 import type { DeviceEvents, DeviceOptions } from './device-options.ts';
-import { Identity, type UnsignedMessage } from './identity.ts';
+import { DeviceIdentity, type UnsignedMessage } from './identity.ts';
 import { type Backoff, Link, type LinkSession } from './link.ts';
-import { Outbox } from './outbox.ts';
+import { DeviceOutbox } from './outbox.ts';
 import { toSendablePayload } from './sendable-payload.ts';
 import { type DeviceMemory, Saver } from './store.ts';
 
@@ -34,12 +34,12 @@ export async function connectDevice(options: DeviceOptions): Promise<Device> {
 
 /** Client of the device protocol. Reports and acknowledgements are queued while it is offline. */
 export class Device extends EventEmitter<DeviceEvents> {
-  readonly #identity: Identity;
+  readonly #identity: DeviceIdentity;
   readonly #options: DeviceOptions;
   readonly #clock: Clock;
   readonly #startedAt: EpochMs;
   readonly #link: Link;
-  readonly #outbox: Outbox;
+  readonly #outbox: DeviceOutbox;
   readonly #commands: CommandRunner;
   readonly #saver: Saver;
   #twin: Twin;
@@ -58,7 +58,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#startedAt = this.#clock.now();
-    this.#identity = new Identity(options, options.secret, {
+    this.#identity = new DeviceIdentity(options, options.secret, {
       signingAlg: options.signingAlg ?? 'hmac-sha256',
       keyVersion: options.keyVersion ?? 1,
       cloudPublicKeys: [...(memory?.cloudPublicKeys ?? []), ...(options.cloudPublicKeys ?? [])],
@@ -70,7 +70,7 @@ export class Device extends EventEmitter<DeviceEvents> {
       () => this.#memory(),
       (error) => this.emit('fault', error),
     );
-    this.#outbox = new Outbox({
+    this.#outbox = new DeviceOutbox({
       limit: options.queueLimit ?? 256,
       nextSequence: Math.max(memory?.nextSequence ?? 1, options.initialSequence ?? 1),
       waiting: memory?.waiting ?? [],

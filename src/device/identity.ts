@@ -14,7 +14,7 @@ import {
 } from '../protocol/signature.ts';
 import type { DeviceChannel } from '../protocol/topics.ts';
 
-/** A message before `Identity.compose` adds identity, time, nonce and signature. */
+/** A message before `DeviceIdentity.compose` adds identity, time, nonce and signature. */
 export interface UnsignedMessage {
   clientId: string;
   type: DeviceChannel;
@@ -25,7 +25,7 @@ export interface UnsignedMessage {
 }
 
 /** A device's identity: its ids, its signing key, and the public keys it verifies the service with. */
-export class Identity {
+export class DeviceIdentity {
   readonly tenantId: Uuid;
   readonly deviceId: Uuid;
   #key: SigningKey;

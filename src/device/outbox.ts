@@ -18,7 +18,7 @@ const MAX_IN_FLIGHT = 16;
  * Outbound queue: messages that the service has not acknowledged, in order, at most `limit`. A message gets its
  * sequence number when it is first sent, and is resent with the same number and id.
  */
-export class Outbox {
+export class DeviceOutbox {
   readonly #limit: number;
   readonly #fullState: () => JsonObject;
   readonly #dropped: (message: WaitingMessage) => void;

@@ -31,13 +31,15 @@ export interface DeviceMemory {
 }
 
 /** Persistence of a device's memory. `save` resolves when the memory is durable; calls do not overlap. */
-export interface DeviceStore {
+export interface DeviceMemoryStore {
   load(): Promise<DeviceMemory | null>;
   save(memory: DeviceMemory): Promise<void>;
 }
+/** The name of the type for importers of `twinkeep/device/store`. */
+export type { DeviceMemoryStore as DeviceStore };
 
 /** Keeps the memory in this object only: for tests and simulated devices. */
-export function memoryStore(): DeviceStore {
+export function memoryStore(): DeviceMemoryStore {
   let saved: string | null = null;
   return {
     load: async () => (saved === null ? null : (JSON.parse(saved) as DeviceMemory)),
@@ -51,7 +53,7 @@ export function memoryStore(): DeviceStore {
  * Keeps the memory in one file, replaced atomically: after a crash or power loss it holds one of the saved versions.
  * `load` throws if the file exists but is damaged.
  */
-export function fileStore(path: string): DeviceStore {
+export function fileStore(path: string): DeviceMemoryStore {
   return {
     async load() {
       const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -94,14 +96,14 @@ function parseMemory(text: string): DeviceMemory | null {
 
 /** Coalesces saves: calls during a running save share the next one. */
 export class Saver {
-  readonly #store: DeviceStore | undefined;
+  readonly #store: DeviceMemoryStore | undefined;
   readonly #snapshot: () => DeviceMemory;
   readonly #onFault: (error: unknown) => void;
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
   /** `onFault` is called for each failed save; the next save contains the same changes. */
-  constructor(store: DeviceStore | undefined, snapshot: () => DeviceMemory, onFault: (error: unknown) => void) {
+  constructor(store: DeviceMemoryStore | undefined, snapshot: () => DeviceMemory, onFault: (error: unknown) => void) {
     this.#store = store;
     this.#snapshot = snapshot;
     this.#onFault = onFault;

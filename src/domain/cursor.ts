@@ -12,7 +12,7 @@ export interface Listing {
   ids?: 'uuid' | 'integer' | 'text' | 'entry';
 }
 
-/** The last entry of a page; lists are ordered newest first by `createdAt`, then `id`. */
+/** Position of an entry; lists are ordered newest first by `createdAt`, then `id`. The next page begins after it. */
 export interface Position {
   createdAt: EpochMs;
   id: string;

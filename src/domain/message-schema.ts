@@ -29,7 +29,7 @@ export interface MessageSchema<T> {
 }
 
 /** A whole number from 0 that a double represents exactly. */
-export const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
+export const countSchema = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
 
 export type FieldCheck = (value: Json) => boolean;
 

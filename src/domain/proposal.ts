@@ -29,7 +29,7 @@ export interface Proposal {
   /** A remark by the observer. */
   note: string | null;
   askedBy: Principal;
-  /** The stored status; `statusOf` derives `expired`. */
+  /** The stored status; `proposalStatusOf` derives `expired`. */
   status: Exclude<ProposalStatus, 'expired'>;
   /** Why the steps, or no steps, are proposed. For a refused proposal: the reason for the refusal, if one was given. */
   reason: string | null;
@@ -47,5 +47,5 @@ export interface Proposal {
 export const expiryOf = ({ createdAt }: Pick<Proposal, 'createdAt'>): EpochMs => createdAt + CONTEXT_LIFE_MS;
 
 /** Contract §6: a pending proposal expires a day after its observation. */
-export const statusOf = (proposal: Pick<Proposal, 'status' | 'createdAt'>, now: EpochMs): ProposalStatus =>
+export const proposalStatusOf = (proposal: Pick<Proposal, 'status' | 'createdAt'>, now: EpochMs): ProposalStatus =>
   proposal.status === 'pending' && now >= expiryOf(proposal) ? 'expired' : proposal.status;

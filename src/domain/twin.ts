@@ -166,10 +166,11 @@ function fill(node: Json, params: JsonObject): Json | undefined {
   return filled;
 }
 
-export type Changes = Record<string, { from: Json; to: Json }>;
+/** Properties of the state that a command would change. */
+export type StateChanges = Record<string, { from: Json; to: Json }>;
 
 /** Top-level properties that do not yet match. `from` is null for a property that was never reported. */
-export function changesBetween(current: JsonObject, expected: JsonObject): Changes {
+export function changesBetween(current: JsonObject, expected: JsonObject): StateChanges {
   const changes = new Map<string, { from: Json; to: Json }>();
   for (const key of Object.keys(expected)) {
     const to = expected[key] as Json;
@@ -183,7 +184,7 @@ export function changesBetween(current: JsonObject, expected: JsonObject): Chang
 export interface Preview {
   current: JsonObject;
   expected: JsonObject | null;
-  changes: Changes | null;
+  changes: StateChanges | null;
 }
 
 export function preview(

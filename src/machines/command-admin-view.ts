@@ -1,6 +1,6 @@
+import { iso } from '../domain/iso-time.ts';
 import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, PlanOrigin } from './command-types.ts';
-import { isoTime } from './stored-schemas.ts';
 
 /** A command's context for administrators, without the token's hash and the session's identifier. */
 export function toAdminView({ fixed, live }: CommandContext): JsonObject {
@@ -16,7 +16,7 @@ export function toAdminView({ fixed, live }: CommandContext): JsonObject {
     request_id: fixed.origin.requestId,
     plan: fixed.origin.plan && planOf(fixed.origin.plan),
     requested_by: principal(fixed.requestedBy),
-    requested_at: isoTime(fixed.requestedAt),
+    requested_at: iso(fixed.requestedAt),
     status: live.status,
     safety_class: fixed.safetyClass,
     manifest_version: fixed.manifestVersion,
@@ -24,15 +24,15 @@ export function toAdminView({ fixed, live }: CommandContext): JsonObject {
     timeout_s: fixed.limits.timeoutMs / 1_000,
     refusal: fixed.refusal && { code: fixed.refusal.code, detail: fixed.refusal.detail },
     confirmation: confirmation && {
-      expires_at: isoTime(confirmation.expiresAt),
+      expires_at: iso(confirmation.expiresAt),
       reason: confirmation.reason,
       preview: { ...confirmation.preview },
       asked: confirmation.asked,
     },
     confirmed_by: fixed.confirmedBy && principal(fixed.confirmedBy),
     delivery: delivery && {
-      dispatched_at: isoTime(delivery.dispatchedAt),
-      expires_at: isoTime(delivery.expiresAt),
+      dispatched_at: iso(delivery.dispatchedAt),
+      expires_at: iso(delivery.expiresAt),
       first_written_at: moment(delivery.firstWrittenAt),
       writes: delivery.writes,
     },
@@ -59,7 +59,7 @@ const planOf = ({ id, stepId, compensation }: PlanOrigin): JsonObject => ({
   compensation: compensation && { ...compensation },
 });
 
-const moment = (at: EpochMs | null): Json => (at === null ? null : isoTime(at));
+const moment = (at: EpochMs | null): Json => (at === null ? null : iso(at));
 
 /** Includes the key's prefix, which is not secret. */
 const principal = ({ kind, id, key, via }: Principal): JsonObject => ({

@@ -13,8 +13,8 @@ import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
 import type {
-  Answer,
   Approval,
+  CommandAcks,
   CommandContext,
   CommandEvent,
   CommandFixed,
@@ -44,7 +44,7 @@ export interface Refused {
 export type Judgement = Passed | Refused;
 
 /** Raised by the machine within one transition to synchronize its regions; never sent from outside. */
-export type RaisedEvent =
+export type RaisedCommandEvent =
   | { type: 'self.judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
   | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
   /** The lifecycle's status changed; the new one is `context.status`. */
@@ -52,15 +52,15 @@ export type RaisedEvent =
   /** Late acks are no longer accepted: the outcome of the timed-out command stays unknown. */
   | { type: 'self.closed'; at: EpochMs };
 
-export type AnyCommandEvent = CommandEvent | RaisedEvent;
-export type EventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
+export type AnyCommandEvent = CommandEvent | RaisedCommandEvent;
+export type CommandEventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
 type Decided = Decision<CommandContext>;
-type Moment = { at: EpochMs };
+type Timestamped = { at: EpochMs };
 
 /** Acks of a final command are counted, not stored. Above this limit they are not counted either. */
 export const MAX_LATE_ACKS = 32;
 
-export function judgeRequest(event: EventOf<'request'>): EventOf<'self.judged'> {
+export function judgeRequest(event: CommandEventOf<'request'>): CommandEventOf<'self.judged'> {
   const { command, facts, approval } = event;
   const { action, params, ttlS, timeoutS } = command;
   const approvedBy = approval === undefined ? null : approverOf(approval, event);
@@ -77,7 +77,7 @@ export function judgeRequest(event: EventOf<'request'>): EventOf<'self.judged'> 
  * The principal who confirmed the step, if that confirmation covers this compensation: same plan, step, device, action,
  * parameters and manifest version. Otherwise the compensation needs a separate confirmation.
  */
-function approverOf(approval: Approval, { command, facts }: EventOf<'request'>): Principal | null {
+function approverOf(approval: Approval, { command, facts }: CommandEventOf<'request'>): Principal | null {
   const { plan } = command.origin;
   const { plan: approved } = approval.origin;
   const covers =
@@ -98,7 +98,7 @@ function approverOf(approval: Approval, { command, facts }: EventOf<'request'>):
 function includeCriticalCompensation(
   judgement: Judgement,
   approvedBy: Principal | null,
-  event: EventOf<'request'>,
+  event: CommandEventOf<'request'>,
 ): Judgement {
   if (judgement.kind === 'refused') return judgement;
   const compensation = criticalCompensation(event);
@@ -108,7 +108,7 @@ function includeCriticalCompensation(
   return { ...judgement, kind: 'confirmation', reason };
 }
 
-function criticalCompensation({ command, facts }: EventOf<'request'>): Compensation | null {
+function criticalCompensation({ command, facts }: CommandEventOf<'request'>): Compensation | null {
   const compensation = command.origin.plan?.compensation ?? null;
   const capability = facts.manifest?.capabilities.find(({ action }) => action === compensation?.action);
   return capability?.safetyClass === 'CRITICAL' ? compensation : null;
@@ -118,7 +118,10 @@ function criticalCompensation({ command, facts }: EventOf<'request'>): Compensat
  * Checks the confirmation, then judges the command again. A refusal by either does not consume the token. The time
  * limits of the request stay in effect.
  */
-export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'>): EventOf<'self.judged_again'> {
+export function judgeConfirmed(
+  context: CommandContext,
+  event: CommandEventOf<'confirm'>,
+): CommandEventOf<'self.judged_again'> {
   const { action, params } = context.fixed;
   const refusal = confirmationRefusal(context, event);
   const judgement: Judgement = refusal
@@ -127,7 +130,7 @@ export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'
   return { type: 'self.judged_again', at: event.at, judgement, asked: event };
 }
 
-function confirmationRefusal(context: CommandContext, event: EventOf<'confirm'>): Refusal | null {
+function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {
   const { requestedBy, manifestVersion } = context.fixed;
   const { at, by, tokenHash, policy, facts } = event;
   const confirmation = context.fixed.confirmation as Confirmation;
@@ -174,7 +177,10 @@ function passed(
 }
 
 /** Records the data of every command, including a refused one. */
-export function recordRequest(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
+export function recordRequest(
+  context: CommandContext,
+  { at, judgement, asked }: CommandEventOf<'self.judged'>,
+): Decided {
   const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
   const { plan } = command.origin;
   const manifest = asked.facts.manifest;
@@ -197,7 +203,10 @@ export function recordRequest(context: CommandContext, { at, judgement, asked }:
   return { changes: changeBoth(context, fixed, { verification }), outputs: [] };
 }
 
-export function awaitConfirmation(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
+export function awaitConfirmation(
+  context: CommandContext,
+  { at, judgement, asked }: CommandEventOf<'self.judged'>,
+): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
   const { reason } = judgement as Passed;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
@@ -210,7 +219,7 @@ export function awaitConfirmation(context: CommandContext, { at, judgement, aske
 /** Closes the confirmation; `status` is the command's next status. */
 export const closeConfirmation = (
   context: CommandContext,
-  { at }: Moment,
+  { at }: Timestamped,
   { status }: { status: CommandStatus },
 ): Decided => ({
   changes: changeFixed(context, { confirmation: null }),
@@ -225,11 +234,14 @@ const confirmationChanged = (
 ): Output => ({ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt, at });
 
 /** The chart uses this action only for a refused judgement. */
-export const refuse = (_: CommandContext, { judgement }: EventOf<'self.judged_again'>): Decided =>
+export const refuse = (_: CommandContext, { judgement }: CommandEventOf<'self.judged_again'>): Decided =>
   emit({ type: 'refused', refusal: (judgement as Refused).refusal });
 
 /** With a token, the token is wrong; from the inbox, the command is in the wrong state. */
-export const refuseConfirmation = ({ live: { status } }: CommandContext, { tokenHash }: EventOf<'confirm'>): Decided =>
+export const refuseConfirmation = (
+  { live: { status } }: CommandContext,
+  { tokenHash }: CommandEventOf<'confirm'>,
+): Decided =>
   emit({
     type: 'refused',
     refusal:
@@ -245,7 +257,7 @@ export const refuseRefusal = ({ live: { status } }: CommandContext): Decided =>
   emit({ type: 'refused', refusal: notAwaitingConfirmation(status) });
 
 /** Starts `ttl_s`; for a confirmed command, at its confirmation. */
-export function dispatch(context: CommandContext, event: EventOf<'self.judged' | 'self.judged_again'>): Decided {
+export function dispatch(context: CommandContext, event: CommandEventOf<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
   const { limits } = context.fixed;
   const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
@@ -259,10 +271,12 @@ export function dispatch(context: CommandContext, event: EventOf<'self.judged' |
 
 const isCritical = ({ fixed }: CommandContext): boolean => fixed.safetyClass === 'CRITICAL';
 
-type Writing = EventOf<'self.judged' | 'self.judged_again' | 'session.ready'>;
+type Writing = CommandEventOf<'self.judged' | 'self.judged_again' | 'session.ready'>;
 
-export const hasSession = (_: CommandContext, { asked }: EventOf<'self.judged' | 'self.judged_again'>): boolean =>
-  asked.session !== null;
+export const hasSession = (
+  _: CommandContext,
+  { asked }: CommandEventOf<'self.judged' | 'self.judged_again'>,
+): boolean => asked.session !== null;
 
 /** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
@@ -285,11 +299,11 @@ export function write(context: CommandContext, event: Writing): Decided {
 }
 
 /** Milliseconds until each of the command's deadlines. Deadlines are absolute, so a timer set late is not extended. */
-export const confirmationLeft = ({ fixed: { confirmation } }: CommandContext, { at }: Moment): Milliseconds =>
+export const confirmationLeft = ({ fixed: { confirmation } }: CommandContext, { at }: Timestamped): Milliseconds =>
   msUntil((confirmation as Confirmation).expiresAt, at);
-export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
+export const ttlLeft = (context: CommandContext, { at }: Timestamped): Milliseconds =>
   msUntil(deliveryOf(context).expiresAt, at);
-export const answerLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
+export const answerLeft = (context: CommandContext, { at }: Timestamped): Milliseconds =>
   msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.fixed.limits.timeoutMs, at);
 
 /** The chart uses the delivery only after the dispatch. */
@@ -299,15 +313,15 @@ const updateDelivery = (context: CommandContext, changes: Partial<Delivery>) =>
 
 const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
 
-export const mayWrite = ({ live: { delivery } }: CommandContext, { at }: Moment): boolean =>
+export const mayWrite = ({ live: { delivery } }: CommandContext, { at }: Timestamped): boolean =>
   at < (delivery as Delivery).expiresAt;
 
 /** A CRITICAL command is written only once; others at most once per session. */
-export const mayWriteAgain = (context: CommandContext, event: EventOf<'session.ready'>): boolean =>
+export const mayWriteAgain = (context: CommandContext, event: CommandEventOf<'session.ready'>): boolean =>
   !isCritical(context) && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
 
 /** The undone write was the only one, so the command was never sent. */
-export const isOnlyWrite = (context: CommandContext, { sessionId }: EventOf<'write.undone'>): boolean =>
+export const isOnlyWrite = (context: CommandContext, { sessionId }: CommandEventOf<'write.undone'>): boolean =>
   deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
 export const undoWrite = (context: CommandContext): Decided => ({
@@ -315,18 +329,18 @@ export const undoWrite = (context: CommandContext): Decided => ({
   outputs: [],
 });
 
-const updateAnswer = (context: CommandContext, changes: Partial<Answer>): Decided => ({
+const updateAnswer = (context: CommandContext, changes: Partial<CommandAcks>): Decided => ({
   changes: changeLive(context, { answer: { ...context.live.answer, ...changes } }),
   outputs: [],
 });
 
-export function recordAck(context: CommandContext, { ack }: EventOf<'ack.received'>): Decided {
+export function recordAck(context: CommandContext, { ack }: CommandEventOf<'ack.received'>): Decided {
   const { answer } = context.live;
   const { progress = answer.progress, result = answer.result, error = answer.error } = ack;
   return updateAnswer(context, { progress, result, error, late: answer.timedOutAt !== null });
 }
 
-export const stampTimeout = (context: CommandContext, { at }: Moment): Decided =>
+export const stampTimeout = (context: CommandContext, { at }: Timestamped): Decided =>
   updateAnswer(context, { timedOutAt: at });
 
 export const countLateAck = (context: CommandContext): Decided =>
@@ -337,17 +351,17 @@ const isFromOwnDevice = (context: CommandContext, { deviceId }: { deviceId: stri
 
 export const hasAckStatus = (
   context: CommandContext,
-  event: EventOf<'ack.received'>,
+  event: CommandEventOf<'ack.received'>,
   { status }: { status: AckStatus },
 ): boolean => event.ack.status === status && isFromOwnDevice(context, event) && isAckInTime(context, event);
 
-const isAckInTime = ({ live: { answer } }: CommandContext, { at }: Moment): boolean =>
+const isAckInTime = ({ live: { answer } }: CommandContext, { at }: Timestamped): boolean =>
   answer.timedOutAt === null || at - answer.timedOutAt <= LATE_ACK_MS;
 
-export const canCountLateAck = (context: CommandContext, event: EventOf<'ack.received'>): boolean =>
+export const canCountLateAck = (context: CommandContext, event: CommandEventOf<'ack.received'>): boolean =>
   isFromOwnDevice(context, event) && context.live.answer.strayWords < MAX_LATE_ACKS;
 
-export const announce = (context: CommandContext, { at }: Moment): Decided => {
+export const announce = (context: CommandContext, { at }: Timestamped): Decided => {
   const { tenantId, deviceId, id: commandId, origin } = context.fixed;
   const { status } = context.live;
   const verification = context.live.verification.status;
@@ -372,11 +386,13 @@ function notifyPlan(
   };
 }
 
-export const isOfPlan = ({ fixed: { origin } }: CommandContext, { planId }: EventOf<'plan.withdrawn'>): boolean =>
-  origin.plan?.id === planId;
+export const isOfPlan = (
+  { fixed: { origin } }: CommandContext,
+  { planId }: CommandEventOf<'plan.withdrawn'>,
+): boolean => origin.plan?.id === planId;
 
 /** Used only for a command that was not refused; a refused one has ended anyway. */
-export const hasNoExpectedState = (_: CommandContext, { judgement }: EventOf<'self.judged'>): boolean =>
+export const hasNoExpectedState = (_: CommandContext, { judgement }: CommandEventOf<'self.judged'>): boolean =>
   (judgement as Passed).expected === null;
 
 export const watch = ({ fixed: { deviceId, id: commandId }, live: { verification } }: CommandContext): Decided =>
@@ -385,15 +401,15 @@ export const watch = ({ fixed: { deviceId, id: commandId }, live: { verification
 export const unwatch = ({ fixed: { deviceId, id: commandId } }: CommandContext): Decided =>
   emit({ type: 'verification.unwatch', deviceId, commandId });
 
-export const matches = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
+export const matches = (context: CommandContext, event: CommandEventOf<'state.observed'>): boolean =>
   event.matches && isFromOwnDevice(context, event);
-export const differs = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
+export const differs = (context: CommandContext, event: CommandEventOf<'state.observed'>): boolean =>
   !event.matches && isFromOwnDevice(context, event);
 
-export const updateVerification = (context: CommandContext, { at }: Moment, changes: Partial<Verification>) =>
+export const updateVerification = (context: CommandContext, { at }: Timestamped, changes: Partial<Verification>) =>
   changeLive(context, { verification: { ...context.live.verification, ...changes, checkedAt: at } });
 
-export const observe = (context: CommandContext, event: EventOf<'state.observed'>): Decided => ({
+export const observe = (context: CommandContext, event: CommandEventOf<'state.observed'>): Decided => ({
   changes: updateVerification(context, event, { observed: event.observed }),
   outputs: [],
 });

@@ -13,12 +13,12 @@ import { commandMachine } from './command.ts';
 import { toAdminView } from './command-admin-view.ts';
 import type { CommandContext, CommandEvent } from './command-types.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
-import { count, epochMs, json, jsonObject, principal, uuid } from './stored-schemas.ts';
+import { count, epochMs, principal, storedJson, storedJsonObject, storedUuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a command.
 
 /** The status of a state value, including `from` and `to` of a journal entry. */
-export function statusOf({ value }: Pick<Snapshot, 'value'>): CommandStatus {
+export function commandStatusOf({ value }: Pick<Snapshot, 'value'>): CommandStatus {
   const { lifecycle } = value as { lifecycle: string | { written: CommandStatus } };
   if (typeof lifecycle === 'object') return lifecycle.written;
   if (lifecycle === 'queued') return 'dispatched';
@@ -39,12 +39,12 @@ const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verifica
 
 /** Members that all versions share. Version 1 has no plan, and a top-level `requestId`. */
 const common = {
-  id: uuid,
-  tenantId: uuid,
-  deviceId: uuid,
+  id: storedUuid,
+  tenantId: storedUuid,
+  deviceId: storedUuid,
   action: z.string(),
-  params: jsonObject,
-  messageId: uuid,
+  params: storedJsonObject,
+  messageId: storedUuid,
   requestedBy: principal,
   requestedAt: epochMs,
   status: z.enum(commandStatuses),
@@ -62,7 +62,11 @@ const common = {
       tokenHash: z.string(),
       expiresAt: epochMs,
       reason: z.string(),
-      preview: z.strictObject({ current: jsonObject, expected: jsonObject.nullable(), changes: jsonObject.nullable() }),
+      preview: z.strictObject({
+        current: storedJsonObject,
+        expected: storedJsonObject.nullable(),
+        changes: storedJsonObject.nullable(),
+      }),
       asked: z.boolean(),
     })
     .nullable(),
@@ -74,22 +78,22 @@ const common = {
       firstWrittenAt: epochMs.nullable(),
       sessionId: z.string().nullable(),
       writes: count,
-      supplement: jsonObject.optional(),
+      supplement: storedJsonObject.optional(),
     })
     .nullable(),
   answer: z.strictObject({
-    progress: json,
-    result: json,
-    error: json,
+    progress: storedJson,
+    result: storedJson,
+    error: storedJson,
     timedOutAt: epochMs.nullable(),
     late: z.boolean(),
     strayWords: count,
   }),
   verification: z.strictObject({
     status: z.enum(verificationStatuses),
-    expected: jsonObject.nullable(),
+    expected: storedJsonObject.nullable(),
     withinMs: count,
-    observed: jsonObject.nullable(),
+    observed: storedJsonObject.nullable(),
     checkedAt: epochMs.nullable(),
   }),
 };
@@ -100,9 +104,9 @@ const stored = z.strictObject({
     requestId: z.string(),
     plan: z
       .strictObject({
-        id: uuid,
+        id: storedUuid,
         stepId: z.string(),
-        compensation: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
+        compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
       })
       .nullable(),
   }),
@@ -188,7 +192,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     return {
       device_id: deviceId,
       action,
-      status: statusOf(snapshot),
+      status: commandStatusOf(snapshot),
       verification: verification === 'pending' && !isWatching(snapshot) ? 'idle' : verification,
       critical: safetyClass === 'CRITICAL',
       written: delivery !== null && delivery.firstWrittenAt !== null,
@@ -197,7 +201,8 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     };
   },
   journal,
-  canPassivate: (snapshot) => isQueued(snapshot) || (isFinalCommandStatus(statusOf(snapshot)) && !isWatching(snapshot)),
+  canPassivate: (snapshot) =>
+    isQueued(snapshot) || (isFinalCommandStatus(commandStatusOf(snapshot)) && !isWatching(snapshot)),
   isTransient: () => false,
   toAdminView,
 };

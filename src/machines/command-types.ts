@@ -4,15 +4,9 @@ import type { SafetyClass } from '../domain/manifest.ts';
 import type { Compensation } from '../domain/plan.ts';
 import type { SafetyPolicy } from '../domain/policy.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
+import type { Preview } from '../domain/twin.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { MessageToCommand } from './outputs.ts';
-
-/** The effect of a confirmation, computed from the twin at the time of the request. */
-export interface Preview {
-  current: JsonObject;
-  expected: JsonObject | null;
-  changes: JsonObject | null;
-}
 
 /** A live session of the device with a granted `cmd` subscription, or null. */
 export type SessionFact = { sessionId: string } | null;
@@ -47,7 +41,7 @@ export interface CommandLive {
   /** The status of the lifecycle region, duplicated here so that the verification region can announce it. */
   status: CommandStatus;
   delivery: Delivery | null;
-  answer: Answer;
+  answer: CommandAcks;
   verification: Verification;
 }
 
@@ -98,7 +92,7 @@ export interface Delivery {
 }
 
 /** The device's acks. */
-export interface Answer {
+export interface CommandAcks {
   progress: Json;
   result: Json;
   error: Json;

@@ -14,7 +14,7 @@ import { actionsFor, changeLive, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = decisions.AnyCommandEvent;
-type Judged = decisions.EventOf<'self.judged' | 'self.judged_again'>;
+type Judged = decisions.CommandEventOf<'self.judged' | 'self.judged_again'>;
 
 const initialContext: CommandContext = {
   fixed: {
@@ -48,12 +48,12 @@ const guard = guardsFor<CommandContext, Event>();
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    judge: action((_, event: decisions.EventOf<'request'>) => ({
+    judge: action((_, event: decisions.CommandEventOf<'request'>) => ({
       changes: null,
       outputs: [],
       raised: decisions.judgeRequest(event),
     })),
-    judgeAgain: action((context, event: decisions.EventOf<'confirm'>) => ({
+    judgeAgain: action((context, event: decisions.CommandEventOf<'confirm'>) => ({
       changes: null,
       outputs: [],
       raised: decisions.judgeConfirmed(context, event),

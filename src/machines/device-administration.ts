@@ -6,12 +6,12 @@ import type { Output } from './outputs.ts';
 
 // Decisions on a device's administration: registration, keys, place and manifest. Messages are in device-reports.ts.
 
-type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+type DeviceEventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type Decided = Decision<DeviceContext>;
-type Moment = { at: EpochMs };
+type Timestamped = { at: EpochMs };
 type Grace = NonNullable<DeviceFixed['grace']>;
 
-export function register(context: DeviceContext, { at, device, key, manifest }: EventOf<'register'>): Decided {
+export function register(context: DeviceContext, { at, device, key, manifest }: DeviceEventOf<'register'>): Decided {
   const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
   if (manifest) outputs.push({ type: 'manifest.put', manifest });
   const changes = changeFixed(context, {
@@ -25,23 +25,23 @@ export function register(context: DeviceContext, { at, device, key, manifest }: 
   return { changes, outputs };
 }
 
-export const patch = (context: DeviceContext, { changes }: EventOf<'patch'>): Decided => ({
+export const patch = (context: DeviceContext, { changes }: DeviceEventOf<'patch'>): Decided => ({
   changes: changeFixed(context, changes),
   outputs: [],
 });
 
 /** Whether the patch assigns a home or room, which is allowed only for active devices. */
-export const assignsPlace = (_: DeviceContext, { changes }: EventOf<'patch'>): boolean =>
+export const assignsPlace = (_: DeviceContext, { changes }: DeviceEventOf<'patch'>): boolean =>
   typeof changes.homeId === 'string' || typeof changes.roomId === 'string';
 
 /** Key versions are assigned in order and once; of two concurrent rotations the second is refused. */
-export const isNextKey = (context: DeviceContext, { key }: EventOf<'rotate' | 'reinstate'>): boolean =>
+export const isNextKey = (context: DeviceContext, { key }: DeviceEventOf<'rotate' | 'reinstate'>): boolean =>
   key.keyVersion === context.fixed.keyVersion + 1;
 
 export const refuseKey = () =>
   emitRefusal('CONFLICT', 'The key was changed concurrently. Retry with the current key version.');
 
-export function rotate(context: DeviceContext, { at, key, graceUntil }: EventOf<'rotate'>): Decided {
+export function rotate(context: DeviceContext, { at, key, graceUntil }: DeviceEventOf<'rotate'>): Decided {
   const { id: deviceId, keyVersion } = context.fixed;
   const ended = context.fixed.grace
     ? keyEnded(context, context.fixed.grace.keyVersion, at, [keyVersion, key.keyVersion])
@@ -56,12 +56,12 @@ export function rotate(context: DeviceContext, { at, key, graceUntil }: EventOf<
   };
 }
 
-export const graceLeft = ({ fixed: { grace } }: DeviceContext, { at }: Moment): Milliseconds =>
+export const graceLeft = ({ fixed: { grace } }: DeviceContext, { at }: Timestamped): Milliseconds =>
   Math.max(0, (grace as Grace).until - at);
 
-export const hasGraceExpired = (context: DeviceContext, event: Moment): boolean => graceLeft(context, event) === 0;
+export const hasGraceExpired = (context: DeviceContext, event: Timestamped): boolean => graceLeft(context, event) === 0;
 
-export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
+export const endGrace = (context: DeviceContext, { at }: Timestamped): Decided => ({
   changes: changeFixed(context, { grace: null }),
   outputs: keyEnded(context, (context.fixed.grace as Grace).keyVersion, at, [context.fixed.keyVersion]),
 });
@@ -80,7 +80,7 @@ function keyEnded(
 }
 
 /** Invalidates all keys permanently and removes the device from its home and room; its history is kept. */
-export function revoke(context: DeviceContext, { at }: EventOf<'revoke'>): Decided {
+export function revoke(context: DeviceContext, { at }: DeviceEventOf<'revoke'>): Decided {
   const { id: deviceId, tenantId } = context.fixed;
   return {
     changes: changeFixed(context, { grace: null, homeId: null, roomId: null }),
@@ -93,7 +93,7 @@ export function revoke(context: DeviceContext, { at }: EventOf<'revoke'>): Decid
 }
 
 /** Sets a new key and resets the replay window; key versions and the state's version continue. */
-export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>): Decided => ({
+export const reinstate = (context: DeviceContext, { key }: DeviceEventOf<'reinstate'>): Decided => ({
   changes: changeBoth(
     context,
     { keyVersion: key.keyVersion, signingAlg: key.signingAlg },
@@ -102,13 +102,13 @@ export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>)
   outputs: [{ type: 'key.put', deviceId: context.fixed.id, key }],
 });
 
-export function registerManifest(context: DeviceContext, { manifest }: EventOf<'manifest.register'>): Decided {
+export function registerManifest(context: DeviceContext, { manifest }: DeviceEventOf<'manifest.register'>): Decided {
   if (context.fixed.manifestOwn)
     return emitRefusal('CONFLICT', 'The device already has a tenant manifest. Update it instead.');
   return putManifest(context, manifest);
 }
 
-export function updateManifest(context: DeviceContext, event: EventOf<'manifest.update'>): Decided {
+export function updateManifest(context: DeviceContext, event: DeviceEventOf<'manifest.update'>): Decided {
   if (context.fixed.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
   if (event.expectedVersion !== context.fixed.manifestVersion) {
     return emitRefusal('CONFLICT', `The manifest's current version is ${context.fixed.manifestVersion}.`);
@@ -117,7 +117,7 @@ export function updateManifest(context: DeviceContext, event: EventOf<'manifest.
 }
 
 /** Assigns the next version, regardless of the version in the given manifest. */
-function putManifest(context: DeviceContext, given: EventOf<'manifest.register'>['manifest']): Decided {
+function putManifest(context: DeviceContext, given: DeviceEventOf<'manifest.register'>['manifest']): Decided {
   const version = context.fixed.manifestVersion + 1;
   const manifest = { ...given, deviceId: context.fixed.id, tenantId: context.fixed.tenantId, version, own: true };
   return {
@@ -132,5 +132,5 @@ export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device 
 /** Emitted whenever the link state changes. */
 export const presence =
   (online: boolean) =>
-  ({ fixed: { id: deviceId, tenantId } }: DeviceContext, { at }: Moment): Decided =>
+  ({ fixed: { id: deviceId, tenantId } }: DeviceContext, { at }: Timestamped): Decided =>
     emit({ type: 'device.presence', tenantId, deviceId, online, at });

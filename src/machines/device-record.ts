@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { signingAlgs } from '../domain/device-key.ts';
+import { iso } from '../domain/iso-time.ts';
 import { windowFromJson, windowToJson } from '../domain/replay-window.ts';
 import { twinOf } from '../domain/twin.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
@@ -7,7 +8,7 @@ import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredCont
 import { deviceMachine } from './device.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
-import { count, epochMs, isoTime, jsonObject, uuid } from './stored-schemas.ts';
+import { count, epochMs, storedJsonObject, storedUuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a device.
 
@@ -21,14 +22,14 @@ export function administrationOf({ value }: Pick<Snapshot, 'value'>): Administra
 export const isOnline = ({ value }: Pick<Snapshot, 'value'>): boolean => (value as { link: Json }).link === 'online';
 
 const stored = z.strictObject({
-  id: uuid,
-  tenantId: uuid,
+  id: storedUuid,
+  tenantId: storedUuid,
   deviceType: z.string(),
   category: z.string().nullable(),
   name: z.string().nullable(),
-  homeId: uuid.nullable(),
-  roomId: uuid.nullable(),
-  metadata: jsonObject,
+  homeId: storedUuid.nullable(),
+  roomId: storedUuid.nullable(),
+  metadata: storedJsonObject,
   firmware: z.string().nullable(),
   createdAt: epochMs,
   signingAlg: z.enum(signingAlgs),
@@ -36,7 +37,7 @@ const stored = z.strictObject({
   grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
   manifestVersion: count,
   manifestOwn: z.boolean(),
-  state: jsonObject,
+  state: storedJsonObject,
   stateVersion: count,
   reportedAt: epochMs.nullable(),
   replay: z.strictObject({
@@ -166,19 +167,19 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
     room_id: fixed.roomId,
     metadata: fixed.metadata,
     firmware: fixed.firmware,
-    created_at: isoTime(fixed.createdAt),
+    created_at: iso(fixed.createdAt),
     signing_alg: fixed.signingAlg,
     key_version: fixed.keyVersion,
     grace: fixed.grace && {
       key_version: fixed.grace.keyVersion,
-      until: isoTime(fixed.grace.until),
+      until: iso(fixed.grace.until),
     },
     manifest_version: fixed.manifestVersion,
     manifest_own: fixed.manifestOwn,
     state: live.state,
     state_version: live.stateVersion,
     state_bytes: live.reported.bytes,
-    reported_at: live.reported.at === null ? null : isoTime(live.reported.at),
+    reported_at: live.reported.at === null ? null : iso(live.reported.at),
     last_sequence: live.replay.highest,
   }),
 };

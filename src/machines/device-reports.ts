@@ -9,7 +9,7 @@ import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } fro
 import type { ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
 
-type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+type DeviceEventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type SignedEvent = Extract<DeviceEvent, { mark: object }>;
 
 /**
@@ -64,7 +64,10 @@ const refuseMessage = (code: MessageRefusalCode, changes: Partial<DeviceContext>
 const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message.accepted', repeat: false };
 
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
-export function takeHello(context: DeviceContext, { firmware }: EventOf<'hello.received'>): Decision<DeviceContext> {
+export function takeHello(
+  context: DeviceContext,
+  { firmware }: DeviceEventOf<'hello.received'>,
+): Decision<DeviceContext> {
   const { keyVersion } = context.fixed;
   const { replay } = context.live;
   const isNewFirmware = firmware !== undefined && firmware !== context.fixed.firmware;
@@ -74,23 +77,29 @@ export function takeHello(context: DeviceContext, { firmware }: EventOf<'hello.r
   };
 }
 
-export const takeHeartbeat = (context: DeviceContext, event: EventOf<'heartbeat.received'>): Decision<DeviceContext> =>
+export const takeHeartbeat = (
+  context: DeviceContext,
+  event: DeviceEventOf<'heartbeat.received'>,
+): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => ({
     changes: recordSequence(context, sequence),
     outputs: [accepted],
   }));
 
-export const takeRejected = (context: DeviceContext, event: EventOf<'message.rejected'>): Decision<DeviceContext> =>
+export const takeRejected = (
+  context: DeviceContext,
+  event: DeviceEventOf<'message.rejected'>,
+): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => refuseMessage(event.code, recordSequence(context, sequence)));
 
-export const takeState = (context: DeviceContext, event: EventOf<'state.reported'>): Decision<DeviceContext> =>
+export const takeState = (context: DeviceContext, event: DeviceEventOf<'state.reported'>): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => applyStateReport(context, sequence, event.state, event));
 
 /**
  * The state in an ack is reported to the command before the ack itself: a succeeded command is then verified at once,
  * and is never visible as waiting for a state from the same message.
  */
-export const takeAck = (context: DeviceContext, event: EventOf<'ack.reported'>): Decision<DeviceContext> =>
+export const takeAck = (context: DeviceContext, event: DeviceEventOf<'ack.reported'>): Decision<DeviceContext> =>
   withSequenceCheck(context, event.mark, (sequence) => {
     if (!event.known) return refuseMessage('UNKNOWN_COMMAND', recordSequence(context, sequence));
     const ackOutput: Output = {

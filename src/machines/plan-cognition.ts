@@ -7,20 +7,20 @@ import type { PlanCognition, PlanContext, StepError, StepInput } from './plan-ty
 import {
   beginUpdate,
   type Decided,
-  type EventOf,
   emitStepChanged,
   endPlan,
   endPlanning,
   finishUpdate,
   isOutstanding,
   isPlannerActive,
-  type Moment,
   msUntil,
   newStep,
   notifyPlanner,
+  type PlanEventOf,
   type PlannerState,
   type PlanUpdate,
   plannerStateOf,
+  type Timestamped,
   updateCognition,
   updateContext,
 } from './plan-update.ts';
@@ -32,7 +32,7 @@ export type PlannerEventType = 'node.proposed' | 'cognition.suspended' | 'cognit
 /** Planning is finished whenever the plan is ending or over (`endPlan`). */
 export const refusePlannerEvent = (
   { live: { cognition } }: PlanContext,
-  { type }: EventOf<PlannerEventType>,
+  { type }: PlanEventOf<PlannerEventType>,
 ): Decided => {
   if (cognition === null) return emitRefusal('NOT_FOUND', 'This plan has no planner.');
   const detail = 'Planning is finished.';
@@ -40,13 +40,13 @@ export const refusePlannerEvent = (
 };
 
 /** Restarts the planner's deadline after one of its events. */
-function resetPlannerDeadline(context: PlanContext, event: Moment): PlanUpdate {
+function resetPlannerDeadline(context: PlanContext, event: Timestamped): PlanUpdate {
   const update = beginUpdate(context, event);
   updateCognition(update, { phase: 'thinking', dueAt: null, overdue: false });
   return update;
 }
 
-export function propose(context: PlanContext, event: EventOf<'node.proposed'>): Decided {
+export function propose(context: PlanContext, event: PlanEventOf<'node.proposed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const { node } = event;
   const known = context.live.steps.find(({ id }) => id === node.id);
@@ -76,7 +76,7 @@ const stepInputJson = ({ id, deviceId, action, params, dependsOn, compensation, 
   compensation: compensation && { ...compensation },
 });
 
-export function suspend(context: PlanContext, event: EventOf<'cognition.suspended'>): Decided {
+export function suspend(context: PlanContext, event: PlanEventOf<'cognition.suspended'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const until = Math.min(event.at + event.forMs, context.fixed.createdAt + CONTEXT_LIFE_MS);
   if (until <= event.at)
@@ -86,7 +86,7 @@ export function suspend(context: PlanContext, event: EventOf<'cognition.suspende
   return finishUpdate(update);
 }
 
-export function complete(context: PlanContext, event: EventOf<'cognition.completed'>): Decided {
+export function complete(context: PlanContext, event: PlanEventOf<'cognition.completed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const update = beginUpdate(context, event);
   const { summary, finalState } = event;
@@ -94,7 +94,7 @@ export function complete(context: PlanContext, event: EventOf<'cognition.complet
   return finishUpdate(update);
 }
 
-export function fail(context: PlanContext, event: EventOf<'cognition.failed'>): Decided {
+export function fail(context: PlanContext, event: PlanEventOf<'cognition.failed'>): Decided {
   if (!isPlannerActive(context)) return refusePlannerEvent(context, event);
   const update = beginUpdate(context, event);
   // The planner reported the failure itself, so no interruption is sent to it.
@@ -104,7 +104,7 @@ export function fail(context: PlanContext, event: EventOf<'cognition.failed'>): 
 }
 
 /** Ends the suspension and notifies the planner. */
-export function resumePlanner(context: PlanContext, event: Moment): Decided {
+export function resumePlanner(context: PlanContext, event: Timestamped): Decided {
   const update = resetPlannerDeadline(context, event);
   notifyPlanner(update, { type: 'opened' });
   return finishUpdate(update);
@@ -121,10 +121,10 @@ export function reportPlannerTimeout(context: PlanContext): Decided {
 
 export const isCurrentTimeout = (
   { live: { cognition } }: PlanContext,
-  { dueAt }: EventOf<'cognition.excused' | 'cognition.unheard'>,
+  { dueAt }: PlanEventOf<'cognition.excused' | 'cognition.unheard'>,
 ) => cognition?.overdue === true && cognition.dueAt === dueAt;
 
-export function extendPlannerDeadline(context: PlanContext, event: EventOf<'cognition.excused'>): Decided {
+export function extendPlannerDeadline(context: PlanContext, event: PlanEventOf<'cognition.excused'>): Decided {
   const update = beginUpdate(context, event);
   updateCognition(update, { dueAt: event.at + event.forMs, overdue: false });
   return finishUpdate(update);
@@ -135,7 +135,7 @@ const PLANNER_TIMEOUT_ERROR: StepError = {
   detail: 'The cognitive sidecar did not respond for one minute.',
 };
 
-export function failPlannerTimeout(context: PlanContext, event: Moment): Decided {
+export function failPlannerTimeout(context: PlanContext, event: Timestamped): Decided {
   const update = beginUpdate(context, event);
   updateCognition(update, { error: PLANNER_TIMEOUT_ERROR });
   endPlan(update, context.fixed.onFailure, PLANNER_TIMEOUT_ERROR.detail);
@@ -157,5 +157,5 @@ export const hasOutstandingSteps = ({ live: { steps } }: PlanContext): boolean =
 export const isDeadlineChanged = ({ live: { cognition } }: PlanContext): boolean =>
   cognition?.armedFor !== cognition?.dueAt;
 
-export const msUntilPlannerDeadline = ({ live: { cognition } }: PlanContext, event: Moment): Milliseconds =>
+export const msUntilPlannerDeadline = ({ live: { cognition } }: PlanContext, event: Timestamped): Milliseconds =>
   msUntil(cognition?.dueAt ?? null, event);

@@ -8,20 +8,20 @@ import type { PlanCognition, PlanContext, PlanStep, StepError } from './plan-typ
 import {
   beginUpdate,
   type Decided,
-  type EventOf,
   endPlan,
   finishUpdate,
   isUnderWay,
-  type Moment,
   msUntil,
   mustWithdraw,
   needsCompensation,
   newStep,
   notifyPlanner,
+  type PlanEventOf,
   type PlanPhase,
   type PlanUpdate,
   phaseOf,
   requestCompensation,
+  type Timestamped,
   updateContext,
   updateStep,
   withdrawCommand,
@@ -30,7 +30,7 @@ import {
 // Decisions of the plan machine, as pure functions. The chart is in plan.ts, decisions on the planner's events in
 // plan-cognition.ts.
 
-export function create(_: PlanContext, { at, plan }: EventOf<'create'>): Decided {
+export function create(_: PlanContext, { at, plan }: PlanEventOf<'create'>): Decided {
   const { id, tenantId, name, onFailure, createdBy, scopes, requestId, cognition = null } = plan;
   const context: PlanContext = {
     fixed: { id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at },
@@ -60,7 +60,7 @@ const newCognition = (input: Pick<PlanCognition, keyof ContextInput | 'proposalI
   ...{ dueAt: null, armedFor: null, overdue: false, summary: null, finalState: null, error: null },
 });
 
-export function cancel(context: PlanContext, event: EventOf<'cancel'>): Decided {
+export function cancel(context: PlanContext, event: PlanEventOf<'cancel'>): Decided {
   const update = beginUpdate(context, event);
   endPlan(update, 'cancel', 'The plan was cancelled.');
   return finishUpdate(update);
@@ -73,13 +73,15 @@ export const refuseCancel = ({ live: { status } }: PlanContext): Decided =>
 const stepAwaiting = ({ live: { steps } }: PlanContext, commandId: Uuid): PlanStep | undefined =>
   steps.find((step) => isUnderWay(step) && (step.undo ?? step).commandId === commandId);
 
-export const isStepRequested = (context: PlanContext, { commandId }: EventOf<'step.refused' | 'step.held'>): boolean =>
-  stepAwaiting(context, commandId)?.ask === 'asked';
+export const isStepRequested = (
+  context: PlanContext,
+  { commandId }: PlanEventOf<'step.refused' | 'step.held'>,
+): boolean => stepAwaiting(context, commandId)?.ask === 'asked';
 
 /** Whether the message changes a step. Messages may be repeated, late or out of order; known changes are ignored. */
 export function changesStep(
   context: PlanContext,
-  { commandId, status, verification }: EventOf<'command.moved'>,
+  { commandId, status, verification }: PlanEventOf<'command.moved'>,
 ): boolean {
   const step = stepAwaiting(context, commandId);
   if (step === undefined) return false;
@@ -88,7 +90,7 @@ export function changesStep(
   return outcome === 'going' && step.status === 'awaiting_confirmation';
 }
 
-export function applyCommandChange(context: PlanContext, event: EventOf<'command.moved'>): Decided {
+export function applyCommandChange(context: PlanContext, event: PlanEventOf<'command.moved'>): Decided {
   const update = beginUpdate(context, event);
   const step = stepAwaiting(context, event.commandId) as PlanStep;
   notifyPlannerOfOutcome(update, step, event);
@@ -101,7 +103,7 @@ export function applyCommandChange(context: PlanContext, event: EventOf<'command
 function notifyPlannerOfOutcome(
   update: PlanUpdate,
   { id: nodeId, deviceId, undo }: PlanStep,
-  event: EventOf<'command.moved'>,
+  event: PlanEventOf<'command.moved'>,
 ): void {
   const { commandId, status, verification } = event;
   const outcome = outcomeOf(status, verification);
@@ -113,7 +115,7 @@ function notifyPlannerOfOutcome(
   });
 }
 
-function applyToStep(update: PlanUpdate, step: PlanStep, event: EventOf<'command.moved'>): void {
+function applyToStep(update: PlanUpdate, step: PlanStep, event: PlanEventOf<'command.moved'>): void {
   const { id } = step;
   const { status, verification } = event;
   const outcome = outcomeOf(status, verification);
@@ -162,10 +164,15 @@ function failStep(
 }
 
 /** Contract §6: a suspension parks steps while their deadlines continue. A parked step that expired was lost to it. */
-const isLostToSuspension = ({ parked }: PlanStep, { status, verification }: EventOf<'command.moved'>): boolean =>
+const isLostToSuspension = ({ parked }: PlanStep, { status, verification }: PlanEventOf<'command.moved'>): boolean =>
   parked && (status === 'expired' || status === 'timed_out' || verification === 'timed_out');
 
-function applyToCompensation(update: PlanUpdate, step: PlanStep, tries: number, event: EventOf<'command.moved'>): void {
+function applyToCompensation(
+  update: PlanUpdate,
+  step: PlanStep,
+  tries: number,
+  event: PlanEventOf<'command.moved'>,
+): void {
   const { id } = step;
   const outcome = outcomeOf(event.status, event.verification);
   if (outcome === 'succeeded') updateStep(update, id, { status: 'compensated', ask: null, undoError: null });
@@ -181,7 +188,7 @@ function applyToCompensation(update: PlanUpdate, step: PlanStep, tries: number, 
  * Whether a compensation may be retried: not if a user refused it, nor if it is critical and its device may have
  * received it.
  */
-const isRetryable = ({ critical, status }: EventOf<'command.moved'>): boolean =>
+const isRetryable = ({ critical, status }: PlanEventOf<'command.moved'>): boolean =>
   status !== 'cancelled' && !(critical && status !== 'rejected' && status !== 'expired');
 
 function scheduleCompensationRetry(update: PlanUpdate, step: PlanStep, tries: number, error: StepError): void {
@@ -216,7 +223,7 @@ export function ancestorsOf(steps: readonly PlanStep[], { dependsOn }: PlanStep)
   return found;
 }
 
-export function applyStepRefusal(context: PlanContext, event: EventOf<'step.refused'>): Decided {
+export function applyStepRefusal(context: PlanContext, event: PlanEventOf<'step.refused'>): Decided {
   const update = beginUpdate(context, event);
   const step = stepAwaiting(context, event.commandId) as PlanStep;
   if (step.undo !== null) scheduleCompensationRetry(update, step, step.undo.tries, event.error);
@@ -228,7 +235,7 @@ export function applyStepRefusal(context: PlanContext, event: EventOf<'step.refu
   return finishUpdate(update);
 }
 
-export function holdStep(context: PlanContext, event: EventOf<'step.held'>): Decided {
+export function holdStep(context: PlanContext, event: PlanEventOf<'step.held'>): Decided {
   const update = beginUpdate(context, event);
   const { id } = stepAwaiting(context, event.commandId) as PlanStep;
   updateStep(update, id, { ask: 'held', parked: false });
@@ -241,7 +248,7 @@ function wake(update: PlanUpdate, afterMs: Milliseconds): void {
 }
 
 /** Requests deferred commands again under the same id; a retried compensation is a new command. */
-export function retryHeldSteps(context: PlanContext, event: Moment): Decided {
+export function retryHeldSteps(context: PlanContext, event: Timestamped): Decided {
   const update = beginUpdate(context, event);
   updateContext(update, { wakeAt: null });
   for (const step of update.context.live.steps) {
@@ -264,7 +271,7 @@ export function park(context: PlanContext): Decided {
 export const hasHeldSteps = ({ live: { steps } }: PlanContext): boolean => steps.some(({ ask }) => ask === 'held');
 export const hasStepsUnderWay = ({ live: { steps } }: PlanContext): boolean => steps.some(isUnderWay);
 
-function errorOf({ status, verification, refusal }: EventOf<'command.moved'>): StepError {
+function errorOf({ status, verification, refusal }: PlanEventOf<'command.moved'>): StepError {
   if (refusal !== null) return refusal;
   switch (status) {
     case 'failed':
@@ -285,18 +292,19 @@ function errorOf({ status, verification, refusal }: EventOf<'command.moved'>): S
 export const phaseIs = (context: PlanContext, _: object, { phase }: { phase: PlanPhase }): boolean =>
   phaseOf(context) === phase;
 
-export function setStatus(context: PlanContext, { at }: Moment, { status }: { status: PlanStatus }): Decided {
+export function setStatus(context: PlanContext, { at }: Timestamped, { status }: { status: PlanStatus }): Decided {
   if (context.live.status === status && status !== 'pending') return { changes: null, outputs: [] };
   const { tenantId, id: planId } = context.fixed;
   const changed: Output = { type: 'plan.changed', tenantId, planId, status, stepId: null, stepStatus: null, at };
   return { changes: changeLive(context, { status }), outputs: [changed] };
 }
 
-export const setFinishedAt = (context: PlanContext, { at }: Moment): Decided => ({
+export const setFinishedAt = (context: PlanContext, { at }: Timestamped): Decided => ({
   changes: changeLive(context, { finishedAt: at }),
   outputs: [],
 });
 
 export const hasWake = ({ live: { wakeAt } }: PlanContext): boolean => wakeAt !== null;
 export const hasNoWake = ({ live: { wakeAt } }: PlanContext): boolean => wakeAt === null;
-export const msUntilWake = ({ live: { wakeAt } }: PlanContext, event: Moment): Milliseconds => msUntil(wakeAt, event);
+export const msUntilWake = ({ live: { wakeAt } }: PlanContext, event: Timestamped): Milliseconds =>
+  msUntil(wakeAt, event);

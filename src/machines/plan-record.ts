@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { contextKinds, plannerPhases } from '../domain/cognition.ts';
+import { iso } from '../domain/iso-time.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
@@ -8,30 +9,30 @@ import type { ActorRef } from './outputs.ts';
 import { planMachine, planMachineV1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, PlanLive } from './plan-types.ts';
 import { isPlannerActive } from './plan-update.ts';
-import { count, epochMs, isoTime, jsonObject, principal, uuid } from './stored-schemas.ts';
+import { count, epochMs, principal, storedJsonObject, storedUuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a plan.
 
-export const isFinal = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean =>
+export const isPlanFinal = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean =>
   isFinalPlanStatus(context.live.status);
 
 const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nullable();
 
 const step = z.strictObject({
   id: z.string(),
-  deviceId: uuid,
+  deviceId: storedUuid,
   action: z.string(),
-  params: jsonObject,
+  params: storedJsonObject,
   dependsOn: z.array(z.string()),
-  compensation: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
+  compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
   timeoutS: count.nullable(),
   status: z.enum(stepStatuses),
-  commandId: uuid.nullable(),
+  commandId: storedUuid.nullable(),
   ask: z.enum(['asked', 'held', 'made', 'pausing']).nullable(),
   parked: z.boolean(),
   acted: z.boolean(),
   finished: count.nullable(),
-  undo: z.strictObject({ commandId: uuid, tries: count }).nullable(),
+  undo: z.strictObject({ commandId: storedUuid, tries: count }).nullable(),
   error: stepError,
   undoError: stepError,
 });
@@ -41,24 +42,24 @@ const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(gi
 
 const cognition = z.strictObject({
   kind: z.enum(contextKinds),
-  homeId: uuid.nullable(),
-  deviceId: uuid.nullable(),
+  homeId: storedUuid.nullable(),
+  deviceId: storedUuid.nullable(),
   text: z.string().nullable(),
-  action: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
+  action: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
   note: z.string().nullable(),
-  proposalId: uuid.nullable(),
+  proposalId: storedUuid.nullable(),
   phase: z.enum(plannerPhases),
   dueAt: epochMs.nullable(),
   armedFor: epochMs.nullable(),
   overdue: z.boolean(),
   summary: z.string().nullable(),
-  finalState: jsonObject.nullable(),
+  finalState: storedJsonObject.nullable(),
   error: stepError,
 });
 
 const stored1 = z.strictObject({
-  id: uuid,
-  tenantId: uuid,
+  id: storedUuid,
+  tenantId: storedUuid,
   name: z.string().nullable(),
   onFailure: z.enum(failurePolicies),
   createdBy: principal,
@@ -161,11 +162,11 @@ function toAdminView({ fixed, live }: PlanContext): JsonObject {
     created_by: { kind, id, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
     scopes: fixed.scopes && [...fixed.scopes],
     request_id: fixed.requestId,
-    created_at: isoTime(fixed.createdAt),
-    finished_at: live.finishedAt === null ? null : isoTime(live.finishedAt),
+    created_at: iso(fixed.createdAt),
+    finished_at: live.finishedAt === null ? null : iso(live.finishedAt),
     status: live.status,
     ending: live.ending,
-    wake_at: live.wakeAt === null ? null : isoTime(live.wakeAt),
+    wake_at: live.wakeAt === null ? null : iso(live.wakeAt),
     cognition: live.cognition && cognitionView(live.cognition),
     steps: live.steps.map((one) => ({
       ...{
@@ -188,7 +189,7 @@ function toAdminView({ fixed, live }: PlanContext): JsonObject {
 const cognitionView = (one: PlanCognition): JsonObject => ({
   ...{ kind: one.kind, home_id: one.homeId, device_id: one.deviceId, text: one.text, note: one.note },
   action: one.action && { ...one.action },
-  ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : isoTime(one.dueAt) },
+  ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : iso(one.dueAt) },
   ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
 });
 
@@ -206,7 +207,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
     created_at: context.fixed.createdAt,
   }),
   journal,
-  canPassivate: isFinal,
+  canPassivate: isPlanFinal,
   expectsMessagesFrom,
   isTransient: () => false,
   toAdminView,

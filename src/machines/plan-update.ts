@@ -9,11 +9,11 @@ import type { PlanCognition, PlanContext, PlanEvent, PlanLive, PlanStep, StepInp
 // A plan during one transition: changes to its steps, and the consequences of those changes.
 
 /** Raised by the machine after its steps have changed, so that its phase and timers follow. */
-export type RaisedEvent = { type: 'self.advanced'; at: EpochMs };
-export type AnyPlanEvent = PlanEvent | RaisedEvent;
-export type EventOf<Type extends AnyPlanEvent['type']> = Extract<AnyPlanEvent, { type: Type }>;
+export type RaisedPlanEvent = { type: 'self.advanced'; at: EpochMs };
+export type AnyPlanEvent = PlanEvent | RaisedPlanEvent;
+export type PlanEventOf<Type extends AnyPlanEvent['type']> = Extract<AnyPlanEvent, { type: Type }>;
 export type Decided = Decision<PlanContext>;
-export type Moment = { at: EpochMs };
+export type Timestamped = { at: EpochMs };
 
 /** The accumulated effect of one event on a plan. */
 export interface PlanUpdate {
@@ -22,7 +22,7 @@ export interface PlanUpdate {
   outputs: Output[];
 }
 
-export const beginUpdate = (context: PlanContext, { at }: Moment): PlanUpdate => ({ context, at, outputs: [] });
+export const beginUpdate = (context: PlanContext, { at }: Timestamped): PlanUpdate => ({ context, at, outputs: [] });
 
 export function updateContext(update: PlanUpdate, changes: Partial<PlanLive>): void {
   const { context } = update;
@@ -83,7 +83,7 @@ export function finishUpdate(update: PlanUpdate): Decided {
   updatePlannerDeadline(update);
   const status = statusOfPhase(phaseOf(update.context));
   const outputs = update.outputs.map((output) => (output.type === 'plan.changed' ? { ...output, status } : output));
-  const raised: RaisedEvent = { type: 'self.advanced', at: update.at };
+  const raised: RaisedPlanEvent = { type: 'self.advanced', at: update.at };
   return { changes: update.context, outputs, raised };
 }
 
@@ -201,4 +201,4 @@ export function plannerStateOf({ live: { cognition, steps } }: PlanContext): Pla
   return cognition.overdue ? 'unheard' : 'thinking';
 }
 
-export const msUntil = (until: EpochMs | null, { at }: Moment): Milliseconds => Math.max(0, (until ?? at) - at);
+export const msUntil = (until: EpochMs | null, { at }: Timestamped): Milliseconds => Math.max(0, (until ?? at) - at);

@@ -1,19 +1,20 @@
 import { z } from 'zod';
+import { iso } from '../domain/iso-time.ts';
 import { confirmers } from '../domain/policy.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { count, epochMs, isoTime, uuid } from './stored-schemas.ts';
+import { count, epochMs, storedUuid } from './stored-schemas.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
 // Stored form, journal entries and admin view of a tenant.
 
 /** False for both functions if this build does not know the stored state. */
-export const isActive = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'active';
-export const isSuspended = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
+export const isActiveSnapshot = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'active';
+export const isSuspendedSnapshot = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
 
 const stored = z.strictObject({
-  id: uuid,
+  id: storedUuid,
   name: z.string(),
   slug: z.string(),
   tier: z.string(),
@@ -56,14 +57,14 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   columns: (snapshot) => ({
     name: snapshot.context.fixed.name,
     slug: snapshot.context.fixed.slug,
-    suspended: isSuspended(snapshot),
+    suspended: isSuspendedSnapshot(snapshot),
     created_at: snapshot.context.fixed.createdAt,
   }),
   journal,
   canPassivate: () => false,
   isTransient: () => false,
   toAdminView: ({ fixed: { id, name, slug, tier, policy, createdAt } }) => ({
-    ...{ id, name, slug, tier, created_at: isoTime(createdAt) },
+    ...{ id, name, slug, tier, created_at: iso(createdAt) },
     policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
   }),
 };

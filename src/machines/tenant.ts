@@ -10,7 +10,7 @@ const initialContext: TenantContext = {
   live: {},
 };
 
-type EventOf<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
+type TenantEventOf<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
 type Decided = Decision<TenantContext>;
 
 const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => ({
@@ -20,7 +20,7 @@ const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => (
   at,
 });
 
-const register = (context: TenantContext, { at, tenant, ownerId }: EventOf<'register'>): Decided => ({
+const register = (context: TenantContext, { at, tenant, ownerId }: TenantEventOf<'register'>): Decided => ({
   changes: changeFixed(context, { ...tenant, createdAt: at }),
   outputs: [
     { type: 'member.bind', userId: ownerId, tenantId: tenant.id, role: 'owner' },
@@ -40,19 +40,19 @@ const suspension =
 
 const setTier =
   (suspended: boolean) =>
-  (context: TenantContext, { at, tier }: EventOf<'tier.set'>): Decided => ({
+  (context: TenantContext, { at, tier }: TenantEventOf<'tier.set'>): Decided => ({
     changes: changeFixed(context, { tier }),
     outputs: [changed(context.fixed.id, suspended, at)],
   });
 
 const setPolicy =
   (suspended: boolean) =>
-  (context: TenantContext, { at, policy }: EventOf<'policy.set'>): Decided => ({
+  (context: TenantContext, { at, policy }: TenantEventOf<'policy.set'>): Decided => ({
     changes: changeFixed(context, { policy: { ...context.fixed.policy, ...policy } }),
     outputs: [changed(context.fixed.id, suspended, at)],
   });
 
-const isNewPolicy = ({ fixed: { policy: before } }: TenantContext, { policy }: EventOf<'policy.set'>): boolean =>
+const isNewPolicy = ({ fixed: { policy: before } }: TenantContext, { policy }: TenantEventOf<'policy.set'>): boolean =>
   Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
 
 const action = actionsFor<TenantContext, TenantEvent>();
@@ -72,7 +72,7 @@ export const tenantMachine = setup({
   },
   guards: {
     isNewPolicy: guard(isNewPolicy),
-    isNewTier: guard((context, { tier }: EventOf<'tier.set'>) => tier !== context.fixed.tier),
+    isNewTier: guard((context, { tier }: TenantEventOf<'tier.set'>) => tier !== context.fixed.tier),
   },
 }).createMachine({
   id: 'tenant',

@@ -3,7 +3,7 @@ import { type Config, mqttUrl } from '../config.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
-import type { Services, Settings } from '../operations/operation.ts';
+import type { OperationSettings, Services } from '../operations/operation.ts';
 import { type CoreOptions, composeCore } from './compose-core.ts';
 import { composeHttpEdges, type EdgeParts, type HttpEdges, openMqttEdge } from './compose-edges.ts';
 import { composeRequestHandling, type RequestHandling } from './compose-request-handling.ts';
@@ -39,7 +39,7 @@ export async function composeService(config: Config, options: ActiveServiceOptio
 
 /** The parts that only the active process has: opens and closes them in order. */
 export class ActiveService {
-  readonly settings: Settings;
+  readonly settings: OperationSettings;
   readonly listener: RequestListener;
   readonly #parts: ActiveServiceParts;
   readonly #pruning: Pruning;

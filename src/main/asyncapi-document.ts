@@ -2,10 +2,10 @@ import type { JsonObject } from '../domain/values.ts';
 import { mqttAsyncApi } from '../edges/mqtt/asyncapi.ts';
 import { asyncApi } from '../edges/shared/asyncapi.ts';
 import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
-import type { Settings } from '../operations/operation.ts';
+import type { OperationSettings } from '../operations/operation.ts';
 
 /** The AsyncAPI document of all edges, rebuilt when the addresses change: they are known once the service listens. */
-export function asyncApiDocument(settings: Pick<Settings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
+export function asyncApiDocument(settings: Pick<OperationSettings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
   const parts = [mqttAsyncApi(), webSocketAsyncApi()];
   let cached: { key: string; document: JsonObject } | null = null;
   return () => {

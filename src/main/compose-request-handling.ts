@@ -4,7 +4,7 @@ import { type AddressOf, clientAddress } from '../edges/shared/client-address.ts
 import { type HttpAuthenticator, makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
 import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
 import type { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
-import { fixedRates, makeRateLimiter, type RateLimiter } from '../edges/shared/rate-limiter.ts';
+import { fixedRates, makeRequestRateLimiter, type RequestRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
 import { makePerform, type Perform } from '../operations/perform.ts';
 import type { Core } from './compose-core.ts';
@@ -13,7 +13,7 @@ import { makeIdentityProvider } from './sign-in-services.ts';
 
 /** The parts with which every edge authenticates, limits and performs requests. */
 export interface RequestHandling {
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   identity: Identity;
   authenticator: HttpAuthenticator;
@@ -29,7 +29,7 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
   const { clock, newId, log, limits, liveness } = core;
   const { services, callers, sealer, tokenKey } = composed;
   const { settings } = services;
-  const rateLimiter = makeRateLimiter(services, liveness, { ...fixedRates, ...limits.rates });
+  const rateLimiter = makeRequestRateLimiter(services, liveness, { ...fixedRates, ...limits.rates });
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
   const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = new Identity({

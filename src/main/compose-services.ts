@@ -6,7 +6,7 @@ import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Identity } from '../edges/shared/identity.ts';
 import { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
-import type { Services, Settings } from '../operations/operation.ts';
+import type { OperationSettings, Services } from '../operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { AuditWriter } from '../services/audit-writer.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
@@ -14,7 +14,7 @@ import { type Flags, loadFlags } from '../services/flags.ts';
 import { Health } from '../services/health.ts';
 import { Locks } from '../services/locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
-import { readTokenKey, type TokenKey } from '../services/tokens.ts';
+import { importTokenKey, type TokenKey } from '../services/tokens.ts';
 import { openArtifacts } from './artifacts.ts';
 import { type CallerServices, loadCallerServices } from './caller-services.ts';
 import type { Core } from './compose-core.ts';
@@ -42,7 +42,7 @@ export interface LaterParts {
 /** Creates the services of the operations. */
 export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
   const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime } = core;
-  const tokenKey = await readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
+  const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
   const callers = await loadCallerServices(core);
   const flags = await loadFlags(store.administration);
   const settings = initialSettings(config);
@@ -77,7 +77,7 @@ export function composeCognition({ runtime: { outbox } }: Core, { services, flag
 }
 
 /** The settings; the URLs follow when the listeners are open. */
-const initialSettings = (config: Config): Settings => ({
+const initialSettings = (config: Config): OperationSettings => ({
   apiBaseUrl: '',
   mqttUrl: '',
   betaDeviceLimit: config.betaDeviceLimit,

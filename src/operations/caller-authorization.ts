@@ -3,7 +3,7 @@ import { isPerson } from '../domain/policy.ts';
 import { refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
 import { allowsScope } from '../domain/scopes.ts';
-import { isActive, isSuspended } from '../machines/tenant-record.ts';
+import { isActiveSnapshot, isSuspendedSnapshot } from '../machines/tenant-record.ts';
 import type { Caller, Operation, Services } from './operation.ts';
 
 type Refused = ReturnType<typeof refuse>;
@@ -50,8 +50,8 @@ export async function tenantRefusal(
     return null;
   if (actsAcrossTenants(operation, caller)) return null;
   const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
-  if (tenant === null || isActive(tenant.snapshot)) return null;
-  if (isSuspended(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
+  if (tenant === null || isActiveSnapshot(tenant.snapshot)) return null;
+  if (isSuspendedSnapshot(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
   // Neither suspension nor policy can be read from this state.
   throw new Quarantined(`tenant ${caller.tenantId} is in an unknown state`);
 }

@@ -56,7 +56,6 @@ export const timezone = z
 
 /** Times on HTTP are ISO 8601 in UTC. */
 export const isoTime = z.iso.datetime().meta({ examples: ['2026-03-01T12:00:00.000Z'] });
-export const iso = (at: number): string => new Date(at).toISOString();
 
 /** The paging members of every list (contract §2). */
 export const paging = {

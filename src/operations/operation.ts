@@ -172,12 +172,12 @@ export interface Services {
   handshakes: Handshakes;
   health: Health;
   sidecar: Sidecar;
-  settings: Settings;
+  settings: OperationSettings;
   log: Log;
 }
 
 /** The part of the configuration that operations need. */
-export interface Settings {
+export interface OperationSettings {
   apiBaseUrl: string;
   mqttUrl: string;
   betaDeviceLimit: number;

@@ -1,4 +1,4 @@
-import { count } from '../domain/message-schema.ts';
+import { countSchema } from '../domain/message-schema.ts';
 import type { JsonObject } from '../domain/values.ts';
 import { MAX_FIELD_LENGTH } from './canonical.ts';
 import { PROTOCOL_VERSION } from './constants.ts';
@@ -34,15 +34,15 @@ const properties: JsonObject = {
       'otherwise the `message_id` of the message being answered.',
   },
   sequence_number: {
-    ...count,
+    ...countSchema,
     description: 'Increases: permanently in messages from the device, within a session in messages from the cloud',
   },
-  timestamp: { ...count, description: "Epoch milliseconds, within five minutes of the receiver's clock" },
+  timestamp: { ...countSchema, description: "Epoch milliseconds, within five minutes of the receiver's clock" },
   nonce: { ...text, description: 'Fresh random text; 12 random bytes in base64url are sufficient' },
   message_type: text,
   payload_hash: { ...text, description: 'SHA-256, in lower-case hex, of the payload in its RFC 8785 (JCS) form' },
   payload: { type: 'object', description: 'Unknown fields are ignored' },
-  key_version: { ...count, minimum: 1, description: 'Version of the key that opened the session' },
+  key_version: { ...countSchema, minimum: 1, description: 'Version of the key that opened the session' },
   signature: {
     type: 'string',
     description:

@@ -1,6 +1,6 @@
 import { type AckStatus, ackStatuses } from '../domain/command.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
-import { compileMessageCheck, count, type MessageSchema } from '../domain/message-schema.ts';
+import { compileMessageCheck, countSchema, type MessageSchema } from '../domain/message-schema.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import { PROTOCOL_VERSION } from './constants.ts';
@@ -78,7 +78,7 @@ export type CloudPayload =
   | { type: 'error'; payload: ErrorPayload };
 
 const amount = { type: 'number', minimum: 0 } as const;
-const time = { ...count, description: 'Epoch milliseconds' };
+const time = { ...countSchema, description: 'Epoch milliseconds' };
 
 export const devicePayloads: {
   readonly hello: MessageSchema<HelloPayload>;
@@ -91,7 +91,7 @@ export const devicePayloads: {
     optional: {
       firmware: { type: 'string', description: 'The running firmware version', examples: ['1.4.2'] },
       device_type: { type: 'string', examples: ['smart_light'] },
-      manifest_version: { ...count, description: 'Version of the capability manifest it was built for' },
+      manifest_version: { ...countSchema, description: 'Version of the capability manifest it was built for' },
       uptime_s: amount,
     },
   },
@@ -146,9 +146,12 @@ export const cloudPayloads: {
   hello_ack: {
     required: {
       server_time: time,
-      last_sequence: { ...count, description: 'The highest sequence number accepted so far; continue with the next' },
+      last_sequence: {
+        ...countSchema,
+        description: 'The highest sequence number accepted so far; continue with the next',
+      },
       heartbeat_s: { type: 'number', exclusiveMinimum: 0, description: 'Heartbeat interval in seconds' },
-      key_version: count,
+      key_version: countSchema,
       cloud_public_keys: {
         type: 'array',
         items: { type: 'string' },

@@ -58,7 +58,7 @@ export interface TokenKey {
 }
 
 /** Imports a private JWK (Ed25519); throws a readable error for anything else. */
-export async function readTokenKey(jwk: JWK): Promise<TokenKey> {
+export async function importTokenKey(jwk: JWK): Promise<TokenKey> {
   if (jwk.kty !== 'OKP' || jwk.crv !== 'Ed25519' || jwk.x === undefined || jwk.d === undefined) {
     throw new Error('the token signing key must be a private JWK with kty OKP and crv Ed25519');
   }

@@ -1,4 +1,5 @@
 import type { SizeReporter } from '../domain/collection-sizes.ts';
+import type { Position } from '../domain/cursor.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { Role } from '../domain/roles.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
@@ -11,7 +12,7 @@ import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts
 import type { InspectionStore } from './contract/inspection.ts';
 import type { ApiKeyStore, MemberStore } from './contract/members.ts';
 import type { AgentMemoryStore } from './contract/memories.ts';
-import type { Page, Position } from './contract/page.ts';
+import type { Page } from './contract/page.ts';
 import type { ProposalStore } from './contract/proposals.ts';
 import type { RetentionStore } from './contract/retention.ts';
 import type { SessionTokenStore } from './contract/session-tokens.ts';

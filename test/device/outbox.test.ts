@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Outbox } from '../../src/device/outbox.ts';
+import { DeviceOutbox } from '../../src/device/outbox.ts';
 import type { WaitingMessage } from '../../src/device/store.ts';
 
 function outboxOf(limit = 32, waiting: WaitingMessage[] = [], nextSequence = 1) {
@@ -13,10 +13,10 @@ function outboxOf(limit = 32, waiting: WaitingMessage[] = [], nextSequence = 1) 
     fullState,
     dropped: (message: WaitingMessage) => dropped.push(message.payload),
   };
-  return { outbox: new Outbox(options), dropped };
+  return { outbox: new DeviceOutbox(options), dropped };
 }
 
-const payloads = (outbox: Outbox) => outbox.waiting().map(({ payload }) => payload);
+const payloads = (outbox: DeviceOutbox) => outbox.waiting().map(({ payload }) => payload);
 
 describe('an outbox', () => {
   it('numbers messages once, in the order of sending', () => {

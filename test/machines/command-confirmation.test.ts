@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { CommandStatus } from '../../src/domain/command.ts';
-import { commandDefinition, statusOf } from '../../src/machines/command-record.ts';
+import { commandDefinition, commandStatusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven, Step } from './machine-driver.ts';
@@ -28,7 +28,7 @@ import {
 
 type Command = Driven<CommandContext, CommandEvent>;
 const TIMER = 'xstate.after.confirmationOver.command.lifecycle.awaiting_confirmation';
-const status = (command: Command) => statusOf(command.asSnapshot());
+const status = (command: Command) => commandStatusOf(command.asSnapshot());
 
 const expiredWords = 'The command is expired and does not wait for a confirmation.';
 const waiting = (more: object = {}) => asked({ action: 'unlock', params: {}, ...more });

@@ -1,4 +1,4 @@
-import { statusOf } from '../../src/machines/command-record.ts';
+import { commandStatusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import type { Driven } from './machine-driver.ts';
 import { asked, COMMAND, DEVICE, other, said, T0, TENANT, uuid } from './samples.ts';
@@ -9,7 +9,7 @@ export const TIMEOUT = 30_000;
 export const TTL_TIMER = 'xstate.after.ttlOver.command.lifecycle.queued';
 export const ANSWER_TIMER = 'xstate.after.answerOver.command.lifecycle.written';
 
-export const status = (command: Command) => statusOf(command.asSnapshot());
+export const status = (command: Command) => commandStatusOf(command.asSnapshot());
 export const revoked = (at: number) => ({ type: 'device.revoked', at, deviceId: DEVICE }) satisfies CommandEvent;
 export const cancel = (at: number) =>
   ({ type: 'cancel', at, by: other, reason: 'changed my mind' }) satisfies CommandEvent;

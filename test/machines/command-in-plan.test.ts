@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_CRITICAL_TTL_S } from '../../src/domain/command.ts';
 import type { Compensation } from '../../src/domain/plan.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
-import { statusOf } from '../../src/machines/command-record.ts';
+import { commandStatusOf } from '../../src/machines/command-record.ts';
 import type { Approval, CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import type { Driven } from './machine-driver.ts';
 import {
@@ -61,7 +61,7 @@ const tellsIn = (outputs: Parameters<typeof ofType>[0]) =>
     const { status, verification } = event as Extract<typeof event, { type: 'command.moved' }>;
     return [status, verification];
   });
-const status = (command: Command) => statusOf(command.asSnapshot());
+const status = (command: Command) => commandStatusOf(command.asSnapshot());
 
 describe('a command of a plan', () => {
   it('notifies its plan when it is dispatched and when its verification is decided', () => {

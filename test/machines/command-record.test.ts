@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import { commandDefinition, commandStatusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
 import { flatContext } from '../support/stored-context.ts';
@@ -37,7 +37,7 @@ describe('the status of a stored value', () => {
     ['closed', 'timed_out'],
     ['succeeded', 'succeeded'],
   ])('%j is %s', (lifecycle, status) => {
-    expect(statusOf({ value: { lifecycle, verification: 'idle' } })).toBe(status);
+    expect(commandStatusOf({ value: { lifecycle, verification: 'idle' } })).toBe(status);
   });
 
   it.each([

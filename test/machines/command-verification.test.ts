@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import { commandStatusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import { type Driven, NOTHING } from './machine-driver.ts';
 import {
@@ -22,7 +22,7 @@ type Command = Driven<CommandContext, CommandEvent>;
 const VERIFY_TIMER = 'xstate.after.verificationOver.command.verification.watching.closing';
 const unwatch = { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND };
 
-const words = (command: Command) => [statusOf(command.asSnapshot()), verificationOf(command.asSnapshot())];
+const words = (command: Command) => [commandStatusOf(command.asSnapshot()), verificationOf(command.asSnapshot())];
 const written = () => asked({ session: 's1' });
 const having = (...events: CommandEvent[]) => {
   const command = written();

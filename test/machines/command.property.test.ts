@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import { commandDefinition, commandStatusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import { fc, runs } from '../support/properties.ts';
 import type { Driven, Step } from './machine-driver.ts';
@@ -174,7 +174,7 @@ describe('for random events of a command', () => {
 
   it('a final status does not change, and a timeout is replaced only by a late ack', () => {
     holds(() => (command, _, before) => {
-      const status = statusOf(command.asSnapshot());
+      const status = commandStatusOf(command.asSnapshot());
       if (finals.includes(before.live.status)) expect(status).toBe(before.live.status);
       if (before.live.status !== 'timed_out' || status === 'timed_out') return;
       expect(['succeeded', 'failed']).toContain(status);
@@ -194,7 +194,7 @@ describe('for random events of a command', () => {
     holds(() => (command, step, before) => {
       const { context } = command;
       expect([context.live.status, context.live.verification.status]).toEqual([
-        statusOf(command.asSnapshot()),
+        commandStatusOf(command.asSnapshot()),
         verificationOf(command.asSnapshot()),
       ]);
       const moved =

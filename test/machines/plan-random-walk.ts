@@ -2,7 +2,7 @@ import { expect } from 'vitest';
 import { type CommandStatus, mayHaveActed, type VerificationStatus } from '../../src/domain/command.ts';
 import { type OnFailure, outcomeOf } from '../../src/domain/plan.ts';
 import type { Output } from '../../src/machines/outputs.ts';
-import { isFinal } from '../../src/machines/plan-record.ts';
+import { isPlanFinal } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
 import { isPlannerActive } from '../../src/machines/plan-update.ts';
 import { fc } from '../support/properties.ts';
@@ -170,7 +170,7 @@ export class World {
         break;
       case 'cancel':
         if (
-          !isFinal(this.plan.asSnapshot()) &&
+          !isPlanFinal(this.plan.asSnapshot()) &&
           ['running', 'pending', 'awaiting_confirmation'].includes(this.plan.context.live.status)
         ) {
           this.cancelled = true;
@@ -331,7 +331,7 @@ export class World {
   finish(look: (world: World) => void): void {
     this.step({ kind: 'resume', pick: 0 });
     look(this);
-    for (let n = 1; n < 2_000 && !isFinal(this.plan.asSnapshot()); n++) {
+    for (let n = 1; n < 2_000 && !isPlanFinal(this.plan.asSnapshot()); n++) {
       if (this.asks.length > 0) this.step({ kind: 'ask', pick: 7 * 11 * n + 1 });
       else if ([...this.commands.values()].some(({ over }) => !over)) this.step({ kind: 'end', pick: n });
       else if (this.silences.length > 0) this.step({ kind: 'excuse', pick: n });

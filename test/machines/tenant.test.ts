@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
+import { isSuspendedSnapshot, tenantDefinition } from '../../src/machines/tenant-record.ts';
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
 import { fc } from '../support/properties.ts';
 import { flatContext } from '../support/stored-context.ts';
@@ -71,13 +71,13 @@ describe('a tenant', () => {
       told('tenant.suspended'),
       changed(true, T0 + 2),
     ]);
-    expect(isSuspended(driven.asSnapshot())).toBe(true);
+    expect(isSuspendedSnapshot(driven.asSnapshot())).toBe(true);
     expect(driven.send({ type: 'suspend', at: T0 + 3 })).toEqual(NOTHING);
     expect(driven.send({ type: 'resume', at: T0 + 4 }).outputs).toEqual([
       told('tenant.resumed'),
       changed(false, T0 + 4),
     ]);
-    expect(isSuspended(driven.asSnapshot())).toBe(false);
+    expect(isSuspendedSnapshot(driven.asSnapshot())).toBe(false);
   });
 
   it.each([
@@ -181,7 +181,7 @@ describe('for random events of a tenant', () => {
       const driven = blank();
       for (const [n, { nudge, restored }] of walk.entries()) {
         for (const output of driven.send(nudge(T0 + n)).outputs) {
-          if (output.type === 'tenant.changed') expect(output.suspended).toBe(isSuspended(driven.asSnapshot()));
+          if (output.type === 'tenant.changed') expect(output.suspended).toBe(isSuspendedSnapshot(driven.asSnapshot()));
         }
         if (restored && driven.value !== 'unregistered') driven.reload();
       }

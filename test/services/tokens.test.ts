@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto';
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
+  importTokenKey,
   loadRevocations,
-  readTokenKey,
   signToken,
   TOKEN_AUDIENCE,
   TOKEN_ISSUER,
@@ -20,7 +20,7 @@ let other: TokenKey;
 
 async function newKey(): Promise<TokenKey> {
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
-  return readTokenKey(await exportJWK(privateKey));
+  return importTokenKey(await exportJWK(privateKey));
 }
 beforeAll(async () => {
   key = await newKey();
@@ -159,8 +159,8 @@ describe('the signing key', () => {
   });
 
   it('is refused if it is not a private Ed25519 key', async () => {
-    await expect(readTokenKey(key.publicJwk)).rejects.toThrow(/private JWK/);
-    await expect(readTokenKey({ kty: 'oct', k: 'AAAA' })).rejects.toThrow(/private JWK/);
+    await expect(importTokenKey(key.publicJwk)).rejects.toThrow(/private JWK/);
+    await expect(importTokenKey({ kty: 'oct', k: 'AAAA' })).rejects.toThrow(/private JWK/);
   });
 });
 

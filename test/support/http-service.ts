@@ -24,7 +24,11 @@ import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator
 import { Identity, internalTokenVerifier, type Verifier } from '../../src/edges/shared/identity.ts';
 import { Metrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
-import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
+import {
+  type FixedRates,
+  makeRequestRateLimiter,
+  type RequestRateLimiter,
+} from '../../src/edges/shared/rate-limiter.ts';
 import { referencePage } from '../../src/edges/shared/reference-pages.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
@@ -46,7 +50,7 @@ import { Locks } from '../../src/services/locks.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
-import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/services/tokens.ts';
+import { importTokenKey, type NewToken, signToken, type TokenKey } from '../../src/services/tokens.ts';
 import { artifactFiles } from '../../src/store/artifact-files.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { MemoryRateLimiter } from '../../src/store/cache/memory-rate-limiter.ts';
@@ -79,7 +83,7 @@ export interface HttpService<Kept extends Store = Store> {
   cognition: Cognition;
   perform: Perform;
   identity: Identity;
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   flags: Flags;
   key: TokenKey;
   server: Server;
@@ -141,7 +145,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
-  const key = await readTokenKey(await exportJWK(privateKey));
+  const key = await importTokenKey(await exportJWK(privateKey));
   const flags = await loadFlags(store.administration);
   const newId = () => v7();
   const audit = new AuditWriter({ store, clock, newId, log });
@@ -198,7 +202,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = new CognitiveLayer(services, flags);
   const perform = makePerform(services, liveness);
-  const latch = makeRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
+  const latch = makeRequestRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
   const identity = new Identity({
     ...{ ...callers, rateLimiter: latch, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],

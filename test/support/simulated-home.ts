@@ -1,5 +1,5 @@
 import { makeApi } from '../../src/cli/api.ts';
-import { type RegisteredDevice, registerDevice, startDevice } from '../../src/cli/simulation.ts';
+import { type RegisteredDevice, registerSimulatedDevice, startDevice } from '../../src/cli/simulation.ts';
 import type { RunningDevice } from '../../src/device/homes/running-device.ts';
 import { realEnvironment, type SimulatedDevice } from '../../src/device/homes/simulated-device.ts';
 import { createSimulatedHome } from '../../src/device/homes/simulated-home.ts';
@@ -29,7 +29,7 @@ export async function startSimulatedHome(
   const running = new Map<string, RunningDevice>();
 
   async function add(simulated: SimulatedDevice): Promise<string> {
-    const member = await registerDevice(api, simulated, { homeId: owner.homeId });
+    const member = await registerSimulatedDevice(api, simulated, { homeId: owner.homeId });
     const id = member.registration.device_id;
     members.push(member);
     running.set(id, await startDevice(member, environment, 2_000));

@@ -4,7 +4,7 @@ import type { ActorRef, DurableOutput, ResolvableOutput } from '../../machines/o
 import type { AddressedEvent, BatchView, Committed } from '../contract.ts';
 import { Envelope, toMachineEvent } from '../envelope.ts';
 import { addressOf, type LiveActor } from '../live-actor.ts';
-import { createUnitOfWork, type Decision, decideNext, type UnitOfWork } from './unit-of-work.ts';
+import { createUnitOfWork, type DecidedEvent, decideNext, type UnitOfWork } from './unit-of-work.ts';
 
 /** A batch that is still being collected. */
 export interface BatchBuilder {
@@ -26,7 +26,7 @@ export interface BatchBuilder {
 /** A decision with outbox entries, and its sender. */
 interface SenderDecision {
   sender: LiveActor;
-  decision: Decision;
+  decision: DecidedEvent;
   /** The collected actor whose message led to this decision. */
   origin: LiveActor;
 }
@@ -174,7 +174,7 @@ export class Enlistment {
     const unit = create ? this.#enlistNew(to, batch) : this.#enlist(to, batch);
     if (unit === null) return null;
     const { actor } = unit;
-    let decision: Decision;
+    let decision: DecidedEvent;
     try {
       decision = decideNext(unit, this.#envelopeFor(event));
     } catch {
@@ -225,7 +225,7 @@ function markQueued(to: ActorRef, sender: LiveActor, { queuedTargets }: BatchBui
 }
 
 /** Leaves all outputs to the outbox. Nothing overtakes them while the batch is open. */
-function leaveToOutbox(sender: LiveActor, { outboxEntries }: Decision, batch: BatchBuilder): void {
+function leaveToOutbox(sender: LiveActor, { outboxEntries }: DecidedEvent, batch: BatchBuilder): void {
   for (const { output } of outboxEntries) if (output.type === 'actor.tell') markQueued(output.to, sender, batch);
 }
 

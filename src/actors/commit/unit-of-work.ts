@@ -6,7 +6,7 @@ import type { Envelope } from '../envelope.ts';
 import type { LiveActor } from '../live-actor.ts';
 
 /** The result of one event on the provisional snapshot. */
-export interface Decision {
+export interface DecidedEvent {
   envelope: Envelope;
   from: Json;
   snapshot: MachineSnapshot;
@@ -26,7 +26,7 @@ export interface UnitOfWork {
   actor: LiveActor;
   /** Created by another actor of the same batch: commits with that batch, or does not exist. */
   isNew: boolean;
-  decisions: Decision[];
+  decisions: DecidedEvent[];
   failed: { envelope: Envelope; error: Error }[];
   effects: Effects;
   snapshot: MachineSnapshot;
@@ -79,7 +79,7 @@ export function seal(unit: UnitOfWork): void {
 }
 
 /** Decides one more event on the provisional snapshot. If it throws, the unit is unchanged. */
-export function decideNext(unit: UnitOfWork, envelope: Envelope): Decision {
+export function decideNext(unit: UnitOfWork, envelope: Envelope): DecidedEvent {
   const { actor, snapshot: before } = unit;
   const { event, firedTimer } = envelope;
   const isStale = firedTimer !== null && (unit.effects.setsTimer(firedTimer) || envelope.superseded?.() === true);
@@ -163,7 +163,7 @@ function addToCommit(
   return about.hasEffects ? effects.addOutputs(outputs) : NO_OUTBOX_ENTRIES;
 }
 
-function addDecision(unit: UnitOfWork, decision: Decision): Decision {
+function addDecision(unit: UnitOfWork, decision: DecidedEvent): DecidedEvent {
   unit.decisions.push(decision);
   return decision;
 }

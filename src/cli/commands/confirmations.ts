@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import pc from 'picocolors';
+import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api } from '../api.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
@@ -7,7 +8,7 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { confirmPrompt } from '../confirm-prompt.ts';
 import { FailedError } from '../errors.ts';
 import type { Io } from '../io.ts';
-import { type Changes, colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
+import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
 import { type CommandRecord, type Dispatched, showDispatched, WAIT_DESCRIPTION } from './device-commands.ts';
 
 interface Confirmation {
@@ -16,7 +17,7 @@ interface Confirmation {
   action: string;
   params: JsonObject;
   reason: string;
-  preview: { changes: Changes | null };
+  preview: { changes: StateChanges | null };
   requested_by: string;
   requested_at: string;
   expires_at: string;

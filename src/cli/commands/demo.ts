@@ -8,7 +8,7 @@ import type { RunningDevice } from '../../device/homes/running-device.ts';
 import { type Api, makeApi } from '../api.ts';
 import { type DemoEnvironment, runDemoScenario } from '../demo-scenario.ts';
 import type { Io } from '../io.ts';
-import { makeLog } from '../log.ts';
+import { makePinoLog } from '../log.ts';
 import { INTERRUPTED_EXIT_CODE, onInterrupt } from '../signals.ts';
 import { makeStepReporter } from '../step-reporter.ts';
 
@@ -60,7 +60,7 @@ async function startDemo(io: Io, dataDir: string, cleanUp: (() => Promise<unknow
     );
     const { issueToken, start } = await import('../../main.ts');
     const service = await start(config, {
-      log: makeLog(config.log, io.stderr),
+      log: makePinoLog(config.log, io.stderr),
       onFatal: (reason: string) => io.err(reason),
     });
     cleanUp.push(() => service.stop());

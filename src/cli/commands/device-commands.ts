@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { type CommandStatus, isFinalCommandStatus, type VerificationStatus } from '../../domain/command.ts';
+import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api, RequestOptions } from '../api.ts';
 import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
@@ -7,7 +8,7 @@ import { type CliContext, createCliContext } from '../cli-context.ts';
 import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
-import { type Changes, colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
+import { colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
 import type { LiveUpdate } from '../update-stream.ts';
 
 /** Response to a command that was accepted. */
@@ -22,7 +23,7 @@ export interface DryRun {
   preview: {
     current: JsonObject;
     expected: JsonObject | null;
-    changes: Changes | null;
+    changes: StateChanges | null;
   };
 }
 export const isDryRun = (body: Dispatched | DryRun): body is DryRun => 'dry_run_token' in body;

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { readClientConfig } from '../../config.ts';
 import { type Api, makeApi, pause } from '../api.ts';
 import type { GlobalOptions } from '../cli-context.ts';
-import { type Credential, readCredentials, saveCredential } from '../credentials.ts';
+import { readCredentials, type SavedCredential, saveCredential } from '../credentials.ts';
 import { FailedError, RefusedError, UnreachableError } from '../errors.ts';
 import type { Io } from '../io.ts';
 
@@ -44,7 +44,7 @@ export function addLogin(program: Command, io: Io): void {
       if (open) openBrowser(link);
       const { access_token: token = '', expires_in = 0 } = await waitForApproval(api, code, verifier);
       const me = await makeApi(api.url, token).get<Me>('/v1/auth/me');
-      const credential: Credential = {
+      const credential: SavedCredential = {
         token,
         expires_at: new Date(Date.now() + expires_in * 1000).toISOString(),
         user: me.user.email ?? me.user.ext_id,
@@ -124,7 +124,7 @@ export async function waitForApproval(api: Api, code: string, verifier: string):
   throw new FailedError('the sign-in was not approved in time or was cancelled; run twinkeep login again');
 }
 
-async function revoke(url: string, { token, expires_at }: Credential): Promise<void> {
+async function revoke(url: string, { token, expires_at }: SavedCredential): Promise<void> {
   try {
     await makeApi(url, token).post('/v1/auth/logout');
   } catch (error) {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { isFinalPlanStatus, type PlanStatus, type StepStatus, stepPhaseOf } from '../../domain/plan.ts';
+import type { StateChanges } from '../../domain/twin.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Api, RequestOptions } from '../api.ts';
 import { parseIntegerBetween } from '../argument-parsers.ts';
@@ -10,11 +11,11 @@ import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
-import { type Changes, colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
+import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
 import { onInterrupt } from '../signals.ts';
 import { formatUpdate } from './watch.ts';
 
-export interface PlanStep {
+export interface StepRecord {
   id: string;
   device_id: string;
   action: string;
@@ -28,7 +29,7 @@ export interface PlanRecord {
   id: string;
   name: string | null;
   status: PlanStatus;
-  steps: PlanStep[];
+  steps: StepRecord[];
   created_at: string;
   finished_at: string | null;
   cognition?: { goal?: string; summary?: string; error?: { code: string; detail: string } };
@@ -36,7 +37,7 @@ export interface PlanRecord {
 interface StepVerdict {
   id: string;
   verdict: string;
-  preview: { changes: Changes | null };
+  preview: { changes: StateChanges | null };
 }
 interface RunOptions {
   dryRun?: boolean;
@@ -136,7 +137,7 @@ function parsePlan(content: string): object {
   return value;
 }
 
-const isStepFinal = ({ status }: PlanStep): boolean => stepPhaseOf(status) === 'final';
+const isStepFinal = ({ status }: StepRecord): boolean => stepPhaseOf(status) === 'final';
 
 /** Fetches a plan; retries when the tenant's rate limit is exceeded. */
 export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
@@ -187,13 +188,13 @@ export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRec
 interface Branch {
   /** Tree lines printed before the step. */
   indent: string;
-  step: PlanStep;
+  step: StepRecord;
   /** Dependencies other than the parent in the tree. */
   otherDependencies: string[];
 }
 
 /** Arranges the steps as a tree: each step once, below its deepest dependency. */
-export function planTree(steps: readonly PlanStep[]): Branch[] {
+export function planTree(steps: readonly StepRecord[]): Branch[] {
   const byId = new Map(steps.map((step) => [step.id, step]));
   const depths = new Map<string, number>();
   const depthOf = (id: string): number => {
@@ -203,7 +204,7 @@ export function planTree(steps: readonly PlanStep[]): Branch[] {
     depths.set(id, depth);
     return depth;
   };
-  const parentOf = ({ depends_on }: PlanStep): string | undefined =>
+  const parentOf = ({ depends_on }: StepRecord): string | undefined =>
     [...depends_on].sort((a, b) => depthOf(b) - depthOf(a))[0];
   const below = (parent: string | undefined, indent: string): Branch[] => {
     const children = steps.filter((step) => parentOf(step) === parent);

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { readConfig } from '../../config.ts';
 import type { Io } from '../io.ts';
-import { makeLog } from '../log.ts';
+import { makePinoLog } from '../log.ts';
 import { onInterrupt } from '../signals.ts';
 
 /** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
@@ -21,7 +21,7 @@ export function addServe(program: Command, io: Io): void {
 
 async function serve(io: Io): Promise<void> {
   const config = readConfig();
-  const log = makeLog(config.log, io.stdout);
+  const log = makePinoLog(config.log, io.stdout);
   const { start } = await import('../../main.ts');
   // Before the service has started there is nothing to drain.
   let stop: () => void = () => process.exit(0);

@@ -9,7 +9,13 @@ import { parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../arg
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
 import { onInterrupt } from '../signals.ts';
-import { type RegisteredDevice, registerDevice, removeDevice, runInParallel, startDevice } from '../simulation.ts';
+import {
+  type RegisteredDevice,
+  registerSimulatedDevice,
+  removeDevice,
+  runInParallel,
+  startDevice,
+} from '../simulation.ts';
 
 interface SimulateOptions {
   devices: number;
@@ -66,7 +72,7 @@ async function simulate(client: CliContext, options: SimulateOptions): Promise<v
         REGISTRATION_CONCURRENCY,
         async (simulated) => {
           if (options.rate !== undefined) reportOnEveryTick(simulated, world.random);
-          const registered = await registerDevice(api, simulated, {
+          const registered = await registerSimulatedDevice(api, simulated, {
             homeId,
             ...(options.alg !== undefined && { alg: options.alg }),
           });

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../domain/values.ts';
-import type { CommandContext } from '../command-runner.ts';
+import type { HandlerContext } from '../command-runner.ts';
 import {
   applyChange,
   applyCommandChange,
@@ -25,7 +25,7 @@ export function simulateCover(world: SimulationEnvironment, name = 'Living room 
   /** Number of the latestMovement movement: a newer movement interrupts the previous one. */
   let latestMovement = 0;
 
-  const moveTo = async (target: number, { progress, signal }: CommandContext) => {
+  const moveTo = async (target: number, { progress, signal }: HandlerContext) => {
     const movement = ++latestMovement;
     const from = state.position;
     while (state.position !== target) {

@@ -1,4 +1,4 @@
-import type { CommandContext } from '../command-runner.ts';
+import type { HandlerContext } from '../command-runner.ts';
 import {
   applyChange,
   applyCommandChange,
@@ -29,7 +29,7 @@ export function simulateLock(world: SimulationEnvironment, name = 'Front door'):
   let unlockedForS = 0;
   let openForS = 0;
 
-  const turnMotor = async (locked: boolean, { signal }: CommandContext) => {
+  const turnMotor = async (locked: boolean, { signal }: HandlerContext) => {
     if (locked && state.door_open) throw new Error('the door is open');
     if (state.locked !== locked) {
       await world.pause(MOTOR_MS, signal);

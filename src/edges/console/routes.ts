@@ -7,12 +7,12 @@ import type { BuiltFiles } from '../shared/built-files.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { problemOf, refusalHeaders } from '../shared/http.ts';
 import { type Content, type HttpExchange, type HttpExchangeLocals, send } from '../shared/http-exchange.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 
 export interface ConsoleParts {
   /** Build output of `console/`. */
   files: BuiltFiles;
-  rateLimiter: Pick<RateLimiter, 'chargeAnonymous'>;
+  rateLimiter: Pick<RequestRateLimiter, 'chargeAnonymous'>;
   addressOf: AddressOf;
   /** Path of the service's URL, without a trailing slash. */
   prefix(): string;

@@ -8,7 +8,7 @@ import {
 } from 'graphql';
 import type { GraphqlContext } from './graphql-context.ts';
 import { withLeafNodes } from './leaf-nodes.ts';
-import type { Member } from './operation-shapes.ts';
+import type { ShapeMember } from './operation-shapes.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
 import type { RelayConnection } from './relay-connection.ts';
 
@@ -34,7 +34,7 @@ const pageInfo = new GraphQLObjectType<RelayConnection, GraphqlContext>({
 export function connectionOf(
   outputs: OutputTypes,
   node: GraphQLObjectType,
-  otherMembers: readonly Member[],
+  otherMembers: readonly ShapeMember[],
   executed: boolean,
 ): GraphQLObjectType<RelayConnection, GraphqlContext> {
   const edge = new GraphQLObjectType<Edge, GraphqlContext>({

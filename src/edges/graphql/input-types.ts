@@ -15,8 +15,8 @@ import { isObject, setOwn } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { camel, pascal } from './casing.ts';
 import type { Enums } from './enum-types.ts';
-import type { Member, NullableShape, Shape } from './operation-shapes.ts';
-import { dateTime, json, jsonObject } from './scalars.ts';
+import type { NullableShape, Shape, ShapeMember } from './operation-shapes.ts';
+import { dateTimeScalar, jsonObjectScalar, jsonScalar } from './scalars.ts';
 
 /** Converts the arguments of a field to the input of its operation. */
 export type ReadInput = (given: unknown) => Json;
@@ -40,14 +40,14 @@ const copyJson: ReadInput = (given) => {
 
 const scalarTypes = {
   id: GraphQLID,
-  time: dateTime,
+  time: dateTimeScalar,
   text: GraphQLString,
   integer: GraphQLInt,
   number: GraphQLFloat,
   boolean: GraphQLBoolean,
-  json,
-  'json object': jsonObject,
-  nothing: json,
+  json: jsonScalar,
+  'json object': jsonObjectScalar,
+  nothing: jsonScalar,
 } as const;
 
 /** Input types with their readers, built from the operations' input schemas. Defaults are left to the operation. */
@@ -61,7 +61,7 @@ export class InputTypes {
 
   /** The members of an operation's input as arguments, or as fields of an input object. */
   fields(
-    members: readonly Member[],
+    members: readonly ShapeMember[],
     place: string,
     renamed: Readonly<Record<string, string>> = {},
   ): { fields: GraphQLInputFieldConfigMap; read(given: object): JsonObject } {

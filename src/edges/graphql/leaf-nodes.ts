@@ -16,7 +16,7 @@ import {
 } from 'graphql';
 import type { GraphqlContext } from './graphql-context.ts';
 import type { RelayConnection } from './relay-connection.ts';
-import { json } from './scalars.ts';
+import { jsonScalar } from './scalars.ts';
 
 // Most queries select only leaf members of a list's entries. The library resolves each member of each entry separately, with a
 // full resolver info. Here one function projects the whole list: the document is rewritten once, so that `nodes` becomes a field
@@ -42,7 +42,7 @@ interface Column {
 const columnsByNode = new WeakMap<FieldNode, readonly Column[]>();
 
 export const leafNodes: GraphQLFieldConfig<RelayConnection, GraphqlContext> = {
-  type: new GraphQLNonNull(json),
+  type: new GraphQLNonNull(jsonScalar),
   resolve({ nodes }, _, __, { fieldNodes: [node] }) {
     const columns = node === undefined ? undefined : columnsByNode.get(node);
     if (columns === undefined) throw new Error(`${LEAF_NODES} has no columns`);

@@ -20,7 +20,7 @@ import {
   send,
   sendRefusal,
 } from '../shared/http-exchange.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { admitRequest } from '../shared/request-admission.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { introspectionRefusal, needsAuthentication } from './access.ts';
@@ -33,7 +33,7 @@ export interface HttpParts {
   schema: GraphQLSchema;
   prepareDocument: PrepareDocument;
   authenticator: HttpAuthenticator;
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   perform: Perform;
   newId(): Uuid;

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 
 /** A schema with its references resolved. `name` is that of a schema declared with `meta({ id })`. */
 export type Shape =
-  | { kind: 'object'; name: string | null; about: string | null; members: readonly Member[] }
+  | { kind: 'object'; name: string | null; about: string | null; members: readonly ShapeMember[] }
   | { kind: 'list'; of: NullableShape }
   | { kind: 'union'; of: readonly Shape[] }
   | { kind: 'enum'; name: string | null; values: readonly string[] }
@@ -18,7 +18,7 @@ export interface NullableShape {
   nullable: boolean;
 }
 
-export interface Member extends NullableShape {
+export interface ShapeMember extends NullableShape {
   /** As on the wire. */
   name: string;
   about: string | null;

@@ -15,8 +15,8 @@ import type { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
 import type { LeafExtension } from './leaf-nodes.ts';
 import type { FieldCosts } from './operation-cost.ts';
-import type { Member, NullableShape, Shape } from './operation-shapes.ts';
-import { dateTime, json, jsonObject } from './scalars.ts';
+import type { NullableShape, Shape, ShapeMember } from './operation-shapes.ts';
+import { dateTimeScalar, jsonObjectScalar, jsonScalar } from './scalars.ts';
 
 type Source = Readonly<Record<string, unknown>>;
 export type Fields = GraphQLFieldConfigMap<Source, GraphqlContext>;
@@ -24,14 +24,14 @@ export type ObjectShape = Extract<Shape, { kind: 'object' }>;
 
 const scalarTypes = {
   id: GraphQLID,
-  time: dateTime,
+  time: dateTimeScalar,
   text: GraphQLString,
   integer: GraphQLInt,
   number: GraphQLFloat,
   boolean: GraphQLBoolean,
-  json,
-  'json object': jsonObject,
-  nothing: json,
+  json: jsonScalar,
+  'json object': jsonObjectScalar,
+  nothing: jsonScalar,
 } as const;
 
 /** Length that the cost calculation assumes for a list without a limit (operation-cost.ts). */
@@ -113,14 +113,14 @@ export class OutputTypes {
     });
   }
 
-  fields(members: readonly Member[], place: string): Fields {
+  fields(members: readonly ShapeMember[], place: string): Fields {
     const fields: Fields = {};
     for (const member of members) {
       const name = camel(member.name);
       if (name in fields) throw new Error(`${place} has two members ${name}`);
       const nullable = member.nullable || !member.required;
       if (isTimestamp(member)) {
-        fields[name] = { type: new GraphQLNonNull(dateTime), resolve: (source) => timeOf(source[member.name]) };
+        fields[name] = { type: new GraphQLNonNull(dateTimeScalar), resolve: (source) => timeOf(source[member.name]) };
         continue;
       }
       fields[name] = {
@@ -135,11 +135,11 @@ export class OutputTypes {
   }
 }
 
-const extensionsOf = ({ name, shape }: Member): FieldCosts & LeafExtension =>
+const extensionsOf = ({ name, shape }: ShapeMember): FieldCosts & LeafExtension =>
   shape.kind === 'list' ? { assumedEntries: ASSUMED_ENTRIES } : shape.kind === 'object' ? {} : { leafMember: name };
 
 /** A timestamp object, as tenant records have it (contract §2); in GraphQL it is a `DateTime` like any other time. */
-const isTimestamp = ({ shape }: Member): boolean =>
+const isTimestamp = ({ shape }: ShapeMember): boolean =>
   shape.kind === 'object' && shape.members.some(({ name }) => name === '_seconds');
 
 function timeOf(timestamp: unknown): number {

@@ -2,7 +2,7 @@ import { GraphQLError, GraphQLScalarType } from 'graphql';
 import { isObject } from '../../domain/json/value.ts';
 
 /** A time in the format of every HTTP response. Input is validated by the operation. */
-export const dateTime = new GraphQLScalarType<string>({
+export const dateTimeScalar = new GraphQLScalarType<string>({
   name: 'DateTime',
   description: 'ISO 8601 in UTC, as `2026-03-01T12:00:00.000Z`',
   specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
@@ -13,14 +13,14 @@ export const dateTime = new GraphQLScalarType<string>({
   },
 });
 
-export const json = new GraphQLScalarType<unknown>({
+export const jsonScalar = new GraphQLScalarType<unknown>({
   name: 'JSON',
   description: 'Any JSON',
   coerceOutputValue: (value) => value,
   coerceInputValue: (value) => value,
 });
 
-export const jsonObject = new GraphQLScalarType<unknown>({
+export const jsonObjectScalar = new GraphQLScalarType<unknown>({
   name: 'JSONObject',
   description: 'A JSON object',
   coerceOutputValue: (value) => value,

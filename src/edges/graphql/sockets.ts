@@ -21,7 +21,7 @@ import { type ConnectionGuard, guardConnections } from '../shared/live/connectio
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
 import { introspectionRefusal } from './access.ts';
 import { toClientError } from './client-errors.ts';
@@ -41,7 +41,7 @@ export interface SocketParts {
   prepareDocument: PrepareDocument;
   eventSource: LiveEventSource;
   identity: Pick<Identity, 'authenticate'>;
-  rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
+  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
   addressOf: AddressOf;
   perform: Perform;
   production: boolean;

@@ -18,7 +18,7 @@ import type { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
 import { RefusalError } from './refusal-error.ts';
-import { dateTime, jsonObject } from './scalars.ts';
+import { dateTimeScalar, jsonObjectScalar } from './scalars.ts';
 
 /** A filter argument of a subscription, matched against a member of the update. */
 interface SubscriptionFilter {
@@ -34,7 +34,7 @@ interface SubscriptionField {
   fields(enums: Enums): Fields;
 }
 
-const required = { id: new GraphQLNonNull(GraphQLID), time: new GraphQLNonNull(dateTime) };
+const required = { id: new GraphQLNonNull(GraphQLID), time: new GraphQLNonNull(dateTimeScalar) };
 const enumOf = (enums: Enums, name: string, values: readonly string[]) => new GraphQLNonNull(enums.named(name, values));
 const resolveMember = (member: string) => ({ resolve: (source: Readonly<Record<string, unknown>>) => source[member] });
 const timestampField: Fields = { timestamp: { type: required.time } };
@@ -53,7 +53,7 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
     filters: [deviceFilter],
     fields: () => ({
       ...deviceFields,
-      state: { type: new GraphQLNonNull(jsonObject), description: 'The complete reported state' },
+      state: { type: new GraphQLNonNull(jsonObjectScalar), description: 'The complete reported state' },
     }),
   },
   presenceChanged: {

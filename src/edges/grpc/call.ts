@@ -37,7 +37,8 @@ const decode = (bytes: Buffer): DecodedProposal => ({
   bytes: bytes.length,
 });
 
-export interface Call {
+/** Controls one stream to a sidecar. */
+export interface CallHandle {
   /**
    * Resolves to true when the event is written and the next one may follow, to false when the stream is closed. One
    * call at a time.
@@ -51,7 +52,7 @@ export interface Call {
 
 export interface CallListener {
   /** Connected. Events written now arrive if the sidecar accepts the stream. */
-  onReady(call: Call): void;
+  onReady(call: CallHandle): void;
   /** The sidecar accepted the stream. */
   onAccepted(): void;
   /** `bytes`: encoded size. */
@@ -82,7 +83,7 @@ const CANCEL_FLUSH_MS = 1_000;
  * Dials `address` (`host:port`) and opens the stream, without TLS: the sidecar is internal by the specification. After
  * the `lease` has ended nothing is written, received proposals are discarded, and the connection is destroyed.
  */
-export class SidecarCall implements Call {
+export class SidecarCall implements CallHandle {
   readonly #limits: SidecarLimits;
   readonly #lease: Pick<Lease, 'valid'>;
   readonly #listener: CallListener;

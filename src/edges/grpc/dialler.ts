@@ -2,7 +2,7 @@ import type { CognitionProposal } from '#proto/cognition/v1/runtime_pb.js';
 import { backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import { type Call, SidecarCall } from './call.ts';
+import { type CallHandle, SidecarCall } from './call.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
 /** Handles one connected stream. */
@@ -21,7 +21,7 @@ export interface DiallerParts {
   log: Log;
   /** From 0 to below 1. */
   random?(): number;
-  handleStream(call: Call): StreamHandler;
+  handleStream(call: CallHandle): StreamHandler;
   /** True when the sidecar accepts a stream, false when that stream closes. */
   onConnectionChange?(connected: boolean): void;
 }
@@ -31,7 +31,7 @@ const WARN_AFTER_FAILURES = 4;
 /** Keeps one stream to the sidecar open and reconnects with back-off until `close()`. Dials when it is created. */
 export class Dialler {
   readonly #parts: DiallerParts;
-  #current: Pick<Call, 'cancel'> | null = null;
+  #current: Pick<CallHandle, 'cancel'> | null = null;
   #connected = false;
   #closed = false;
   /** Failed attempts since the last stable connection. */
@@ -70,7 +70,7 @@ export class Dialler {
     else this.#current = this.#call(to);
   }
 
-  #call(address: string): Pick<Call, 'cancel'> {
+  #call(address: string): Pick<CallHandle, 'cancel'> {
     const { limits, lease, handleStream } = this.#parts;
     let handler: StreamHandler | null = null;
     let acceptedAt: number | null = null;

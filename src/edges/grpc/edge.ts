@@ -9,10 +9,10 @@ import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Cognition, ContextChange } from '../../operations/cognition/contract.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { Sidecar } from '../../services/sidecar.ts';
-import type { Call } from './call.ts';
+import type { CallHandle } from './call.ts';
 import { Dialler, type StreamHandler } from './dialler.ts';
 import { EventSender, type OutgoingEvent } from './event-sender.ts';
-import { interruptReasons, nodeStates } from './perception.ts';
+import { interruptReasons, nodeStateByStatus } from './perception.ts';
 import { ProposalReceiver } from './proposal-receiver.ts';
 import { defaultSidecarLimits, type SidecarLimits } from './sidecar-limits.ts';
 
@@ -94,7 +94,7 @@ class SidecarStream implements StreamHandler {
   readonly #unsubscribers: readonly (() => void)[];
   readonly #onClosed: () => void;
 
-  constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, onClosed: () => void) {
+  constructor(call: CallHandle, parts: SidecarParts, limits: SidecarLimits, onClosed: () => void) {
     const { cognition, clock, lease, log, meter } = parts;
     this.#parts = parts;
     this.#onClosed = onClosed;
@@ -152,12 +152,12 @@ class SidecarStream implements StreamHandler {
   #nodeUpdateOf(change: Extract<ContextChange, { type: 'node' }>): OutgoingEvent {
     const { contextId, nodeId, from, to, commandId, error, at } = change;
     const proposed = from === null && this.#sender.scheduler.isProposalOnly(contextId);
-    const state = proposed ? NodeState.PROPOSED : nodeStates[to];
+    const state = proposed ? NodeState.PROPOSED : nodeStateByStatus[to];
     return {
       case: 'graphStateUpdate',
       value: {
         ...{ contextId, nodeId, to: state, at: timestampFromMs(at), commandId: commandId ?? '' },
-        ...(from !== null && { from: nodeStates[from] }),
+        ...(from !== null && { from: nodeStateByStatus[from] }),
         ...(error && { code: error.code, detail: error.detail }),
         proposalId: from === null ? this.#receiver.takeProposalId(contextId, nodeId) : '',
       },

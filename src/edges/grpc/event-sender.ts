@@ -8,18 +8,18 @@ import type { Log } from '../../domain/log.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext, Cognition, WorldDevice } from '../../operations/cognition/contract.ts';
-import type { Call } from './call.ts';
+import type { CallHandle } from './call.ts';
 import { capabilitySetOf, registryCapabilitySets } from './capability-sets.ts';
 import { buildPerceptionUpdate } from './perception.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
-import { type Scope, type WatchedScope, WorldUpdateScheduler } from './world-update-scheduler.ts';
+import { type PerceptionScope, type WatchedScope, WorldUpdateScheduler } from './world-update-scheduler.ts';
 
 type EventPayload = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;
 /** A queued event. The function form reads its data when the event is written. */
 export type OutgoingEvent = EventPayload | (() => Promise<EventPayload>);
 
 export interface EventSenderParts {
-  call: Call;
+  call: CallHandle;
   cognition: Pick<Cognition, 'active' | 'context' | 'world' | 'memories'>;
   clock: Clock;
   limits: SidecarLimits;
@@ -251,7 +251,7 @@ export class EventSender {
     await this.#write({ case: 'perceptionUpdate', value });
   }
 
-  async #sendIdlePerception(scope: Scope): Promise<void> {
+  async #sendIdlePerception(scope: PerceptionScope): Promise<void> {
     const startedAt = performance.now();
     const world = await this.#parts.cognition.world(scope);
     this.scheduler.recordIdleReadTime(performance.now() - startedAt);

@@ -25,7 +25,7 @@ import { maxProtobufBytes } from './protobuf-size.ts';
 
 // Perception updates: maps contexts, devices and memories to protobuf messages, within a byte budget.
 
-export const nodeStates: Readonly<Record<StepStatus, NodeState>> = {
+export const nodeStateByStatus: Readonly<Record<StepStatus, NodeState>> = {
   pending: NodeState.PENDING,
   running: NodeState.RUNNING,
   awaiting_confirmation: NodeState.AWAITING_CONFIRMATION,
@@ -38,8 +38,8 @@ export const nodeStates: Readonly<Record<StepStatus, NodeState>> = {
 };
 
 /** Nodes of an observation are proposals: they run only after a user accepts them. */
-export const nodeStateOf = ({ status }: Pick<ContextNode, 'status'>, kind: ActiveContext['kind']): NodeState =>
-  kind === 'observation' ? NodeState.PROPOSED : nodeStates[status];
+export const nodeStateOfStep = ({ status }: Pick<ContextNode, 'status'>, kind: ActiveContext['kind']): NodeState =>
+  kind === 'observation' ? NodeState.PROPOSED : nodeStateByStatus[status];
 
 export const interruptReasons = {
   CANCELLED: InterruptReason.CANCELLED,
@@ -148,7 +148,7 @@ function toWireNode(node: ContextNode, kind: ActiveContext['kind'], withParams: 
         compensation: { action: compensation.action, ...(withParams && { params: compensation.params }) },
       }),
     },
-    state: nodeStateOf(node, kind),
+    state: nodeStateOfStep(node, kind),
     commandId: commandId ?? '',
     code: error?.code ?? '',
     detail: error?.detail ?? '',

@@ -9,14 +9,14 @@ import { TokenBucket } from '../../domain/token-bucket.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Cognition } from '../../operations/cognition/contract.ts';
 import { refusalOf } from '../../operations/faults.ts';
-import type { Call } from './call.ts';
+import type { CallHandle } from './call.ts';
 import type { OutgoingEvent } from './event-sender.ts';
-import { nodeStateOf } from './perception.ts';
+import { nodeStateOfStep } from './perception.ts';
 import { type ProposalBody, type ProposalRef, parseProposal, proposalRefOf } from './proposal-parser.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
 export interface ProposalReceiverParts {
-  call: Pick<Call, 'pause' | 'resume'>;
+  call: Pick<CallHandle, 'pause' | 'resume'>;
   cognition: Pick<Cognition, 'context' | 'propose' | 'suspend' | 'complete' | 'fail'>;
   clock: Clock;
   lease: Pick<Lease, 'valid'>;
@@ -162,7 +162,7 @@ export class ProposalReceiver {
     const context = await cognition.context(contextId);
     const node = context?.nodes.find(({ id }) => id === nodeId);
     if (!context || !node) return;
-    const to = nodeStateOf(node, context.kind);
+    const to = nodeStateOfStep(node, context.kind);
     const at = timestampFromMs(clock.now());
     const { commandId, error } = node;
     const why = { code: error?.code ?? '', detail: error?.detail ?? '' };

@@ -4,14 +4,14 @@ import type { ActiveContext } from '../../operations/cognition/contract.ts';
 import type { SidecarLimits } from './sidecar-limits.ts';
 
 /** The scope of a perception update: a home, one device, or a whole tenant. */
-export interface Scope {
+export interface PerceptionScope {
   tenantId: Uuid;
   homeId: Uuid | null;
   deviceId: Uuid | null;
 }
 
 /** A scope with active contexts. */
-export interface WatchedScope extends Scope {
+export interface WatchedScope extends PerceptionScope {
   key: string;
   /** Oldest first. */
   contexts: Set<Uuid>;
@@ -23,10 +23,10 @@ export interface WatchedScope extends Scope {
   sentHash: string | null;
 }
 
-export const scopeOf = ({ tenantId, homeId, deviceId, kind }: ActiveContext): Scope =>
+export const scopeOf = ({ tenantId, homeId, deviceId, kind }: ActiveContext): PerceptionScope =>
   kind === 'device' ? { tenantId, homeId: null, deviceId } : { tenantId, homeId, deviceId: null };
 
-const scopeKeyOf = ({ tenantId, homeId, deviceId }: Scope): string => deviceId ?? homeId ?? tenantId;
+const scopeKeyOf = ({ tenantId, homeId, deviceId }: PerceptionScope): string => deviceId ?? homeId ?? tenantId;
 
 /** A queue of scopes that is fair to tenants: round-robin over tenants, first in, first out within a tenant. */
 class TenantFairQueue {
@@ -209,7 +209,7 @@ export class WorldUpdateScheduler {
   }
 
   /** The next changed home without active contexts, if one is due. */
-  takeNextIdleHome(now: Milliseconds): Scope | null {
+  takeNextIdleHome(now: Milliseconds): PerceptionScope | null {
     if (now < this.#nextIdleAt) return null;
     for (const [homeId, tenantId] of this.#idleHomes) {
       this.#idleHomes.delete(homeId);

@@ -15,7 +15,7 @@ import { credentialIn, DRAINING } from '../shared/http.ts';
 import { applyCharge, type HttpExchange, httpExchangeOf, send, sendRefusal } from '../shared/http-exchange.ts';
 import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { type HostCheck, makeHostCheck } from './host-check.ts';
 import {
@@ -31,7 +31,7 @@ import type { McpTransport, RequestContext } from './mcp-transport.ts';
 import * as sanitizer from './sanitizer.ts';
 import {
   defaultSessionLimits,
-  type Session,
+  type McpSession,
   type SessionLimits,
   SessionRegistry,
   type SessionTransport,
@@ -43,7 +43,7 @@ export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
   perform: Perform;
   identity: Pick<Identity, 'authenticate'>;
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   /** How clients reach the service, without a slash at the end. */
   publicUrl(): string;
@@ -275,7 +275,7 @@ export class McpEdge implements SizeReporter {
     return session.transport;
   }
 
-  #touchSession(session: Session, caller: Caller): void {
+  #touchSession(session: McpSession, caller: Caller): void {
     session.usedAt = this.#parts.services.clock.now();
     // The session now ends with this credential. The client has to open its event stream again with it.
     if (session.transport instanceof StreamableHttpTransport && credentialOf(caller) !== credentialOf(session.caller)) {

@@ -34,7 +34,7 @@ export const defaultSessionLimits: SessionLimits = {
  * A session of one client: its identity and its subscriptions. Plans and commands are independent of it, under their
  * ids.
  */
-export interface Session extends GuardedConnection {
+export interface McpSession extends GuardedConnection {
   readonly id: string;
   /** Requests of another owner do not find the session. */
   readonly owner: string;
@@ -66,8 +66,8 @@ export interface SessionRegistryParts {
 export class SessionRegistry implements SizeReporter {
   readonly #services: SessionServices;
   readonly #parts: SessionRegistryParts;
-  readonly #sessions = new Map<string, Session>();
-  readonly #byUser = new Map<Uuid, Set<Session>>();
+  readonly #sessions = new Map<string, McpSession>();
+  readonly #byUser = new Map<Uuid, Set<McpSession>>();
   readonly #guard: ConnectionGuard;
   readonly #unsubscribe: () => void;
   readonly #checkTimer: NodeJS.Timeout;
@@ -93,20 +93,28 @@ export class SessionRegistry implements SizeReporter {
   }
 
   /** Null if there are too many sessions. */
-  open({ owner, caller, transport }: { owner: string; caller: Caller; transport: SessionTransport }): Session | null {
+  open({
+    owner,
+    caller,
+    transport,
+  }: {
+    owner: string;
+    caller: Caller;
+    transport: SessionTransport;
+  }): McpSession | null {
     const userId = caller.principal.id;
     this.#evictOne(userId);
     if (this.#sessions.size >= this.#parts.limits.maxTotal) return null;
     const session = this.#makeSession(owner, caller, transport);
     this.#sessions.set(session.id, session);
-    const own = this.#byUser.get(userId) ?? new Set<Session>();
+    const own = this.#byUser.get(userId) ?? new Set<McpSession>();
     this.#byUser.set(userId, own.add(session));
     transport.onclose = () => this.#forget(session);
     transport.ondrain = () => this.#parts.subscriptions.flushSubscriber(session.subscriber);
     return session;
   }
 
-  find(id: string, owner: string): Session | null {
+  find(id: string, owner: string): McpSession | null {
     const found = this.#sessions.get(id);
     return found?.owner === owner ? found : null;
   }
@@ -119,7 +127,7 @@ export class SessionRegistry implements SizeReporter {
     return { mcp_sessions: this.#sessions.size, mcp_session_users: this.#byUser.size };
   }
 
-  all(): Iterable<Session> {
+  all(): Iterable<McpSession> {
     return [...this.#sessions.values()];
   }
 
@@ -129,12 +137,12 @@ export class SessionRegistry implements SizeReporter {
     this.#unsubscribe();
   }
 
-  end(session: Session): void {
+  end(session: McpSession): void {
     this.#forget(session);
     void session.transport.close();
   }
 
-  #makeSession(owner: string, caller: Caller, transport: SessionTransport): Session {
+  #makeSession(owner: string, caller: Caller, transport: SessionTransport): McpSession {
     const { subscriptions, makeServer } = this.#parts;
     const sessions = this.#sessions;
     const subscriber: Subscriber = {
@@ -154,7 +162,7 @@ export class SessionRegistry implements SizeReporter {
     };
   }
 
-  #forget(session: Session): void {
+  #forget(session: McpSession): void {
     if (!this.#sessions.delete(session.id)) return;
     this.#parts.subscriptions.removeSubscriber(session.subscriber);
     const userId = session.caller.principal.id;
@@ -186,11 +194,11 @@ export class SessionRegistry implements SizeReporter {
   }
 
   /** The user's sessions from which one has to be evicted first; null if none has to be, or none may be. */
-  #evictionPoolFor(userId: Uuid): Set<Session> | null {
+  #evictionPoolFor(userId: Uuid): Set<McpSession> | null {
     const own = this.#byUser.get(userId);
     if (own !== undefined && own.size >= this.#parts.limits.maxPerUser) return own;
     if (this.#sessions.size < this.#parts.limits.maxTotal) return null;
-    let largest: Set<Session> | null = null;
+    let largest: Set<McpSession> | null = null;
     for (const held of this.#byUser.values()) if (held.size > (largest?.size ?? (own?.size ?? 0) + 1)) largest = held;
     return largest;
   }

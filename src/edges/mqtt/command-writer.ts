@@ -12,7 +12,7 @@ import { composeMessage } from '../../protocol/envelope.ts';
 import type { CloudPayload } from '../../protocol/payloads.ts';
 import { newNonce } from '../../protocol/signature.ts';
 import { isDeviceKnownInactive, isSessionKeyValid, isTenantKnownInactive } from './device-access.ts';
-import type { DeviceSession, DeviceSessions, PendingReply } from './device-session.ts';
+import type { DeviceSession, DeviceSessionRegistry, PendingReply } from './device-session.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
 import { encodePublish } from './packets.ts';
 import { publishToUsers } from './user-publisher.ts';
@@ -24,7 +24,7 @@ type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
 export interface CommandWriterParts {
   services: Pick<Services, 'actors' | 'clock' | 'newId'>;
-  devices: DeviceSessions;
+  devices: DeviceSessionRegistry;
   userSessions: UserSessions;
   lease: Lease;
   meter: MqttMeter;

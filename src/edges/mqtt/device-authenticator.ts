@@ -22,7 +22,7 @@ export interface ConnectCredentials {
 }
 
 /** An authenticated device, with the key that verified its signature. */
-export interface DeviceIdentity {
+export interface AuthenticatedDevice {
   deviceId: string;
   tenantId: string;
   clientId: string;
@@ -60,7 +60,7 @@ export class DeviceAuthenticator {
   }
 
   /** Null if the sign-in is refused, without a reason. A token can be used for one sign-in only. */
-  async authenticate({ clientId, username, password }: ConnectCredentials): Promise<DeviceIdentity | null> {
+  async authenticate({ clientId, username, password }: ConnectCredentials): Promise<AuthenticatedDevice | null> {
     const token = parseSessionToken(clientId);
     if (token === null || username === undefined || password === undefined) return null;
     if (!isFreshSession(token, [this.#clock.now(), referenceOf(this.#clock)])) return null;
@@ -94,7 +94,7 @@ export class DeviceAuthenticator {
     tenantId: string,
     signature: string,
     keys: readonly LiveKey[],
-  ): Pick<DeviceIdentity, 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'> | null {
+  ): Pick<AuthenticatedDevice, 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'> | null {
     const now = this.#clock.now();
     const candidates = keys.filter(({ graceUntil }) => graceUntil === null || graceUntil > now);
     candidates.sort((a, b) => b.keyVersion - a.keyVersion);

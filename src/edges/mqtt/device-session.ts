@@ -141,7 +141,7 @@ export class DeviceSession implements MessageSession {
 }
 
 /** The open device sessions of this process, at most one per device. */
-export class DeviceSessions {
+export class DeviceSessionRegistry {
   readonly #byDevice = new Map<Uuid, DeviceSession>();
 
   sizes(): CollectionSizes {

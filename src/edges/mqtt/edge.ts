@@ -15,7 +15,7 @@ import type { ClientConnection } from './client-connection.ts';
 import { CommandWriter } from './command-writer.ts';
 import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
 import { DeviceAuthenticator } from './device-authenticator.ts';
-import { type DeviceSession, DeviceSessions } from './device-session.ts';
+import { type DeviceSession, DeviceSessionRegistry } from './device-session.ts';
 import { MessageReceiver } from './message-receiver.ts';
 import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
 import { MqttConnection } from './mqtt-connection.ts';
@@ -92,7 +92,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   readonly #parts: MqttParts;
   readonly #limits: MqttLimits;
   readonly #meter: MqttMeter;
-  readonly #devices = new DeviceSessions();
+  readonly #devices = new DeviceSessionRegistry();
   readonly #userSessions: UserSessions;
   readonly #authenticator: MqttAuthenticator;
   readonly #commandWriter: CommandWriter;

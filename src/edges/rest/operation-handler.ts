@@ -6,7 +6,7 @@ import type { AddressOf } from '../shared/client-address.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import { applyCharge, type HttpExchange, send, sendJson, sendRefusal } from '../shared/http-exchange.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendFile } from './file-response.ts';
 import { makeInputReader, pathParameters } from './input-reader.ts';
 import { acceptsIdempotencyKey, type Route } from './route.ts';
@@ -18,7 +18,7 @@ export type ExchangeHandler = (exchange: HttpExchange, values: readonly string[]
 export interface OperationHandlerParts {
   authenticator: HttpAuthenticator;
   perform: Perform;
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   publicUrl?(): string;
 }

@@ -6,7 +6,7 @@ import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { DRAINING } from '../shared/http.ts';
 import { applyCharge, type HttpExchange, send, sendRefusal } from '../shared/http-exchange.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { NOT_FOUND, type RouteEntry } from './route-entry.ts';
 
@@ -23,7 +23,7 @@ export type TraceRequest = (
 ) => void;
 
 export interface ResponderParts {
-  rateLimiter: RateLimiter;
+  rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   newId(): Uuid;
   log: Log;

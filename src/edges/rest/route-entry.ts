@@ -1,7 +1,7 @@
 import type { Refusal } from '../../domain/refusals.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { applyCharge, send, sendRefusal } from '../shared/http-exchange.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { type ExchangeHandler, makeOperationHandler, type OperationHandlerParts } from './operation-handler.ts';
 import type { PublicResource } from './public-resource.ts';
 import { BASE_PATHS, type Route } from './route.ts';
@@ -34,7 +34,7 @@ export function operationEntries(parts: OperationHandlerParts, route: Route): Ro
 
 /** The entries of a public resource, one for each base path. */
 export function resourceEntries(
-  { rateLimiter, addressOf }: { rateLimiter: RateLimiter; addressOf: AddressOf },
+  { rateLimiter, addressOf }: { rateLimiter: RequestRateLimiter; addressOf: AddressOf },
   resource: PublicResource,
 ): RouteEntry[] {
   const answer: ExchangeHandler = async (exchange, values) => {

@@ -33,7 +33,7 @@ export const standardHeaders = (requestId: Uuid): string[] => [
 ];
 
 /** Problem details (RFC 9457) with the service's members (contract §2). */
-export interface Problem {
+export interface ProblemDetails {
   type: string;
   title: string;
   status: number;
@@ -45,7 +45,7 @@ export interface Problem {
   errors?: Refusal['errors'];
 }
 
-export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): Problem => ({
+export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): ProblemDetails => ({
   type: `urn:twinkeep:problem:${refusal.code}`,
   ...{ title: refusals[refusal.code].title, status: refusals[refusal.code].status },
   detail: refusal.detail,

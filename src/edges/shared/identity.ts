@@ -18,7 +18,7 @@ import {
   verifyToken,
 } from '../../services/tokens.ts';
 import type { User, UserCache } from '../../services/user-cache.ts';
-import type { RateLimiter } from './rate-limiter.ts';
+import type { RequestRateLimiter } from './rate-limiter.ts';
 
 /** A bearer token or key as text, from a header, a parameter or a packet. */
 export type Credential = string;
@@ -73,7 +73,7 @@ export interface IdentityParts {
   revocations: Revocations;
   agentTokens: AgentTokens;
   invalidations: InvalidationBus;
-  rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
+  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }

@@ -26,7 +26,7 @@ export interface FixedRates {
 export const fixedRates: FixedRates = { anonymous: 600, session: 600, signIns: 60 };
 
 /** Rate limits of HTTP requests (contract §2, "Rate"); one instance for all edges of a process. */
-export interface RateLimiter {
+export interface RequestRateLimiter {
   /** Charges a request without a credential. */
   chargeAnonymous(address: string, cost?: number): Charge;
   /** Charges an authenticated request. Returns a promise only if the tenant is not in memory. */
@@ -44,11 +44,11 @@ const HARD_LIMIT_FACTOR = 10;
 
 const NOT_LIMITED: Charge = { headers: [], refusal: null };
 
-export function makeRateLimiter(
+export function makeRequestRateLimiter(
   { actors, rates, settings }: Pick<Services, 'actors' | 'rates' | 'settings'>,
   liveness: StoreLiveness,
   fixed: FixedRates = fixedRates,
-): RateLimiter {
+): RequestRateLimiter {
   const hardLimit = fixed.signIns * HARD_LIMIT_FACTOR;
 
   /** The limit of a tier. A tier that is no longer configured has the limit of the default tier. */
@@ -67,7 +67,7 @@ export function makeRateLimiter(
     };
   }
 
-  const chargeAnonymous: RateLimiter['chargeAnonymous'] = (address, cost = 1) =>
+  const chargeAnonymous: RequestRateLimiter['chargeAnonymous'] = (address, cost = 1) =>
     charge('address', networkOf(address), fixed.anonymous, cost);
 
   return {

@@ -2,7 +2,7 @@ import type { Caller } from '../../operations/operation.ts';
 import type { AddressOf } from './client-address.ts';
 import type { HttpAuthenticator } from './http-authenticator.ts';
 import { applyCharge, type HttpExchange, sendRefusal } from './http-exchange.ts';
-import type { RateLimiter } from './rate-limiter.ts';
+import type { RequestRateLimiter } from './rate-limiter.ts';
 
 /**
  * Authenticates a request and charges it against its rate limit. Null if it was refused, and answered. A request without
@@ -14,7 +14,7 @@ export async function admitRequest(
     authenticator,
     rateLimiter,
     addressOf,
-  }: { authenticator: HttpAuthenticator; rateLimiter: RateLimiter; addressOf: AddressOf },
+  }: { authenticator: HttpAuthenticator; rateLimiter: RequestRateLimiter; addressOf: AddressOf },
   via: string,
 ): Promise<Caller | null> {
   const { request, requestId } = exchange;

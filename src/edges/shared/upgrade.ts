@@ -3,12 +3,12 @@ import type { Duplex } from 'node:stream';
 import { type ServerOptions, WebSocketServer } from 'ws';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { type Problem, problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
+import { type ProblemDetails, problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
 
 // Responses on sockets without a response object: WebSocket handshakes, and input that is not a valid request.
 
 /** The complete text of a problem response that closes its connection. `headers` are names and values alternating. */
-export function formatProblemResponse(problem: Problem, headers: readonly string[] = []): string {
+export function formatProblemResponse(problem: ProblemDetails, headers: readonly string[] = []): string {
   const body = JSON.stringify(problem);
   const reason = STATUS_CODES[problem.status] ?? 'Refused';
   const lines = linesOf([

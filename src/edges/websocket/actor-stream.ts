@@ -1,6 +1,6 @@
 import { isSameStateValue } from '../../actors/commit/unit-of-work.ts';
 import type { Actors } from '../../actors/contract.ts';
-import { count, type FieldSchemas } from '../../domain/message-schema.ts';
+import { countSchema, type FieldSchemas } from '../../domain/message-schema.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import { isUuid } from '../../domain/uuid.ts';
@@ -21,7 +21,7 @@ export const transitionFields: FieldSchemas = {
   from: { description: 'The state before, as `administration.active.one_key,link.offline`; null for a new actor' },
   to: text('The state after'),
   event: text('The event; `after …` is a timer'),
-  at: { ...count, description: 'Epoch milliseconds' },
+  at: { ...countSchema, description: 'Epoch milliseconds' },
 };
 
 /**

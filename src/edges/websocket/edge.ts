@@ -14,7 +14,7 @@ import { closeFrameOf } from '../shared/live/close-codes.ts';
 import { type ConnectionGuard, guardConnections } from '../shared/live/connection-guard.ts';
 import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
-import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { ensureRequestId, makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import { BroadcastGroups } from './broadcast-groups.ts';
 import type { UpdateStream } from './update-stream.ts';
@@ -28,7 +28,7 @@ export interface WebSocketParts {
   >;
   streams: readonly UpdateStream[];
   identity: Pick<Identity, 'authenticate'>;
-  rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
+  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<WebSocketLimits>;
 }

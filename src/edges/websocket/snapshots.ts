@@ -5,7 +5,7 @@ import { stateFragments, stateSubject } from '../shared/live/update-kinds.ts';
 import { encodeUpdateFrame, type UpdateFrame } from './frames.ts';
 
 /** Current states by subject, framed; shared by clients that requested them at about the same time. */
-export type Snapshot = ReadonlyMap<string, UpdateFrame>;
+export type UpdateSnapshot = ReadonlyMap<string, UpdateFrame>;
 
 /**
  * Reads the current states of tenants. A request during a read waits for the next one, because the running read may have
@@ -13,8 +13,8 @@ export type Snapshot = ReadonlyMap<string, UpdateFrame>;
  */
 export class Snapshots {
   readonly #read: Services['store']['devices']['states'];
-  readonly #running = new Map<Uuid, Promise<Snapshot>>();
-  readonly #next = new Map<Uuid, Promise<Snapshot>>();
+  readonly #running = new Map<Uuid, Promise<UpdateSnapshot>>();
+  readonly #next = new Map<Uuid, Promise<UpdateSnapshot>>();
 
   constructor(read: Services['store']['devices']['states']) {
     this.#read = read;
@@ -25,7 +25,7 @@ export class Snapshots {
   }
 
   /** The result of a read that begins after this call. */
-  take(tenantId: Uuid, devices: ReadonlySet<Uuid> | null): Promise<Snapshot> {
+  take(tenantId: Uuid, devices: ReadonlySet<Uuid> | null): Promise<UpdateSnapshot> {
     if (devices !== null) return this.#load(tenantId, [...devices]);
     const running = this.#running.get(tenantId);
     if (running === undefined) return this.#start(tenantId);
@@ -42,7 +42,7 @@ export class Snapshots {
     return next;
   }
 
-  #start(tenantId: Uuid): Promise<Snapshot> {
+  #start(tenantId: Uuid): Promise<UpdateSnapshot> {
     const started = this.#load(tenantId).finally(() => {
       if (this.#running.get(tenantId) === started) this.#running.delete(tenantId);
     });
@@ -51,7 +51,7 @@ export class Snapshots {
   }
 
   /** Devices that never reported a state are left out. */
-  async #load(tenantId: Uuid, ids?: readonly Uuid[]): Promise<Snapshot> {
+  async #load(tenantId: Uuid, ids?: readonly Uuid[]): Promise<UpdateSnapshot> {
     const snapshot = new Map<string, UpdateFrame>();
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;

@@ -3,7 +3,7 @@ import type { Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Subscription } from '../shared/live/subscription.ts';
 import type { Update } from '../shared/live/update.ts';
-import type { Snapshot } from './snapshots.ts';
+import type { UpdateSnapshot } from './snapshots.ts';
 
 /** The updates sent at one path. Authentication, health checks and writing are the same for all streams. */
 export interface UpdateStream extends SizeReporter {
@@ -13,5 +13,5 @@ export interface UpdateStream extends SizeReporter {
   /** Starts publishing updates, while there are clients. Returns how to stop. */
   subscribe(publish: (update: Update) => void): () => void;
   /** The client's initial updates, read after this call; null without a snapshot. */
-  snapshot(tenantId: Uuid, subscription: Subscription): Promise<Snapshot> | null;
+  snapshot(tenantId: Uuid, subscription: Subscription): Promise<UpdateSnapshot> | null;
 }

@@ -4,7 +4,7 @@ import type { Caller } from '../../operations/operation.ts';
 import type { CloseCode } from '../shared/live/close-codes.ts';
 import type { Subscription } from '../shared/live/subscription.ts';
 import { type Chunk, chunksOf, encodeUpdateFrame, frameBytes, type UpdateFrame } from './frames.ts';
-import type { Snapshot } from './snapshots.ts';
+import type { UpdateSnapshot } from './snapshots.ts';
 import type { WebSocketLimits } from './websocket-limits.ts';
 
 const PONG = encodeUpdateFrame('pong', null, ['pong']);
@@ -29,7 +29,7 @@ export class WebSocketConnection {
   #activated = false;
   #blocked = false;
   /** The snapshot sent, kept for a while: a late update for a state that the snapshot already contained is dropped. */
-  #snapshot: Snapshot | null = null;
+  #snapshot: UpdateSnapshot | null = null;
   #snapshotUntil = 0;
   #messageCount = 0;
   #sentBytes = 0;
@@ -78,7 +78,7 @@ export class WebSocketConnection {
   }
 
   /** Starts sending: the snapshot first, then the updates received since that are newer. */
-  activate(snapshot: Snapshot | null, now: number): void {
+  activate(snapshot: UpdateSnapshot | null, now: number): void {
     if (snapshot !== null) {
       const latest = this.#latestBySubject;
       this.#latestBySubject = new Map();

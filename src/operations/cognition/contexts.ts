@@ -1,10 +1,10 @@
 import type { Committed } from '../../actors/contract.ts';
 import { CONTEXT_LIFE_MS } from '../../domain/cognition.ts';
-import { type Proposal, statusOf } from '../../domain/proposal.ts';
+import { type Proposal, proposalStatusOf } from '../../domain/proposal.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepInput } from '../../machines/plan-types.ts';
-import { isActive } from '../../machines/tenant-record.ts';
+import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { Page, Position } from '../../store/contract.ts';
 import type { Services } from '../operation.ts';
 import type { ActiveContext, ContextNode } from './contract.ts';
@@ -40,14 +40,14 @@ export async function cognitionRefusal(
     return { code: 'COGNITION_DISABLED', detail: 'The cognitive layer is disabled.' };
   }
   const tenant = await actors.read({ kind: 'tenant', id: tenantId });
-  if (tenant !== null && isActive(tenant.snapshot)) return null;
+  if (tenant !== null && isActiveSnapshot(tenant.snapshot)) return null;
   return { code: 'TENANT_SUSPENDED', detail: 'The tenant is suspended.' };
 }
 
 /** Null if it no longer waits for the sidecar. */
 export function activeContextOf({ clock }: Pick<Services, 'clock'>, found: ContextSource): ActiveContext | null {
   if ('plan' in found) return contextOfPlan(found.plan.snapshot.context);
-  return statusOf(found.proposal, clock.now()) === 'pending' ? contextOfProposal(found.proposal) : null;
+  return proposalStatusOf(found.proposal, clock.now()) === 'pending' ? contextOfProposal(found.proposal) : null;
 }
 
 function contextOfPlan({

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { memoryKindSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { INVISIBLE_CHARACTER, type Memory, memorySourceOf } from '../../domain/memory.ts';
 import { done, refuse } from '../../domain/refusals.ts';
-import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 
 /** Per tenant. Beyond it the oldest observations are deleted, never preferences or routines. */

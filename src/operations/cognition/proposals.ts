@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
-import { expiryOf, type Proposal, proposalStatuses, statusOf } from '../../domain/proposal.ts';
+import { iso } from '../../domain/iso-time.ts';
+import { expiryOf, type Proposal, proposalStatuses, proposalStatusOf } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
 import { loadStepTargets, startPlan } from '../plans/plans.ts';
@@ -39,7 +40,7 @@ const proposal = z
 const proposalAnswer = z.object({ proposal });
 
 const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
-  ...{ id: one.id, status: statusOf(one, now), reason: one.reason },
+  ...{ id: one.id, status: proposalStatusOf(one, now), reason: one.reason },
   steps: one.phase === 'done' ? one.steps.map(stepFieldsOf) : [],
   ...(one.planId !== null && { plan_id: one.planId }),
   ...{ device_id: one.deviceId, data: one.data, ...(one.note !== null && { context: one.note }) },
@@ -154,7 +155,7 @@ export const acceptProposal = operation({
 });
 
 function acceptanceConflict(one: Proposal, now: EpochMs): string | null {
-  const status = statusOf(one, now);
+  const status = proposalStatusOf(one, now);
   if (status !== 'pending') return `The proposal is ${status} already.`;
   if (one.phase !== 'done') return 'The sidecar has not responded yet.';
   return one.steps.length > 0 ? null : 'The proposal has no steps.';
@@ -184,7 +185,7 @@ export const refuseProposal = operation({
       const found = await findProposal(services, caller, input.id);
       if (!found.ok) return found;
       const answer = (one: Proposal) => ({ body: { proposal: proposalOf(one, clock.now()) } });
-      const status = statusOf(found.value, clock.now());
+      const status = proposalStatusOf(found.value, clock.now());
       if (status === 'refused') return done(answer(found.value));
       if (status !== 'pending') return refuse('CONFLICT', `The proposal is ${status} already.`);
       const changes = { status: 'refused', ...(input.reason !== undefined && { reason: input.reason }) } as const;

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { ActorExists, Overloaded } from '../../actors/contract.ts';
 import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, type RefusalCode, refuse } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import { iso, isoTime, notFound, notFoundDetails } from '../inputs.ts';
+import { isoTime, notFound, notFoundDetails } from '../inputs.ts';
 import { type Call, type Caller, type Services, tenantOf } from '../operation.ts';
 import {
   type CommandInput,

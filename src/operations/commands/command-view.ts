@@ -2,14 +2,15 @@ import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
 import type { CommandStatus } from '../../domain/command.ts';
 import { commandStatusSchema, safetyClassSchema, verificationStatusSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
-import { statusOf, verificationOf } from '../../machines/command-record.ts';
+import { commandStatusOf, verificationOf } from '../../machines/command-record.ts';
 import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
 import type { JournalEntry } from '../../store/contract.ts';
 import { findDevice } from '../devices/device-view.ts';
-import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 
 // Commands in answers.
@@ -71,7 +72,7 @@ export const listCommands = operation({
     const page = await services.store.commands.list(tenantOf(caller), deviceId, limit, start.value);
     const commands = page.items.map(({ value, context }) => {
       const { id, action, params, requestedAt } = context as unknown as CommandFixed;
-      return { id, action, params, timestamp: iso(requestedAt), status: statusOf({ value }) };
+      return { id, action, params, timestamp: iso(requestedAt), status: commandStatusOf({ value }) };
     });
     return done({ body: { commands, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
@@ -136,7 +137,7 @@ function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry
     device_id: fixed.deviceId,
     action: fixed.action,
     params: fixed.params,
-    status: statusOf(snapshot),
+    status: commandStatusOf(snapshot),
     safety_class: fixed.safetyClass,
     timestamp: iso(fixed.requestedAt),
     ttl_s: limits.ttlMs / 1_000,
@@ -165,7 +166,7 @@ function timelineOf(fixed: CommandFixed, journal: readonly JournalEntry[]): z.in
   ];
   let last: CommandStatus = 'submitted';
   for (const { at, by, to, data } of [...journal].sort((a, b) => a.version - b.version)) {
-    const status = statusOf({ value: to });
+    const status = commandStatusOf({ value: to });
     if (status === last) continue;
     last = status;
     timeline.push({ status, at: iso(at), by: principalId(by), ...reasonIn(data) });

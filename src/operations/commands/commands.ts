@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
-import { idOf, iso, isoTime } from '../inputs.ts';
+import { idOf, isoTime } from '../inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
 import {

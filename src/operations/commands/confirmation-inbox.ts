@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
 import type { StoredActor } from '../../store/contract.ts';
-import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
 import { dispatchedBody } from './command-request.ts';

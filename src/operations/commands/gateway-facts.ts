@@ -5,7 +5,7 @@ import { done, type Outcome, type Refusal } from '../../domain/refusals.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { SessionFact } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import { isActive } from '../../machines/tenant-record.ts';
+import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { belongsTo, type CommittedDevice, findDevice, isRevoked } from '../devices/device-view.ts';
@@ -102,7 +102,7 @@ export function gatewayFacts(
   const tenant = services.actors.peek<TenantContext>(known.ref) ?? known;
   const device = services.actors.peek<DeviceContext>(found.ref) ?? found;
   return {
-    tenant: { suspended: !isActive(tenant.snapshot) },
+    tenant: { suspended: !isActiveSnapshot(tenant.snapshot) },
     flags: services.flags(),
     device: { revoked: isRevoked(device) },
     manifest,
@@ -126,7 +126,7 @@ export function earlyRefusal(
   const nothing = { manifest: null, action: '', params: {}, dryRun: false, confirmed: false };
   const verdict = judge({
     ...nothing,
-    tenant: { suspended: !isActive(tenant.snapshot) },
+    tenant: { suspended: !isActiveSnapshot(tenant.snapshot) },
     flags: services.flags(),
     device: device && { revoked: isRevoked(device) },
   });

@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { iso } from '../../domain/iso-time.ts';
 import { done, messageRefusalCodes } from '../../domain/refusals.ts';
 import { deviceChannels } from '../../protocol/topics.ts';
-import { idOf, iso, isoTime } from '../inputs.ts';
+import { idOf, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 import { findDevice } from './device-view.ts';
 

@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { DeviceRow } from '../../store/contract.ts';
-import { iso, isoTime, notFound } from '../inputs.ts';
+import { isoTime, notFound } from '../inputs.ts';
 import { type Caller, type Services, tenantOf } from '../operation.ts';
 
 // Devices in answers, and what other operations read from a device's committed state.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_ARTIFACT_BYTES } from '../../domain/firmware.ts';
 import { done, refuse } from '../../domain/refusals.ts';
-import { isActive } from '../../machines/tenant-record.ts';
+import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 import { releaseLockKey } from './firmware.ts';
@@ -82,7 +82,8 @@ export const getArtifact = operation({
     const release = await store.firmware.findInAnyTenant(id);
     if (release === null) return notFound('firmware');
     const tenant = await actors.read({ kind: 'tenant', id: release.tenantId });
-    if (tenant === null || !isActive(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
+    if (tenant === null || !isActiveSnapshot(tenant.snapshot))
+      return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
     if (release.artifact === null) return refuse('GONE', 'The artifact was removed.');
     const name = `${release.deviceType}-${release.version}.bin`.replace(/[^A-Za-z0-9._+-]/g, '_');
     const file = { path: artifacts.pathOf(release.artifact.name), name, etag: `"${release.checksum}"` };

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
-import { iso, isoTime } from '../inputs.ts';
+import { isoTime } from '../inputs.ts';
 import type { Services } from '../operation.ts';
 
 // Firmware releases in answers.

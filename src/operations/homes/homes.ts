@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { iso } from '../../domain/iso-time.ts';
 import { done, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Home, Room } from '../../store/contract.ts';
@@ -7,7 +8,6 @@ import {
   cursorsIn,
   displayName,
   idOf,
-  iso,
   isoTime,
   nextCursor,
   notFound,

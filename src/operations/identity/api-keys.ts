@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { KEY_PREFIX, newApiKey } from '../../domain/api-key.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atLeast, atMost } from '../../domain/roles.ts';
 import { mayGrant, readScopes, type Scope, scopePattern, scopesOfKey } from '../../domain/scopes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { keySubject } from '../../store/contract/members.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
-import { cursorAfter, cursorsIn, displayName, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, displayName, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { withMembersLock } from './members.ts';
 

@@ -1,9 +1,10 @@
+import type { Position } from '../../domain/cursor.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { findStates } from '../../machines/chart.ts';
 import { currentDefinition } from '../../machines/versions.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../../store/contract/inspection.ts';
-import type { Page, Position } from '../../store/contract/page.ts';
+import type { Page } from '../../store/contract/page.ts';
 
 type Kind = ListedActor['ref']['kind'];
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Listing } from '../../domain/cursor.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
@@ -12,7 +13,7 @@ import type { ListedActor } from '../../store/contract/inspection.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { principalId } from '../commands/command-view.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
-import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { operation, type Services } from '../operation.ts';
 import { listActorsOfKinds } from './actor-lists.ts';
 import { actorKind } from './machines.ts';

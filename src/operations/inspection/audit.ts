@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import type { Listing } from '../../domain/cursor.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { AuditEntry } from '../../store/contract/audit.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
-import { cursorAfter, cursorsIn, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
 
 const entry = z

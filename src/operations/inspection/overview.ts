@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { commandStatuses } from '../../domain/command.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
-import { iso, isoTime } from '../inputs.ts';
+import { isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 
 /** The period that commands and plans are counted for. */

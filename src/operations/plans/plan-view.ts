@@ -2,12 +2,13 @@ import { z } from 'zod';
 import type { Committed } from '../../actors/contract.ts';
 import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
 import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../domain/enum-schemas.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { planOfRow } from '../../machines/plan-record.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
-import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
 import { stepFields, stepFieldsOf } from './step-fields.ts';
 

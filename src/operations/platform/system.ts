@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { runningVersionFirst } from '../../domain/changelog.ts';
 import { referenceOf } from '../../domain/clock.ts';
+import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { type ClockOffsets, type HealthReport, type PartName, partStates } from '../../services/health.ts';
-import { iso, isoTime } from '../inputs.ts';
+import { isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
 
 export const SERVICE_NAME = 'Twinkeep';

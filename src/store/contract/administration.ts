@@ -1,6 +1,7 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './page.ts';
+import type { Page } from './page.ts';
 
 /** A tenant as listed for platform operators. */
 export interface TenantRow {

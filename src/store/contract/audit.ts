@@ -1,5 +1,6 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { Page, Position } from './page.ts';
+import type { Page } from './page.ts';
 
 /** An action that a user performed or was refused, from an audit row or from an actor's journal. */
 export interface AuditEntry {

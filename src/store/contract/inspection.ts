@@ -1,8 +1,9 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './actor-rows.ts';
-import type { Overview } from './overview.ts';
-import type { Page, Position } from './page.ts';
+import type { OverviewQuery } from './overview.ts';
+import type { Page } from './page.ts';
 
 /** An actor as shown in lists, without its context. */
 export interface ListedActor {
@@ -40,7 +41,7 @@ export interface InspectionStore {
   ): Promise<Page<ListedActor>>;
   /** Null if the tenant has no such actor. */
   actor(tenantId: Uuid, ref: ActorRef): Promise<StoredActor | null>;
-  overview: Overview;
+  overview: OverviewQuery;
   /** Pending timers, earliest first. */
   timers(ref: ActorRef): Promise<TimerRow[]>;
   /** Newest first, with versions below `before`. Entries of a deleted actor remain until they are pruned. */

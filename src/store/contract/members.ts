@@ -1,8 +1,9 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './page.ts';
+import type { Page } from './page.ts';
 
 // Members of a tenant, invitations and API keys.
 

@@ -1,7 +1,8 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './page.ts';
+import type { Page } from './page.ts';
 
 export interface MemoryFilter {
   kind?: MemoryKind;

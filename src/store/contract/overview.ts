@@ -12,4 +12,4 @@ export interface TenantOverview {
 }
 
 /** Counts commands and plans created since `since`. */
-export type Overview = (tenantId: Uuid, since: EpochMs) => Promise<TenantOverview>;
+export type OverviewQuery = (tenantId: Uuid, since: EpochMs) => Promise<TenantOverview>;

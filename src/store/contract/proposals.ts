@@ -1,7 +1,8 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './page.ts';
+import type { Page } from './page.ts';
 
 /** Mutable fields of a proposal; its acceptance is part of the commit of its plan (`proposal.accept`). */
 export type ProposalChanges = Partial<Pick<Proposal, 'status' | 'reason' | 'steps' | 'phase' | 'spokenAt'>>;

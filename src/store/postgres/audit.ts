@@ -1,6 +1,7 @@
+import type { Position } from '../../domain/cursor.ts';
 import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
 import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../contract/audit.ts';
-import type { Page, Position } from '../contract/page.ts';
+import type { Page } from '../contract/page.ts';
 import type { Database } from './database.ts';
 
 /** Maximum number of entries of each source that one filtered page examines. */

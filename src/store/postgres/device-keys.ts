@@ -49,7 +49,7 @@ export async function liveKeys(database: Database, ids: readonly Uuid[]): Promis
 }
 
 /** All keys of a device, including ended ones, newest first. */
-export async function keyHistory(database: Database, deviceId: Uuid): Promise<StoredDeviceKey[]> {
+export async function keyHistoryOf(database: Database, deviceId: Uuid): Promise<StoredDeviceKey[]> {
   const rows = await database.read<KeyRow>({
     name: 'keys_of',
     text: `select ${columns} from device_keys where device_id = $1 order by key_version desc`,

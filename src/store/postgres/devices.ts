@@ -4,7 +4,7 @@ import { contextField } from './actors.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
-import { keyHistory, liveKeys } from './device-keys.ts';
+import { keyHistoryOf, liveKeys } from './device-keys.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
 
@@ -119,7 +119,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
         : ids('devices_placed_room', 'room_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.roomId]),
 
     liveKeys: (wanted) => liveKeys(database, wanted),
-    keyHistory: (deviceId) => keyHistory(database, deviceId),
+    keyHistory: (deviceId) => keyHistoryOf(database, deviceId),
 
     async manifests(wanted) {
       if (wanted.length === 0) return [];

@@ -1,4 +1,4 @@
-import type { Overview } from '../contract/overview.ts';
+import type { OverviewQuery } from '../contract/overview.ts';
 import { failedStatuses } from './command-statuses.ts';
 import type { Database } from './database.ts';
 
@@ -13,7 +13,7 @@ interface CommandRow {
   number: number;
 }
 
-export const overviewStore = (database: Database): { overview: Overview } => ({
+export const overviewStore = (database: Database): { overview: OverviewQuery } => ({
   async overview(tenantId, since) {
     const [devices, commands, plans] = await Promise.all([
       database.read<{ total: number; online: number }>({

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type PlanStep, planTree } from '../../../src/cli/commands/plans.ts';
+import { planTree, type StepRecord } from '../../../src/cli/commands/plans.ts';
 import type { Device } from '../../../src/device/device.ts';
 import { runCliInProcess } from '../../support/cli.ts';
 import { connect, register } from '../../support/device.ts';
@@ -93,7 +93,7 @@ describe('twinkeep plans', () => {
 });
 
 it('draws a graph as a tree: each step once, below its deepest dependency', () => {
-  const step = (id: string, ...depends_on: string[]) => ({ id, depends_on }) as unknown as PlanStep;
+  const step = (id: string, ...depends_on: string[]) => ({ id, depends_on }) as unknown as StepRecord;
   const steps = [step('d', 'a', 'c'), step('a'), step('c', 'b'), step('b', 'a'), step('e')];
   expect(
     planTree(steps).map(({ indent, step: { id }, otherDependencies }) => [indent + id, otherDependencies]),

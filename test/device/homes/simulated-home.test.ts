@@ -1,5 +1,5 @@
 import { describe, expect, inject, it, vi } from 'vitest';
-import type { CommandContext } from '../../../src/device/command-runner.ts';
+import type { HandlerContext } from '../../../src/device/command-runner.ts';
 import { ChecksumMismatch, type FirmwareWanted } from '../../../src/device/firmware/fetch.ts';
 import { simulateClimate } from '../../../src/device/homes/climate.ts';
 import { simulateCover } from '../../../src/device/homes/cover.ts';
@@ -52,7 +52,7 @@ class Watched {
   }
 
   async run(action: string, params: JsonObject = {}): Promise<Json | undefined> {
-    const context: CommandContext = {
+    const context: HandlerContext = {
       commandId: action,
       action,
       signal: new AbortController().signal,

@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { exportJWK } from 'jose';
 import { type SigningKey, signingKey } from '../../../src/protocol/signature.ts';
-import { readTokenKey, type TokenKey } from '../../../src/services/tokens.ts';
+import { importTokenKey, type TokenKey } from '../../../src/services/tokens.ts';
 
 /** Keys of all simulated processes; generated once, since runs neither sign tokens nor depend on their bytes. */
 export interface Keys {
@@ -16,6 +16,6 @@ export async function makeKeys(): Promise<Keys> {
   return {
     master: Buffer.alloc(32, 1),
     deviceSigning: signingKey('ed25519', seed),
-    token: await readTokenKey(await exportJWK(privateKey)),
+    token: await importTokenKey(await exportJWK(privateKey)),
   };
 }

@@ -6,7 +6,7 @@ import type { Log } from '../../../src/domain/log.ts';
 import { makeSealer } from '../../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../../src/domain/signed-url.ts';
 import { MqttSessionLayer } from '../../../src/edges/mqtt/edge.ts';
-import { fixedRates, makeRateLimiter } from '../../../src/edges/shared/rate-limiter.ts';
+import { fixedRates, makeRequestRateLimiter } from '../../../src/edges/shared/rate-limiter.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { loadCallerServices } from '../../../src/main/caller-services.ts';
@@ -63,7 +63,7 @@ export interface Service {
   services: Services;
   runtime: Runtime;
   perform: Perform;
-  rateLimiter: ReturnType<typeof makeRateLimiter>;
+  rateLimiter: ReturnType<typeof makeRequestRateLimiter>;
   mqtt: MqttListener;
   /** Drains: finishes work in progress. */
   stop(): Promise<void>;
@@ -156,7 +156,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     services,
     runtime,
     perform: makePerform(services, liveness),
-    rateLimiter: makeRateLimiter(services, liveness, fixedRates),
+    rateLimiter: makeRequestRateLimiter(services, liveness, fixedRates),
     mqtt: new MqttListener({
       ...{ world, owner, network },
       accept: started.accept,

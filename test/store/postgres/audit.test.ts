@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
+import type { Position } from '../../../src/domain/cursor.ts';
 import type { Principal } from '../../../src/domain/values.ts';
 import type { AuditFilter, AuditRow } from '../../../src/store/contract/audit.ts';
-import type { Position } from '../../../src/store/contract/page.ts';
 import { commandCommit, deviceCommit, journalEntry, newId } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 

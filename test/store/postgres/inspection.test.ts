@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { CommandStatus } from '../../../src/domain/command.ts';
+import type { Position } from '../../../src/domain/cursor.ts';
 import type { ActorFilter } from '../../../src/store/contract/inspection.ts';
-import type { Position } from '../../../src/store/contract/page.ts';
 import {
   commandCommit,
   deviceCommit,

@@ -13,14 +13,14 @@ import type { Perform } from '../../../operations/perform.ts';
 import type { ElicitationReply } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';
-import { confirmationQuestion, type PendingConfirmation } from './confirmation-question.ts';
+import { type CommandToConfirm, confirmationQuestion } from './confirmation-question.ts';
 import {
   DESTRUCTIVE,
   defineOperationTool,
   invalidArguments,
+  type McpTool,
+  type McpToolCall,
   performWithToolNames,
-  type Tool,
-  type ToolCall,
 } from './tool.ts';
 
 // Commands through the safety gateway. A critical command waits for confirmation. If the client supports elicitation,
@@ -50,7 +50,7 @@ const dryRun = dryRunRequired.extend({
 type DryRun = z.infer<typeof dryRun>;
 const batch = z.object({ results: z.array(targetResult) });
 
-const executeCommand: Tool = {
+const executeCommand: McpTool = {
   name: 'execute_proto_command',
   title: 'Command devices',
   description:
@@ -91,7 +91,7 @@ const PREVIEW_HINT =
 const OTHER_CONFIRMER_HINT =
   'This is critical and was not sent. The tenant’s policy requires another user to confirm it: refer the user to the pending confirmations.';
 
-async function afterDryRun(call: ToolCall, pending: DryRun): Promise<CallToolResult> {
+async function afterDryRun(call: McpToolCall, pending: DryRun): Promise<CallToolResult> {
   const { reply, hint } = await elicitConfirmation(call, [{ ...pending, device_id: String(call.args.target_id) }]);
   if (reply === null) return toolResult(hint, pending as unknown as JsonObject);
   const { caller, accepted } = reply;
@@ -105,10 +105,10 @@ async function afterDryRun(call: ToolCall, pending: DryRun): Promise<CallToolRes
   return toolResult('The user confirmed, and the command was dispatched.', outcome.value.body as JsonObject);
 }
 
-const isPendingConfirmation = (one: TargetResult): one is TargetResult & PendingConfirmation =>
+const isPendingConfirmation = (one: TargetResult): one is TargetResult & CommandToConfirm =>
   one.code === 'DRY_RUN_REQUIRED' && !one.success;
 
-async function afterBatch(call: ToolCall, results: readonly TargetResult[]): Promise<CallToolResult> {
+async function afterBatch(call: McpToolCall, results: readonly TargetResult[]): Promise<CallToolResult> {
   const pending = results.filter(isPendingConfirmation);
   if (pending.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
   const { reply, hint } = await elicitConfirmation(call, pending);
@@ -142,7 +142,7 @@ const refusedByUser = ({ device_id, command_id }: TargetResult): TargetResult =>
 async function confirmEntry(
   perform: Perform,
   caller: Caller,
-  { device_id, command_id, dry_run_token }: TargetResult & PendingConfirmation,
+  { device_id, command_id, dry_run_token }: TargetResult & CommandToConfirm,
 ): Promise<TargetResult> {
   const input = { dry_run_token, deviceId: device_id };
   const outcome = await perform(confirmByToken, { input, caller, keyed: null });
@@ -164,8 +164,8 @@ async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly 
  * model.
  */
 async function elicitConfirmation(
-  { caller, services, client, args }: ToolCall,
-  pending: readonly PendingConfirmation[],
+  { caller, services, client, args }: McpToolCall,
+  pending: readonly CommandToConfirm[],
 ): Promise<{ reply: ElicitationReply | null; hint: string }> {
   if (!(await mayConfirmOwn(services, caller))) return { reply: null, hint: OTHER_CONFIRMER_HINT };
   const until = Math.min(...pending.map(({ expires_at }) => Date.parse(expires_at)));

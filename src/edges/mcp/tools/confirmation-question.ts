@@ -3,7 +3,7 @@ import type { Services } from '../../../operations/operation.ts';
 import { sanitizeText } from '../sanitizer.ts';
 
 /** A command that waits for confirmation. */
-export interface PendingConfirmation {
+export interface CommandToConfirm {
   device_id: string;
   command_id: string;
   dry_run_token: string;
@@ -17,7 +17,7 @@ const MAX_NAME = 60;
 export function confirmationQuestion(
   { actors }: Pick<Services, 'actors'>,
   action: string,
-  waiting: readonly PendingConfirmation[],
+  waiting: readonly CommandToConfirm[],
 ): string {
   const names = waiting.slice(0, MAX_LISTED_DEVICES).map(({ device_id: id }) => {
     const name = actors.peek<DeviceContext>({ kind: 'device', id })?.snapshot.context.fixed.name ?? null;

@@ -5,11 +5,11 @@ import { createPlan } from '../../../operations/plans/plans.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';
 import { type Plan, PlanWait } from './plan-wait.ts';
-import { DESTRUCTIVE, performWithToolNames, type Tool } from './tool.ts';
+import { DESTRUCTIVE, type McpTool, performWithToolNames } from './tool.ts';
 
 const schema = inputSchema(createPlan.input);
 
-const executePlan: Tool = {
+const executePlan: McpTool = {
   name: 'execute_plan',
   title: 'Run several steps as one',
   description:

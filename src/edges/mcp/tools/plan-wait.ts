@@ -3,7 +3,7 @@ import { isFinalPlanStatus, stepPhaseOf } from '../../../domain/plan.ts';
 import type { Milliseconds } from '../../../domain/values.ts';
 import { findPlan, type planRecord, planRecordOf } from '../../../operations/plans/plan-view.ts';
 import { cancelPlan } from '../../../operations/plans/plans.ts';
-import type { ToolCall } from './tool.ts';
+import type { McpToolCall } from './tool.ts';
 
 export type Plan = z.infer<typeof planRecord>;
 
@@ -16,7 +16,7 @@ const WAIT_WITH_PROGRESS_MS: Milliseconds = 45_000;
 
 /** One wait of a tool call for its plan: reads the plan after each change and reports the progress to the client. */
 export class PlanWait {
-  readonly #call: ToolCall;
+  readonly #call: McpToolCall;
   readonly #ended = Promise.withResolvers<void>();
   /** Last known state. */
   #plan: Plan;
@@ -24,7 +24,7 @@ export class PlanWait {
   #isReading = false;
   #readAgain = false;
 
-  constructor(call: ToolCall, created: Plan) {
+  constructor(call: McpToolCall, created: Plan) {
     this.#call = call;
     this.#plan = created;
   }

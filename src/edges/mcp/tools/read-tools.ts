@@ -12,7 +12,7 @@ import { getMe } from '../../../operations/identity/auth.ts';
 import { getPlan } from '../../../operations/plans/plan-view.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, type ObjectSchema, outputSchema } from '../tool-schemas.ts';
-import { defineOperationTool, invalidArguments, performWithToolNames, READ_ONLY, type Tool } from './tool.ts';
+import { defineOperationTool, invalidArguments, type McpTool, performWithToolNames, READ_ONLY } from './tool.ts';
 
 // Read-only tools.
 
@@ -167,7 +167,7 @@ const oneCapability = z.object({ device_id: z.uuid(), manifest_version: z.int(),
 
 const actionSchema = actionInputSchema();
 
-const getDeviceCapabilitySchema: Tool = {
+const getDeviceCapabilitySchema: McpTool = {
   name: 'get_device_capability_schema',
   title: 'Parameters of an action',
   description: 'The exact JSON Schema of the parameters of one action of a device, from its manifest.',

@@ -3,11 +3,11 @@ import type { Caller } from '../../../operations/operation.ts';
 import { commandTools } from './command-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
-import type { Tool } from './tool.ts';
+import type { McpTool } from './tool.ts';
 import { managementTools, otherWriteTools, provisioningTools } from './write-tools.ts';
 
 /** All tools, in the order of the specification's table. */
-export const tools: readonly Tool[] = [
+export const tools: readonly McpTool[] = [
   ...observabilityTools,
   ...discoveryTools,
   ...commandTools,
@@ -24,8 +24,8 @@ export const tools: readonly Tool[] = [
 
 const byName = new Map(tools.map((tool) => [tool.name, tool]));
 
-export const findTool = (name: string): Tool | undefined => byName.get(name);
+export const findTool = (name: string): McpTool | undefined => byName.get(name);
 
 /** The tools that the caller's role and scopes allow. */
-export const toolsFor = (caller: Caller): Tool[] =>
+export const toolsFor = (caller: Caller): McpTool[] =>
   tools.filter(({ operation }) => callerRefusal(operation, caller) === null);

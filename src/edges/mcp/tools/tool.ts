@@ -16,7 +16,7 @@ import {
 } from '../tool-schemas.ts';
 
 /** An MCP tool; one row of the specification's table of tools. */
-export interface Tool {
+export interface McpTool {
   name: string;
   title: string;
   description: string;
@@ -25,10 +25,10 @@ export interface Tool {
   inputSchema: ObjectSchema;
   outputSchema: ObjectSchema;
   annotations: ToolAnnotations;
-  call(call: ToolCall): Promise<CallToolResult>;
+  call(call: McpToolCall): Promise<CallToolResult>;
 }
 
-export interface ToolCall {
+export interface McpToolCall {
   /** Unvalidated. */
   args: JsonObject;
   caller: Caller;
@@ -37,7 +37,7 @@ export interface ToolCall {
   client: ClientInteraction;
 }
 
-type ToolInfo = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'>;
+type ToolInfo = Pick<McpTool, 'name' | 'title' | 'description' | 'annotations'>;
 
 /** Defines a tool that performs one operation; `view` reduces the output. */
 export function defineOperationTool<In extends ZodType, Out extends ZodType, Shown extends ZodType = Out>(
@@ -47,7 +47,7 @@ export function defineOperationTool<In extends ZodType, Out extends ZodType, Sho
     /** One sentence. Must not contain texts of devices or users. */
     summary(shown: z.infer<Shown>): string;
   } & (Shown extends Out ? { view?: undefined } : { view: OutputView<Out, Shown> }),
-): Tool {
+): McpTool {
   const { operation, arguments: options = {}, summary, view, ...rest } = about;
   const outputView = view as OutputView<Out, Shown> | undefined;
   const schema = inputSchema(operation.input, options);

@@ -1,7 +1,7 @@
 import type { Actors } from '../../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../../domain/command.ts';
 import type { JsonSpan } from '../../../domain/json/span.ts';
-import { count, type FieldSchemas } from '../../../domain/message-schema.ts';
+import { countSchema, type FieldSchemas } from '../../../domain/message-schema.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
@@ -78,7 +78,7 @@ class OutputUpdate<Output extends TenantOutput> implements Update {
 }
 
 const id = { type: 'string', format: 'uuid' } as const;
-const time = { ...count, description: 'Epoch milliseconds' };
+const time = { ...countSchema, description: 'Epoch milliseconds' };
 
 const defineKind = <T extends TenantOutput['type']>(
   kind: UpdateKindName,
@@ -160,7 +160,7 @@ export const updateKinds: Readonly<Record<UpdateKindName, UpdateKind>> = {
       command_id: id,
       device_id: id,
       status: { type: 'string', enum: commandStatuses },
-      expires_at: { ...count, description: 'When the confirmation expires; epoch milliseconds' },
+      expires_at: { ...countSchema, description: 'When the confirmation expires; epoch milliseconds' },
       timestamp: time,
     },
     deviceOf: ({ deviceId }) => deviceId,

@@ -2,7 +2,7 @@ import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
 import { isTicket, redeemTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
 import type { Identity, RequestOrigin } from '../identity.ts';
-import type { RateLimiter } from '../rate-limiter.ts';
+import type { RequestRateLimiter } from '../rate-limiter.ts';
 
 /**
  * Authenticates the client of a WebSocket by a token, an API key or a ticket. A null credential gives an anonymous
@@ -17,7 +17,7 @@ export const makeWebSocketAuthenticator =
   (
     services: Pick<Services, 'users' | 'agentTokens' | 'sealedCache'>,
     identity: Pick<Identity, 'authenticate'>,
-    rateLimiter: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
+    rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
   ): WebSocketAuthenticator =>
   async (credential, origin) => {
     if (credential === null || !isTicket(credential)) return identity.authenticate(credential, origin);
