@@ -39,7 +39,7 @@ export function makeLocalInvalidationBus(): InvalidationBus {
   };
 }
 
-const CHANNEL = 'news';
+const CHANNEL = 'invalidations';
 
 /** An invalidation bus among all processes that share the cache. `origin` is the unique name of this process. */
 export async function openInvalidationBus(

@@ -11,8 +11,11 @@ const moments: [string, CrashPoint][] = [
   ['between committing a request and answering it', { at: 'committed', of: 'request' }],
   ['between committing a report and acknowledging it', { at: 'committed', of: 'report' }],
   ['between the mark of a critical command and its bytes', { at: 'committed', of: 'critical write' }],
-  ['between deciding on an answer with its command and committing both', { at: 'decided', of: 'companions' }],
-  ['between committing an answer with its command and acknowledging it', { at: 'committed', of: 'companions' }],
+  ['between deciding on an answer with its command and committing both', { at: 'decided', of: 'sender and receiver' }],
+  [
+    'between committing an answer with its command and acknowledging it',
+    { at: 'committed', of: 'sender and receiver' },
+  ],
   ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
 ];
 

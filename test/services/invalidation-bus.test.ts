@@ -22,7 +22,7 @@ async function twoProcesses() {
     const received: Invalidation[] = [];
     invalidations.subscribe((item) => received.push(item));
     return {
-      news: invalidations,
+      invalidations,
       received,
       users: new UserCache(store, { liveness, invalidations }),
       revocations: await loadRevocations(store.identity, clock, invalidations),
@@ -43,15 +43,15 @@ const ada = {
 describe('an invalidation', () => {
   it('reaches each subscriber once, also in the same process, before publishing returns', async () => {
     const { one, two } = await twoProcesses();
-    one.news.publish({ about: 'user', id: USER });
+    one.invalidations.publish({ about: 'user', id: USER });
     expect([one.received, two.received]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
   });
 
   it('does not reach a subscriber after unsubscribing', async () => {
     const { one } = await twoProcesses();
     const received: Invalidation[] = [];
-    one.news.subscribe((item) => received.push(item))();
-    one.news.publish({ about: 'user', id: USER });
+    one.invalidations.subscribe((item) => received.push(item))();
+    one.invalidations.publish({ about: 'user', id: USER });
     expect(received).toEqual([]);
   });
 
@@ -59,7 +59,7 @@ describe('an invalidation', () => {
     'that is malformed is ignored: %j',
     async (message) => {
       const { cache, one, two } = await twoProcesses();
-      await cache.publish('news', message);
+      await cache.publish('invalidations', message);
       expect([one.received, two.received]).toEqual([[], []]);
     },
   );

@@ -3,7 +3,7 @@ import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { type CommittedBatch, toCommittedBatch } from './committed-batch.ts';
 
 /** Contents of a batch that a crash can be bound to. */
-export type BatchContent = 'report' | 'request' | 'critical write' | 'companions' | 'mark' | 'plan' | 'step';
+export type BatchContent = 'report' | 'request' | 'critical write' | 'sender and receiver' | 'mark' | 'plan' | 'step';
 
 /** A point of a batch's life: decided and not yet committed, or committed and not yet published. */
 export interface CrashPoint {
@@ -24,7 +24,7 @@ const contains: Record<BatchContent, (batch: CommittedBatch) => boolean> = {
       return isCommand(actor) && critical && written && status === 'dispatched';
     }),
   /** A sender and the receiver of its message, committed atomically. */
-  companions: (batch) => batch.atomic,
+  'sender and receiver': (batch) => batch.atomic,
   plan: (batch) => batch.actors.some(({ ref }) => ref.kind === 'plan'),
   /** The commit that creates a plan's command. */
   step: (batch) =>

@@ -206,7 +206,7 @@ const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
   const hasChanged = useRecentStateChange(id, state);
   return (
     <tr
-      className={hasChanged ? 'roll-row news' : 'roll-row'}
+      className={hasChanged ? 'roll-row recently-changed' : 'roll-row'}
       aria-rowindex={index + 2}
       style={{ transform: `translateY(${start}px)` }}
     >

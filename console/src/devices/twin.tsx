@@ -42,7 +42,7 @@ export function DeviceTwin({ device: { id, state, state_version } }: { device: D
 function Property({ name, value, activity }: { name: string; value: unknown; activity: Activity | undefined }) {
   const hasChanged = useRecentChange(JSON.stringify(value));
   return (
-    <tr className={hasChanged ? 'news' : ''}>
+    <tr className={hasChanged ? 'recently-changed' : ''}>
       <th scope="row">{humanize(name)}</th>
       <td>
         <Value of={value} />
