@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { toAdminView } from '../../src/machines/command-admin-view.ts';
 import type { CommandContext } from '../../src/machines/command-types.ts';
 import { changeFixed, changeLive } from '../../src/machines/decision.ts';
-import { asked, COMMAND, DEVICE, T0, TENANT, uuid } from './samples.ts';
+import { COMMAND, DEVICE, requestedCommand, T0, TENANT, uuid } from './samples.ts';
 
 const time = (at: number) => new Date(at).toISOString();
 
@@ -116,7 +116,7 @@ describe('the administrator’s view of a command', () => {
   });
 
   it('has null for unknown values', () => {
-    const shown = toAdminView(asked().context);
+    const shown = toAdminView(requestedCommand().context);
     expect(shown).toMatchObject({ plan: null, refusal: null, confirmation: null, confirmed_by: null });
     expect(shown).toMatchObject({ delivery: { first_written_at: null }, answer: { timed_out_at: null } });
     expect(

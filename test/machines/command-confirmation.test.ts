@@ -5,8 +5,7 @@ import type { CommandContext, CommandEvent } from '../../src/machines/command-ty
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven, Step } from './machine-driver.ts';
 import {
-  asked,
-  asker,
+  ackReceived,
   blankCommand,
   COMMAND,
   confirm,
@@ -19,7 +18,8 @@ import {
   PREVIEW,
   ready,
   request,
-  said,
+  requestedCommand,
+  requester,
   T0,
   TENANT,
   typesOf,
@@ -31,8 +31,8 @@ const TIMER = 'xstate.after.confirmationOver.command.lifecycle.awaiting_confirma
 const status = (command: Command) => commandStatusOf(command.asSnapshot());
 
 const expiredWords = 'The command is expired and does not wait for a confirmation.';
-const waiting = (more: object = {}) => asked({ action: 'unlock', params: {}, ...more });
-const dryRun = () => asked({ facts: { dryRun: true } });
+const waiting = (more: object = {}) => requestedCommand({ action: 'unlock', params: {}, ...more });
+const dryRun = () => requestedCommand({ facts: { dryRun: true } });
 
 /** Expects a refusal with `code`; the command still awaits confirmation. */
 function refuses(command: Command, event: CommandEvent, code: string, detail?: string): void {
@@ -108,7 +108,7 @@ describe('a command that needs confirmation', () => {
     ['confirmed', 'dispatched', (command) => command.send(confirm())],
     ['confirmed while the device is away', 'dispatched', (command) => command.send(confirm({ session: null }))],
     ['refused', 'cancelled', (command) => command.send({ type: 'refuse', at: T0 + 10_000, by: other })],
-    ['taken back', 'cancelled', (command) => command.send({ type: 'cancel', at: T0 + 10_000, by: asker })],
+    ['taken back', 'cancelled', (command) => command.send({ type: 'cancel', at: T0 + 10_000, by: requester })],
     [
       'left by a revoked device',
       'cancelled',
@@ -131,8 +131,12 @@ describe('a command that needs confirmation', () => {
   });
 
   it('reports nothing if no confirmation was needed', () => {
-    for (const command of [asked(), asked({ session: 's1' }), asked({ action: 'fly' })]) {
-      const step = command.send({ type: 'cancel', at: T0 + 1, by: asker });
+    for (const command of [
+      requestedCommand(),
+      requestedCommand({ session: 's1' }),
+      requestedCommand({ action: 'fly' }),
+    ]) {
+      const step = command.send({ type: 'cancel', at: T0 + 1, by: requester });
       expect(ofType(step.outputs, 'confirmation.changed')).toEqual([]);
     }
     expect(typesOf(blankCommand().send(request()).outputs)).not.toContain('confirmation.changed');
@@ -140,7 +144,7 @@ describe('a command that needs confirmation', () => {
 
   it('ignores acknowledgements and states of its device', () => {
     const command = dryRun();
-    command.send(said('succeeded', T0 + 1));
+    command.send(ackReceived('succeeded', T0 + 1));
     expect(command.send(observed(true, T0 + 1)).same).toBe(true);
     expect(status(command)).toBe('awaiting_confirmation');
     expect(command.context.live.answer.strayWords).toBe(1);
@@ -166,7 +170,7 @@ describe('a refusal', () => {
       const confirmed = waiting();
       confirmed.send(confirm({ session }));
       refuses(confirmed, refuse, 'ILLEGAL_TRANSITION');
-      refuses(asked({ session: session?.sessionId ?? null }), refuse, 'ILLEGAL_TRANSITION');
+      refuses(requestedCommand({ session: session?.sessionId ?? null }), refuse, 'ILLEGAL_TRANSITION');
     }
   });
 });
@@ -208,7 +212,7 @@ describe('a confirmation', () => {
     const step = command.send(confirm({ session: null }));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
     expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed', 'verification.watch']);
-    expect(command.context.fixed.confirmedBy).toEqual(asker);
+    expect(command.context.fixed.confirmedBy).toEqual(requester);
   });
 
   it('works once', () => {
@@ -258,7 +262,7 @@ describe('a confirmation', () => {
     const twice = waiting();
     twice.send(confirm(inbox));
     refuses(twice, confirm(inbox), 'ILLEGAL_TRANSITION');
-    refuses(asked(), confirm(inbox), 'ILLEGAL_TRANSITION');
+    refuses(requestedCommand(), confirm(inbox), 'ILLEGAL_TRANSITION');
   });
 
   it('of the requester is refused if the policy requires another principal, who can still confirm', () => {

@@ -1,7 +1,7 @@
 import { commandStatusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import type { Driven } from './machine-driver.ts';
-import { asked, COMMAND, DEVICE, other, said, T0, TENANT, uuid } from './samples.ts';
+import { ackReceived, COMMAND, DEVICE, other, requestedCommand, T0, TENANT, uuid } from './samples.ts';
 
 type Command = Driven<CommandContext, CommandEvent>;
 export const MINUTE = 60_000;
@@ -50,20 +50,20 @@ export const watch = {
 
 /** Commands in each status, all NORMAL and without an expected state. */
 export const blink = { action: 'blink', params: {} };
-export const written = (more: object = {}) => asked({ ...blink, session: 's1', ...more });
+export const written = (more: object = {}) => requestedCommand({ ...blink, session: 's1', ...more });
 export const having = (command: Command, ...events: CommandEvent[]) => {
   for (const event of events) command.send(event);
   return command;
 };
 export const inStatus = {
-  rejected: () => asked({ action: 'fly' }),
-  awaiting_confirmation: () => asked({ ...blink, facts: { dryRun: true } }),
-  queued: () => asked(blink),
+  rejected: () => requestedCommand({ action: 'fly' }),
+  awaiting_confirmation: () => requestedCommand({ ...blink, facts: { dryRun: true } }),
+  queued: () => requestedCommand(blink),
   dispatched: () => written(),
-  acknowledged: () => having(written(), said('accepted', T0 + 1)),
-  in_progress: () => having(written(), said('in_progress', T0 + 1)),
-  succeeded: () => having(written(), said('succeeded', T0 + 1)),
-  failed: () => having(written(), said('failed', T0 + 1)),
+  acknowledged: () => having(written(), ackReceived('accepted', T0 + 1)),
+  in_progress: () => having(written(), ackReceived('in_progress', T0 + 1)),
+  succeeded: () => having(written(), ackReceived('succeeded', T0 + 1)),
+  failed: () => having(written(), ackReceived('failed', T0 + 1)),
   timed_out: () => {
     const command = written();
     command.fire();
@@ -76,11 +76,11 @@ export const inStatus = {
     return command;
   },
   expired: () => {
-    const command = asked(blink);
+    const command = requestedCommand(blink);
     command.fire();
     return command;
   },
-  cancelled: () => having(asked(blink), cancel(T0 + 1)),
+  cancelled: () => having(requestedCommand(blink), cancel(T0 + 1)),
 };
 export type Where = keyof typeof inStatus;
 export const everywhere = Object.keys(inStatus) as Where[];

@@ -6,7 +6,7 @@ import { commandStatusOf } from '../../src/machines/command-record.ts';
 import type { Approval, CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import type { Driven } from './machine-driver.ts';
 import {
-  asker,
+  ackReceived,
   blankCommand,
   blinker,
   COMMAND,
@@ -19,7 +19,7 @@ import {
   ofType,
   other,
   request,
-  said,
+  requester,
   T0,
   unlocker,
   uuid,
@@ -55,7 +55,7 @@ function ofPlan({ action = 'blink', params = {}, compensation = null, approval, 
   return { command, step };
 }
 
-const tellsIn = (outputs: Parameters<typeof ofType>[0]) =>
+const planMessages = (outputs: Parameters<typeof ofType>[0]) =>
   ofType(outputs, 'actor.tell').map(({ to, event }) => {
     expect(to).toEqual({ kind: 'plan', id: PLAN });
     const { status, verification } = event as Extract<typeof event, { type: 'command.moved' }>;
@@ -66,27 +66,27 @@ const status = (command: Command) => commandStatusOf(command.asSnapshot());
 describe('a command of a plan', () => {
   it('notifies its plan when it is dispatched and when its verification is decided', () => {
     const { command, step } = ofPlan({ action: 'set_brightness', params: { level: 70 }, session: 's1' });
-    expect(tellsIn(step.outputs)).toEqual([['dispatched', 'pending']]);
+    expect(planMessages(step.outputs)).toEqual([['dispatched', 'pending']]);
     expect(ofType(step.outputs, 'actor.tell')).toMatchObject([
       { event: { type: 'command.moved', commandId: COMMAND, critical: false, refusal: null } },
     ]);
-    expect(tellsIn(command.send(said('accepted', T0 + 1)).outputs)).toEqual([]);
-    expect(tellsIn(command.send(said('succeeded', T0 + 2)).outputs)).toEqual([]);
-    expect(tellsIn(command.send(observed(true, T0 + 3)).outputs)).toEqual([['succeeded', 'verified']]);
+    expect(planMessages(command.send(ackReceived('accepted', T0 + 1)).outputs)).toEqual([]);
+    expect(planMessages(command.send(ackReceived('succeeded', T0 + 2)).outputs)).toEqual([]);
+    expect(planMessages(command.send(observed(true, T0 + 3)).outputs)).toEqual([['succeeded', 'verified']]);
   });
 
   it('notifies its plan once if the state arrives before the acknowledgement', () => {
     const { command } = ofPlan({ action: 'set_brightness', params: { level: 70 }, session: 's1' });
-    expect(tellsIn(command.send(observed(true, T0 + 1)).outputs)).toEqual([]);
-    expect(tellsIn(command.send(said('succeeded', T0 + 2)).outputs)).toEqual([['succeeded', 'verified']]);
+    expect(planMessages(command.send(observed(true, T0 + 1)).outputs)).toEqual([]);
+    expect(planMessages(command.send(ackReceived('succeeded', T0 + 2)).outputs)).toEqual([['succeeded', 'verified']]);
   });
 
   it('notifies its plan at once when it is refused, fails or times out', () => {
-    expect(tellsIn(ofPlan({ action: 'fly' }).step.outputs)).toEqual([['rejected', 'unverifiable']]);
+    expect(planMessages(ofPlan({ action: 'fly' }).step.outputs)).toEqual([['rejected', 'unverifiable']]);
     const failing = ofPlan({ session: 's1' }).command;
-    expect(tellsIn(failing.send(said('failed', T0 + 1)).outputs)).toEqual([['failed', 'unverifiable']]);
+    expect(planMessages(failing.send(ackReceived('failed', T0 + 1)).outputs)).toEqual([['failed', 'unverifiable']]);
     const silent = ofPlan({ action: 'set_brightness', params: { level: 70 }, session: 's1' }).command;
-    expect(tellsIn(silent.fire().outputs)).toEqual([['timed_out', 'pending']]);
+    expect(planMessages(silent.fire().outputs)).toEqual([['timed_out', 'pending']]);
   });
 
   it('sends no notification without a plan', () => {
@@ -99,7 +99,7 @@ describe('a command of a plan', () => {
   ])('%s is cancelled by its plan, and by no other plan', (_, action, session) => {
     const { command } = ofPlan({ action, ...(session !== undefined && { session }) });
     expect(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: uuid(31) }).same).toBe(true);
-    expect(tellsIn(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: PLAN }).outputs)).toEqual([
+    expect(planMessages(command.send({ type: 'plan.withdrawn', at: T0 + 1, planId: PLAN }).outputs)).toEqual([
       ['cancelled', 'unverifiable'],
     ]);
   });
@@ -121,7 +121,7 @@ describe('a step whose compensation is critical', () => {
     const both = ofPlan({ action: 'open', compensation: UNLOCK }).command;
     expect(both.context.fixed.confirmation?.reason).toMatch(/^'open' is critical.* compensation 'unlock' is critical/);
     command.send(confirm({ facts: facts({ action: 'blink', params: {}, manifest }) }));
-    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', asker]);
+    expect([status(command), command.context.fixed.confirmedBy]).toEqual(['dispatched', requester]);
   });
 
   it('requires no confirmation if the compensation is not critical, or missing', () => {

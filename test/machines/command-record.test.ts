@@ -4,7 +4,19 @@ import type { CommandContext, CommandEvent } from '../../src/machines/command-ty
 import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven } from './machine-driver.ts';
-import { asked, asker, confirm, DEVICE, observed, other, ready, request, said, T0, TENANT } from './samples.ts';
+import {
+  ackReceived,
+  confirm,
+  DEVICE,
+  observed,
+  other,
+  ready,
+  request,
+  requestedCommand,
+  requester,
+  T0,
+  TENANT,
+} from './samples.ts';
 
 type Command = Driven<CommandContext, CommandEvent>;
 const { journal, columns, toStored, fromStored, canPassivate } = commandDefinition;
@@ -22,8 +34,8 @@ const noteOfTimer = (command: Command) => {
   command.fire();
   return journal({ type: (timer as { event: string }).event, at: T0 }, before, command.asSnapshot());
 };
-const written = () => asked({ session: 's1' });
-const waiting = () => asked({ action: 'unlock', params: {} });
+const written = () => requestedCommand({ session: 's1' });
+const waiting = () => requestedCommand({ action: 'unlock', params: {} });
 
 describe('the status of a stored value', () => {
   it.each([
@@ -64,7 +76,7 @@ describe('the record of a command', () => {
       token_hash: null,
       created_at: T0,
     };
-    const command = asked();
+    const command = requestedCommand();
     expect(columns(command.asSnapshot())).toEqual(expected);
     command.send(ready('s1', T0 + 1));
     expect(columns(command.asSnapshot())).toEqual({ ...expected, written: true });
@@ -85,14 +97,14 @@ describe('the record of a command', () => {
     });
     critical.send(confirm());
     expect(columns(critical.asSnapshot())).toMatchObject({ critical: true, written: true, token_hash: null });
-    expect(columns(asked({ facts: { dryRun: true } }).asSnapshot())).toMatchObject({
+    expect(columns(requestedCommand({ facts: { dryRun: true } }).asSnapshot())).toMatchObject({
       status: 'awaiting_confirmation',
       verification: 'idle',
     });
   });
 
   it('can be passivated while it waits for its device to connect', () => {
-    const command = asked({ session: null });
+    const command = requestedCommand({ session: null });
     expect(canPassivate(command.asSnapshot())).toBe(true);
     command.send(ready('s1', T0 + 1));
     expect(canPassivate(command.asSnapshot())).toBe(false);
@@ -101,36 +113,40 @@ describe('the record of a command', () => {
   it('can be passivated when it has ended and nothing is pending', () => {
     const command = written();
     expect(canPassivate(command.asSnapshot())).toBe(false);
-    command.send(said('succeeded', T0 + 1));
+    command.send(ackReceived('succeeded', T0 + 1));
     expect(canPassivate(command.asSnapshot())).toBe(false);
     command.send(observed(true, T0 + 2));
     expect(canPassivate(command.asSnapshot())).toBe(true);
-    expect(canPassivate(asked({ action: 'fly' }).asSnapshot())).toBe(true);
-    for (const event of [said('failed', T0 + 1), said('accepted', T0 + 1), said('in_progress', T0 + 1)]) {
-      const blinking = asked({ action: 'blink', params: {}, session: 's1' });
+    expect(canPassivate(requestedCommand({ action: 'fly' }).asSnapshot())).toBe(true);
+    for (const event of [
+      ackReceived('failed', T0 + 1),
+      ackReceived('accepted', T0 + 1),
+      ackReceived('in_progress', T0 + 1),
+    ]) {
+      const blinking = requestedCommand({ action: 'blink', params: {}, session: 's1' });
       blinking.send(event);
       expect(canPassivate(blinking.asSnapshot()), event.ack.status).toBe(event.ack.status === 'failed');
     }
     for (const [before, command] of [
-      [true, asked({ action: 'blink', params: {} })],
-      [false, asked({ action: 'blink', params: {}, session: 's1' })],
+      [true, requestedCommand({ action: 'blink', params: {} })],
+      [false, requestedCommand({ action: 'blink', params: {}, session: 's1' })],
     ] as const) {
       expect(canPassivate(command.asSnapshot())).toBe(before);
       command.fire();
       expect(canPassivate(command.asSnapshot())).toBe(true);
     }
-    const cancelled = asked();
+    const cancelled = requestedCommand();
     cancelled.send({ type: 'cancel', at: T0 + 1, by: other });
     expect(canPassivate(cancelled.asSnapshot())).toBe(true);
     expect(canPassivate(waiting().asSnapshot())).toBe(false);
   });
 
   it('is never transient', () => {
-    expect(commandDefinition.isTransient(said('accepted', T0))).toBe(false);
+    expect(commandDefinition.isTransient(ackReceived('accepted', T0))).toBe(false);
   });
 
   it('belongs to its tenant', () => {
-    expect(commandDefinition.tenantOf(asked().context)).toBe(TENANT);
+    expect(commandDefinition.tenantOf(requestedCommand().context)).toBe(TENANT);
   });
 
   it("shows an administrator neither the token's hash nor the session", () => {
@@ -140,13 +156,13 @@ describe('the record of a command', () => {
       confirmation: { expires_at: new Date(T0 + 300_000).toISOString(), asked: false },
     });
     expect(JSON.stringify(shown)).not.toContain('hash of the token');
-    expect(commandDefinition.toAdminView(asked().context)).toMatchObject({ confirmation: null });
+    expect(commandDefinition.toAdminView(requestedCommand().context)).toMatchObject({ confirmation: null });
   });
 
   it('refuses a stored context that does not fit', () => {
     const stored = flatContext(toStored(waiting().context));
     expect(fromStored(stored)).toEqual(waiting().context);
-    expect(() => fromStored(flatContext(toStored(asked({ action: 'fly' }).context)))).not.toThrow();
+    expect(() => fromStored(flatContext(toStored(requestedCommand({ action: 'fly' }).context)))).not.toThrow();
     for (const wrong of [
       { status: 'lost' },
       { params: [] },
@@ -172,15 +188,15 @@ describe('the record of a command', () => {
     command.send(confirm({ by }));
     command.reload();
     expect(command.context.fixed.confirmedBy).toEqual(by);
-    expect(command.context.fixed.requestedBy).toEqual(asker);
+    expect(command.context.fixed.requestedBy).toEqual(requester);
   });
 });
 
 describe('the journal of a command', () => {
   it('begins with the request, or its refusal', () => {
     const of = (command: Command, event: CommandEvent) => journal(event, null, command.asSnapshot());
-    expect(of(asked(), request())).toEqual({ data: { action: 'set_brightness', safety_class: 'NORMAL' } });
-    expect(of(asked({ action: 'fly' }), request())).toEqual({
+    expect(of(requestedCommand(), request())).toEqual({ data: { action: 'set_brightness', safety_class: 'NORMAL' } });
+    expect(of(requestedCommand({ action: 'fly' }), request())).toEqual({
       data: {
         action: 'fly',
         safety_class: null,
@@ -197,35 +213,35 @@ describe('the journal of a command', () => {
   });
 
   it('contains why it was cancelled', () => {
-    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other, reason: 'a mistake' })).toEqual({
+    expect(noteOf(requestedCommand(), { type: 'cancel', at: T0, by: other, reason: 'a mistake' })).toEqual({
       data: { reason: 'a mistake' },
     });
-    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other })).toStrictEqual({ data: {} });
-    expect(noteOf(asked(), { type: 'device.revoked', at: T0, deviceId: DEVICE })).toEqual({
+    expect(noteOf(requestedCommand(), { type: 'cancel', at: T0, by: other })).toStrictEqual({ data: {} });
+    expect(noteOf(requestedCommand(), { type: 'device.revoked', at: T0, deviceId: DEVICE })).toEqual({
       data: { reason: 'the device was revoked' },
     });
   });
 
   it('counts the writes', () => {
-    const command = asked();
+    const command = requestedCommand();
     expect(noteOf(command, ready('s1', T0 + 1))).toEqual({ data: { writes: 1 } });
     expect(noteOf(command, { type: 'write.undone', at: T0 + 2, sessionId: 's1' })).toEqual({ data: { writes: 0 } });
   });
 
   it('contains acknowledgements of the device, including those without effect, but not progress', () => {
     const command = written();
-    expect(noteOf(written(), said('in_progress', T0 + 1))).toEqual({
+    expect(noteOf(written(), ackReceived('in_progress', T0 + 1))).toEqual({
       data: { word: 'in_progress', late: false, stray_words: 0 },
     });
     const word = (status: string, late = false, stray_words = 0) => ({ data: { word: status, late, stray_words } });
-    expect(noteOf(command, said('accepted', T0 + 1))).toEqual(word('accepted'));
-    expect(noteOf(command, said('in_progress', T0 + 2))).toEqual(word('in_progress'));
-    expect(noteOf(command, said('in_progress', T0 + 3, { progress: 50 }))).toBeNull();
-    expect(noteOf(command, said('succeeded', T0 + 4))).toEqual(word('succeeded'));
-    expect(noteOf(command, said('in_progress', T0 + 5))).toEqual(word('in_progress', false, 1));
+    expect(noteOf(command, ackReceived('accepted', T0 + 1))).toEqual(word('accepted'));
+    expect(noteOf(command, ackReceived('in_progress', T0 + 2))).toEqual(word('in_progress'));
+    expect(noteOf(command, ackReceived('in_progress', T0 + 3, { progress: 50 }))).toBeNull();
+    expect(noteOf(command, ackReceived('succeeded', T0 + 4))).toEqual(word('succeeded'));
+    expect(noteOf(command, ackReceived('in_progress', T0 + 5))).toEqual(word('in_progress', false, 1));
     const late = written();
     late.fire();
-    expect(noteOf(late, said('failed', T0 + 99_000))).toEqual(word('failed', true));
+    expect(noteOf(late, ackReceived('failed', T0 + 99_000))).toEqual(word('failed', true));
   });
 
   it('contains the observed state', () => {
@@ -235,12 +251,12 @@ describe('the journal of a command', () => {
 
   it('contains which wait each timer ended', () => {
     expect(noteOfTimer(waiting())).toEqual({ data: { reason: 'not confirmed in time' } });
-    expect(noteOfTimer(asked())).toEqual({ data: { reason: 'not written within ttl_s' } });
+    expect(noteOfTimer(requestedCommand())).toEqual({ data: { reason: 'not written within ttl_s' } });
     const command = written();
     expect(noteOfTimer(command)).toEqual({ data: { reason: 'no final ack within timeout_s' } });
     expect(noteOfTimer(command)).toEqual({ data: { reason: 'no late ack within 24 h' } });
     const done = written();
-    done.send(said('succeeded', T0 + 1));
+    done.send(ackReceived('succeeded', T0 + 1));
     expect(noteOfTimer(done)).toEqual({ data: { reason: 'not verified within verify_within_s' } });
     expect(journal({ type: 'unheard of', at: T0 }, null, done.asSnapshot())).toEqual({ data: { reason: null } });
   });

@@ -3,7 +3,7 @@ import { commandStatusOf, verificationOf } from '../../src/machines/command-reco
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
 import { type Driven, NOTHING } from './machine-driver.ts';
 import {
-  asked,
+  ackReceived,
   COMMAND,
   capability,
   DEVICE,
@@ -12,7 +12,7 @@ import {
   observed,
   ofType,
   ready,
-  said,
+  requestedCommand,
   T0,
   typesOf,
   uuid,
@@ -22,8 +22,11 @@ type Command = Driven<CommandContext, CommandEvent>;
 const VERIFY_TIMER = 'xstate.after.verificationOver.command.verification.watching.closing';
 const unwatch = { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND };
 
-const words = (command: Command) => [commandStatusOf(command.asSnapshot()), verificationOf(command.asSnapshot())];
-const written = () => asked({ session: 's1' });
+const statusAndVerification = (command: Command) => [
+  commandStatusOf(command.asSnapshot()),
+  verificationOf(command.asSnapshot()),
+];
+const written = () => requestedCommand({ session: 's1' });
 const having = (...events: CommandEvent[]) => {
   const command = written();
   for (const event of events) command.send(event);
@@ -37,16 +40,16 @@ const timedOut = () => {
 
 describe('the verification', () => {
   it.each([
-    ['queued', () => asked(), 'dispatched'],
+    ['queued', () => requestedCommand(), 'dispatched'],
     ['written', written, 'dispatched'],
-    ['acknowledged', () => having(said('accepted', T0 + 1)), 'acknowledged'],
-    ['in progress', () => having(said('in_progress', T0 + 1)), 'in_progress'],
-    ['succeeded', () => having(said('succeeded', T0 + 1)), 'succeeded'],
+    ['acknowledged', () => having(ackReceived('accepted', T0 + 1)), 'acknowledged'],
+    ['in progress', () => having(ackReceived('in_progress', T0 + 1)), 'in_progress'],
+    ['succeeded', () => having(ackReceived('succeeded', T0 + 1)), 'succeeded'],
     ['timed out', timedOut, 'timed_out'],
   ] as const)('of a command that is %s succeeds with the expected state', (_, make, status) => {
     const command = make();
     const step = command.send(observed(true, T0 + 2_000));
-    expect(words(command)).toEqual([status, 'verified']);
+    expect(statusAndVerification(command)).toEqual([status, 'verified']);
     expect(step.outputs).toEqual([
       unwatch,
       expect.objectContaining({ type: 'command.changed', status, verification: 'verified', at: T0 + 2_000 }),
@@ -58,22 +61,26 @@ describe('the verification', () => {
   it('is kept when the command succeeds or fails afterwards', () => {
     for (const word of ['succeeded', 'failed'] as const) {
       const command = having(observed(true, T0 + 1));
-      const step = command.send(said(word, T0 + 2));
-      expect(words(command)).toEqual([word, 'verified']);
+      const step = command.send(ackReceived(word, T0 + 2));
+      expect(statusAndVerification(command)).toEqual([word, 'verified']);
       expect(step.outputs).toMatchObject([{ type: 'command.changed', status: word, verification: 'verified' }]);
       expect(command.running.size).toBe(0);
     }
   });
 
   it('has verify_within_s from the success on', () => {
-    const command = having(said('accepted', T0 + 1));
-    const step = command.send(said('succeeded', T0 + 20_000));
+    const command = having(ackReceived('accepted', T0 + 1));
+    const step = command.send(ackReceived('succeeded', T0 + 20_000));
     expect(step.outputs).toMatchObject([{ type: 'command.changed', status: 'succeeded', verification: 'pending' }]);
     expect(step.timers).toContainEqual({ set: VERIFY_TIMER, event: VERIFY_TIMER, delay: 10_000 });
   });
 
   it('does not count that time before the success', () => {
-    for (const command of [having(said('accepted', T0 + 1)), having(said('in_progress', T0 + 1)), timedOut()]) {
+    for (const command of [
+      having(ackReceived('accepted', T0 + 1)),
+      having(ackReceived('in_progress', T0 + 1)),
+      timedOut(),
+    ]) {
       expect(command.value).toMatchObject({ verification: { watching: 'open' } });
       expect([...command.running.keys()]).not.toContain(VERIFY_TIMER);
     }
@@ -81,40 +88,40 @@ describe('the verification', () => {
 
   it('uses the verify_within_s of the capability', () => {
     const slow = capability('set_brightness', { ...dimmer, verify_within_s: 90 });
-    const command = asked({ session: 's1', facts: { manifest: { capabilities: [slow], version: 1 } } });
-    command.send(said('succeeded', T0 + 1));
+    const command = requestedCommand({ session: 's1', facts: { manifest: { capabilities: [slow], version: 1 } } });
+    command.send(ackReceived('succeeded', T0 + 1));
     expect([...command.running.values()]).toEqual([{ event: VERIFY_TIMER, dueAt: T0 + 90_001 }]);
   });
 
   it('is timed_out without a state by then', () => {
-    const command = having(said('succeeded', T0 + 1));
+    const command = having(ackReceived('succeeded', T0 + 1));
     const step = command.fire();
-    expect(words(command)).toEqual(['succeeded', 'timed_out']);
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'timed_out']);
     expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'timed_out', at: T0 + 10_001 }]);
     expect(command.context.live.verification).toMatchObject({ observed: null, checkedAt: T0 + 10_001 });
   });
 
   it.each([
-    ['before', [observed(false, T0 + 1), said('succeeded', T0 + 2)]],
-    ['after', [said('succeeded', T0 + 1), observed(false, T0 + 2)]],
+    ['before', [observed(false, T0 + 1), ackReceived('succeeded', T0 + 2)]],
+    ['after', [ackReceived('succeeded', T0 + 1), observed(false, T0 + 2)]],
   ] as const)('is mismatched when another state arrived %s the success', (_, events) => {
     const command = having(...events);
-    expect(words(command)).toEqual(['succeeded', 'pending']);
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'pending']);
     const step = command.fire();
-    expect(words(command)).toEqual(['succeeded', 'mismatched']);
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'mismatched']);
     expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'mismatched' }]);
     expect(command.context.live.verification.observed).toEqual({ brightness: 20 });
   });
 
   it('is also mismatched by a state without the expected properties', () => {
-    const command = having(observed(false, T0 + 1, {}), said('succeeded', T0 + 2));
+    const command = having(observed(false, T0 + 1, {}), ackReceived('succeeded', T0 + 2));
     command.fire();
-    expect(words(command)).toEqual(['succeeded', 'mismatched']);
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'mismatched']);
   });
 
   it('is verified by a match after a mismatch', () => {
-    const command = having(observed(false, T0 + 1), said('succeeded', T0 + 2), observed(true, T0 + 3));
-    expect(words(command)).toEqual(['succeeded', 'verified']);
+    const command = having(observed(false, T0 + 1), ackReceived('succeeded', T0 + 2), observed(true, T0 + 3));
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'verified']);
     expect(command.running.size).toBe(0);
   });
 
@@ -135,11 +142,11 @@ describe('the verification', () => {
   });
 
   it.each([
-    ['failed', (): Command => having(said('failed', T0 + 9))],
+    ['failed', (): Command => having(ackReceived('failed', T0 + 9))],
     [
       'expired',
       (): Command => {
-        const command = asked();
+        const command = requestedCommand();
         command.fire();
         return command;
       },
@@ -147,37 +154,37 @@ describe('the verification', () => {
     [
       'cancelled',
       (): Command => {
-        const command = asked();
+        const command = requestedCommand();
         command.send({ type: 'device.revoked', at: T0 + 9, deviceId: DEVICE });
         return command;
       },
     ],
   ] as const)('is unverifiable when the command %s', (status, make) => {
     const command = make();
-    expect(words(command)).toEqual([status, 'unverifiable']);
+    expect(statusAndVerification(command)).toEqual([status, 'unverifiable']);
     expect(command.context.live.verification.checkedAt).not.toBeNull();
   });
 
   it('ends with its watch when the command fails', () => {
-    const step = written().send(said('failed', T0 + 9));
+    const step = written().send(ackReceived('failed', T0 + 9));
     expect(typesOf(step.outputs)).toEqual(['verification.unwatch', 'command.changed']);
     expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'failed', verification: 'unverifiable' }]);
   });
 
   it('is unverifiable from the start without an expected state', () => {
-    const command = asked({ action: 'blink', params: {}, session: 's1' });
-    expect(words(command)).toEqual(['dispatched', 'unverifiable']);
+    const command = requestedCommand({ action: 'blink', params: {}, session: 's1' });
+    expect(statusAndVerification(command)).toEqual(['dispatched', 'unverifiable']);
     expect(command.context.live.verification).toMatchObject({ expected: null, checkedAt: T0 });
-    command.send(said('succeeded', T0 + 1));
-    expect(words(command)).toEqual(['succeeded', 'unverifiable']);
+    command.send(ackReceived('succeeded', T0 + 1));
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'unverifiable']);
     expect(command.running.size).toBe(0);
   });
 
   it('continues while a late acknowledgement is possible, and has its time after it', () => {
     const command = timedOut();
-    expect(words(command)).toEqual(['timed_out', 'pending']);
-    command.send(said('succeeded', T0 + HOUR));
-    expect(words(command)).toEqual(['succeeded', 'pending']);
+    expect(statusAndVerification(command)).toEqual(['timed_out', 'pending']);
+    command.send(ackReceived('succeeded', T0 + HOUR));
+    expect(statusAndVerification(command)).toEqual(['succeeded', 'pending']);
     expect([...command.running.values()]).toEqual([{ event: VERIFY_TIMER, dueAt: T0 + HOUR + 10_000 }]);
   });
 
@@ -188,7 +195,7 @@ describe('the verification', () => {
     const command = timedOut();
     if (seen) command.send(observed(false, T0 + HOUR));
     const step = command.fire();
-    expect(words(command)).toEqual(['timed_out', verification]);
+    expect(statusAndVerification(command)).toEqual(['timed_out', verification]);
     expect(step.outputs).toMatchObject([unwatch, { status: 'timed_out', verification }]);
     expect(command.context.live.verification.status).toBe(verification);
   });

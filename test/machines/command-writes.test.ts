@@ -14,12 +14,12 @@ import {
   written,
 } from './command-fixtures.ts';
 import { NOTHING } from './machine-driver.ts';
-import { asked, asker, ofType, ready, request, said, T0, typesOf } from './samples.ts';
+import { ackReceived, ofType, ready, request, requestedCommand, requester, T0, typesOf } from './samples.ts';
 
 const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
   type: 'confirm',
   at: T0 + 1,
-  by: asker,
+  by: requester,
   tokenHash: 'hash of the token',
   policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
   facts: request().facts,
@@ -41,7 +41,7 @@ describe('a repeated write', () => {
   });
 
   it('repeats the same message', () => {
-    const command = asked({ session: 's1' });
+    const command = requestedCommand({ session: 's1' });
     expect(command.send(ready('s2', T0 + 10)).outputs).toEqual([write('s2')]);
   });
 
@@ -58,7 +58,7 @@ describe('a repeated write', () => {
 
 describe('a write that failed', () => {
   it('returns the command to the queue, with the rest of its ttl', () => {
-    const command = asked({ session: 's1' });
+    const command = requestedCommand({ session: 's1' });
     const step = command.send(undone('s1', T0 + 40_000));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
     expect(step.outputs).toEqual([]);
@@ -76,7 +76,7 @@ describe('a write that failed', () => {
   });
 
   it('expires the command after its ttl', () => {
-    const command = asked({ session: 's1', timeoutS: 120 });
+    const command = requestedCommand({ session: 's1', timeoutS: 120 });
     const step = command.send(undone('s1', T0 + 70_000));
     expect(step.timers.at(-1)).toEqual({ set: TTL_TIMER, event: TTL_TIMER, delay: 0 });
     command.fire();
@@ -99,19 +99,22 @@ describe('a write that failed', () => {
 describe('a critical command', () => {
   it('is written only once', () => {
     const command = having(
-      asked({ action: 'unlock', params: {} }),
+      requestedCommand({ action: 'unlock', params: {} }),
       { ...confirmed(), session: { sessionId: 's1' } },
       ready('s1', T0 + 2),
     );
     expect(status(command)).toBe('dispatched');
     expect(command.context.live.delivery?.writes).toBe(1);
     expect(command.send(ready('s2', T0 + 3))).toEqual(NOTHING);
-    command.send(said('in_progress', T0 + 4));
+    command.send(ackReceived('in_progress', T0 + 4));
     expect(command.send(ready('s3', T0 + 5))).toEqual(NOTHING);
   });
 
   it('is written again if no byte of the first write was sent', () => {
-    const command = having(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
+    const command = having(requestedCommand({ action: 'unlock', params: {} }), {
+      ...confirmed(),
+      session: { sessionId: 's1' },
+    });
     command.send(undone('s1', T0 + 2));
     const step = command.send(ready('s2', T0 + 3));
     expect(ofType(step.outputs, 'command.write')).toMatchObject([{ sessionId: 's2', critical: true }]);

@@ -5,7 +5,7 @@ import { fc, runs } from '../support/properties.ts';
 import type { Driven, Step } from './machine-driver.ts';
 import { unreached, untaken } from './random-walk.ts';
 import {
-  asker,
+  ackReceived,
   blankCommand,
   confirm,
   DEVICE,
@@ -16,7 +16,7 @@ import {
   other,
   ready,
   request,
-  said,
+  requester,
   T0,
   typesOf,
   uuid,
@@ -34,7 +34,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
     weight: 8,
     arbitrary: fc
       .constantFrom('accepted' as const, 'in_progress' as const, 'succeeded' as const, 'failed' as const)
-      .map((word) => (at: number) => said(word, at, { result: word })),
+      .map((word) => (at: number) => ackReceived(word, at, { result: word })),
   },
   { weight: 6, arbitrary: sessions.map((session) => (at: number) => ready(session, at)) },
   {
@@ -52,7 +52,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
         tokenHash: fc.constantFrom(null, 'hash of the token', 'wrong'),
         session: fc.option(sessions.map((sessionId) => ({ sessionId }))),
         disabled: fc.boolean(),
-        by: fc.constantFrom(asker, other),
+        by: fc.constantFrom(requester, other),
       })
       .map(({ tokenHash, session, disabled, by }) => (at: number) => {
         const flags = { maintenance_mode: false, commands_disabled: disabled };
@@ -65,7 +65,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
     weight: 1,
     arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'device.revoked', at, deviceId: DEVICE })),
   },
-  { weight: 1, arbitrary: fc.constant((at: number) => ({ ...said('succeeded', at), deviceId: uuid(99) })) },
+  { weight: 1, arbitrary: fc.constant((at: number) => ({ ...ackReceived('succeeded', at), deviceId: uuid(99) })) },
   {
     weight: 1,
     arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'plan.withdrawn', at, planId: PLAN })),

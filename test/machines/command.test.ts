@@ -19,8 +19,7 @@ import {
 } from './command-fixtures.ts';
 import { NOTHING } from './machine-driver.ts';
 import {
-  asked,
-  asker,
+  ackReceived,
   blankCommand,
   COMMAND,
   DEVICE,
@@ -29,7 +28,8 @@ import {
   ofType,
   ready,
   request,
-  said,
+  requestedCommand,
+  requester,
   T0,
   TENANT,
   uuid,
@@ -62,7 +62,7 @@ describe('a request', () => {
   });
 
   it('is stored completely', () => {
-    const { context } = asked({ ttlS: 5, timeoutS: 7 });
+    const { context } = requestedCommand({ ttlS: 5, timeoutS: 7 });
     expect(context).toMatchObject({
       fixed: {
         id: COMMAND,
@@ -72,7 +72,7 @@ describe('a request', () => {
         params: { level: 70 },
         messageId: uuid(20),
         origin: { requestId: 'request-1', plan: null },
-        requestedBy: asker,
+        requestedBy: requester,
         requestedAt: T0,
         safetyClass: 'NORMAL',
         manifestVersion: 7,
@@ -109,19 +109,23 @@ describe('a request', () => {
     ['a timeout out of range', { timeoutS: 3_601 }, 'VALIDATION_FAILED'],
     ["a critical action's ttl over 300 s", { action: 'unlock', params: {}, ttlS: 301 }, 'VALIDATION_FAILED'],
   ])('with %s is rejected', (_, more, code) => {
-    const command = asked(more as never);
+    const command = requestedCommand(more as never);
     expect(status(command)).toBe('rejected');
     expect(command.context.fixed.refusal?.code).toBe(code);
   });
 
   it('has neither class nor version without a manifest', () => {
-    expect(asked({ facts: { manifest: null } }).context).toMatchObject({
+    expect(requestedCommand({ facts: { manifest: null } }).context).toMatchObject({
       fixed: { safetyClass: null, manifestVersion: null },
     });
   });
 
   it('is checked for the requested action, ignoring the action in the facts, and is never confirmed yet', () => {
-    const command = asked({ action: 'unlock', params: {}, facts: { action: 'blink', params: {}, confirmed: true } });
+    const command = requestedCommand({
+      action: 'unlock',
+      params: {},
+      facts: { action: 'blink', params: {}, confirmed: true },
+    });
     expect(status(command)).toBe('awaiting_confirmation');
   });
 
@@ -132,7 +136,7 @@ describe('a request', () => {
 
 describe('a queued command', () => {
   it('is written when the subscription is granted', () => {
-    const command = asked();
+    const command = requestedCommand();
     const step = command.send(ready('s2', T0 + 5_000));
     expect(step.outputs).toEqual([write('s2')]);
     expect(step.timers).toEqual([{ clear: TTL_TIMER }, { set: ANSWER_TIMER, event: ANSWER_TIMER, delay: TIMEOUT }]);
@@ -146,12 +150,12 @@ describe('a queued command', () => {
   });
 
   it('is not written after its ttl, even before the timer has fired', () => {
-    expect(asked().send(ready('s2', T0 + MINUTE - 1)).outputs).toEqual([write('s2')]);
-    expect(asked().send(ready('s2', T0 + MINUTE))).toEqual(NOTHING);
+    expect(requestedCommand().send(ready('s2', T0 + MINUTE - 1)).outputs).toEqual([write('s2')]);
+    expect(requestedCommand().send(ready('s2', T0 + MINUTE))).toEqual(NOTHING);
   });
 
   it('expires when it was not written within its ttl', () => {
-    const command = asked({ ttlS: 5 });
+    const command = requestedCommand({ ttlS: 5 });
     const step = command.fire();
     expect(status(command)).toBe('expired');
     expect(step.outputs).toEqual([
@@ -163,7 +167,7 @@ describe('a queued command', () => {
 
   it('is cancelled by its caller, and when its device is revoked', () => {
     for (const event of [cancel(T0 + 1), revoked(T0 + 1)]) {
-      const command = asked();
+      const command = requestedCommand();
       const step = command.send(event);
       expect(status(command)).toBe('cancelled');
       expect(ofType(step.outputs, 'command.changed')).toEqual([changed('cancelled', 'unverifiable', T0 + 1)]);
@@ -173,7 +177,7 @@ describe('a queued command', () => {
 
   it('ignores an acknowledgement before it was written', () => {
     const command = inStatus.queued();
-    expect(command.send(said('succeeded', T0 + 1))).toMatchObject({ same: false, outputs: [] });
+    expect(command.send(ackReceived('succeeded', T0 + 1))).toMatchObject({ same: false, outputs: [] });
     expect(status(command)).toBe('dispatched');
     expect(command.context.live.answer).toMatchObject({ strayWords: 1, result: null });
   });
@@ -182,16 +186,16 @@ describe('a queued command', () => {
 describe('a written command', () => {
   it('changes with the acknowledgements of its device', () => {
     const command = written();
-    expect(ofType(command.send(said('accepted', T0 + 1)).outputs, 'command.changed')).toEqual([
+    expect(ofType(command.send(ackReceived('accepted', T0 + 1)).outputs, 'command.changed')).toEqual([
       changed('acknowledged', 'unverifiable', T0 + 1),
     ]);
-    expect(ofType(command.send(said('in_progress', T0 + 2, { progress: 10 })).outputs, 'command.changed')).toEqual([
-      changed('in_progress', 'unverifiable', T0 + 2),
-    ]);
+    expect(
+      ofType(command.send(ackReceived('in_progress', T0 + 2, { progress: 10 })).outputs, 'command.changed'),
+    ).toEqual([changed('in_progress', 'unverifiable', T0 + 2)]);
     expect(command.context.live.answer.progress).toBe(10);
-    expect(command.send(said('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([]);
+    expect(command.send(ackReceived('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([]);
     expect(command.context.live.answer.progress).toBe(50);
-    const step = command.send(said('succeeded', T0 + 4, { result: { took: 3 } }));
+    const step = command.send(ackReceived('succeeded', T0 + 4, { result: { took: 3 } }));
     expect(step.outputs).toEqual([changed('succeeded', 'unverifiable', T0 + 4)]);
     expect(step.timers).toEqual([{ clear: ANSWER_TIMER }]);
     expect(command.context.live.answer).toMatchObject({ progress: 50, result: { took: 3 }, error: null, late: false });
@@ -208,24 +212,28 @@ describe('a written command', () => {
     ['in_progress', 'failed'],
   ] as const)('in %s becomes %s on that acknowledgement', (where, word) => {
     const command = inStatus[where]();
-    command.send(said(word, T0 + 5, { error: 'e' }));
+    command.send(ackReceived(word, T0 + 5, { error: 'e' }));
     expect(status(command)).toBe(word);
     expect(command.context.live.answer.error).toBe('e');
   });
 
   it.each(['acknowledged', 'in_progress'] as const)('in %s is not changed back by a late "accepted"', (where) => {
-    expect(inStatus[where]().send(said('accepted', T0 + 5))).toEqual(NOTHING);
+    expect(inStatus[where]().send(ackReceived('accepted', T0 + 5))).toEqual(NOTHING);
   });
 
   it('ignores the acknowledgements of other devices', () => {
     for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
-      expect(written().send({ ...said(word, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
+      expect(written().send({ ...ackReceived(word, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
     }
   });
 
   it('times out a fixed time after the first write, whatever has been received or written since', () => {
     const command = written({ timeoutS: 20 });
-    for (const event of [said('accepted', T0 + 1), said('in_progress', T0 + 2), ready('s2', T0 + 10_000)]) {
+    for (const event of [
+      ackReceived('accepted', T0 + 1),
+      ackReceived('in_progress', T0 + 2),
+      ready('s2', T0 + 10_000),
+    ]) {
       expect(command.send(event).timers).toEqual([]);
     }
     expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 20_000 }]);
@@ -257,7 +265,7 @@ describe('a command that timed out', () => {
   it.each(['succeeded', 'failed'] as const)('still becomes %s on a late acknowledgement', (word) => {
     const command = inStatus.timed_out();
     const at = T0 + TIMEOUT + 24 * HOUR;
-    command.send(said(word, at, { result: 1 }));
+    command.send(ackReceived(word, at, { result: 1 }));
     expect(status(command)).toBe(word);
     expect(command.context.live.answer).toMatchObject({ late: true, result: 1 });
     expect(command.running.size).toBe(0);
@@ -265,7 +273,7 @@ describe('a command that timed out', () => {
 
   it('ignores acknowledgements after 24 h, even before the timer has fired', () => {
     const command = inStatus.timed_out();
-    command.send(said('succeeded', T0 + TIMEOUT + 24 * HOUR + 1));
+    command.send(ackReceived('succeeded', T0 + TIMEOUT + 24 * HOUR + 1));
     expect(status(command)).toBe('timed_out');
     expect(command.context.live.answer).toMatchObject({ late: false, strayWords: 1 });
   });
@@ -281,8 +289,8 @@ describe('a command that timed out', () => {
 
   it('ignores other late acks', () => {
     const command = inStatus.timed_out();
-    command.send(said('accepted', T0 + HOUR));
-    command.send(said('in_progress', T0 + HOUR));
+    command.send(ackReceived('accepted', T0 + HOUR));
+    command.send(ackReceived('in_progress', T0 + HOUR));
     expect(status(command)).toBe('timed_out');
     expect(command.context.live.answer.strayWords).toBe(2);
   });
@@ -297,19 +305,19 @@ describe('a final status', () => {
     const command = inStatus[where]();
     const before = status(command);
     for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
-      const step = command.send(said(word, T0 + 60 * HOUR, { result: 'late' }));
+      const step = command.send(ackReceived(word, T0 + 60 * HOUR, { result: 'late' }));
       expect(step).toEqual({ same: false, outputs: [], timers: [] });
     }
     expect(status(command)).toBe(before);
     expect(command.context.live.answer.strayWords).toBe(4);
     expect(command.context.live.answer.result).toBeNull();
-    for (let n = 4; n < 32; n++) command.send(said('failed', T0 + 60 * HOUR));
-    expect(command.send(said('failed', T0 + 60 * HOUR))).toEqual(NOTHING);
+    for (let n = 4; n < 32; n++) command.send(ackReceived('failed', T0 + 60 * HOUR));
+    expect(command.send(ackReceived('failed', T0 + 60 * HOUR))).toEqual(NOTHING);
     expect(command.context.live.answer.strayWords).toBe(32);
   });
 
   it.each(finalPlaces)('%s does not count acknowledgements of another device', (where) => {
-    expect(inStatus[where]().send({ ...said('failed', T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
+    expect(inStatus[where]().send({ ...ackReceived('failed', T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
   });
 
   it.each(finalPlaces)('%s refuses a cancellation and has no timer', (where) => {

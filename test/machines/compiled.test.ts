@@ -120,12 +120,12 @@ describe('a transition of the table', () => {
   it('does not call XState', () => {
     const { machine, seen } = raisingTwice();
     const table = compiledMachine(machine);
-    const asked = [vi.spyOn(machine, 'transition'), vi.spyOn(machine, 'getTransitionData')];
+    const spies = [vi.spyOn(machine, 'transition'), vi.spyOn(machine, 'getTransitionData')];
     const [one, other] = [
       table.restore({ left: {}, right: {} }, { fixed: {}, live: { ready: false } }),
       table.initial,
     ].map((from) => table.transition(from, go));
-    for (const spy of asked) expect(spy).not.toHaveBeenCalled();
+    for (const spy of spies) expect(spy).not.toHaveBeenCalled();
     expect(seen).toHaveLength(6);
     expect(one?.snapshot.configuration).toBe(other?.snapshot.configuration);
   });
@@ -187,55 +187,58 @@ describe('a restored state', () => {
   });
 
   it('must be a state of the chart', () => {
-    for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
+    for (const value of [{ ...stored, unknown: 'on' }, { ...stored, link: 'unknown' }, 'active']) {
       expect(() => table.restore(value, empty)).toThrow(/the chart has no state/);
     }
   });
 });
 
 describe('the chosen transitions', () => {
-  type Door = { fixed: object; live: { open: boolean } };
-  const action = actionsFor<Door, Nudge>();
-  const guard = guardsFor<Door, Nudge>();
-  const emit = (word: string) => ({ type: 'emit', params: { word } }) as const;
+  type Switch = { fixed: object; live: { enabled: boolean } };
+  const action = actionsFor<Switch, Nudge>();
+  const guard = guardsFor<Switch, Nudge>();
+  const emit = (output: string) => ({ type: 'emit', params: { output } }) as const;
   const machine = setup({
-    types: { context: {} as Door, events: {} as Nudge },
+    types: { context: {} as Switch, events: {} as Nudge },
     actions: {
-      emit: action((_, __, { word }: { word: string }) => ({ changes: null, outputs: [{ type: word } as never] })),
+      emit: action((_, __, { output }: { output: string }) => ({
+        changes: null,
+        outputs: [{ type: output } as never],
+      })),
     },
     guards: {
-      isOpen: guard(({ live: { open } }) => open),
-      isOver: guard((_, { n }, { most }: { most: number }) => n > most),
-      isLit: stateIn({ lamp: 'lit' }),
-      isShut: not('isOpen'),
-      isShutAndLit: and(['isShut', 'isLit']),
+      isEnabled: guard(({ live: { enabled } }) => enabled),
+      isAbove: guard((_, { n }, { limit }: { limit: number }) => n > limit),
+      isOn: stateIn({ power: 'on' }),
+      isDisabled: not('isEnabled'),
+      isDisabledAndOn: and(['isDisabled', 'isOn']),
       fails: guard(() => {
         throw new Error('a guard failed');
       }),
     },
   }).createMachine({
     type: 'parallel',
-    context: { fixed: {}, live: { open: true } },
+    context: { fixed: {}, live: { enabled: true } },
     on: { count: { actions: emit('outer') } },
     states: {
-      lamp: { initial: 'dark', states: { dark: { on: { light: 'lit' } }, lit: { on: { light: 'dark' } } } },
-      door: {
-        initial: 'here',
-        on: { knock: { actions: emit('around') } },
+      power: { initial: 'off', states: { off: { on: { toggle: 'on' } }, on: { on: { toggle: 'off' } } } },
+      worker: {
+        initial: 'ready',
+        on: { request: { actions: emit('region') } },
         states: {
-          here: {
+          ready: {
             on: {
-              knock: [
-                { guard: { type: 'isOver', params: { most: 7 } }, actions: emit('loud') },
-                { guard: 'isLit', actions: emit('lit') },
-                { guard: { type: 'isOver', params: { most: 3 } }, actions: emit('heard') },
+              request: [
+                { guard: { type: 'isAbove', params: { limit: 7 } }, actions: emit('above 7') },
+                { guard: 'isOn', actions: emit('on') },
+                { guard: { type: 'isAbove', params: { limit: 3 } }, actions: emit('above 3') },
               ],
-              count: { guard: 'isOpen', actions: emit('inner') },
-              push: [
-                { guard: 'isShutAndLit', actions: emit('shut and lit') },
-                { guard: 'isShut', actions: emit('shut') },
+              count: { guard: 'isEnabled', actions: emit('inner') },
+              check: [
+                { guard: 'isDisabledAndOn', actions: emit('disabled and on') },
+                { guard: 'isDisabled', actions: emit('disabled') },
               ],
-              trip: { guard: 'fails', actions: emit('never') },
+              fail: { guard: 'fails', actions: emit('never') },
             },
           },
         },
@@ -243,39 +246,39 @@ describe('the chosen transitions', () => {
     },
   }) as unknown as AnyStateMachine;
   const table = compiledMachine(machine);
-  const words = ({ outputs }: Pick<TransitionResult, 'outputs'>) => outputs.map(({ type }) => type as string);
-  const emitted = (n: number, type: string, { lit = false, open = true } = {}) => {
-    const value = { lamp: lit ? 'lit' : 'dark', door: 'here' };
+  const typesOf = ({ outputs }: Pick<TransitionResult, 'outputs'>) => outputs.map(({ type }) => type as string);
+  const emitted = (n: number, type: string, { on = false, enabled = true } = {}) => {
+    const value = { power: on ? 'on' : 'off', worker: 'ready' };
     const event = { type, at: 0, n };
-    const context = { fixed: {}, live: { open } };
-    const compiled = words(table.transition(table.restore(value, context), event));
-    expect(compiled).toEqual(words(byXState(machine, machine.resolveState({ value, context }), event)));
+    const context = { fixed: {}, live: { enabled } };
+    const compiled = typesOf(table.transition(table.restore(value, context), event));
+    expect(compiled).toEqual(typesOf(byXState(machine, machine.resolveState({ value, context }), event)));
     return compiled;
   };
 
   it('depend on guards, from inner to outer states', () => {
-    expect([8, 4, 3].map((n) => emitted(n, 'knock'))).toEqual([['loud'], ['heard'], ['around']]);
-    expect([8, 4, 3].map((n) => emitted(n, 'knock', { lit: true }))).toEqual([['loud'], ['lit'], ['lit']]);
-    expect([emitted(1, 'count'), emitted(1, 'count', { open: false })]).toEqual([['inner'], ['outer']]);
+    expect([8, 4, 3].map((n) => emitted(n, 'request'))).toEqual([['above 7'], ['above 3'], ['region']]);
+    expect([8, 4, 3].map((n) => emitted(n, 'request', { on: true }))).toEqual([['above 7'], ['on'], ['on']]);
+    expect([emitted(1, 'count'), emitted(1, 'count', { enabled: false })]).toEqual([['inner'], ['outer']]);
     expect(emitted(1, 'unknown')).toEqual([]);
   });
 
   it("depend on guards inside of XState's own", () => {
-    expect([emitted(1, 'push'), emitted(1, 'push', { open: false })]).toEqual([[], ['shut']]);
-    expect(emitted(1, 'push', { open: false, lit: true })).toEqual(['shut and lit']);
+    expect([emitted(1, 'check'), emitted(1, 'check', { enabled: false })]).toEqual([[], ['disabled']]);
+    expect(emitted(1, 'check', { enabled: false, on: true })).toEqual(['disabled and on']);
   });
 
   it('fail with the error that a guard throws', () => {
-    expect(() => table.transition(table.initial, { type: 'trip', at: 0 })).toThrow('a guard failed');
+    expect(() => table.transition(table.initial, { type: 'fail', at: 0 })).toThrow('a guard failed');
   });
 
   it('are printed as one line for each result of the guards', () => {
     const lines = String(table).split('\n');
-    expect(lines).toContain('{"lamp":"dark","door":"here"} light:  -> {"lamp":"lit","door":"here"}');
-    expect(lines.filter((line) => line.startsWith('{"lamp":"dark","door":"here"} knock'))).toEqual([
-      '{"lamp":"dark","door":"here"} knock [isOver({"most":7})]: emit({"word":"loud"})',
-      '{"lamp":"dark","door":"here"} knock [not isOver({"most":7}), isOver({"most":3})]: emit({"word":"heard"})',
-      '{"lamp":"dark","door":"here"} knock [not isOver({"most":7}), not isOver({"most":3})]: emit({"word":"around"})',
+    expect(lines).toContain('{"power":"off","worker":"ready"} toggle:  -> {"power":"on","worker":"ready"}');
+    expect(lines.filter((line) => line.startsWith('{"power":"off","worker":"ready"} request'))).toEqual([
+      '{"power":"off","worker":"ready"} request [isAbove({"limit":7})]: emit({"output":"above 7"})',
+      '{"power":"off","worker":"ready"} request [not isAbove({"limit":7}), isAbove({"limit":3})]: emit({"output":"above 3"})',
+      '{"power":"off","worker":"ready"} request [not isAbove({"limit":7}), not isAbove({"limit":3})]: emit({"output":"region"})',
     ]);
   });
 });

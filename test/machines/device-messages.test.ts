@@ -284,7 +284,7 @@ describe('a watch', () => {
     expected,
     seen,
   });
-  const told = (matches: boolean, observed: object, id = COMMAND) => ({
+  const observedMessage = (matches: boolean, observed: object, id = COMMAND) => ({
     type: 'actor.tell',
     to: { kind: 'command', id },
     event: { type: 'state.observed', deviceId: DEVICE, observed, matches },
@@ -293,35 +293,38 @@ describe('a watch', () => {
   it('notifies its command of a match, with only the properties that the command expects', () => {
     const step = online().send(report(2, { level: 70, secret: 1 }, { watches: [watch({ level: 70 }, true)] }));
     expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell']);
-    expect(step.outputs[2]).toEqual(told(true, { level: 70 }));
+    expect(step.outputs[2]).toEqual(observedMessage(true, { level: 70 }));
   });
 
   it('matches on the merged state, not on the report alone', () => {
     const step = online().send(report(2, { level: 70 }, { watches: [watch({ level: 70, on: true })] }));
-    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(true, { level: 70, on: true })]);
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([observedMessage(true, { level: 70, on: true })]);
   });
 
   it('notifies of the first state that does not match, and of no other', () => {
     const step = (seen: boolean) => online().send(report(2, { on: false }, { watches: [watch({ level: 70 }, seen)] }));
-    expect(ofType(step(false).outputs, 'actor.tell')).toEqual([told(false, {})]);
+    expect(ofType(step(false).outputs, 'actor.tell')).toEqual([observedMessage(false, {})]);
     expect(ofType(step(true).outputs, 'actor.tell')).toEqual([]);
   });
 
   it('can be one of several', () => {
     const watches = [watch({ on: false }), watch({ on: true }, false, uuid(31)), watch({ on: 0 }, true, uuid(32))];
     const step = online().send(report(2, {}, { watches }));
-    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(false, { on: true }), told(true, { on: true }, uuid(31))]);
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([
+      observedMessage(false, { on: true }),
+      observedMessage(true, { on: true }, uuid(31)),
+    ]);
   });
 
   it('reads no property that the state does not own', () => {
     const expected = JSON.parse('{"__proto__": {"a": 1}, "toString": null}');
     const step = online().send(report(2, {}, { watches: [watch(expected)] }));
-    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(false, {})]);
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([observedMessage(false, {})]);
   });
 });
 
 describe('an acknowledgement', () => {
-  const word = (status: string, more: object = {}) => ({
+  const ackMessage = (status: string, more: object = {}) => ({
     type: 'actor.tell',
     to: { kind: 'command', id: COMMAND },
     event: { type: 'ack.received', deviceId: DEVICE, ack: { status, ...more } },
@@ -330,7 +333,7 @@ describe('an acknowledgement', () => {
   it('is passed on to its command', () => {
     const driven = online();
     const step = driven.send(ack(2, { ack: { status: 'failed', error: 'jammed' } }));
-    expect(step.outputs).toEqual([accepted, word('failed', { error: 'jammed' })]);
+    expect(step.outputs).toEqual([accepted, ackMessage('failed', { error: 'jammed' })]);
     expect(driven.context).toMatchObject({ live: { stateVersion: 1, replay: { highest: 2 } } });
   });
 
@@ -353,7 +356,7 @@ describe('an acknowledgement', () => {
         to: { kind: 'command', id: COMMAND },
         event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true },
       },
-      word('succeeded'),
+      ackMessage('succeeded'),
     ]);
   });
 

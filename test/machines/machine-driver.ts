@@ -48,12 +48,12 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
     const [next, actions] = transition(this.#definition.machine, before, event);
     if (next.status === 'error') throw next.error;
     const step = { same: next === before, ...effectsOf(actions) };
-    this.#agreesWithRuntime(event, next, step);
+    this.#assertRuntimeAgrees(event, next, step);
     for (const change of step.timers) {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
     }
-    if (before.context !== this.#definition.machine.config.context) this.#tellsMoves(before, next);
+    if (before.context !== this.#definition.machine.config.context) this.#assertFixedColumnsUnchanged(before, next);
     this.snapshot = next;
     return step;
   }
@@ -83,7 +83,7 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
   }
 
   /** The compiled table must give what XState gives. */
-  #agreesWithRuntime(event: MachineEvent, next: AnyMachineSnapshot, { same, outputs, timers }: Step): void {
+  #assertRuntimeAgrees(event: MachineEvent, next: AnyMachineSnapshot, { same, outputs, timers }: Step): void {
     const before = this.#compiled;
     const result = this.#table.transition(before, event);
     const { value, context, status } = result.snapshot;
@@ -97,7 +97,7 @@ export class Driven<Context extends ContextParts, Event extends MachineEvent = M
   }
 
   /** With an unchanged fixed part, no column may change that a commit of the live part alone does not write. */
-  #tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
+  #assertFixedColumnsUnchanged(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     if (next.context.fixed !== before.context.fixed) return;
     const written = tableOf(this.#definition.kind).liveColumns;
     const columnsOf = (snapshot: AnyMachineSnapshot) => {

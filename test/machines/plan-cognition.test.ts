@@ -4,7 +4,6 @@ import type { Output } from '../../src/machines/outputs.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
 import {
-  asksIn,
   blankPlan,
   commandOf,
   complete,
@@ -15,12 +14,13 @@ import {
   moved,
   PLAN,
   type Plan,
-  say,
+  reportStatus,
+  requestedSteps,
   statuses,
   stepIn,
-  wish,
+  stepInput,
 } from './plan-fixtures.ts';
-import { asker, DEVICE, ofType, T0, TENANT, typesOf, uuid } from './samples.ts';
+import { DEVICE, ofType, requester, T0, TENANT, typesOf, uuid } from './samples.ts';
 
 // Plans whose steps are proposed one by one by a planner.
 
@@ -49,19 +49,19 @@ describe('a plan with a planner', () => {
 
   it('requests a step when it is proposed, and the next when its dependencies have succeeded', () => {
     const { plan } = goal();
-    expect(asksIn(propose(plan, wish('a')).outputs)).toEqual(['a']);
-    expect(asksIn(propose(plan, wish('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
+    expect(requestedSteps(propose(plan, stepInput('a')).outputs)).toEqual(['a']);
+    expect(requestedSteps(propose(plan, stepInput('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
     expect([statuses(plan), mind(plan), plan.running.size]).toEqual([{ a: 'pending', b: 'pending' }, 'working', 0]);
-    say(plan, 'a', 'dispatched');
+    reportStatus(plan, 'a', 'dispatched');
     expect(plan.context.live.status).toBe('running');
-    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
+    expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
   });
 
   it('does not succeed before its planning has ended', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
-    say(plan, 'a', 'dispatched');
-    say(plan, 'a', 'succeeded', { at: T0 + 2_000 });
+    propose(plan, stepInput('a'));
+    reportStatus(plan, 'a', 'dispatched');
+    reportStatus(plan, 'a', 'succeeded', { at: T0 + 2_000 });
     expect([plan.context.live.status, mind(plan)]).toEqual(['running', 'thinking']);
     complete(plan);
     expect(plan.context).toMatchObject({
@@ -76,10 +76,10 @@ describe('a plan with a planner', () => {
 
   it('finishes its steps after its planning has ended', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     complete(plan);
     expect([plan.context.live.status, mind(plan)]).toEqual(['pending', 'done']);
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect(plan.context.live.status).toBe('succeeded');
   });
 
@@ -92,15 +92,15 @@ describe('a plan with a planner', () => {
   it('of an accepted proposal has its steps, and the proposal is accepted with it', () => {
     const plan = blankPlan();
     const accepted = { ...GOAL, kind: 'observation' as const, homeId: HOME, proposalId: uuid(40) };
-    const { outputs } = plan.send(create([wish('a')], 'rollback', accepted));
+    const { outputs } = plan.send(create([stepInput('a')], 'rollback', accepted));
     expect(ofType(outputs, 'proposal.accept')).toEqual([
       { type: 'proposal.accept', proposalId: uuid(40), planId: PLAN },
     ]);
-    expect([mind(plan), plan.context.live.cognition?.phase, asksIn(outputs)]).toEqual(['none', 'done', ['a']]);
-    expect(refusalOf(propose(plan, wish('b')).outputs)?.code).toBe('CONFLICT');
-    const said = changes(say(plan, 'a', 'dispatched').outputs);
+    expect([mind(plan), plan.context.live.cognition?.phase, requestedSteps(outputs)]).toEqual(['none', 'done', ['a']]);
+    expect(refusalOf(propose(plan, stepInput('b')).outputs)?.code).toBe('CONFLICT');
+    const said = changes(reportStatus(plan, 'a', 'dispatched').outputs);
     expect(said).toMatchObject([{ type: 'node', contextId: uuid(40), nodeId: 'a', from: 'pending', to: 'running' }]);
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect(plan.context.live.status).toBe('succeeded');
   });
 });
@@ -108,7 +108,7 @@ describe('a plan with a planner', () => {
 describe('a node', () => {
   it('that is proposed twice is one step; the repetition changes nothing', () => {
     const { plan } = goal();
-    const node = wish('a', { params: { level: 1 } });
+    const node = stepInput('a', { params: { level: 1 } });
     propose(plan, node);
     const { context } = plan;
     expect(propose(plan, { ...node, params: { level: 1 } })).toEqual({ same: true, outputs: [], timers: [] });
@@ -116,16 +116,16 @@ describe('a node', () => {
   });
 
   it.each<[string, StepInput, string]>([
-    ['whose id another node has', wish('a', { action: 'turn_off' }), "Another node already has the id 'a'."],
+    ['whose id another node has', stepInput('a', { action: 'turn_off' }), "Another node already has the id 'a'."],
     [
       'that depends on no step of the plan',
-      wish('b', { dependsOn: ['c'] }),
+      stepInput('b', { dependsOn: ['c'] }),
       'depends_on: "c" is not a step of this plan.',
     ],
-    ['that depends on itself', wish('b', { dependsOn: ['b'] }), 'depends_on: forms a cycle: b → b.'],
+    ['that depends on itself', stepInput('b', { dependsOn: ['b'] }), 'depends_on: forms a cycle: b → b.'],
   ])('%s is refused, and nothing changes', (_, node, detail) => {
     const { plan } = goal();
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     const { same, outputs } = propose(plan, node);
     expect([same, typesOf(outputs)]).toEqual([true, ['refused']]);
     expect(refusalOf(outputs)).toEqual({ code: 'VALIDATION_FAILED', detail });
@@ -133,22 +133,22 @@ describe('a node', () => {
 
   it('is refused after the hundredth', () => {
     const { plan } = goal();
-    for (let n = 0; n < 100; n++) propose(plan, wish(`s${n}`));
+    for (let n = 0; n < 100; n++) propose(plan, stepInput(`s${n}`));
     const detail = 'A plan can have at most 100 steps.';
-    expect(refusalOf(propose(plan, wish('more')).outputs)).toEqual({ code: 'VALIDATION_FAILED', detail });
+    expect(refusalOf(propose(plan, stepInput('more')).outputs)).toEqual({ code: 'VALIDATION_FAILED', detail });
     expect(plan.context.live.steps).toHaveLength(100);
   });
 
   it.each<[string, (plan: Plan) => void]>([
     ['completed', (plan) => complete(plan)],
     ['was given up by its sidecar', (plan) => fail(plan)],
-    ['was cancelled', (plan) => plan.send({ type: 'cancel', at: T0 + 1, by: asker })],
+    ['was cancelled', (plan) => plan.send({ type: 'cancel', at: T0 + 1, by: requester })],
   ])('of a plan that %s is refused', (_, over) => {
     const { plan } = goal();
     over(plan);
     const finished = 'Planning is finished.';
     const events: [PlanEvent, string][] = [
-      [{ type: 'node.proposed', at: T0 + 9_000, node: wish('a') }, `${finished} No more steps can be added.`],
+      [{ type: 'node.proposed', at: T0 + 9_000, node: stepInput('a') }, `${finished} No more steps can be added.`],
       [{ type: 'cognition.suspended', at: T0 + 9_000, reason: 'It warms up.', forMs: 1_000 }, finished],
       [{ type: 'cognition.completed', at: T0 + 9_000, summary: '', finalState: null }, finished],
       [{ type: 'cognition.failed', at: T0 + 9_000, error: { code: 'NO_IDEA', detail: 'No idea.' } }, finished],
@@ -162,8 +162,8 @@ describe('a node', () => {
 
   it('of a plan without a planner is refused as not found', () => {
     const plan = blankPlan();
-    plan.send(create([wish('a')]));
-    const { outputs } = propose(plan, wish('b'));
+    plan.send(create([stepInput('a')]));
+    const { outputs } = propose(plan, stepInput('b'));
     expect(refusalOf(outputs)).toEqual({ code: 'NOT_FOUND', detail: 'This plan has no planner.' });
   });
 });
@@ -172,9 +172,9 @@ describe('the planner is notified of', () => {
   it('each change of a node, and the outcome of its command', () => {
     const { plan } = goal();
     const told = [
-      ...changes(propose(plan, wish('a')).outputs),
-      ...changes(say(plan, 'a', 'dispatched').outputs),
-      ...changes(say(plan, 'a', 'succeeded', { verification: 'unverifiable' }).outputs),
+      ...changes(propose(plan, stepInput('a')).outputs),
+      ...changes(reportStatus(plan, 'a', 'dispatched').outputs),
+      ...changes(reportStatus(plan, 'a', 'succeeded', { verification: 'unverifiable' }).outputs),
     ];
     const commandId = commandOf(plan, 'a');
     const about = { contextId: PLAN, tenantId: TENANT, homeId: HOME };
@@ -191,7 +191,7 @@ describe('the planner is notified of', () => {
 
   it('the reason of a failed node, the preemption of the rest, and the result of the rollback', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     const step = commandOf(plan, 'a');
     const failed = changes(plan.send(moved(step, T0 + 500, 'timed_out', { verification: 'pending' })).outputs);
     expect(failed.map((one) => (one.type === 'node' ? `${one.from} → ${one.to}` : one.type))).toEqual([
@@ -210,26 +210,26 @@ describe('the planner is notified of', () => {
 
   it('its cancellation by a user, once', () => {
     const { plan } = goal();
-    const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: asker });
+    const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: requester });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'CANCELLED' }]);
     expect([plan.context.live.status, plan.running.size]).toEqual(['cancelled', 0]);
   });
 
   it('nothing if the plan has no planner', () => {
     const plan = blankPlan();
-    const { outputs } = plan.send(create([wish('a')]));
-    expect([...changes(outputs), ...changes(say(plan, 'a', 'failed').outputs)]).toEqual([]);
+    const { outputs } = plan.send(create([stepInput('a')]));
+    expect([...changes(outputs), ...changes(reportStatus(plan, 'a', 'failed').outputs)]).toEqual([]);
   });
 });
 
 describe('planning that fails', () => {
   it('undoes completed steps, and the plan stores the reason', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
-    say(plan, 'a', 'succeeded');
+    propose(plan, stepInput('a'));
+    reportStatus(plan, 'a', 'succeeded');
     expect(changes(fail(plan).outputs).map(({ type }) => type)).toEqual(['node']);
     expect(statuses(plan)).toEqual({ a: 'compensating' });
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect(plan.context).toMatchObject({
       live: { status: 'rolled_back', cognition: { error: { code: 'NO_IDEA', detail: 'No idea.' } } },
     });
@@ -237,36 +237,36 @@ describe('planning that fails', () => {
 
   it('keeps completed steps with the policy stop', () => {
     const { plan } = goal('stop');
-    propose(plan, wish('a'));
-    say(plan, 'a', 'succeeded');
+    propose(plan, stepInput('a'));
+    reportStatus(plan, 'a', 'succeeded');
     fail(plan);
     expect([plan.context.live.status, statuses(plan)]).toEqual(['failed', { a: 'succeeded' }]);
   });
 
   it('cancels a step that waits for a confirmation', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
-    say(plan, 'a', 'awaiting_confirmation');
+    propose(plan, stepInput('a'));
+    reportStatus(plan, 'a', 'awaiting_confirmation');
     expect(ofType(fail(plan).outputs, 'actor.tell')).toMatchObject([{ event: { type: 'plan.withdrawn' } }]);
   });
 });
 
-describe('a silence', () => {
-  const silent = () => {
+describe('a planner timeout', () => {
+  const timedOut = () => {
     const { plan } = goal();
     const { outputs } = plan.fire();
-    const [asked] = ofType(outputs, 'plan.unheard');
-    return { plan, dueAt: asked?.dueAt ?? 0 };
+    const [check] = ofType(outputs, 'plan.unheard');
+    return { plan, dueAt: check?.dueAt ?? 0 };
   };
 
   it('of a minute is checked, and decides nothing before the check is answered', () => {
-    const { plan, dueAt } = silent();
+    const { plan, dueAt } = timedOut();
     expect([dueAt, mind(plan), plan.context.live.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
     expect(plan.running.size).toBe(0);
   });
 
   it('without an excuse ends the plan', () => {
-    const { plan, dueAt } = silent();
+    const { plan, dueAt } = timedOut();
     const { outputs } = plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt });
     expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'PREEMPTED' }]);
     expect(plan.context).toMatchObject({
@@ -278,30 +278,30 @@ describe('a silence', () => {
   });
 
   it('that is excused can continue, and is checked again', () => {
-    const { plan, dueAt } = silent();
+    const { plan, dueAt } = timedOut();
     plan.send({ type: 'cognition.excused', at: dueAt + 5, dueAt, forMs: 7_000 });
     expect(mind(plan)).toBe('thinking');
     expect(ofType(plan.fire().outputs, 'plan.unheard')).toMatchObject([{ dueAt: dueAt + 5 + 7_000 }]);
   });
 
   it('ends with a message; a later answer of the check is ignored', () => {
-    const { plan, dueAt } = silent();
-    propose(plan, wish('a'), dueAt + 1);
+    const { plan, dueAt } = timedOut();
+    propose(plan, stepInput('a'), dueAt + 1);
     expect(mind(plan)).toBe('working');
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt }).same).toBe(true);
-    say(plan, 'a', 'succeeded', { at: dueAt + 10 });
+    reportStatus(plan, 'a', 'succeeded', { at: dueAt + 10 });
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 15, dueAt }).same).toBe(true);
     expect([...plan.running.values()]).toMatchObject([{ dueAt: dueAt + 10 + PLANNER_TIMEOUT_MS }]);
   });
 
   it('is not counted while a step is running, waits for a confirmation, or is deferred by a flag', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     expect(plan.running.size).toBe(0);
-    say(plan, 'a', 'awaiting_confirmation');
+    reportStatus(plan, 'a', 'awaiting_confirmation');
     expect(plan.running.size).toBe(0);
     const held = goal().plan;
-    propose(held, wish('a'));
+    propose(held, stepInput('a'));
     held.send({ type: 'step.held', at: T0 + 200, stepId: 'a', commandId: commandOf(held, 'a'), forMs: 5_000 });
     expect([mind(held), [...held.running.keys()].every((id) => id.includes('clock'))]).toEqual(['working', true]);
   });
@@ -323,7 +323,7 @@ describe('a suspension of planning', () => {
   it('ends with the next message', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
   });
 
@@ -336,9 +336,9 @@ describe('a suspension of planning', () => {
 
   it('continues while steps run, without changing their timers', () => {
     const { plan } = goal();
-    propose(plan, wish('a'));
+    propose(plan, stepInput('a'));
     suspend(plan, T0 + 100, 9_000);
-    say(plan, 'a', 'dispatched');
+    reportStatus(plan, 'a', 'dispatched');
     expect(stepIn(plan, 'a').status).toBe('running');
     plan.fire();
     expect([mind(plan), plan.running.size]).toEqual(['working', 0]);

@@ -4,13 +4,13 @@ import type { Output } from '../../src/machines/outputs.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanContext, PlanEvent, PlanStep, StepInput } from '../../src/machines/plan-types.ts';
 import { Driven, type Step } from './machine-driver.ts';
-import { asker, DEVICE, ofType, T0, TENANT, uuid } from './samples.ts';
+import { DEVICE, ofType, requester, T0, TENANT, uuid } from './samples.ts';
 
 export const PLAN = uuid(30);
 export type Plan = Driven<PlanContext, PlanEvent>;
 type On<Type extends PlanEvent['type']> = Extract<PlanEvent, { type: Type }>;
 
-export const wish = (id: string, more: Partial<StepInput> = {}): StepInput => ({
+export const stepInput = (id: string, more: Partial<StepInput> = {}): StepInput => ({
   id,
   deviceId: DEVICE,
   action: 'turn_on',
@@ -36,13 +36,13 @@ export const create = (
 ): On<'create'> => ({
   type: 'create',
   at: T0,
-  by: asker,
+  by: requester,
   plan: {
     id: PLAN,
     tenantId: TENANT,
     name: 'A plan',
     onFailure,
-    createdBy: asker,
+    createdBy: requester,
     scopes: null,
     requestId: 'request-1',
     steps,
@@ -80,7 +80,7 @@ export const moved = (
 });
 
 /** The command of the step reports this status. */
-export const say = (
+export const reportStatus = (
   plan: Plan,
   id: string,
   status: CommandStatus,
@@ -97,12 +97,13 @@ export const say = (
     }),
   );
 
-export const asksIn = (outputs: readonly Output[]): string[] => ofType(outputs, 'plan.ask').map(({ stepId }) => stepId);
+export const requestedSteps = (outputs: readonly Output[]): string[] =>
+  ofType(outputs, 'plan.ask').map(({ stepId }) => stepId);
 
 export const statuses = (plan: Plan): Record<string, string> =>
   Object.fromEntries(plan.context.live.steps.map(({ id, status }) => [id, status]));
 
-export const cancel = (at = T0 + 2_000) => ({ type: 'cancel', at, by: asker }) satisfies PlanEvent;
+export const cancel = (at = T0 + 2_000) => ({ type: 'cancel', at, by: requester }) satisfies PlanEvent;
 /** The message that withdraws the command of the step. */
 export const withdrawn = (plan: Plan, id: string) => ({
   type: 'actor.tell',

@@ -6,9 +6,9 @@ import { isPlanFinal } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
 import { isPlannerActive } from '../../src/machines/plan-update.ts';
 import { fc } from '../support/properties.ts';
-import { blankPlan, create, GOAL, moved, type Plan, statuses, wish } from './plan-fixtures.ts';
+import { blankPlan, create, GOAL, moved, type Plan, statuses, stepInput } from './plan-fixtures.ts';
 import { statesIn } from './random-walk.ts';
-import { asker, ofType, T0 } from './samples.ts';
+import { ofType, requester, T0 } from './samples.ts';
 
 // Random walks of a plan with commands, planner messages, flags, suspensions and restarts. The expected result is
 // computed independently, from the outcomes of the commands and the received messages.
@@ -18,7 +18,7 @@ interface Command {
   stepId: string;
   undoes: boolean;
   /** The statuses it will report, in order; empty if the gateway has not decided yet. */
-  said: CommandStatus[];
+  proposed: CommandStatus[];
   critical: boolean;
   over: boolean;
 }
@@ -57,7 +57,7 @@ const graphs: fc.Arbitrary<StepInput[]> = fc
   })
   .map((nodes) =>
     nodes.map(({ before, compensated }, n) =>
-      wish(`s${n}`, {
+      stepInput(`s${n}`, {
         dependsOn: [...new Set(before.filter((other) => other < n).map((other) => `s${other}`))],
         ...(!compensated && { compensation: null }),
       }),
@@ -97,10 +97,10 @@ export class World {
   /** Steps in the order in which they ended, with whether their device may have acted. */
   readonly ended: { stepId: string; acted: boolean; won: boolean }[] = [];
   /** Steps that are not proposed yet; each comes after its dependencies. */
-  readonly unsaid: StepInput[] = [];
+  readonly unproposed: StepInput[] = [];
   readonly said: StepInput[] = [];
   /** Planner timeouts that the service has to evaluate, by their due times. */
-  readonly silences: number[] = [];
+  readonly plannerTimeouts: number[] = [];
   /** The types of context changes that were sent to the planner. */
   readonly told: string[] = [];
   completed = false;
@@ -119,7 +119,7 @@ export class World {
 
   constructor(walk: Walk) {
     this.#walk = walk;
-    if (walk.goal) this.unsaid.push(...[...walk.steps].sort((a, b) => (a.id < b.id ? -1 : 1)));
+    if (walk.goal) this.unproposed.push(...[...walk.steps].sort((a, b) => (a.id < b.id ? -1 : 1)));
     this.send(create(walk.goal ? [] : walk.steps, walk.onFailure, walk.goal ? GOAL : undefined));
   }
 
@@ -139,12 +139,12 @@ export class World {
       this.asks.push({ stepId, commandId });
       this.asked.push({ stepId, commandId });
     }
-    for (const { dueAt } of ofType(outputs, 'plan.unheard')) this.silences.push(dueAt);
+    for (const { dueAt } of ofType(outputs, 'plan.unheard')) this.plannerTimeouts.push(dueAt);
     for (const { change } of ofType(outputs, 'context.changed')) this.told.push(change.type);
     for (const { to } of ofType(outputs, 'actor.tell')) {
       const command = this.commands.get(to.id);
       // The command may have been written already, so the cancellation may come too late.
-      if (command && !command.over && !command.said.includes('in_progress')) command.said.push('cancelled');
+      if (command && !command.over && !command.proposed.includes('in_progress')) command.proposed.push('cancelled');
     }
     for (const state of statesIn(this.plan.value as never)) this.seen.add(state);
   }
@@ -176,7 +176,7 @@ export class World {
           this.cancelled = true;
           this.lost = false;
         }
-        this.send({ type: 'cancel', at: this.at, by: asker });
+        this.send({ type: 'cancel', at: this.at, by: requester });
         break;
       case 'suspend':
         for (const { commandId } of this.asks) this.parked.add(commandId);
@@ -199,7 +199,7 @@ export class World {
       this.#judge(pick);
       return;
     }
-    const event = this.#wordOf(kind, pick);
+    const event = this.#plannerEvent(kind, pick);
     if (event === null) return;
     const counts = isPlannerActive(this.plan.context);
     const repeats = kind === 'again';
@@ -210,7 +210,7 @@ export class World {
     else expect([same, refusals]).toEqual([repeats, []]);
     this.#take(outputs);
     if (!counts || repeats) return;
-    if (event.type === 'node.proposed') this.said.push(...this.unsaid.splice(0, 1));
+    if (event.type === 'node.proposed') this.said.push(...this.unproposed.splice(0, 1));
     if (event.type === 'cognition.completed') this.completed = true;
     if (event.type === 'cognition.failed') {
       this.gaveUp = true;
@@ -218,9 +218,9 @@ export class World {
     }
   }
 
-  #wordOf(kind: Move['kind'], pick: number): PlanEvent | null {
+  #plannerEvent(kind: Move['kind'], pick: number): PlanEvent | null {
     const { at } = this;
-    const said = kind === 'again' ? this.said[pick % Math.max(1, this.said.length)] : this.unsaid[0];
+    const said = kind === 'again' ? this.said[pick % Math.max(1, this.said.length)] : this.unproposed[0];
     switch (kind) {
       case 'hush':
         return { type: 'cognition.suspended', at, reason: 'It warms up.', forMs: 1 + pick };
@@ -235,7 +235,7 @@ export class World {
 
   /** Evaluates a planner timeout: it is excused or not. The planner may have answered in the meantime. */
   #judge(pick: number): void {
-    const dueAt = this.silences.shift();
+    const dueAt = this.plannerTimeouts.shift();
     if (dueAt === undefined) return;
     const { cognition } = this.plan.context.live;
     const counts = cognition?.overdue === true && cognition.dueAt === dueAt;
@@ -276,8 +276,15 @@ export class World {
     } else {
       expect(this.commands.has(commandId)).toBe(false);
       if (!undoes) this.starts.push(stepId);
-      this.commands.set(commandId, { id: commandId, stepId, undoes, said: [], critical: pick % 5 === 0, over: false });
-      this.#word(commandId, pick % 4 === 0 ? 'awaiting_confirmation' : 'dispatched', 'pending');
+      this.commands.set(commandId, {
+        id: commandId,
+        stepId,
+        undoes,
+        proposed: [],
+        critical: pick % 5 === 0,
+        over: false,
+      });
+      this.#reportStatus(commandId, pick % 4 === 0 ? 'awaiting_confirmation' : 'dispatched', 'pending');
     }
   }
 
@@ -285,23 +292,23 @@ export class World {
     const open = [...this.commands.values()].filter(({ over }) => !over);
     const command = open[pick % Math.max(1, open.length)];
     if (command === undefined) return;
-    if (command.said.includes('cancelled')) {
-      this.#word(command.id, 'cancelled', 'unverifiable');
+    if (command.proposed.includes('cancelled')) {
+      this.#reportStatus(command.id, 'cancelled', 'unverifiable');
       return;
     }
     if (!ends) {
       // Confirmed, which is impossible during a suspension.
       if (statuses(this.plan)[command.stepId] === 'awaiting_confirmation') this.parked.delete(command.id);
-      command.said.push('in_progress');
-      this.#word(command.id, 'dispatched', 'pending');
+      command.proposed.push('in_progress');
+      this.#reportStatus(command.id, 'dispatched', 'pending');
       return;
     }
     const wins = pick % 10 < this.#walk.luck;
     const [status, verification] = (wins ? endings[pick % 2] : endings[2 + (pick % 6)]) as Ending;
-    this.#word(command.id, status, verification);
+    this.#reportStatus(command.id, status, verification);
   }
 
-  #word(commandId: string, status: CommandStatus, verification: VerificationStatus): void {
+  #reportStatus(commandId: string, status: CommandStatus, verification: VerificationStatus): void {
     const command = this.commands.get(commandId) as Command;
     const word = outcomeOf(status, verification);
     if (word === 'succeeded' || word === 'failed') {
@@ -334,9 +341,9 @@ export class World {
     for (let n = 1; n < 2_000 && !isPlanFinal(this.plan.asSnapshot()); n++) {
       if (this.asks.length > 0) this.step({ kind: 'ask', pick: 7 * 11 * n + 1 });
       else if ([...this.commands.values()].some(({ over }) => !over)) this.step({ kind: 'end', pick: n });
-      else if (this.silences.length > 0) this.step({ kind: 'excuse', pick: n });
+      else if (this.plannerTimeouts.length > 0) this.step({ kind: 'excuse', pick: n });
       else if (isPlannerActive(this.plan.context))
-        this.step({ kind: this.unsaid.length > 0 ? 'propose' : 'complete', pick: n });
+        this.step({ kind: this.unproposed.length > 0 ? 'propose' : 'complete', pick: n });
       else this.fire();
       look(this);
     }

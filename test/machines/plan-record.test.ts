@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanEvent } from '../../src/machines/plan-types.ts';
-import { complete, GOAL, goal, HOME, type Plan, wish } from './plan-fixtures.ts';
+import { complete, GOAL, goal, HOME, type Plan, stepInput } from './plan-fixtures.ts';
 import { T0 } from './samples.ts';
 
 describe('the record of a plan with a planner', () => {
@@ -15,7 +15,10 @@ describe('the record of a plan with a planner', () => {
   };
 
   it('journals each planner message', () => {
-    expect(note({ type: 'node.proposed', at: T0, node: wish('a') })).toMatchObject({ step_id: 'a', action: 'turn_on' });
+    expect(note({ type: 'node.proposed', at: T0, node: stepInput('a') })).toMatchObject({
+      step_id: 'a',
+      action: 'turn_on',
+    });
     expect(note({ type: 'cognition.suspended', at: T0, reason: 'It warms up.', forMs: 9_000 })).toMatchObject({
       reason: 'It warms up.',
       for_s: 9,

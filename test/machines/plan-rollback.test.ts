@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
 import { NOTHING } from './machine-driver.ts';
 import {
-  asksIn,
   cancel,
   commandOf,
   held,
@@ -10,10 +9,11 @@ import {
   type Plan,
   planned,
   refused,
-  say,
+  reportStatus,
+  requestedSteps,
   statuses,
   stepIn,
-  wish,
+  stepInput,
   withdrawn,
 } from './plan-fixtures.ts';
 import { ofType, T0, typesOf } from './samples.ts';
@@ -30,44 +30,50 @@ const failures: [CommandStatus, VerificationStatus, boolean, string][] = [
 
 describe('a step that fails', () => {
   it.each(failures)('by %s and %s is undone itself: %s', (status, verification, undone, code) => {
-    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
+    const { plan } = planned([stepInput('a'), stepInput('b', { dependsOn: ['a'] })]);
     const refusal = status === 'rejected' ? { code: 'ACTION_NOT_IN_MANIFEST' as const, detail: 'No.' } : null;
     const { outputs } = plan.send(moved(commandOf(plan, 'a'), T0 + 5, status, { verification, refusal }));
     expect(stepIn(plan, 'a')).toMatchObject({ status: undone ? 'compensating' : 'failed', error: { code } });
     expect(statuses(plan).b).toBe('skipped');
-    expect(asksIn(outputs)).toEqual(undone ? ['a'] : []);
+    expect(requestedSteps(outputs)).toEqual(undone ? ['a'] : []);
     expect(plan.context.live.status).toBe(undone ? 'rolling_back' : 'rolled_back');
   });
 
   it('starts no further step, lets running ones finish, and undoes in reverse order of completion', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d'), wish('e', { dependsOn: ['b'] })]);
-    for (const id of ['a', 'b', 'c', 'd']) say(plan, id, 'dispatched');
-    say(plan, 'c', 'succeeded');
-    expect(typesOf(say(plan, 'd', 'failed').outputs)).not.toContain('plan.ask');
+    const { plan } = planned([
+      stepInput('a'),
+      stepInput('b'),
+      stepInput('c'),
+      stepInput('d'),
+      stepInput('e', { dependsOn: ['b'] }),
+    ]);
+    for (const id of ['a', 'b', 'c', 'd']) reportStatus(plan, id, 'dispatched');
+    reportStatus(plan, 'c', 'succeeded');
+    expect(typesOf(reportStatus(plan, 'd', 'failed').outputs)).not.toContain('plan.ask');
     expect([plan.context.live.status, statuses(plan).e]).toEqual(['rolling_back', 'skipped']);
-    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual([]);
-    expect(asksIn(say(plan, 'b', 'timed_out').outputs)).toEqual(['b']);
-    say(plan, 'b', 'dispatched');
-    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
-    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
-    say(plan, 'c', 'succeeded');
+    expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual([]);
+    expect(requestedSteps(reportStatus(plan, 'b', 'timed_out').outputs)).toEqual(['b']);
+    reportStatus(plan, 'b', 'dispatched');
+    expect(requestedSteps(reportStatus(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
+    expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
+    reportStatus(plan, 'c', 'succeeded');
     expect(plan.context.live.status).toBe('rolled_back');
     expect(statuses(plan)).toEqual({ a: 'compensated', b: 'compensated', c: 'compensated', d: 'failed', e: 'skipped' });
   });
 
   it('skips steps without a compensation', () => {
-    const { plan } = planned([wish('a', { compensation: null }), wish('b')]);
-    say(plan, 'a', 'succeeded');
-    say(plan, 'b', 'failed');
+    const { plan } = planned([stepInput('a', { compensation: null }), stepInput('b')]);
+    reportStatus(plan, 'a', 'succeeded');
+    reportStatus(plan, 'b', 'failed');
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'succeeded']);
   });
 
   it('with `stop` undoes nothing, and the plan fails when running steps have finished', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })], 'stop');
-    say(plan, 'b', 'dispatched');
-    say(plan, 'a', 'failed');
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c', { dependsOn: ['a'] })], 'stop');
+    reportStatus(plan, 'b', 'dispatched');
+    reportStatus(plan, 'a', 'failed');
     expect([plan.context.live.status, plan.value]).toMatchObject(['running', { lifecycle: { open: 'stopping' } }]);
-    expect(say(plan, 'b', 'succeeded').outputs).toHaveLength(2);
+    expect(reportStatus(plan, 'b', 'succeeded').outputs).toHaveLength(2);
     expect([plan.context.live.status, statuses(plan)]).toEqual([
       'failed',
       { a: 'failed', b: 'succeeded', c: 'skipped' },
@@ -75,15 +81,15 @@ describe('a step that fails', () => {
   });
 
   it('with `stop` still allows a user to cancel the plan while a step is running', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c')], 'stop');
-    say(plan, 'c', 'succeeded');
-    say(plan, 'b', 'dispatched');
-    say(plan, 'a', 'failed');
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c')], 'stop');
+    reportStatus(plan, 'c', 'succeeded');
+    reportStatus(plan, 'b', 'dispatched');
+    reportStatus(plan, 'a', 'failed');
     const { outputs } = plan.send(cancel());
     expect(ofType(outputs, 'actor.tell')).toMatchObject([{ to: { id: commandOf(plan, 'b') } }]);
     expect(plan.context.live.status).toBe('rolling_back');
-    expect(asksIn(say(plan, 'b', 'cancelled').outputs)).toEqual(['c']);
-    say(plan, 'c', 'succeeded');
+    expect(requestedSteps(reportStatus(plan, 'b', 'cancelled').outputs)).toEqual(['c']);
+    reportStatus(plan, 'c', 'succeeded');
     expect([plan.context.live.status, statuses(plan)]).toEqual([
       'cancelled',
       { a: 'failed', b: 'skipped', c: 'compensated' },
@@ -91,28 +97,28 @@ describe('a step that fails', () => {
   });
 
   it('is unchanged by a late acknowledgement', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
     const late = commandOf(plan, 'a');
-    say(plan, 'b', 'dispatched');
-    say(plan, 'a', 'timed_out');
+    reportStatus(plan, 'b', 'dispatched');
+    reportStatus(plan, 'a', 'timed_out');
     expect(plan.send(moved(late, T0 + 10, 'succeeded'))).toEqual(NOTHING);
-    say(plan, 'b', 'failed');
+    reportStatus(plan, 'b', 'failed');
     expect(plan.send(moved(late, T0 + 20, 'succeeded'))).toEqual(NOTHING);
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect(plan.send(moved(late, T0 + 30, 'failed'))).toEqual(NOTHING);
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'compensated']);
   });
 
   it('cancels steps that wait in the inbox', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
-    say(plan, 'a', 'awaiting_confirmation');
-    expect(say(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
-    say(plan, 'a', 'cancelled');
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
+    reportStatus(plan, 'a', 'awaiting_confirmation');
+    expect(reportStatus(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
+    reportStatus(plan, 'a', 'cancelled');
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
   });
 
   it('because its command could not be created has no command', () => {
-    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
+    const { plan } = planned([stepInput('a'), stepInput('b', { dependsOn: ['a'] })]);
     refused(plan, 'a', 'UNAUTHENTICATED');
     expect(stepIn(plan, 'a')).toMatchObject({ status: 'failed', commandId: null, error: { code: 'UNAUTHENTICATED' } });
     expect(plan.context.live.status).toBe('rolled_back');
@@ -121,22 +127,22 @@ describe('a step that fails', () => {
 
 describe('a plan that is cancelled', () => {
   it('cancels what it can, lets the rest finish, and undoes completed steps', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
-    say(plan, 'a', 'succeeded');
-    say(plan, 'b', 'dispatched');
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c'), stepInput('d', { dependsOn: ['a'] })]);
+    reportStatus(plan, 'a', 'succeeded');
+    reportStatus(plan, 'b', 'dispatched');
     const { outputs } = plan.send(cancel());
     expect(outputs).toContainEqual(withdrawn(plan, 'b'));
     expect(outputs).not.toContainEqual(withdrawn(plan, 'c'));
     expect(plan.context.live.status).toBe('rolling_back');
     // Their commands were created in the meantime.
-    expect(say(plan, 'c', 'dispatched').outputs).toContainEqual(withdrawn(plan, 'c'));
-    expect(say(plan, 'd', 'awaiting_confirmation').outputs).toContainEqual(withdrawn(plan, 'd'));
-    say(plan, 'c', 'cancelled');
-    say(plan, 'd', 'cancelled');
+    expect(reportStatus(plan, 'c', 'dispatched').outputs).toContainEqual(withdrawn(plan, 'c'));
+    expect(reportStatus(plan, 'd', 'awaiting_confirmation').outputs).toContainEqual(withdrawn(plan, 'd'));
+    reportStatus(plan, 'c', 'cancelled');
+    reportStatus(plan, 'd', 'cancelled');
     expect(plan.send(cancel())).toEqual(NOTHING);
-    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['b']);
-    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
-    say(plan, 'a', 'succeeded');
+    expect(requestedSteps(reportStatus(plan, 'b', 'succeeded').outputs)).toEqual(['b']);
+    expect(requestedSteps(reportStatus(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
+    reportStatus(plan, 'a', 'succeeded');
     expect([plan.context.live.status, statuses(plan)]).toEqual([
       'cancelled',
       { a: 'compensated', b: 'compensated', c: 'skipped', d: 'skipped' },
@@ -145,14 +151,14 @@ describe('a plan that is cancelled', () => {
   });
 
   it('before any step had an effect is cancelled with its last outcome', () => {
-    const { plan } = planned([wish('a')]);
+    const { plan } = planned([stepInput('a')]);
     held(plan, 'a');
     plan.send(cancel());
     expect([plan.context.live.status, statuses(plan).a, plan.running.size]).toEqual(['cancelled', 'skipped', 0]);
   });
 
   it('skips requested steps whose commands were not created', () => {
-    const { plan } = planned([wish('a')]);
+    const { plan } = planned([stepInput('a')]);
     plan.send(cancel());
     refused(plan, 'a', 'CONFLICT');
     expect([plan.context.live.status, statuses(plan).a]).toEqual(['cancelled', 'skipped']);
@@ -162,13 +168,13 @@ describe('a plan that is cancelled', () => {
 describe('a step that a suspension cancelled', () => {
   const suspend = (plan: Plan) => plan.send({ type: 'tenant.suspended', at: T0 + 100 });
   it.each(['expired', 'timed_out'] as const)('by %s ends the plan as with the policy stop', (status) => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
-    say(plan, 'c', 'succeeded');
-    say(plan, 'a', 'dispatched');
-    say(plan, 'b', 'dispatched');
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c'), stepInput('d', { dependsOn: ['a'] })]);
+    reportStatus(plan, 'c', 'succeeded');
+    reportStatus(plan, 'a', 'dispatched');
+    reportStatus(plan, 'b', 'dispatched');
     suspend(plan);
-    say(plan, 'a', status);
-    say(plan, 'b', 'succeeded');
+    reportStatus(plan, 'a', status);
+    reportStatus(plan, 'b', 'succeeded');
     expect([plan.context.live.status, statuses(plan)]).toEqual([
       'failed',
       { a: 'failed', b: 'succeeded', c: 'succeeded', d: 'skipped' },
@@ -176,41 +182,41 @@ describe('a step that a suspension cancelled', () => {
   });
 
   it('does not include a step that failed by itself', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
-    say(plan, 'b', 'succeeded');
-    say(plan, 'a', 'dispatched');
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
+    reportStatus(plan, 'b', 'succeeded');
+    reportStatus(plan, 'a', 'dispatched');
     suspend(plan);
-    expect(asksIn(say(plan, 'a', 'failed').outputs)).toEqual(['b']);
+    expect(requestedSteps(reportStatus(plan, 'a', 'failed').outputs)).toEqual(['b']);
   });
 
   it('does not include a step that was confirmed after it', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
-    say(plan, 'b', 'succeeded');
-    say(plan, 'a', 'awaiting_confirmation');
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
+    reportStatus(plan, 'b', 'succeeded');
+    reportStatus(plan, 'a', 'awaiting_confirmation');
     suspend(plan);
-    say(plan, 'a', 'dispatched');
-    expect(asksIn(say(plan, 'a', 'timed_out').outputs)).toEqual(['a']);
+    reportStatus(plan, 'a', 'dispatched');
+    expect(requestedSteps(reportStatus(plan, 'a', 'timed_out').outputs)).toEqual(['a']);
     expect(plan.context.live.status).toBe('rolling_back');
   });
 
   it('also ends a plan during its rollback', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c')]);
-    for (const id of ['a', 'b']) say(plan, id, 'dispatched');
-    say(plan, 'c', 'succeeded');
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c')]);
+    for (const id of ['a', 'b']) reportStatus(plan, id, 'dispatched');
+    reportStatus(plan, 'c', 'succeeded');
     suspend(plan);
-    say(plan, 'a', 'failed');
+    reportStatus(plan, 'a', 'failed');
     expect(plan.context.live.status).toBe('rolling_back');
-    say(plan, 'b', 'timed_out');
+    reportStatus(plan, 'b', 'timed_out');
     expect([plan.context.live.status, statuses(plan).c]).toEqual(['failed', 'succeeded']);
   });
 
   it('does not count as an attempt of a compensation, which continues when the tenant is resumed', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
-    say(plan, 'a', 'succeeded');
-    say(plan, 'b', 'failed');
-    say(plan, 'a', 'dispatched');
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
+    reportStatus(plan, 'a', 'succeeded');
+    reportStatus(plan, 'b', 'failed');
+    reportStatus(plan, 'a', 'dispatched');
     suspend(plan);
-    say(plan, 'a', 'timed_out');
+    reportStatus(plan, 'a', 'timed_out');
     plan.fire();
     expect(stepIn(plan, 'a').undo?.tries).toBe(1);
   });
@@ -218,9 +224,14 @@ describe('a step that a suspension cancelled', () => {
 
 describe('a compensation that fails', () => {
   const undoing = () => {
-    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] }), wish('x'), wish('c', { dependsOn: ['b'] })]);
-    for (const id of ['a', 'x', 'b']) say(plan, id, 'succeeded');
-    say(plan, 'c', 'failed');
+    const { plan } = planned([
+      stepInput('a'),
+      stepInput('b', { dependsOn: ['a'] }),
+      stepInput('x'),
+      stepInput('c', { dependsOn: ['b'] }),
+    ]);
+    for (const id of ['a', 'x', 'b']) reportStatus(plan, id, 'succeeded');
+    reportStatus(plan, 'c', 'failed');
     return plan;
   };
 
@@ -230,16 +241,16 @@ describe('a compensation that fails', () => {
     let at = T0 + 10_000;
     for (const wait of [1_000, 5_000, 25_000]) {
       ids.add(commandOf(plan, 'b'));
-      say(plan, 'b', 'failed', { at });
+      reportStatus(plan, 'b', 'failed', { at });
       expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([at + wait]);
       plan.reload();
       at += wait;
-      expect(asksIn(plan.fire().outputs)).toEqual(['b']);
+      expect(requestedSteps(plan.fire().outputs)).toEqual(['b']);
     }
     ids.add(commandOf(plan, 'b'));
     expect(ids.size).toBe(4);
     expect(stepIn(plan, 'b').undoError?.code).toBe('FAILED');
-    say(plan, 'b', 'succeeded', { at });
+    reportStatus(plan, 'b', 'succeeded', { at });
     expect(stepIn(plan, 'b').undoError).toBeNull();
     expect(statuses(plan)).toMatchObject({ b: 'compensated', x: 'compensating' });
   });
@@ -256,7 +267,7 @@ describe('a compensation that fails', () => {
       x: 'compensating',
       c: 'failed',
     });
-    say(plan, 'x', 'succeeded');
+    reportStatus(plan, 'x', 'succeeded');
     expect(plan.context.live.status).toBe('rollback_failed');
     expect([stepIn(plan, 'a').undoError, stepIn(plan, 'b').undoError]).toMatchObject([
       { code: 'NOT_COMPENSATED' },
@@ -271,7 +282,7 @@ describe('a compensation that fails', () => {
     ['any other', 'timed_out', false, true],
   ] as const)('%s (%s) is repeated: %4$s', (_, status, critical, again) => {
     const plan = undoing();
-    say(plan, 'b', status, { critical });
+    reportStatus(plan, 'b', status, { critical });
     expect(stepIn(plan, 'b').ask).toBe(again ? 'pausing' : null);
     expect(stepIn(plan, 'b').status).toBe(again ? 'compensating' : 'compensation_failed');
   });

@@ -1,25 +1,36 @@
 import { describe, expect, it } from 'vitest';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import { NOTHING } from './machine-driver.ts';
-import { asksIn, commandOf, create, held, moved, PLAN, planned, say, statuses, wish } from './plan-fixtures.ts';
-import { asker, ofType, T0, TENANT } from './samples.ts';
+import {
+  commandOf,
+  create,
+  held,
+  moved,
+  PLAN,
+  planned,
+  reportStatus,
+  requestedSteps,
+  statuses,
+  stepInput,
+} from './plan-fixtures.ts';
+import { ofType, requester, T0, TENANT } from './samples.ts';
 
 /** a, then b and c in parallel, then d. */
 const diamond = [
-  wish('a'),
-  wish('b', { dependsOn: ['a'] }),
-  wish('c', { dependsOn: ['a'] }),
-  wish('d', { dependsOn: ['b', 'c'] }),
+  stepInput('a'),
+  stepInput('b', { dependsOn: ['a'] }),
+  stepInput('c', { dependsOn: ['a'] }),
+  stepInput('d', { dependsOn: ['b', 'c'] }),
 ];
 
 describe('a plan', () => {
   it('is stored completely and requests the steps without dependencies', () => {
-    const { plan, begun } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })]);
+    const { plan, begun } = planned([stepInput('a'), stepInput('b'), stepInput('c', { dependsOn: ['a'] })]);
     expect(plan.context).toMatchObject({
-      fixed: { id: PLAN, tenantId: TENANT, createdBy: asker, createdAt: T0 },
+      fixed: { id: PLAN, tenantId: TENANT, createdBy: requester, createdAt: T0 },
       live: { status: 'pending' },
     });
-    expect(asksIn(begun.outputs)).toEqual(['a', 'b']);
+    expect(requestedSteps(begun.outputs)).toEqual(['a', 'b']);
     expect(ofType(begun.outputs, 'plan.changed')).toMatchObject([{ planId: PLAN, status: 'pending', stepId: null }]);
     expect(statuses(plan)).toEqual({ a: 'pending', b: 'pending', c: 'pending' });
     expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still', mind: 'none' });
@@ -27,12 +38,12 @@ describe('a plan', () => {
 
   it('follows its graph, runs independent steps in parallel, and succeeds with its last step', () => {
     const { plan } = planned(diamond);
-    expect(asksIn(say(plan, 'a', 'dispatched').outputs)).toEqual([]);
+    expect(requestedSteps(reportStatus(plan, 'a', 'dispatched').outputs)).toEqual([]);
     expect(plan.context.live.status).toBe('running');
-    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b', 'c']);
-    expect(asksIn(say(plan, 'c', 'succeeded').outputs)).toEqual([]);
-    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
-    const { outputs } = say(plan, 'd', 'succeeded', { at: T0 + 9_000 });
+    expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual(['b', 'c']);
+    expect(requestedSteps(reportStatus(plan, 'c', 'succeeded').outputs)).toEqual([]);
+    expect(requestedSteps(reportStatus(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
+    const { outputs } = reportStatus(plan, 'd', 'succeeded', { at: T0 + 9_000 });
     expect(plan.context).toMatchObject({ live: { status: 'succeeded', finishedAt: T0 + 9_000 } });
     expect(
       ofType(outputs, 'plan.changed').map(({ stepId, stepStatus, status }) => [stepId, stepStatus, status]),
@@ -44,23 +55,23 @@ describe('a plan', () => {
   });
 
   it('waits for the acknowledgements of commands that were sent to their devices', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c')]);
+    const { plan } = planned([stepInput('a'), stepInput('b'), stepInput('c')]);
     const awaited = () => planDefinition.expectsMessagesFrom?.(plan.asSnapshot());
     const commands = (...ids: string[]) => ids.map((id) => ({ kind: 'command', id: commandOf(plan, id) }));
     expect(awaited()).toEqual([]);
-    say(plan, 'a', 'dispatched');
-    say(plan, 'b', 'dispatched');
-    say(plan, 'c', 'awaiting_confirmation');
+    reportStatus(plan, 'a', 'dispatched');
+    reportStatus(plan, 'b', 'dispatched');
+    reportStatus(plan, 'c', 'awaiting_confirmation');
     expect(awaited()).toEqual(commands('a', 'b'));
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect(awaited()).toEqual(commands('b'));
   });
 
   it('waits for the outcome of a compensation', () => {
-    const { plan } = planned([wish('a', { compensation: { action: 'undo', params: {} } }), wish('b')]);
-    say(plan, 'a', 'succeeded');
-    say(plan, 'b', 'failed');
-    say(plan, 'a', 'dispatched');
+    const { plan } = planned([stepInput('a', { compensation: { action: 'undo', params: {} } }), stepInput('b')]);
+    reportStatus(plan, 'a', 'succeeded');
+    reportStatus(plan, 'b', 'failed');
+    reportStatus(plan, 'a', 'dispatched');
     expect(plan.context.live.status).toBe('rolling_back');
     expect(planDefinition.expectsMessagesFrom?.(plan.asSnapshot())).toEqual([
       { kind: 'command', id: commandOf(plan, 'a') },
@@ -68,28 +79,28 @@ describe('a plan', () => {
   });
 
   it('waits for the verification of a command that succeeded', () => {
-    const { plan } = planned([wish('a')]);
-    say(plan, 'a', 'dispatched');
-    expect(say(plan, 'a', 'succeeded', { verification: 'pending' })).toEqual(NOTHING);
-    say(plan, 'a', 'succeeded', { verification: 'unverifiable' });
+    const { plan } = planned([stepInput('a')]);
+    reportStatus(plan, 'a', 'dispatched');
+    expect(reportStatus(plan, 'a', 'succeeded', { verification: 'pending' })).toEqual(NOTHING);
+    reportStatus(plan, 'a', 'succeeded', { verification: 'unverifiable' });
     expect(plan.context.live.status).toBe('succeeded');
   });
 
   it('counts each outcome once, and ignores commands of other plans', () => {
-    const { plan } = planned([wish('a'), wish('b')]);
-    say(plan, 'a', 'dispatched');
-    expect(say(plan, 'a', 'dispatched')).toEqual(NOTHING);
-    expect(say(plan, 'a', 'awaiting_confirmation')).toEqual(NOTHING);
-    const word = moved(commandOf(plan, 'a'), T0 + 5, 'succeeded');
-    plan.send(word);
-    expect(plan.send(word)).toEqual(NOTHING);
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
+    reportStatus(plan, 'a', 'dispatched');
+    expect(reportStatus(plan, 'a', 'dispatched')).toEqual(NOTHING);
+    expect(reportStatus(plan, 'a', 'awaiting_confirmation')).toEqual(NOTHING);
+    const succeeded = moved(commandOf(plan, 'a'), T0 + 5, 'succeeded');
+    plan.send(succeeded);
+    expect(plan.send(succeeded)).toEqual(NOTHING);
     expect(plan.send(moved(PLAN, T0 + 6, 'failed'))).toEqual(NOTHING);
   });
 
   it('requests each step with its own id, the same in each repetition', () => {
     const ids = planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId);
     expect(ids).toEqual(planned(diamond).plan.context.live.steps.map(({ commandId }) => commandId));
-    const { plan } = planned([wish('a'), wish('b')]);
+    const { plan } = planned([stepInput('a'), stepInput('b')]);
     expect(commandOf(plan, 'a')).not.toBe(commandOf(plan, 'b'));
     expect(commandOf(plan, 'a')).toMatch(/^018bcfe5-6800-7[0-9a-f]{3}-[89ab]/);
   });
@@ -97,19 +108,24 @@ describe('a plan', () => {
 
 describe('a step that waits for a confirmation', () => {
   it('delays only the steps that depend on it', () => {
-    const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] }), wish('d', { dependsOn: ['b'] })]);
-    say(plan, 'a', 'awaiting_confirmation');
+    const { plan } = planned([
+      stepInput('a'),
+      stepInput('b'),
+      stepInput('c', { dependsOn: ['a'] }),
+      stepInput('d', { dependsOn: ['b'] }),
+    ]);
+    reportStatus(plan, 'a', 'awaiting_confirmation');
     expect(plan.context.live.status).toBe('awaiting_confirmation');
-    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
-    say(plan, 'a', 'dispatched');
+    expect(requestedSteps(reportStatus(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
+    reportStatus(plan, 'a', 'dispatched');
     expect(plan.context.live.status).toBe('running');
-    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
+    expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
   });
 });
 
 describe('a step under a flag', () => {
   it('waits and is requested again with the same id, any number of times', () => {
-    const { plan } = planned([wish('a')]);
+    const { plan } = planned([stepInput('a')]);
     const id = commandOf(plan, 'a');
     for (const at of [1, 2]) {
       held(plan, 'a');
@@ -118,14 +134,14 @@ describe('a step under a flag', () => {
       const { outputs } = plan.fire();
       expect([at, outputs]).toEqual([at, [{ type: 'plan.ask', planId: PLAN, stepId: 'a', commandId: id }]]);
     }
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     expect([plan.context.live.status, plan.running.size]).toEqual(['succeeded', 0]);
   });
 
   it('is requested at once when its tenant is resumed', () => {
-    const { plan } = planned([wish('a')]);
+    const { plan } = planned([stepInput('a')]);
     held(plan, 'a', 60_000);
-    expect(asksIn(plan.send({ type: 'tenant.resumed', at: T0 + 9 }).outputs)).toEqual(['a']);
+    expect(requestedSteps(plan.send({ type: 'tenant.resumed', at: T0 + 9 }).outputs)).toEqual(['a']);
     expect(plan.running.size).toBe(0);
     expect(plan.send({ type: 'tenant.resumed', at: T0 + 10 })).toEqual(NOTHING);
   });
@@ -135,7 +151,7 @@ describe('the record of a plan', () => {
   it('journals changes, and nothing for a message without a change', () => {
     const { plan } = planned(diamond);
     const before = plan.asSnapshot();
-    say(plan, 'a', 'succeeded');
+    reportStatus(plan, 'a', 'succeeded');
     const event = moved(before.context.live.steps[0]?.commandId ?? '', T0, 'succeeded');
     expect(planDefinition.journal(event, before, plan.asSnapshot())?.data).toEqual({
       ...{ status: 'running', command_id: event.commandId, step_id: 'a', step_status: 'succeeded' },
@@ -148,10 +164,10 @@ describe('the record of a plan', () => {
   });
 
   it('shows an administrator its steps', () => {
-    const { plan } = planned([wish('a')]);
+    const { plan } = planned([stepInput('a')]);
     held(plan, 'a');
     expect(planDefinition.toAdminView(plan.context)).toMatchObject({
-      ...{ id: PLAN, status: 'pending', created_by: { kind: 'user', id: asker.id } },
+      ...{ id: PLAN, status: 'pending', created_by: { kind: 'user', id: requester.id } },
       steps: [{ id: 'a', ask: 'held', status: 'pending' }],
     });
   });

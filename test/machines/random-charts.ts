@@ -23,29 +23,29 @@ export interface Nudge extends MachineEvent {
 
 const act = actionsFor<Counted, Nudge>();
 const when = guardsFor<Counted, Nudge>();
-const says = (word: string, { live: { sum } }: Counted) => ({ type: 'said', word, sum }) as never;
-const counting = (context: Counted, { type, n }: Nudge, word: string) =>
+const outputOf = (label: string, { live: { sum } }: Counted) => ({ type: 'emitted', label, sum }) as never;
+const counting = (context: Counted, { type, n }: Nudge, label: string) =>
   changeLive(context, {
-    sum: (context.live.sum * 3 + n + word.length + type.length) % 1_009,
-    done: [...context.live.done.slice(-3), `${word} for ${type}`],
+    sum: (context.live.sum * 3 + n + label.length + type.length) % 1_009,
+    done: [...context.live.done.slice(-3), `${label} for ${type}`],
   });
 
 const base = setup({
   types: { context: {} as Counted, events: {} as Nudge },
   actions: {
-    count: act((context, event, { word }: { word: string }) => ({
-      changes: counting(context, event, word),
-      outputs: [says(word, context)],
+    count: act((context, event, { label }: { label: string }) => ({
+      changes: counting(context, event, label),
+      outputs: [outputOf(label, context)],
     })),
-    say: act((context, _, { word }: { word: string }) => ({ changes: null, outputs: [says(word, context)] })),
+    emit: act((context, _, { label }: { label: string }) => ({ changes: null, outputs: [outputOf(label, context)] })),
     tick: act((context, event) => ({
       changes: { fixed: { at: event.at }, ...counting(context, event, 'tick') },
       outputs: [],
     })),
-    raise: act((context, { at, n }, { word }: { word: string }) => ({
+    raise: act((context, { at, n }, { label }: { label: string }) => ({
       changes: changeLive(context, { fuel: context.live.fuel - 1 }),
       outputs: [],
-      ...(context.live.fuel > 0 && { raised: { type: word, at, n: INNER + (n % 10) } as Nudge }),
+      ...(context.live.fuel > 0 && { raised: { type: label, at, n: INNER + (n % 10) } as Nudge }),
     })),
     refuel: act((context, { n }) => ({
       changes: n < INNER ? changeLive(context, { fuel: n % 7 }) : null,
@@ -64,11 +64,11 @@ const base = setup({
   delays: { varying: ({ context, event }) => context.live.sum * 10 + (event.n ?? 0) },
 });
 
-const words = fc.constantFrom('a', 'b', 'c');
+const labels = fc.constantFrom('a', 'b', 'c');
 const action = fc.oneof(
-  words.map((word) => ({ type: 'count', params: { word } })),
-  words.map((word) => ({ type: 'say', params: { word } })),
-  words.map((word) => ({ type: 'raise', params: { word } })),
+  labels.map((label) => ({ type: 'count', params: { label } })),
+  labels.map((label) => ({ type: 'emit', params: { label } })),
+  labels.map((label) => ({ type: 'raise', params: { label } })),
   fc.constantFrom('tick', 'refuel', 'stumble'),
 );
 const actions = fc.array(action, { maxLength: 2 });
@@ -97,7 +97,7 @@ const own = {
   entry: actions,
   exit: actions,
   tags: fc.subarray(['x', 'y']),
-  on: fc.dictionary(words, transitions, { maxKeys: 3 }),
+  on: fc.dictionary(labels, transitions, { maxKeys: 3 }),
   after: fc.dictionary(fc.constantFrom('varying', '250', '9000'), transitions, { maxKeys: 2 }),
 };
 const { drawn } = fc.letrec<{ drawn: Drawn; inner: Drawn; leaf: Drawn }>((tie) => ({

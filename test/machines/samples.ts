@@ -19,7 +19,7 @@ export const ROOM = uuid(5);
 export const T0 = 1_700_000_000_000;
 export const HOUR = 3_600_000;
 
-export const asker: Principal = { kind: 'user', id: uuid(10), via: 'rest' };
+export const requester: Principal = { kind: 'user', id: uuid(10), via: 'rest' };
 export const other: Principal = { kind: 'user', id: uuid(11), via: 'rest' };
 export const device: Principal = { kind: 'device', id: DEVICE };
 
@@ -58,7 +58,7 @@ export const manifest = (version: number, more: Partial<Manifest> = {}): Manifes
 export const register = (more: Partial<Of<'register'>> = {}): Of<'register'> => ({
   type: 'register',
   at: T0,
-  by: asker,
+  by: requester,
   device: {
     id: DEVICE,
     tenantId: TENANT,
@@ -137,7 +137,7 @@ export const facts = (more: Partial<GatewayFacts> = {}): GatewayFacts => ({
 
 export const PREVIEW = { current: {}, expected: null, changes: null };
 
-interface Asked {
+interface RequestOptions {
   action: string;
   params: JsonObject;
   ttlS: number;
@@ -147,12 +147,12 @@ interface Asked {
   at: number;
 }
 
-export function request(asked: Partial<Asked> = {}): On<'request'> {
-  const { action = 'set_brightness', params = { level: 70 }, ttlS, timeoutS, session = null, at = T0 } = asked;
+export function request(options: Partial<RequestOptions> = {}): On<'request'> {
+  const { action = 'set_brightness', params = { level: 70 }, ttlS, timeoutS, session = null, at = T0 } = options;
   return {
     type: 'request',
     at,
-    by: asker,
+    by: requester,
     command: {
       id: COMMAND,
       tenantId: TENANT,
@@ -161,11 +161,11 @@ export function request(asked: Partial<Asked> = {}): On<'request'> {
       params,
       messageId: uuid(20),
       origin: { requestId: 'request-1', plan: null },
-      requestedBy: asker,
+      requestedBy: requester,
       ...(ttlS !== undefined && { ttlS }),
       ...(timeoutS !== undefined && { timeoutS }),
     },
-    facts: facts(asked.facts),
+    facts: facts(options.facts),
     session: session === null ? null : { sessionId: session },
     confirmation: { tokenHash: 'hash of the token', ttlS: 300, preview: PREVIEW },
   };
@@ -174,7 +174,7 @@ export function request(asked: Partial<Asked> = {}): On<'request'> {
 export const confirm = (more: Partial<On<'confirm'>> = {}): On<'confirm'> => ({
   type: 'confirm',
   at: T0 + 10_000,
-  by: asker,
+  by: requester,
   tokenHash: 'hash of the token',
   policy: DEFAULT_POLICY,
   facts: facts(),
@@ -182,7 +182,7 @@ export const confirm = (more: Partial<On<'confirm'>> = {}): On<'confirm'> => ({
   ...more,
 });
 
-export const said = (status: On<'ack.received'>['ack']['status'], at: number, more: object = {}) =>
+export const ackReceived = (status: On<'ack.received'>['ack']['status'], at: number, more: object = {}) =>
   ({ type: 'ack.received', at, by: device, deviceId: DEVICE, ack: { status, ...more } }) satisfies On<'ack.received'>;
 
 export const observed = (matches: boolean, at: number, state: JsonObject = { brightness: matches ? 70 : 20 }) =>
@@ -199,7 +199,7 @@ export const ready = (sessionId: string, at: number) =>
   ({ type: 'session.ready', at, sessionId }) satisfies On<'session.ready'>;
 
 /** A command after its request. */
-export function asked(more: Partial<Asked> = {}): Driven<CommandContext, CommandEvent> {
+export function requestedCommand(more: Partial<RequestOptions> = {}): Driven<CommandContext, CommandEvent> {
   const driven = blankCommand();
   driven.send(request(more));
   return driven;

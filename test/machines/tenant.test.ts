@@ -5,16 +5,16 @@ import { fc } from '../support/properties.ts';
 import { flatContext } from '../support/stored-context.ts';
 import { Driven, NOTHING } from './machine-driver.ts';
 import { untaken } from './random-walk.ts';
-import { asker, other, T0, TENANT, uuid } from './samples.ts';
+import { other, requester, T0, TENANT, uuid } from './samples.ts';
 
 const POLICY = { confirm_by: 'person', confirm_ttl_s: 60 } as const;
 
 const register: TenantEvent = {
   type: 'register',
   at: T0,
-  by: asker,
+  by: requester,
   tenant: { id: TENANT, name: 'Lindenhof', slug: 'lindenhof', tier: 'free' },
-  ownerId: asker.id,
+  ownerId: requester.id,
 };
 const changed = (suspended: boolean, at: number) => ({ type: 'tenant.changed', tenantId: TENANT, suspended, at });
 const blank = () => new Driven<TenantContext, TenantEvent>(tenantDefinition);
@@ -34,7 +34,7 @@ describe('a tenant', () => {
     const driven = blank();
     expect(driven.send(register)).toEqual({
       same: false,
-      outputs: [{ type: 'member.bind', userId: asker.id, tenantId: TENANT, role: 'owner' }, changed(false, T0)],
+      outputs: [{ type: 'member.bind', userId: requester.id, tenantId: TENANT, role: 'owner' }, changed(false, T0)],
       timers: [],
     });
     expect(driven.value).toBe('active');
@@ -127,7 +127,7 @@ describe('the record of a tenant', () => {
     const after = snapshotOf(suspended());
     const note = (event: TenantEvent) => tenantDefinition.journal(event, before, after);
     expect(tenantDefinition.journal(register, null, before)).toEqual({
-      data: { name: 'Lindenhof', slug: 'lindenhof', tier: 'free', owner_id: asker.id },
+      data: { name: 'Lindenhof', slug: 'lindenhof', tier: 'free', owner_id: requester.id },
     });
     expect(note({ type: 'suspend', at: T0 })).toEqual({ data: {} });
     expect(note({ type: 'resume', at: T0 })).toEqual({ data: {} });
@@ -138,7 +138,7 @@ describe('the record of a tenant', () => {
   it('is journaled with the whole policy after a partial change', () => {
     const driven = active();
     const before = snapshotOf(driven);
-    const event: TenantEvent = { type: 'policy.set', at: T0 + 1, by: asker, policy: { confirm_by: 'person' } };
+    const event: TenantEvent = { type: 'policy.set', at: T0 + 1, by: requester, policy: { confirm_by: 'person' } };
     driven.send(event);
     const policy = { confirm_by: 'person', confirm_ttl_s: 300 };
     expect(driven.context.fixed.policy).toEqual(policy);

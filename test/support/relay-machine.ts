@@ -11,21 +11,21 @@ import type { ActorRef, Output } from '../../src/machines/outputs.ts';
  */
 export type RelayedMessage = [recipient: Uuid, text: string];
 export const THROWS = 'boom';
-export const UNSTORABLE = 'venom';
+export const UNSTORABLE = 'unstorable';
 /**
  * Sent to an actor that does not exist yet: the resolver of `plan.ask` creates it, and the new actor answers `CREATED`.
  */
-export const CREATE = 'come';
-export const CREATED = 'here';
+export const CREATE = 'create';
+export const CREATED = 'created';
 
 interface RelayContext {
   fixed: { id: Uuid };
-  live: { said: RelayedMessage[]; heard: RelayedMessage[] };
+  live: { sent: RelayedMessage[]; received: RelayedMessage[] };
 }
 
-type SendEvent = MachineEvent & { type: 'say'; words: RelayedMessage[] };
-type ReceiveEvent = MachineEvent & { type: 'state.observed'; deviceId: Uuid; observed: { word: string } };
-type CreateEvent = MachineEvent & { type: 'make'; id: Uuid; calledBy?: Uuid };
+type SendEvent = MachineEvent & { type: 'send'; messages: RelayedMessage[] };
+type ReceiveEvent = MachineEvent & { type: 'state.observed'; deviceId: Uuid; observed: { text: string } };
+type CreateEvent = MachineEvent & { type: 'create'; id: Uuid; createdBy?: Uuid };
 type Event = SendEvent | ReceiveEvent | CreateEvent;
 
 const action = actionsFor<RelayContext, Event>();
@@ -38,13 +38,13 @@ const outputFor = (id: Uuid, [to, text]: RelayedMessage): Output =>
     : {
         type: 'actor.tell',
         to: relayRef(to),
-        event: { type: 'state.observed', deviceId: id, observed: { word: text }, matches: true },
+        event: { type: 'state.observed', deviceId: id, observed: { text }, matches: true },
       };
 
 /** Resolves a `plan.ask` of a relay actor. */
 export const resolveCreate = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): AddressedEvent => ({
   to: relayRef(commandId),
-  event: { type: 'make', at: 0, id: commandId, calledBy: planId } as MachineEvent,
+  event: { type: 'create', at: 0, id: commandId, calledBy: planId } as MachineEvent,
   create: true,
 });
 
@@ -55,42 +55,42 @@ export const relayMachine: MachineDefinition<RelayContext> = {
   machine: setup({
     types: {} as { context: RelayContext; events: Event; emitted: Output },
     actions: {
-      make: action((_, { id, calledBy }: CreateEvent) => {
-        const said: RelayedMessage[] = calledBy === undefined ? [] : [[calledBy, CREATED]];
+      create: action((_, { id, createdBy }: CreateEvent) => {
+        const sent: RelayedMessage[] = createdBy === undefined ? [] : [[createdBy, CREATED]];
         return {
-          changes: { fixed: { id }, live: { said, heard: [] } },
-          outputs: said.map((one) => outputFor(id, one)),
+          changes: { fixed: { id }, live: { sent, received: [] } },
+          outputs: sent.map((one) => outputFor(id, one)),
         };
       }),
-      say: action(({ fixed, live }, { words }: SendEvent) => ({
-        changes: { live: { ...live, said: [...live.said, ...words] } },
-        outputs: words.map((word) => outputFor(fixed.id, word)),
+      send: action(({ fixed, live }, { messages }: SendEvent) => ({
+        changes: { live: { ...live, sent: [...live.sent, ...messages] } },
+        outputs: messages.map((message) => outputFor(fixed.id, message)),
       })),
-      hear: action(({ fixed, live: { said, heard } }, { deviceId, observed: { word } }: ReceiveEvent) => {
-        if (word === THROWS) throw new Error(THROWS);
-        const [, to, forwardedText] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
+      receive: action(({ fixed, live: { sent, received } }, { deviceId, observed: { text } }: ReceiveEvent) => {
+        if (text === THROWS) throw new Error(THROWS);
+        const [, to, forwardedText] = /^>([^>]+)>(.*)$/.exec(text) ?? [];
         const forwarded: RelayedMessage[] =
           to === undefined || forwardedText === undefined ? [] : [[to, forwardedText]];
         return {
-          changes: { live: { said: [...said, ...forwarded], heard: [...heard, [deviceId, word]] } },
+          changes: { live: { sent: [...sent, ...forwarded], received: [...received, [deviceId, text]] } },
           outputs: forwarded.map((one) => outputFor(fixed.id, one)),
         };
       }),
     },
   }).createMachine({
-    id: 'gossip',
-    context: { fixed: { id: '' }, live: { said: [], heard: [] } },
+    id: 'relay',
+    context: { fixed: { id: '' }, live: { sent: [], received: [] } },
     initial: 'none',
     states: {
-      none: { on: { make: { target: 'there', actions: 'make' } } },
-      there: { on: { say: { actions: 'say' }, 'state.observed': { actions: 'hear' } } },
+      none: { on: { create: { target: 'created', actions: 'create' } } },
+      created: { on: { send: { actions: 'send' }, 'state.observed': { actions: 'receive' } } },
     },
   }),
   tenantOf: () => 't',
   toStored: ({ fixed, live }) => ({ fixed, live: live as unknown as JsonObject }),
   fromStored(stored) {
-    const { id, said, heard } = stored as unknown as RelayContext['fixed'] & RelayContext['live'];
-    return { fixed: { id }, live: { said, heard } };
+    const { id, sent, received } = stored as unknown as RelayContext['fixed'] & RelayContext['live'];
+    return { fixed: { id }, live: { sent, received } };
   },
   columns: () => ({}),
   journal: () => ({ data: null }),

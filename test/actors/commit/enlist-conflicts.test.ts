@@ -4,10 +4,10 @@ import { CommitUnknown, DataRefused } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { relayRef, UNSTORABLE } from '../../support/relay-machine.ts';
-import { clock, contextOf, heardBy, restart, runtime, say, store, withRelays } from './relay-runtime.ts';
+import { clock, contextOf, receivedBy, restart, runtime, send, store, withRelays } from './relay-runtime.ts';
 
 const hasUnstorableText = (batch: CommittedBatch): boolean =>
-  batch.actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE));
+  batch.actors.some(({ live }) => JSON.stringify(live.received).includes(UNSTORABLE));
 
 withRelays();
 
@@ -17,9 +17,13 @@ describe('an atomic batch', () => {
     async (moved) => {
       const row = store.rows.get(`device:${moved}`);
       if (row) row.version = 7;
-      const [reply] = await Promise.all([say('a', ['b', 'hello']), say('c', ['c', 'apart'])]);
+      const [reply] = await Promise.all([send('a', ['b', 'hello']), send('c', ['c', 'unrelated'])]);
       await reply.messagesDelivered;
-      expect([contextOf('a').said, heardBy('b'), heardBy('c')]).toEqual([[['b', 'hello']], ['hello'], ['apart']]);
+      expect([contextOf('a').sent, receivedBy('b'), receivedBy('c')]).toEqual([
+        [['b', 'hello']],
+        ['hello'],
+        ['unrelated'],
+      ]);
       expect(store.rows.get(`device:${moved}`)?.version).toBe(8);
       expect(store.outbox.size).toBe(0);
     },
@@ -29,9 +33,9 @@ describe('an atomic batch', () => {
     store.beforeCommit = (batch) => {
       if (hasUnstorableText(batch)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
-    const [reply] = await Promise.all([say('a', ['b', UNSTORABLE], ['b', 'after']), say('c', ['c', 'apart'])]);
+    const [reply] = await Promise.all([send('a', ['b', UNSTORABLE], ['b', 'after']), send('c', ['c', 'unrelated'])]);
     await reply.messagesDelivered;
-    expect([contextOf('a').said.length, heardBy('b'), heardBy('c')]).toEqual([2, ['after'], ['apart']]);
+    expect([contextOf('a').sent.length, receivedBy('b'), receivedBy('c')]).toEqual([2, ['after'], ['unrelated']]);
     await eventually(() => store.outbox.size === 0);
   });
 
@@ -42,9 +46,9 @@ describe('an atomic batch', () => {
       store[when] = () => {
         if (losses-- > 0) throw new CommitUnknown('connection lost');
       };
-      const reply = await say('a', ['b', 'hello']);
+      const reply = await send('a', ['b', 'hello']);
       await reply.messagesDelivered;
-      expect([contextOf('a').said, heardBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
+      expect([contextOf('a').sent, receivedBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
       expect([reply.version, store.rows.get('device:b')?.version]).toEqual([2, 2]);
       expect(store.outbox.size).toBe(0);
     },
@@ -59,22 +63,22 @@ describe('an atomic batch', () => {
     store.beforeLoad = () => {
       throw new CommitUnknown('connection lost');
     };
-    await expect(say('a', ['b', 'hello'])).rejects.toThrow(CommitUnknown);
+    await expect(send('a', ['b', 'hello'])).rejects.toThrow(CommitUnknown);
     store.afterCommit = () => {};
     store.beforeLoad = () => {};
     expect((await runtime.actors.read(relayRef('b')))?.version).toBe(2);
-    await (await say('b', ['a', 'answer'])).messagesDelivered;
-    expect([heardBy('a'), heardBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
+    await (await send('b', ['a', 'answer'])).messagesDelivered;
+    expect([receivedBy('a'), receivedBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
   });
 
   it('excludes the event on which a machine throws, and decides the others again', async () => {
     store.beforeCommit = (batch) => {
       if (hasUnstorableText(batch)) throw new DataRefused('22P05', 'no');
     };
-    const one = say('a', ['b', UNSTORABLE]);
-    const other = runtime.actors.send(relayRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);
+    const one = send('a', ['b', UNSTORABLE]);
+    const other = runtime.actors.send(relayRef('a'), { type: 'send', at: clock.now(), messages: 'none' } as never);
     await expect(other).rejects.toThrow(EventFailed);
     await (await one).messagesDelivered;
-    expect(contextOf('a').said).toEqual([['b', UNSTORABLE]]);
+    expect(contextOf('a').sent).toEqual([['b', UNSTORABLE]]);
   });
 });

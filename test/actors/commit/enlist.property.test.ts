@@ -26,9 +26,9 @@ const RUNS = 100;
 
 type Trouble = 'away' | 'lost before' | 'lost after' | 'a rival';
 type Move =
-  | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof THROWS | typeof UNSTORABLE; via?: number[] }
+  | { move: 'send'; from: number; to: number[]; text: 'plain' | typeof THROWS | typeof UNSTORABLE; via?: number[] }
   /** Creates new actors; those `at hand` in the same batch. */
-  | { move: 'call'; from: number; called: ('at hand' | 'to be found' | 'unclear')[] }
+  | { move: 'create'; from: number; created: ('at hand' | 'to be found' | 'unclear')[] }
   /** A number of passes of the event loop. */
   | { move: 'wait'; passes: number }
   | { move: 'passivate' }
@@ -37,22 +37,24 @@ type Move =
   | { move: 'trouble'; trouble: Trouble };
 
 const someone = fc.nat(IDS.length - 1);
-const say = fc.record({
-  move: fc.constant('say' as const),
+const sendMove = fc.record({
+  move: fc.constant('send' as const),
   from: someone,
   to: fc.array(someone, { minLength: 1, maxLength: 3 }),
-  word: fc.oneof(
+  text: fc.oneof(
     { weight: 8, arbitrary: fc.constant('plain' as const) },
     fc.constant<typeof THROWS | typeof UNSTORABLE>(THROWS),
     fc.constant<typeof THROWS | typeof UNSTORABLE>(UNSTORABLE),
   ),
 });
 /** Forwarded through up to five other actors: longer than the chain that one batch enlists. */
-const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 5 }).map((via) => ({ ...said, via })));
-const call = fc.record({
-  move: fc.constant('call' as const),
+const passed = sendMove.chain((sent) =>
+  fc.array(someone, { minLength: 1, maxLength: 5 }).map((via) => ({ ...sent, via })),
+);
+const createMove = fc.record({
+  move: fc.constant('create' as const),
   from: someone,
-  called: fc.array(fc.constantFrom('at hand' as const, 'to be found' as const, 'unclear' as const), {
+  created: fc.array(fc.constantFrom('at hand' as const, 'to be found' as const, 'unclear' as const), {
     ...{ minLength: 1, maxLength: 4 },
   }),
 });
@@ -63,13 +65,13 @@ const trouble = fc.record({
   move: fc.constant('trouble' as const),
   trouble: fc.constantFrom<Trouble>('away', 'lost before', 'lost after', 'a rival'),
 });
-const calm = fc.array(fc.oneof({ weight: 6, arbitrary: say }, { weight: 3, arbitrary: wait }), { maxLength: 40 });
+const calm = fc.array(fc.oneof({ weight: 6, arbitrary: sendMove }, { weight: 3, arbitrary: wait }), { maxLength: 40 });
 const relayed = fc.array(fc.oneof({ weight: 6, arbitrary: passed }, { weight: 3, arbitrary: wait }), { maxLength: 30 });
 const stormy = fc.array(
   fc.oneof(
-    { weight: 6, arbitrary: say },
+    { weight: 6, arbitrary: sendMove },
     { weight: 3, arbitrary: passed },
-    { weight: 3, arbitrary: call },
+    { weight: 3, arbitrary: createMove },
     { weight: 4, arbitrary: wait },
     trouble,
     passivate,
@@ -79,14 +81,14 @@ const stormy = fc.array(
 );
 
 interface World {
-  said: Map<string, RelayedMessage[]>;
-  heard: Map<string, RelayedMessage[]>;
+  sent: Map<string, RelayedMessage[]>;
+  received: Map<string, RelayedMessage[]>;
   /** Messages whose sender received a successful outcome. */
-  acknowledged: [from: string, to: string, word: string][];
+  acknowledged: [from: string, to: string, text: string][];
   store: MemoryActorStore;
 }
 
-async function live(
+async function simulate(
   moves: readonly Move[],
   limits: { enlistedActors: number },
   batchesInFlight: number,
@@ -106,14 +108,14 @@ async function live(
       'plan.ask',
       async (ask) => resolveCreate(ask),
       (ask) => {
-        if (ask.commandId.startsWith('unclear')) throw new Error('who knows');
+        if (ask.commandId.startsWith('unclear')) throw new Error('not known');
         return ask.commandId.startsWith('at hand') ? resolveCreate(ask) : null;
       },
     );
     return made;
   };
   let runtime = assemble();
-  for (const id of IDS) await runtime.actors.create(relayRef(id), { type: 'make', at: 0, id } as never);
+  for (const id of IDS) await runtime.actors.create(relayRef(id), { type: 'create', at: 0, id } as never);
 
   /** Commits in progress, including those of a halted process. */
   let underWay = 0;
@@ -132,7 +134,7 @@ async function live(
     // Batches in flight finish in a different order than they started.
     passes = (passes * 5 + 3) % 7;
     for (let n = 0; n < passes; n += 1) await new Promise(setImmediate);
-    if (actors.some(({ live }) => JSON.stringify(live.heard).includes(UNSTORABLE)))
+    if (actors.some(({ live }) => JSON.stringify(live.received).includes(UNSTORABLE)))
       throw new DataRefused('22P05', 'no');
     if (actors.length === 0) return;
     const next = troubles.shift();
@@ -151,33 +153,37 @@ async function live(
   };
 
   const acknowledged: World['acknowledged'] = [];
-  const asked: Promise<unknown>[] = [];
+  const replies: Promise<unknown>[] = [];
   let count = 0;
   for (const move of moves) {
     switch (move.move) {
-      case 'say': {
+      case 'send': {
         const from = IDS[move.from] as string;
-        const words = move.to.map((to): RelayedMessage => {
+        const messages = move.to.map((to): RelayedMessage => {
           count += 1;
-          return [IDS[to] as string, move.word === 'plain' ? `${count}` : move.word];
+          return [IDS[to] as string, move.text === 'plain' ? `${count}` : move.text];
         });
-        const event = { type: 'say', at: 0, words } as never;
+        const event = { type: 'send', at: 0, messages } as never;
         const sent = runtime.actors.send(relayRef(from), event);
-        asked.push(
+        replies.push(
           sent.then(
-            () => acknowledged.push(...words.map(([to, word]) => [from, to, word] as [string, string, string])),
+            () => acknowledged.push(...messages.map(([to, text]) => [from, to, text] as [string, string, string])),
             () => {},
           ),
         );
         break;
       }
-      case 'call': {
-        const words = move.called.map((how): RelayedMessage => {
+      case 'create': {
+        const messages = move.created.map((how): RelayedMessage => {
           count += 1;
           return [`${how} ${count}`, CREATE];
         });
-        const sent = runtime.actors.send(relayRef(IDS[move.from] as string), { type: 'say', at: 0, words } as never);
-        asked.push(sent.catch(() => {}));
+        const sent = runtime.actors.send(relayRef(IDS[move.from] as string), {
+          type: 'send',
+          at: 0,
+          messages,
+        } as never);
+        replies.push(sent.catch(() => {}));
         break;
       }
       case 'wait':
@@ -204,18 +210,18 @@ async function live(
     return underWay === 0 && store.outbox.size === 0 && runtime.actors.stats().waiting === 0;
   });
   // Sends that a halted process had not started never settle; all others settle once the event loop has run.
-  await Promise.race([Promise.all(asked), eventLoopTurns()]);
+  await Promise.race([Promise.all(replies), eventLoopTurns()]);
   runtime.halt();
   const contexts = IDS.map(
     (id) =>
       [
         id,
-        store.rows.get(`device:${id}`)?.context as never as { said: RelayedMessage[]; heard: RelayedMessage[] },
+        store.rows.get(`device:${id}`)?.context as never as { sent: RelayedMessage[]; received: RelayedMessage[] },
       ] as const,
   );
   return {
-    said: new Map(contexts.map(([id, { said }]) => [id, said])),
-    heard: new Map(contexts.map(([id, { heard }]) => [id, heard])),
+    sent: new Map(contexts.map(([id, { sent }]) => [id, sent])),
+    received: new Map(contexts.map(([id, { received }]) => [id, received])),
     acknowledged,
     store,
   };
@@ -225,12 +231,12 @@ async function live(
  * Messages sent from one actor to another, in order, without those that the target cannot accept; below, the messages
  * received.
  */
-const wordsTo = ({ said }: World, from: string, to: string): string[] =>
-  (said.get(from) ?? []).flatMap(([who, word]) =>
-    who === to && word !== THROWS && !word.includes(UNSTORABLE) ? [word] : [],
+const textsSent = ({ sent }: World, from: string, to: string): string[] =>
+  (sent.get(from) ?? []).flatMap(([peer, text]) =>
+    peer === to && text !== THROWS && !text.includes(UNSTORABLE) ? [text] : [],
   );
-const wordsFrom = ({ heard }: World, from: string, to: string): string[] =>
-  (heard.get(to) ?? []).flatMap(([who, word]) => (who === from ? [word] : []));
+const textsReceived = ({ received }: World, from: string, to: string): string[] =>
+  (received.get(to) ?? []).flatMap(([peer, text]) => (peer === from ? [text] : []));
 
 const pairs = IDS.flatMap((from) => IDS.map((to) => [from, to] as const));
 
@@ -238,13 +244,13 @@ describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
   it('every message is received once and in order, with and without enlistment', async () => {
     await fc.assert(
       fc.asyncProperty(calm, fc.integer({ min: 1, max: 4 }), async (moves, enlistedActors) => {
-        const together = await live(moves, { enlistedActors }, batchesInFlight);
-        const apart = await live(moves, { enlistedActors: 0 }, batchesInFlight);
+        const together = await simulate(moves, { enlistedActors }, batchesInFlight);
+        const separate = await simulate(moves, { enlistedActors: 0 }, batchesInFlight);
         for (const [from, to] of pairs) {
-          expect(wordsFrom(together, from, to)).toEqual(wordsTo(together, from, to));
-          expect(wordsFrom(together, from, to)).toEqual(wordsFrom(apart, from, to));
+          expect(textsReceived(together, from, to)).toEqual(textsSent(together, from, to));
+          expect(textsReceived(together, from, to)).toEqual(textsReceived(separate, from, to));
         }
-        expect(together.said).toEqual(apart.said);
+        expect(together.sent).toEqual(separate.sent);
       }),
       { numRuns: RUNS },
     );
@@ -253,8 +259,8 @@ describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
   it('forwarded messages are received once and in order', async () => {
     await fc.assert(
       fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, enlistedActors) => {
-        const world = await live(moves, { enlistedActors }, batchesInFlight);
-        for (const [from, to] of pairs) expect(wordsFrom(world, from, to)).toEqual(wordsTo(world, from, to));
+        const world = await simulate(moves, { enlistedActors }, batchesInFlight);
+        for (const [from, to] of pairs) expect(textsReceived(world, from, to)).toEqual(textsSent(world, from, to));
       }),
       { numRuns: RUNS },
     );
@@ -263,21 +269,21 @@ describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
   it('under faults, every committed message is received once, and every acknowledged message is committed', async () => {
     await fc.assert(
       fc.asyncProperty(stormy, fc.constantFrom(0, 2, 4), async (moves, enlistedActors) => {
-        const world = await live(moves, { enlistedActors }, batchesInFlight);
+        const world = await simulate(moves, { enlistedActors }, batchesInFlight);
         for (const [from, to] of pairs) {
-          expect(wordsFrom(world, from, to).toSorted()).toEqual(wordsTo(world, from, to).toSorted());
+          expect(textsReceived(world, from, to).toSorted()).toEqual(textsSent(world, from, to).toSorted());
         }
-        for (const [id, said] of world.said) {
-          for (const [called, word] of said) {
-            if (word !== CREATE) continue;
-            expect([world.store.journals.get(`device:${called}`)?.length, wordsFrom(world, called, id)]).toEqual([
+        for (const [id, sent] of world.sent) {
+          for (const [created, text] of sent) {
+            if (text !== CREATE) continue;
+            expect([world.store.journals.get(`device:${created}`)?.length, textsReceived(world, created, id)]).toEqual([
               ...[1, [CREATED]],
             ]);
           }
         }
-        const called = [...world.said.values()].flat().filter(([, word]) => word === CREATE);
-        expect(world.store.rows.size).toBe(IDS.length + called.length);
-        for (const [from, to, word] of world.acknowledged) expect(world.said.get(from)).toContainEqual([to, word]);
+        const created = [...world.sent.values()].flat().filter(([, text]) => text === CREATE);
+        expect(world.store.rows.size).toBe(IDS.length + created.length);
+        for (const [from, to, text] of world.acknowledged) expect(world.sent.get(from)).toContainEqual([to, text]);
         for (const entries of world.store.journals.values()) {
           const versions = entries.map(({ version }) => version);
           expect(versions).toEqual(versions.toSorted((one, other) => one - other));

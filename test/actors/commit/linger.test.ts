@@ -3,13 +3,13 @@ import { eventually } from '../../support/clock.ts';
 import { relayMachineExpecting, relayRef } from '../../support/relay-machine.ts';
 import {
   clock,
+  create,
   gates,
-  heardBy,
-  make,
+  receivedBy,
   restart,
   restartEmpty,
   runtime,
-  say,
+  send,
   store,
   withRelays,
   written,
@@ -33,37 +33,37 @@ describe('a batch with an actor that receives messages from enlisted actors', ()
   };
 
   it('lingers for the next passes of the event loop, so that all senders share one commit', async () => {
-    await make('d', 'e');
+    await create('d', 'e');
     await pass();
     store.commits = [];
     const sent = inPasses(
-      () => say('a', ['b', '>c>first']),
-      () => say('d', ['c', 'second']),
-      () => say('e', ['c', 'third']),
+      () => send('a', ['b', '>c>first']),
+      () => send('d', ['c', 'second']),
+      () => send('e', ['c', 'third']),
     );
     await eventually(() => sent.length === 3);
     await Promise.all(sent);
     expect(written(store.commits)).toEqual([['abcde', 0]]);
-    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+    expect(receivedBy('c')).toEqual(['first', 'second', 'third']);
   });
 
   it('closes after a pass without events, and after four passes with events', async () => {
     const others = ['d', 'e', 'f', 'g', 'h', 'i'];
-    await make(...others);
+    await create(...others);
     await pass();
     store.commits = [];
-    const sent = inPasses(() => say('a', ['b', '>c>first']), ...others.map((id) => () => say(id, ['c', id])));
+    const sent = inPasses(() => send('a', ['b', '>c>first']), ...others.map((id) => () => send(id, ['c', id])));
     await eventually(() => sent.length === 7);
     await Promise.all(sent);
-    await eventually(() => heardBy('c').length === 7);
+    await eventually(() => receivedBy('c').length === 7);
     expect(store.commits[0]?.actors.map(({ ref }) => ref.id).join('')).toBe('abcdefg');
     await pass();
     store.commits = [];
     const late = inPasses(
-      () => say('a', ['b', '>c>first']),
+      () => send('a', ['b', '>c>first']),
       async () => {},
       async () => {},
-      () => say('d', ['d', 'too late']),
+      () => send('d', ['d', 'too late']),
     );
     await eventually(() => late.length === 4);
     await Promise.all(late);
@@ -74,24 +74,24 @@ describe('a batch with an actor that receives messages from enlisted actors', ()
   });
 
   it('keeps the order if an earlier message was left to the outbox', async () => {
-    await make('d');
+    await create('d');
     await pass();
     const sent = inPasses(
-      () => say('a', ['b', '>c>>a>>b>>c>first']),
-      () => say('d', ['b', '>c>second']),
+      () => send('a', ['b', '>c>>a>>b>>c>first']),
+      () => send('d', ['b', '>c>second']),
     );
     await eventually(() => sent.length === 2);
     await Promise.all(sent);
-    await eventually(() => heardBy('c').length === 3);
-    expect(heardBy('c').slice(1)).toEqual(['first', 'second']);
+    await eventually(() => receivedBy('c').length === 3);
+    expect(receivedBy('c').slice(1)).toEqual(['first', 'second']);
   });
 
   it('does not linger if all messages came from actors that received external events', async () => {
     restart({}, 2);
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     const sent = inPasses(
-      () => say('a', ['b', 'first']),
-      () => say('c', ['c', 'apart']),
+      () => send('a', ['b', 'first']),
+      () => send('c', ['c', 'unrelated']),
     );
     await eventually(() => sent.length === 2);
     await Promise.all(sent);
@@ -102,15 +102,15 @@ describe('a batch with an actor that receives messages from enlisted actors', ()
   });
 
   it('is awaited by a drain, and is not written if the lease is lost in the meantime', async () => {
-    const said = say('a', ['b', '>c>first']);
+    const sent = send('a', ['b', '>c>first']);
     await pass();
     await runtime.actors.drain();
-    await said;
+    await sent;
     expect(written(store.commits)).toEqual([['abc', 0]]);
 
     restart();
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
-    void say('a', ['b', '>c>second']);
+    void send('a', ['b', '>c>second']);
     await pass();
     runtime.halt();
     for (let n = 0; n < 10; n += 1) await pass();
@@ -136,7 +136,7 @@ describe('a batch with an actor that expects messages soon', () => {
 
   beforeEach(async () => {
     restartEmpty({}, 2, relayMachineExpecting('c', 'b', 'd', 'e'));
-    await make('a', 'b', 'c', 'd', 'e', 'x', 'y', 's');
+    await create('a', 'b', 'c', 'd', 'e', 'x', 'y', 's');
     store.commits = [];
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   });
@@ -146,60 +146,60 @@ describe('a batch with an actor that expects messages soon', () => {
 
   it('lingers until all of them have arrived, and is written without a timer', async () => {
     await slowly(
-      () => say('a', ['b', '>c>first']),
-      () => say('x', ['d', '>c>second']),
-      () => say('y', ['e', '>c>third']),
+      () => send('a', ['b', '>c>first']),
+      () => send('x', ['d', '>c>second']),
+      () => send('y', ['e', '>c>third']),
     );
     expect(commits()).toEqual([['abcxdye', 0]]);
-    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+    expect(receivedBy('c')).toEqual(['first', 'second', 'third']);
     expect(vi.getTimerCount()).toBe(0);
   });
 
   it('lingers for a millisecond, and includes the messages that arrived by then', async () => {
-    const first = say('a', ['b', '>c>first']);
+    const first = send('a', ['b', '>c>first']);
     await passes();
     expect(commits()).toEqual([]);
     vi.advanceTimersByTime(1);
-    const second = say('x', ['d', '>c>second']);
+    const second = send('x', ['d', '>c>second']);
     await Promise.all([first, second]);
     expect(commits()).toEqual([['abcxd', 0]]);
-    const third = say('y', ['e', '>c>third']);
+    const third = send('y', ['e', '>c>third']);
     await passes();
     // It still lingers for the senders whose first messages were released.
     expect(commits()).toHaveLength(1);
     vi.advanceTimersByTime(1);
     await third;
-    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+    expect(receivedBy('c')).toEqual(['first', 'second', 'third']);
   });
 
   it('does not linger if their senders were released a while ago', async () => {
     clock.advance(6);
-    await say('a', ['b', '>c>first']);
+    await send('a', ['b', '>c>first']);
     expect(commits()).toEqual([['abc', 0]]);
   });
 
   it('does not linger with an unrelated actor in the batch', async () => {
-    await Promise.all([say('a', ['b', '>c>first']), say('s', ['s', 'apart'])]);
+    await Promise.all([send('a', ['b', '>c>first']), send('s', ['s', 'unrelated'])]);
     expect(commits()).toEqual([['asbc', 0]]);
   });
 
   it('includes an unrelated actor as soon as it has an event', async () => {
     await slowly(
-      () => say('a', ['b', '>c>first']),
-      () => say('x', ['x', 'apart']),
+      () => send('a', ['b', '>c>first']),
+      () => send('x', ['x', 'unrelated']),
     );
     expect(commits()).toEqual([['abcx', 0]]);
   });
 
   it('does not linger for a sender in another batch', async () => {
     const held = gates();
-    const others = Promise.all([say('d', ['d', 'apart']), say('e', ['e', 'apart'])]);
+    const others = Promise.all([send('d', ['d', 'unrelated']), send('e', ['e', 'unrelated'])]);
     await passes();
-    const said = say('a', ['b', '>c>first']);
+    const sent = send('a', ['b', '>c>first']);
     await passes();
     expect(held).toHaveLength(2);
     for (const open of held) open();
-    await Promise.all([others, said]);
+    await Promise.all([others, sent]);
     expect(commits()).toEqual([
       ['de', 0],
       ['abc', 0],
@@ -207,18 +207,18 @@ describe('a batch with an actor that expects messages soon', () => {
   });
 
   it('is awaited by a drain', async () => {
-    const said = say('a', ['b', '>c>first']);
+    const sent = send('a', ['b', '>c>first']);
     await passes();
     const drained = runtime.actors.drain();
     await passes();
     vi.advanceTimersByTime(1);
     await drained;
-    await said;
+    await sent;
     expect(commits()).toEqual([['abc', 0]]);
   });
 
   it('is not written if the lease is lost in the meantime', async () => {
-    void say('a', ['b', '>c>first']);
+    void send('a', ['b', '>c>first']);
     await passes();
     runtime.halt();
     expect(vi.getTimerCount()).toBe(0);

@@ -7,7 +7,7 @@ import type { CommittedBatch } from '../../support/committed-batch.ts';
 import { MemoryActorStore, makeRuntimeStore } from '../../support/memory-actor-store.ts';
 import { type RelayedMessage, relayMachine, relayRef } from '../../support/relay-machine.ts';
 
-/** A runtime whose actors are of the relay machine: each sends the messages that it is told to send. */
+/** A runtime whose actors are of the relay machine: each sends the messages of its `send` events. */
 
 export let store: MemoryActorStore;
 export let clock: TestClock;
@@ -40,7 +40,7 @@ export function withRelays(): void {
     clock = testClock();
     errors = [];
     restart();
-    await make('a', 'b', 'c');
+    await create('a', 'b', 'c');
     store.commits = [];
   });
   afterEach(() => {
@@ -50,13 +50,13 @@ export function withRelays(): void {
   });
 }
 
-export const make = (...ids: string[]) =>
-  Promise.all(ids.map((id) => runtime.actors.create(relayRef(id), { type: 'make', at: clock.now(), id } as never)));
-export const say = (from: string, ...words: RelayedMessage[]) =>
-  runtime.actors.send(relayRef(from), { type: 'say', at: clock.now(), words } as never);
+export const create = (...ids: string[]) =>
+  Promise.all(ids.map((id) => runtime.actors.create(relayRef(id), { type: 'create', at: clock.now(), id } as never)));
+export const send = (from: string, ...messages: RelayedMessage[]) =>
+  runtime.actors.send(relayRef(from), { type: 'send', at: clock.now(), messages } as never);
 export const contextOf = (id: string) =>
-  store.rows.get(`device:${id}`)?.context as unknown as { said: RelayedMessage[]; heard: RelayedMessage[] };
-export const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
+  store.rows.get(`device:${id}`)?.context as unknown as { sent: RelayedMessage[]; received: RelayedMessage[] };
+export const receivedBy = (id: string) => contextOf(id).received.map(([, text]) => text);
 /** The actors of each commit, and its number of outbox rows. */
 export const written = (batches: readonly CommittedBatch[]) =>
   batches.map(({ actors }) => [

@@ -4,7 +4,7 @@ import type { Uuid } from '../../../src/domain/values.ts';
 import type { CommandEvent } from '../../../src/machines/command-types.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type Store } from '../../../src/store/contract.ts';
-import { confirm, HOUR, observed, other, ready, request, said } from '../../machines/samples.ts';
+import { ackReceived, confirm, HOUR, observed, other, ready, request } from '../../machines/samples.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { testClock } from '../../support/clock.ts';
 import { expectReached, fc } from '../../support/properties.ts';
@@ -21,7 +21,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
       .constantFrom('accepted' as const, 'in_progress' as const, 'succeeded' as const, 'failed' as const)
       .map(
         (word): Move =>
-          (at, deviceId) => ({ ...said(word, at), deviceId }),
+          (at, deviceId) => ({ ...ackReceived(word, at), deviceId }),
       ),
   },
   {
