@@ -52,7 +52,7 @@ export function findUpdate<Release extends RolloutRelease>(
  * Why an artifact URL is refused, or null. Only the device fetches the URL, never the service, so the host name is not
  * resolved here; refused are only hosts that no device could fetch from.
  */
-export function artifactUrlFault(text: string): string | null {
+export function artifactUrlError(text: string): string | null {
   const url = text.length <= MAX_URL_LENGTH ? URL.parse(text) : null;
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) return 'must be an absolute http or https URL';
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain white space, control characters or backslashes';

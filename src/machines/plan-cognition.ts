@@ -52,8 +52,8 @@ export function propose(context: PlanContext, event: PlanEventOf<'node.proposed'
   const known = context.live.steps.find(({ id }) => id === node.id);
   // The same proposal again: no change.
   if (known !== undefined && isSameStep(known, node)) return { changes: null, outputs: [] };
-  const fault = stepFault(context, node);
-  if (fault !== null) return emitRefusal('VALIDATION_FAILED', fault);
+  const error = stepError(context, node);
+  if (error !== null) return emitRefusal('VALIDATION_FAILED', error);
   const update = resetPlannerDeadline(context, event);
   const step = newStep(node);
   updateContext(update, { steps: [...context.live.steps, step] });
@@ -61,7 +61,7 @@ export function propose(context: PlanContext, event: PlanEventOf<'node.proposed'
   return finishUpdate(update);
 }
 
-function stepFault({ live: { steps } }: PlanContext, node: StepInput): string | null {
+function stepError({ live: { steps } }: PlanContext, node: StepInput): string | null {
   if (steps.some(({ id }) => id === node.id)) return `Another node already has the id '${node.id}'.`;
   if (steps.length >= MAX_STEPS) return `A plan can have at most ${MAX_STEPS} steps.`;
   const graph = [...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn }));

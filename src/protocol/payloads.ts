@@ -173,13 +173,13 @@ export const cloudPayloads: {
   },
 };
 
-const deviceFaults: Record<DeviceChannel, (payload: JsonObject) => string | null> = {
+const deviceErrors: Record<DeviceChannel, (payload: JsonObject) => string | null> = {
   hello: compileMessageCheck(devicePayloads.hello),
   heartbeat: compileMessageCheck(devicePayloads.heartbeat),
   state: compileMessageCheck(devicePayloads.state),
   cmd_ack: compileMessageCheck(devicePayloads.cmd_ack),
 };
-const cloudFaults: Record<CloudMessageType, (payload: JsonObject) => string | null> = {
+const cloudErrors: Record<CloudMessageType, (payload: JsonObject) => string | null> = {
   cmd: compileMessageCheck(cloudPayloads.cmd),
   hello_ack: compileMessageCheck(cloudPayloads.hello_ack),
   error: compileMessageCheck(cloudPayloads.error),
@@ -189,11 +189,11 @@ export type PayloadResult<T> = { ok: true; value: T } | { ok: false; reason: str
 
 /** Checks a device's payload: unknown fields are ignored, a missing or mistyped field is `PAYLOAD_INVALID`. */
 export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): PayloadResult<DevicePayload> {
-  const fault = deviceFaults[channel](payload);
+  const error = deviceErrors[channel](payload);
   // The fields were checked above: this is the only cast from JSON to the channel's type.
-  return fault === null
+  return error === null
     ? { ok: true, value: { channel, payload } as unknown as DevicePayload }
-    : { ok: false, reason: fault };
+    : { ok: false, reason: error };
 }
 
 /**
@@ -211,8 +211,8 @@ export function stateSpan(payload: StatePayload, canonical: Uint8Array): JsonSpa
 
 /** Checks the payload of a message on `cmd`. */
 export function readCloudPayload(type: CloudMessageType, payload: JsonObject): PayloadResult<CloudPayload> {
-  const fault = cloudFaults[type](payload);
-  return fault === null
+  const error = cloudErrors[type](payload);
+  return error === null
     ? { ok: true, value: { type, payload } as unknown as CloudPayload }
-    : { ok: false, reason: fault };
+    : { ok: false, reason: error };
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { artifactUrlFault, findUpdate, isVersion, rolloutBucket, withoutBuild } from '../../src/domain/firmware.ts';
+import { artifactUrlError, findUpdate, isVersion, rolloutBucket, withoutBuild } from '../../src/domain/firmware.ts';
 import { fc } from '../support/properties.ts';
 
 const id = (n: number) => `0195d9a2-7f00-7000-8000-${n.toString(16).padStart(12, '0')}`;
@@ -108,7 +108,7 @@ describe('a firmware URL', () => {
     'http://fw.example.com:8080/a/b?c=d',
     'https://10.0.0.5/fw',
     'http://127.0.0.1:9/x',
-  ])('%s is accepted', (url) => expect(artifactUrlFault(url)).toBeNull());
+  ])('%s is accepted', (url) => expect(artifactUrlError(url)).toBeNull());
   it.each([
     '',
     'fw.bin',
@@ -135,5 +135,5 @@ describe('a firmware URL', () => {
     'https://a.example/x y',
     'https://a.example/x\r\nHost: b',
     'https://a.example\\@b.example/x',
-  ])('%s is rejected', (url) => expect(artifactUrlFault(url)).not.toBeNull());
+  ])('%s is rejected', (url) => expect(artifactUrlError(url)).not.toBeNull());
 });

@@ -57,16 +57,16 @@ export function parseJson(input: string | Uint8Array, options: JsonOptions = {})
   if (depth > (options.maxDepth ?? MAX_JSON_DEPTH)) {
     return { ok: false, reason: 'nested too deeply', lenient: value };
   }
-  // Decoded bytes are well-formed and a raw U+0000 is not valid JSON, so only an escape can produce either fault.
+  // Decoded bytes are well-formed and a raw U+0000 is not valid JSON, so only an escape can produce either error.
   const walk: Walk = { checkStrings: isText || text.includes('\\u'), members: 0 };
   if (canonical !== null) {
     // A canonical member contains no number out of range, no escapes and no repeated keys.
-    const sound = faultOutside(wantedMember as string, value as JsonObject, walk) === null && walk.members === members;
+    const sound = errorOutside(wantedMember as string, value as JsonObject, walk) === null && walk.members === members;
     if (sound) return { ok: true, value, canonical: bytes.subarray(canonical.from, canonical.to) };
     return parseJson(input, { ...options, canonical: null });
   }
-  const fault = faultOf(value, walk);
-  if (fault !== null) return { ok: false, reason: fault, lenient: value };
+  const error = errorIn(value, walk);
+  if (error !== null) return { ok: false, reason: error, lenient: value };
   // JSON.parse keeps the last of repeated keys, so the text then has more members than the value.
   if (walk.members !== members) return { ok: false, reason: 'a key is repeated', lenient: value };
   return { ok: true, value };
@@ -83,8 +83,8 @@ export function parseCanonical(bytes: Uint8Array): JsonObject | null {
 
 /** Checks a value from another parser by the same rules; repeated keys can no longer be detected. */
 export function checkJson(value: unknown, limits: JsonLimits = {}): { ok: true } | { ok: false; reason: string } {
-  const fault = deepFaultOf(value, limits.maxDepth ?? MAX_JSON_DEPTH);
-  return fault === null ? { ok: true } : { ok: false, reason: fault };
+  const error = deepErrorIn(value, limits.maxDepth ?? MAX_JSON_DEPTH);
+  return error === null ? { ok: true } : { ok: false, reason: error };
 }
 
 function parseLeniently(text: string): unknown {
@@ -101,58 +101,58 @@ interface Walk {
   members: number;
 }
 
-/** The first fault in a value from JSON.parse whose depth is bounded. Runs for every message. */
-function faultOf(value: Json, walk: Walk): string | null {
-  if (typeof value === 'string') return walk.checkStrings ? stringFault(value) : null;
+/** The first error in a value from JSON.parse whose depth is bounded. Runs for every message. */
+function errorIn(value: Json, walk: Walk): string | null {
+  if (typeof value === 'string') return walk.checkStrings ? stringError(value) : null;
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
   if (value === null || typeof value !== 'object') return null;
   if (Array.isArray(value)) {
     for (const item of value) {
-      const fault = faultOf(item, walk);
-      if (fault !== null) return fault;
+      const error = errorIn(item, walk);
+      if (error !== null) return error;
     }
     return null;
   }
   for (const key in value) {
     walk.members++;
-    const fault = (walk.checkStrings ? stringFault(key) : null) ?? faultOf(value[key] as Json, walk);
-    if (fault !== null) return fault;
+    const error = (walk.checkStrings ? stringError(key) : null) ?? errorIn(value[key] as Json, walk);
+    if (error !== null) return error;
   }
   return null;
 }
 
-/** The first fault in the root's members other than `known`. */
-function faultOutside(known: string, root: JsonObject, walk: Walk): string | null {
+/** The first error in the root's members other than `known`. */
+function errorOutside(known: string, root: JsonObject, walk: Walk): string | null {
   for (const key in root) {
     walk.members++;
     if (key === known) continue;
-    const fault = (walk.checkStrings ? stringFault(key) : null) ?? faultOf(root[key] as Json, walk);
-    if (fault !== null) return fault;
+    const error = (walk.checkStrings ? stringError(key) : null) ?? errorIn(root[key] as Json, walk);
+    if (error !== null) return error;
   }
   return null;
 }
 
-function stringFault(text: string): string | null {
+function stringError(text: string): string | null {
   if (text.includes('\0')) return 'a string contains U+0000';
   return text.isWellFormed() ? null : 'a string contains a lone surrogate';
 }
 
-function deepFaultOf(value: unknown, levels: number): string | null {
-  if (typeof value === 'string') return stringFault(value);
+function deepErrorIn(value: unknown, levels: number): string | null {
+  if (typeof value === 'string') return stringError(value);
   if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
   if (value === null || typeof value === 'boolean') return null;
   if (typeof value !== 'object') return `a ${typeof value} is not valid JSON`;
   if (levels === 0) return 'nested too deeply';
   if (Array.isArray(value)) {
     for (const item of value) {
-      const fault = deepFaultOf(item, levels - 1);
-      if (fault !== null) return fault;
+      const error = deepErrorIn(item, levels - 1);
+      if (error !== null) return error;
     }
     return null;
   }
   for (const [key, item] of Object.entries(value)) {
-    const fault = stringFault(key) ?? deepFaultOf(item, levels - 1);
-    if (fault !== null) return fault;
+    const error = stringError(key) ?? deepErrorIn(item, levels - 1);
+    if (error !== null) return error;
   }
   return null;
 }

@@ -91,9 +91,9 @@ export abstract class McpTransport implements Transport {
 
   protected deliver(message: JSONRPCMessage, context: RequestContext): void {
     if ('method' in message && 'id' in message) {
-      const fault = paramsError(message);
-      if (fault !== null) {
-        const error = { code: ErrorCode.InvalidParams, message: fault };
+      const reason = paramsError(message);
+      if (reason !== null) {
+        const error = { code: ErrorCode.InvalidParams, message: reason };
         this.send({ jsonrpc: '2.0', id: message.id, error }).catch((thrown: Error) => this.onerror?.(thrown));
         return;
       }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
-import { artifactUrlFault, findUpdate, isVersion } from '../../domain/firmware.ts';
+import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -24,8 +24,8 @@ const rollout = z.int().min(0).max(100).meta({
 const url = z
   .string()
   .superRefine((text, context) => {
-    const fault = artifactUrlFault(text);
-    if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+    const error = artifactUrlError(text);
+    if (error !== null) context.addIssue({ code: 'custom', message: error });
   })
   .meta({ description: 'Where devices download it, http or https; requires a checksum' });
 
