@@ -54,7 +54,7 @@ export class ApiKeyCache implements SizeReporter {
     });
   }
 
-  /** The live key with this text, or null. */
+  /** The valid key with this text, or null. */
   async verify(text: string): Promise<ApiKey | null> {
     const prefix = isApiKey(text) ? apiKeyPrefix(text) : null;
     const key = prefix === null ? null : await this.#find(prefix);
@@ -68,13 +68,13 @@ export class ApiKeyCache implements SizeReporter {
     return key === undefined ? undefined : this.#isUsable(key) ? key : null;
   }
 
-  async isLive(prefix: string): Promise<boolean> {
+  async isValid(prefix: string): Promise<boolean> {
     const key = await this.#find(prefix);
     return key !== null && this.#isUsable(key);
   }
 
-  /** The live key with this prefix, or null; for later work on behalf of a caller whose key was verified before. */
-  async findLive(prefix: string): Promise<ApiKey | null> {
+  /** The valid key with this prefix, or null; for later work on behalf of a caller whose key was verified before. */
+  async findValid(prefix: string): Promise<ApiKey | null> {
     const key = await this.#find(prefix);
     return key !== null && this.#isUsable(key) ? key : null;
   }

@@ -191,7 +191,7 @@ export interface DeviceStore {
   /** All devices placed in the home or room, including revoked ones. */
   placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;
   /** Batched: the keys that may still verify a signature, for sign-in. */
-  liveKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>>;
+  validKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>>;
   keyHistory(deviceId: Uuid): Promise<StoredDeviceKey[]>;
   manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
   flushPresence(rows: readonly PresenceFlush[]): Promise<void>;

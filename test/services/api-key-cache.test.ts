@@ -46,9 +46,9 @@ describe('a presented key', () => {
   it('is valid until the moment of its expiry', async () => {
     const { ring, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
     clock.advance(9);
-    expect([(await ring.verify(text))?.prefix, await ring.isLive(prefix)]).toEqual([prefix, true]);
+    expect([(await ring.verify(text))?.prefix, await ring.isValid(prefix)]).toEqual([prefix, true]);
     clock.advance(1);
-    expect([await ring.verify(text), await ring.isLive(prefix)]).toEqual([null, false]);
+    expect([await ring.verify(text), await ring.isValid(prefix)]).toEqual([null, false]);
   });
 
   it('is invalid after its revocation, for any earlier read', async () => {
@@ -56,7 +56,7 @@ describe('a presented key', () => {
     await ring.verify(text);
     await store.keys.revoke(prefix, 1);
     ring.invalidate(prefix);
-    expect([await ring.verify(text), await ring.isLive(prefix), await ring.isLive('unknown0')]).toEqual([
+    expect([await ring.verify(text), await ring.isValid(prefix), await ring.isValid('unknown0')]).toEqual([
       null,
       false,
       false,

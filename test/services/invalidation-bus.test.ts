@@ -114,13 +114,13 @@ describe('another process', () => {
     };
     store.users.set(USER, ada);
     await store.keys.insert(key);
-    expect(await two.keys.isLive('abcdefgh')).toBe(true);
+    expect(await two.keys.isValid('abcdefgh')).toBe(true);
     const notified: string[] = [];
     const stop = two.keys.subscribe((prefix) => notified.push(prefix));
     await store.keys.revoke('abcdefgh', 1);
-    expect(await two.keys.isLive('abcdefgh')).toBe(true);
+    expect(await two.keys.isValid('abcdefgh')).toBe(true);
     one.keys.invalidate('abcdefgh');
-    expect([await two.keys.isLive('abcdefgh'), notified]).toEqual([false, ['abcdefgh']]);
+    expect([await two.keys.isValid('abcdefgh'), notified]).toEqual([false, ['abcdefgh']]);
     stop();
     one.keys.invalidate('abcdefgh');
     expect(notified).toHaveLength(1);

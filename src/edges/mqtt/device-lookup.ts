@@ -4,7 +4,7 @@ import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 
 export type LiveKey = NonNullable<
-  ReturnType<Awaited<ReturnType<Services['store']['devices']['liveKeys']>>['get']>
+  ReturnType<Awaited<ReturnType<Services['store']['devices']['validKeys']>>['get']>
 >[number];
 
 /** A device's data for sign-in. */
@@ -60,7 +60,7 @@ export class DeviceLookup {
     const ids = batch.map(([id]) => id);
     try {
       const [keys, devices] = await Promise.all([
-        this.#services.store.devices.liveKeys(ids),
+        this.#services.store.devices.validKeys(ids),
         this.#services.actors.readAll<DeviceContext>('device', ids),
       ]);
       for (const [id, waiters] of batch) {

@@ -91,5 +91,5 @@ export async function loadCreator(
 ): Promise<Outcome<Caller>> {
   const { id, key } = plan.createdBy;
   const user = await services.users.get(id);
-  return authorizeCreator(plan, user, key === undefined ? null : await services.apiKeys.findLive(key));
+  return authorizeCreator(plan, user, key === undefined ? null : await services.apiKeys.findValid(key));
 }

@@ -31,7 +31,7 @@ const storedKey = (row: KeyRow): StoredDeviceKey => ({
 });
 
 /** Newest first. Callers check by their own clock whether a grace period has ended. */
-export async function liveKeys(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>> {
+export async function validKeys(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>> {
   const keys = new Map<Uuid, StoredDeviceKey[]>();
   if (ids.length === 0) return keys;
   const rows = await database.read<KeyRow>({

@@ -240,8 +240,8 @@ export class EdgeHarness {
     if (event.type === 'hello.received') {
       return [{ type: 'hello.accepted', lastSequence: row.window.highest, keyVersion: row.device.keyVersion }];
     }
-    if (!('mark' in event)) return [];
-    const { sequenceNumber, messageId } = event.mark;
+    if (!('header' in event)) return [];
+    const { sequenceNumber, messageId } = event.header;
     const verdict = judgeSequence(row.window, sequenceNumber, messageId);
     if (verdict === 'repeat') return [{ type: 'message.accepted', repeat: true }];
     if (verdict === 'reused') return [{ type: 'message.refused', code: 'SEQUENCE_REUSED' }];
@@ -274,7 +274,7 @@ export class EdgeHarness {
         },
       },
       devices: {
-        liveKeys: async (ids: string[]) => {
+        validKeys: async (ids: string[]) => {
           this.lookups.push(ids.length);
           await this.lookup();
           return new Map(ids.map((id) => [id, this.rows.get(id)?.keys ?? []]));

@@ -117,10 +117,10 @@ describe('an output of a plan', () => {
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Plans', scopes: ['execute:commands'] });
     const key = body.prefix as string;
     const byKey = planWith(stepOn(own), { createdBy: { kind: 'user', id: mine.userId, key } });
-    await service.services.apiKeys.isLive(key);
+    await service.services.apiKeys.isValid(key);
     expect((await bothWays(byKey)).map((one) => (one as AddressedEvent).event.type)).toEqual(['request', 'request']);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key });
-    await service.services.apiKeys.isLive(key);
+    await service.services.apiKeys.isValid(key);
 
     const outsider = { kind: 'user', id: other.userId } as const;
     const cases: [PlanContext, string][] = [

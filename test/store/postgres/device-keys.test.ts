@@ -16,7 +16,7 @@ eachStore('a commit', (backend) => {
         rows: [keyPut(id, 2), { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 }],
       });
       await commitAll(second);
-      const live = (await devices().liveKeys([id, newId()])).get(id);
+      const live = (await devices().validKeys([id, newId()])).get(id);
       expect(live?.map(({ keyVersion, status, graceUntil }) => [keyVersion, status, graceUntil])).toEqual([
         [2, 'active', null],
         [1, 'grace', 500],
@@ -59,7 +59,7 @@ eachStore('a commit', (backend) => {
         [2, 'revoked', 600, 20],
         [1, 'retired', 500, 10],
       ]);
-      expect((await devices().liveKeys([id])).get(id)?.map((key) => key.keyVersion)).toEqual([4]);
+      expect((await devices().validKeys([id])).get(id)?.map((key) => key.keyVersion)).toEqual([4]);
     });
 
     it('never replaces an existing key version', async () => {

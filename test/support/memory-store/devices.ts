@@ -123,7 +123,7 @@ export const deviceStore = (session: Session): DeviceStore => ({
       return devicesOf(tables, (row) => row.tenantId === tenantId && wanted(row)).map((row) => listed(tables, row));
     }),
 
-  liveKeys: (ids) =>
+  validKeys: (ids) =>
     session.read('devices.liveKeys', [ids], (tables, ids) => {
       const live = new Map<Uuid, StoredDeviceKey[]>();
       for (const id of ids) {

@@ -68,7 +68,7 @@ const devices: Record<string, Read> = {
     ]),
   service: async ({ devices }, model) => [await devices.countActive(), own(model, (await devices.online()).sort())],
   keys: async ({ devices }, model) => [
-    await devices.liveKeys(ids(model, 'device', 4)),
+    await devices.validKeys(ids(model, 'device', 4)),
     await each(ids(model, 'device', 4), (id) => devices.keyHistory(id)),
   ],
   reported: async ({ devices }, model) => [

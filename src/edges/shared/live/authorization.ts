@@ -57,7 +57,7 @@ export async function checkCurrentAccess(
   if (tenant === null) return refusal('NOT_FOUND', 'the tenant does not exist');
   if (tenant.snapshot.value !== 'active' && subscription.tenantId === null) return suspendedRefusal();
   if (token !== null && revocations.has(token.id)) return revokedRefusal();
-  if (principal.key !== undefined && !(await apiKeys.isLive(principal.key))) return revokedRefusal();
+  if (principal.key !== undefined && !(await apiKeys.isValid(principal.key))) return revokedRefusal();
   return recheckAccess(caller, subscription, await users.get(user.id));
 }
 
