@@ -19,7 +19,7 @@ export function decideDirectAction(view: PlannerInput, { action, params }: Actio
   const requested = { action, params };
   const step = {
     ...requested,
-    id: 'asked',
+    id: 'requested-action',
     deviceId: device.id,
     dependsOn: [],
     compensation: compensationFor(device, requested),

@@ -51,7 +51,7 @@ function storedText(index: number): string {
     snapshot = table.transition(snapshot, {
       type: 'state.reported',
       at: NOW,
-      mark: { sequenceNumber, messageId: `${id}-${sequenceNumber}`, keyVersion: 1 },
+      header: { sequenceNumber, messageId: `${id}-${sequenceNumber}`, keyVersion: 1 },
       state: deviceState(sequenceNumber, id),
       full: false,
       watches: [],

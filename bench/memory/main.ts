@@ -85,7 +85,7 @@ const report = (counter: number) =>
       type: 'state.reported',
       at: now,
       by: { kind: 'device', id },
-      mark: { sequenceNumber: sequence + counter, messageId: `${id}-${counter}`, keyVersion: 1 },
+      header: { sequenceNumber: sequence + counter, messageId: `${id}-${counter}`, keyVersion: 1 },
       state: asParsed(deviceState(counter, id)),
       full: false,
       watches: [],

@@ -135,7 +135,7 @@ function firstReport(identity: DeviceIdentity): DeviceEvent {
     type: 'state.reported',
     at: systemClock.now(),
     by: { kind: 'device', id: deviceId },
-    mark: { sequenceNumber, messageId: `${deviceId}-${sequenceNumber}`, keyVersion: 1 },
+    header: { sequenceNumber, messageId: `${deviceId}-${sequenceNumber}`, keyVersion: 1 },
     state: deviceState(0, deviceId),
     full: false,
     watches: [],

@@ -6,7 +6,7 @@ export const INTERRUPTED_EXIT_CODE = 130;
 /**
  * Calls `listener` on the first SIGINT or SIGTERM; a second one exits at once. Returns a function that unsubscribes.
  */
-export function onInterrupt(listener: (signal: NodeJS.Signals) => void): () => void {
+export function subscribeToInterrupt(listener: (signal: NodeJS.Signals) => void): () => void {
   let firstAt: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
     const now = performance.now();

@@ -3,7 +3,7 @@ import type { JsonObject } from '../domain/values.ts';
 import type { RequestOptions } from './api.ts';
 import { type Api, errorReason } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
-import { onInterrupt } from './signals.ts';
+import { subscribeToInterrupt } from './signals.ts';
 
 /** One update from `/ws/state` or `/ws/actors`. */
 export interface LiveUpdate extends JsonObject {
@@ -30,7 +30,7 @@ export async function consumeStream(
 ): Promise<void> {
   let left = count ?? Number.POSITIVE_INFINITY;
   const done = Promise.withResolvers<void>();
-  const unsubscribe = onInterrupt(() => done.resolve());
+  const unsubscribe = subscribeToInterrupt(() => done.resolve());
   try {
     const stream = await open((update) => {
       if (left <= 0) return;

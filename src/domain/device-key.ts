@@ -1,8 +1,11 @@
-import type { Uuid } from './values.ts';
+import type { Milliseconds, Uuid } from './values.ts';
 
 /** Algorithms of device keys (contract §4). */
 export const signingAlgs = ['hmac-sha256', 'ed25519'] as const;
 export type SigningAlg = (typeof signingAlgs)[number];
+
+/** How long the previous key verifies after a rotation (contract §4). */
+export const KEY_GRACE_MS: Milliseconds = 24 * 60 * 60 * 1000;
 
 /** The current version of a device's key and, during its grace period, the one before. */
 interface KeyVersions {

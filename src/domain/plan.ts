@@ -125,7 +125,7 @@ function cycleIn(steps: readonly Node[]): string[] | null {
 }
 
 /** The outcome of a plan's step, derived from its command. */
-export type StepOutcome = 'waiting' | 'going' | 'succeeded' | 'failed';
+export type StepOutcome = 'waiting' | 'in_progress' | 'succeeded' | 'failed';
 
 /**
  * A step is final when its command is final and its verification is decided. A command that timed out is final at once,
@@ -135,7 +135,7 @@ export function outcomeOf(status: CommandStatus, verification: VerificationStatu
   switch (commandPhaseOf(status)) {
     case 'deciding':
     case 'executing':
-      return 'going';
+      return 'in_progress';
     case 'confirming':
       return 'waiting';
     case 'succeeded':
@@ -148,7 +148,7 @@ export function outcomeOf(status: CommandStatus, verification: VerificationStatu
 
 /** The outcome of a succeeded command, by its verification. */
 const outcomeOfVerification: Readonly<Record<VerificationStatus, StepOutcome>> = {
-  pending: 'going',
+  pending: 'in_progress',
   verified: 'succeeded',
   mismatched: 'failed',
   timed_out: 'failed',

@@ -372,7 +372,8 @@ export const announce = (context: CommandContext, { at }: Timestamped): Decided 
 
 /** A plan is notified when its command awaits confirmation, is dispatched, and has an outcome. */
 const isRelevantToPlan = ({ live: { status, verification } }: CommandContext): boolean =>
-  outcomeOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
+  outcomeOf(status, verification.status) !== 'in_progress' ||
+  (status === 'dispatched' && verification.status !== 'verified');
 
 function notifyPlan(
   { fixed: { id: commandId, safetyClass, refusal }, live: { status, verification } }: CommandContext,

@@ -10,14 +10,14 @@ import type { ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
 
 type DeviceEventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
-type SignedEvent = Extract<DeviceEvent, { mark: object }>;
+type SignedEvent = Extract<DeviceEvent, { header: object }>;
 
 /**
  * False if the key that verified the message has ended since: a message can wait in a queue, and a reinstatement clears
  * the replay window, so no other check would refuse it.
  */
-export const isKeyValid = (context: DeviceContext, { mark }: SignedEvent): boolean =>
-  !hasKeyEnded(context.fixed, mark.keyVersion);
+export const isKeyValid = (context: DeviceContext, { header }: SignedEvent): boolean =>
+  !hasKeyEnded(context.fixed, header.keyVersion);
 
 export const isKeyEnded = (context: DeviceContext, event: SignedEvent): boolean => !isKeyValid(context, event);
 
@@ -64,7 +64,7 @@ const refuseMessage = (code: MessageRefusalCode, changes: Partial<DeviceContext>
 const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message.accepted', repeat: false };
 
 /** Not subject to the replay window: a device that lost its counter receives the number to continue from. */
-export function takeHello(
+export function applyHello(
   context: DeviceContext,
   { firmware }: DeviceEventOf<'hello.received'>,
 ): Decision<DeviceContext> {
@@ -77,30 +77,30 @@ export function takeHello(
   };
 }
 
-export const takeHeartbeat = (
+export const applyHeartbeat = (
   context: DeviceContext,
   event: DeviceEventOf<'heartbeat.received'>,
 ): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (sequence) => ({
+  withSequenceCheck(context, event.header, (sequence) => ({
     changes: recordSequence(context, sequence),
     outputs: [accepted],
   }));
 
-export const takeRejected = (
+export const applyRejected = (
   context: DeviceContext,
   event: DeviceEventOf<'message.rejected'>,
 ): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (sequence) => refuseMessage(event.code, recordSequence(context, sequence)));
+  withSequenceCheck(context, event.header, (sequence) => refuseMessage(event.code, recordSequence(context, sequence)));
 
-export const takeState = (context: DeviceContext, event: DeviceEventOf<'state.reported'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (sequence) => applyStateReport(context, sequence, event.state, event));
+export const applyState = (context: DeviceContext, event: DeviceEventOf<'state.reported'>): Decision<DeviceContext> =>
+  withSequenceCheck(context, event.header, (sequence) => applyStateReport(context, sequence, event.state, event));
 
 /**
  * The state in an ack is reported to the command before the ack itself: a succeeded command is then verified at once,
  * and is never visible as waiting for a state from the same message.
  */
-export const takeAck = (context: DeviceContext, event: DeviceEventOf<'ack.reported'>): Decision<DeviceContext> =>
-  withSequenceCheck(context, event.mark, (sequence) => {
+export const applyAck = (context: DeviceContext, event: DeviceEventOf<'ack.reported'>): Decision<DeviceContext> =>
+  withSequenceCheck(context, event.header, (sequence) => {
     if (!event.known) return refuseMessage('UNKNOWN_COMMAND', recordSequence(context, sequence));
     const ackOutput: Output = {
       type: 'actor.tell',

@@ -87,13 +87,13 @@ export type DeviceEvent =
   | (Base & { type: 'manifest.update'; manifest: Manifest; expectedVersion: number })
   /** Three heartbeat intervals without a message, or the end of the session. */
   | (Base & { type: 'presence.lost' })
-  | (Base & { type: 'heartbeat.received'; mark: MessageHeader })
+  | (Base & { type: 'heartbeat.received'; header: MessageHeader })
   /** Not subject to the replay window. The first message of a session makes the device online. */
-  | (Base & { type: 'hello.received'; mark: Pick<MessageHeader, 'keyVersion'>; firmware?: string })
+  | (Base & { type: 'hello.received'; header: Pick<MessageHeader, 'keyVersion'>; firmware?: string })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */
   | (Base & {
       type: 'state.reported';
-      mark: MessageHeader;
+      header: MessageHeader;
       state: JsonObject;
       full: boolean;
       written?: JsonSpan | undefined;
@@ -102,7 +102,7 @@ export type DeviceEvent =
   /** `known` is false if this device has no such command: refused with `UNKNOWN_COMMAND`. */
   | (Base & {
       type: 'ack.reported';
-      mark: MessageHeader;
+      header: MessageHeader;
       commandId: Uuid;
       known: boolean;
       ack: CommandAck;
@@ -110,4 +110,4 @@ export type DeviceEvent =
       watches: readonly VerificationWatch[];
     })
   /** A message whose payload was refused; it still uses its sequence number. */
-  | (Base & { type: 'message.rejected'; mark: MessageHeader; code: MessageRefusalCode });
+  | (Base & { type: 'message.rejected'; header: MessageHeader; code: MessageRefusalCode });

@@ -87,7 +87,7 @@ export function changesStep(
   if (step === undefined) return false;
   const outcome = outcomeOf(status, verification);
   if (outcome === 'succeeded' || outcome === 'failed' || step.ask === 'asked') return true;
-  return outcome === 'going' && step.status === 'awaiting_confirmation';
+  return outcome === 'in_progress' && step.status === 'awaiting_confirmation';
 }
 
 export function applyCommandChange(context: PlanContext, event: PlanEventOf<'command.moved'>): Decided {
@@ -121,12 +121,12 @@ function applyToStep(update: PlanUpdate, step: PlanStep, event: PlanEventOf<'com
   const outcome = outcomeOf(status, verification);
   switch (outcome) {
     case 'waiting':
-    case 'going': {
+    case 'in_progress': {
       // Commands cannot be confirmed during a suspension, so a confirmed command starts after it.
       const parked = step.parked && step.status !== 'awaiting_confirmation';
       updateStep(update, id, {
         ask: 'made',
-        status: outcome === 'going' ? 'running' : 'awaiting_confirmation',
+        status: outcome === 'in_progress' ? 'running' : 'awaiting_confirmation',
         parked,
       });
       const now = update.context.live.steps.find((one) => one.id === id) as PlanStep;
@@ -163,7 +163,7 @@ function failStep(
   else if (ending === null) endPlan(update, onFailure, detail);
 }
 
-/** Contract §6: a suspension parks steps while their deadlines continue. A parked step that expired was lost to it. */
+/** Contract §6: the deadlines of steps continue during a suspension. A step that expired in it was lost to it. */
 const isLostToSuspension = ({ parked }: PlanStep, { status, verification }: PlanEventOf<'command.moved'>): boolean =>
   parked && (status === 'expired' || status === 'timed_out' || verification === 'timed_out');
 
@@ -263,7 +263,7 @@ export function retryHeldSteps(context: PlanContext, event: Timestamped): Decide
   return finishUpdate(update);
 }
 
-export function park(context: PlanContext): Decided {
+export function markSuspended(context: PlanContext): Decided {
   const steps = context.live.steps.map((step) => (isUnderWay(step) ? { ...step, parked: true } : step));
   return { changes: changeLive(context, { steps }), outputs: [] };
 }

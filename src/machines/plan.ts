@@ -45,7 +45,7 @@ const base = setup({
     applyStepRefusal: action(decisions.applyStepRefusal),
     holdStep: action(decisions.holdStep),
     retryHeldSteps: action(decisions.retryHeldSteps),
-    park: action(decisions.park),
+    markSuspended: action(decisions.markSuspended),
     setStatus: action(decisions.setStatus),
     setFinishedAt: action(decisions.setFinishedAt),
     propose: action(cognition.propose),
@@ -101,7 +101,7 @@ const lifecycle = base.createStateConfig({
         'command.moved': { guard: 'changesStep', actions: 'applyCommandChange' },
         'step.refused': { guard: 'isStepRequested', actions: 'applyStepRefusal' },
         'step.held': { guard: 'isStepRequested', actions: 'holdStep' },
-        'tenant.suspended': { guard: 'hasStepsUnderWay', actions: 'park' },
+        'tenant.suspended': { guard: 'hasStepsUnderWay', actions: 'markSuspended' },
         'tenant.resumed': { guard: 'hasHeldSteps', actions: 'retryHeldSteps' },
         cancel: { actions: 'cancel' },
         'self.advanced': [

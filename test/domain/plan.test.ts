@@ -62,12 +62,12 @@ describe('the outcome of a command for its plan', () => {
       new Set(verificationStatuses.map((verification) => outcomeOf(status, verification))),
     ]);
     expect(Object.fromEntries(words)).toEqual({
-      submitted: new Set(['going']),
-      dispatched: new Set(['going']),
-      acknowledged: new Set(['going']),
-      in_progress: new Set(['going']),
+      submitted: new Set(['in_progress']),
+      dispatched: new Set(['in_progress']),
+      acknowledged: new Set(['in_progress']),
+      in_progress: new Set(['in_progress']),
       awaiting_confirmation: new Set(['waiting']),
-      succeeded: new Set(['going', 'succeeded', 'failed']),
+      succeeded: new Set(['in_progress', 'succeeded', 'failed']),
       ...Object.fromEntries(
         ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'].map((status) => [status, new Set(['failed'])]),
       ),
@@ -76,7 +76,7 @@ describe('the outcome of a command for its plan', () => {
       outcomeOf('succeeded', 'pending'),
       outcomeOf('succeeded', 'mismatched'),
       outcomeOf('succeeded', 'timed_out'),
-    ]).toEqual([...['going', 'failed', 'failed']]);
+    ]).toEqual([...['in_progress', 'failed', 'failed']]);
   });
 });
 

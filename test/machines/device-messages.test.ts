@@ -4,7 +4,7 @@ import type { JsonObject } from '../../src/domain/values.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import type { DeviceEvent, VerificationWatch } from '../../src/machines/device-types.ts';
 import { flatContext } from '../support/stored-context.ts';
-import { ack, COMMAND, DEVICE, mark, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
+import { ack, COMMAND, DEVICE, header, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
 
 const accepted = { type: 'message.accepted', repeat: false };
 const presence = (isOnline: boolean, at: number) => ({
@@ -17,12 +17,12 @@ const presence = (isOnline: boolean, at: number) => ({
 const heartbeat = (sequence: number, messageId?: string): DeviceEvent => ({
   type: 'heartbeat.received',
   at: T0 + 1_000,
-  mark: mark(sequence, messageId),
+  header: header(sequence, messageId),
 });
 const hello = (firmware?: string): DeviceEvent => ({
   type: 'hello.received',
   at: T0 + 1_000,
-  mark: { keyVersion: 1 },
+  header: { keyVersion: 1 },
   ...(firmware !== undefined && { firmware }),
 });
 
@@ -39,7 +39,7 @@ describe('the link', () => {
     heartbeat(1),
     report(1, {}),
     ack(1),
-    { type: 'message.rejected', at: T0 + 1_000, mark: mark(1), code: 'PAYLOAD_INVALID' },
+    { type: 'message.rejected', at: T0 + 1_000, header: header(1), code: 'PAYLOAD_INVALID' },
   ];
 
   it.each(firsts)('is online from the first verified message on: $type', (event) => {
@@ -65,15 +65,15 @@ describe('the link', () => {
 
 describe('the sequence number', () => {
   const messages: [string, (sequence: number, messageId: string) => DeviceEvent][] = [
-    ['a state', (sequence, messageId) => report(sequence, { on: false }, { mark: mark(sequence, messageId) })],
-    ['an acknowledgement', (sequence, messageId) => ack(sequence, { mark: mark(sequence, messageId) })],
+    ['a state', (sequence, messageId) => report(sequence, { on: false }, { header: header(sequence, messageId) })],
+    ['an acknowledgement', (sequence, messageId) => ack(sequence, { header: header(sequence, messageId) })],
     ['a heartbeat', (sequence, messageId) => heartbeat(sequence, messageId)],
     [
       'a refused message',
       (sequence, messageId) => ({
         type: 'message.rejected',
         at: T0,
-        mark: mark(sequence, messageId),
+        header: header(sequence, messageId),
         code: 'PAYLOAD_INVALID',
       }),
     ],
@@ -134,7 +134,7 @@ describe('a heartbeat', () => {
 describe('a refused payload', () => {
   it('uses its sequence number and is refused with a reason', () => {
     const driven = online();
-    const event: DeviceEvent = { type: 'message.rejected', at: T0, mark: mark(2), code: 'PAYLOAD_INVALID' };
+    const event: DeviceEvent = { type: 'message.rejected', at: T0, header: header(2), code: 'PAYLOAD_INVALID' };
     expect(driven.send(event).outputs).toEqual([{ type: 'message.refused', code: 'PAYLOAD_INVALID' }]);
     expect(driven.context).toMatchObject({ live: { stateVersion: 1, replay: { highest: 2 } } });
   });
@@ -273,7 +273,7 @@ describe('a reported state', () => {
   it('needs little storage for a device with 20 properties', () => {
     const driven = online();
     const state = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`property_${n}`, `value ${n}`]));
-    for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { mark: mark(n, uuid(n)) }));
+    for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { header: header(n, uuid(n)) }));
     expect(driven.context.live.replay.slots.length).toBeLessThanOrEqual(576);
   });
 });

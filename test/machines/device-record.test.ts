@@ -11,9 +11,9 @@ import {
   blankDevice,
   HOME,
   HOUR,
+  header,
   key,
   manifest,
-  mark,
   other,
   ROOM,
   register,
@@ -59,7 +59,7 @@ describe('the record of a device', () => {
     const driven = having(rotate, report(1, { on: true, list: [1, null] }), report(3, {}), {
       type: 'hello.received',
       at: T0,
-      mark: mark(4),
+      header: header(4),
       firmware: '1.0.0',
     });
     const { context, value } = driven;
@@ -122,7 +122,7 @@ describe('the record of a device', () => {
 
   it('is transient for heartbeats only', () => {
     const soft = (event: DeviceEvent) => deviceDefinition.isTransient(event);
-    expect(soft({ type: 'heartbeat.received', at: T0, mark: mark(1) })).toBe(true);
+    expect(soft({ type: 'heartbeat.received', at: T0, header: header(1) })).toBe(true);
     expect(soft(report(1, {}))).toBe(false);
   });
 
@@ -196,9 +196,9 @@ describe('the journal of a device', () => {
     const telemetry: DeviceEvent[] = [
       report(1, { on: true }),
       ack(2),
-      { type: 'hello.received', at: T0, mark: mark(1), firmware: '1.0.0' },
-      { type: 'heartbeat.received', at: T0, mark: mark(3) },
-      { type: 'message.rejected', at: T0, mark: mark(4), code: 'PAYLOAD_INVALID' },
+      { type: 'hello.received', at: T0, header: header(1), firmware: '1.0.0' },
+      { type: 'heartbeat.received', at: T0, header: header(3) },
+      { type: 'message.rejected', at: T0, header: header(4), code: 'PAYLOAD_INVALID' },
       { type: 'presence.lost', at: T0 },
     ];
     const driven = registered();

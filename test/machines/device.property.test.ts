@@ -10,9 +10,9 @@ import {
   blankDevice,
   HOME,
   HOUR,
+  header,
   key,
   manifest,
-  mark,
   ofType,
   other,
   register,
@@ -26,7 +26,7 @@ type Move = 'timer' | ((at: number, device: DeviceContext) => DeviceEvent);
 
 const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
 
-const marks = fc.record({
+const headers = fc.record({
   ahead: fc.integer({ min: -70, max: 5 }),
   messageId: fc.constantFrom('a', 'b', 'c'),
   /** Number of key versions before the current one. */
@@ -36,11 +36,11 @@ const states = fc.dictionary(
   fc.constantFrom('a', 'b', 'c', '__proto__'),
   fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value))), // without `-0`, which JSON keeps as 0
 ) as fc.Arbitrary<DeviceLive['state']>;
-const marked = (make: (message: ReturnType<typeof mark>, at: number) => DeviceEvent): fc.Arbitrary<Move> =>
-  marks.map(
+const withHeader = (make: (message: ReturnType<typeof header>, at: number) => DeviceEvent): fc.Arbitrary<Move> =>
+  headers.map(
     ({ ahead, messageId, back }) =>
       (at: number, { fixed: { keyVersion }, live: { replay } }: DeviceContext) => {
-        return make(mark(replay.highest + ahead, messageId, keyVersion - back), at);
+        return make(header(replay.highest + ahead, messageId, keyVersion - back), at);
       },
   );
 
@@ -48,21 +48,31 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Move>('timer') },
   {
     weight: 8,
-    arbitrary: fc.tuple(marks, states, fc.boolean()).map(([{ ahead, messageId, back }, state, full]): Move => {
+    arbitrary: fc.tuple(headers, states, fc.boolean()).map(([{ ahead, messageId, back }, state, full]): Move => {
       return (at, { fixed: { keyVersion }, live: { replay } }) =>
-        report(0, state, { at, full, mark: mark(replay.highest + ahead, messageId, keyVersion - back) });
+        report(0, state, { at, full, header: header(replay.highest + ahead, messageId, keyVersion - back) });
     }),
   },
-  { weight: 3, arbitrary: marked((message, at) => ack(0, { at, mark: message, state: { a: at } })) },
-  { weight: 1, arbitrary: marked((message, at) => ack(0, { at, mark: message, known: false })) },
-  { weight: 3, arbitrary: marked((message, at) => ({ type: 'heartbeat.received', at, mark: message })) },
+  { weight: 3, arbitrary: withHeader((message, at) => ack(0, { at, header: message, state: { a: at } })) },
+  { weight: 1, arbitrary: withHeader((message, at) => ack(0, { at, header: message, known: false })) },
+  { weight: 3, arbitrary: withHeader((message, at) => ({ type: 'heartbeat.received', at, header: message })) },
   {
     weight: 1,
-    arbitrary: marked((message, at) => ({ type: 'message.rejected', at, mark: message, code: 'PAYLOAD_INVALID' })),
+    arbitrary: withHeader((message, at) => ({
+      type: 'message.rejected',
+      at,
+      header: message,
+      code: 'PAYLOAD_INVALID',
+    })),
   },
   {
     weight: 2,
-    arbitrary: marked((message, at) => ({ type: 'hello.received', at, mark: message, firmware: `1.${at % 3}.0` })),
+    arbitrary: withHeader((message, at) => ({
+      type: 'hello.received',
+      at,
+      header: message,
+      firmware: `1.${at % 3}.0`,
+    })),
   },
   { weight: 3, arbitrary: fc.constant<Move>((at) => ({ type: 'presence.lost', at })) },
   {

@@ -7,9 +7,9 @@ import {
   DEVICE,
   HOME,
   HOUR,
+  header,
   key,
   manifest,
-  mark,
   other,
   ROOM,
   register,
@@ -31,11 +31,11 @@ const reinstate = (version: number, at = T0 + 2 * HOUR) =>
 
 /** One of each type, verified under a version of the key. */
 const messagesUnder = (version: number): DeviceEvent[] => [
-  { type: 'hello.received', at: T0, mark: { keyVersion: version } },
-  { type: 'heartbeat.received', at: T0, mark: mark(11, 'm11', version) },
-  report(12, { on: false }, { mark: mark(12, 'm12', version) }),
-  ack(13, { mark: mark(13, 'm13', version) }),
-  { type: 'message.rejected', at: T0, mark: mark(14, 'm14', version), code: 'PAYLOAD_INVALID' },
+  { type: 'hello.received', at: T0, header: { keyVersion: version } },
+  { type: 'heartbeat.received', at: T0, header: header(11, 'm11', version) },
+  report(12, { on: false }, { header: header(12, 'm12', version) }),
+  ack(13, { header: header(13, 'm13', version) }),
+  { type: 'message.rejected', at: T0, header: header(14, 'm14', version), code: 'PAYLOAD_INVALID' },
 ];
 
 const online = () => {
@@ -242,9 +242,9 @@ describe('a revocation', () => {
     const messages: DeviceEvent[] = [
       report(1, { on: true }),
       ack(1),
-      { type: 'hello.received', at: T0, mark: mark(1), firmware: '2' },
-      { type: 'heartbeat.received', at: T0, mark: mark(1) },
-      { type: 'message.rejected', at: T0, mark: mark(1), code: 'PAYLOAD_INVALID' },
+      { type: 'hello.received', at: T0, header: header(1), firmware: '2' },
+      { type: 'heartbeat.received', at: T0, header: header(1) },
+      { type: 'message.rejected', at: T0, header: header(1), code: 'PAYLOAD_INVALID' },
       { type: 'presence.lost', at: T0 },
     ];
     for (const message of messages) expect(driven.send(message), message.type).toEqual(NOTHING);
@@ -271,7 +271,7 @@ describe('a reinstatement', () => {
       fixed: { keyVersion: 2 },
       live: { state: { on: true }, stateVersion: 1, replay: { highest: 0 } },
     });
-    driven.send(report(1, { on: false }, { mark: mark(1, 'm1', 2) }));
+    driven.send(report(1, { on: false }, { header: header(1, 'm1', 2) }));
     expect(driven.context.live.stateVersion).toBe(2);
   });
 
@@ -322,10 +322,10 @@ describe('a message under an earlier key', () => {
     const driven = online();
     driven.send(rotate(2, T0));
     expect(driven.send(report(2, { on: false })).outputs).toContainEqual(accepted);
-    expect(driven.send(report(3, { on: true }, { mark: mark(3, 'm3', 2) })).outputs).toContainEqual(accepted);
+    expect(driven.send(report(3, { on: true }, { header: header(3, 'm3', 2) })).outputs).toContainEqual(accepted);
     driven.fire();
     for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
-    expect(driven.send(report(4, { on: false }, { mark: mark(4, 'm4', 2) })).outputs).toContainEqual(accepted);
+    expect(driven.send(report(4, { on: false }, { header: header(4, 'm4', 2) })).outputs).toContainEqual(accepted);
   });
 
   it('is refused after a second rotation, which ends the grace period', () => {
@@ -333,7 +333,7 @@ describe('a message under an earlier key', () => {
     driven.send(rotate(2, T0));
     driven.send(rotate(3, T0 + HOUR));
     for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
-    expect(driven.send(report(2, { on: false }, { mark: mark(2, 'm2', 2) })).outputs).toContainEqual(accepted);
+    expect(driven.send(report(2, { on: false }, { header: header(2, 'm2', 2) })).outputs).toContainEqual(accepted);
   });
 });
 

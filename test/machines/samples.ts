@@ -75,7 +75,7 @@ export const register = (more: Partial<Of<'register'>> = {}): Of<'register'> => 
   ...more,
 });
 
-export const mark = (sequenceNumber: number, messageId = `m${sequenceNumber}`, keyVersion = 1) => ({
+export const header = (sequenceNumber: number, messageId = `m${sequenceNumber}`, keyVersion = 1) => ({
   sequenceNumber,
   messageId,
   keyVersion,
@@ -86,7 +86,7 @@ export const report = (sequence: number, state: JsonObject, more: Partial<Of<'st
     type: 'state.reported',
     at: T0 + 1_000,
     by: device,
-    mark: mark(sequence),
+    header: header(sequence),
     state,
     full: false,
     watches: [],
@@ -98,7 +98,7 @@ export const ack = (sequence: number, more: Partial<Of<'ack.reported'>> = {}) =>
     type: 'ack.reported',
     at: T0 + 1_000,
     by: device,
-    mark: mark(sequence),
+    header: header(sequence),
     commandId: COMMAND,
     known: true,
     ack: { status: 'succeeded' },

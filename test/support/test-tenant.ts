@@ -91,7 +91,7 @@ export async function makeTestTenant(service: HttpService): Promise<TestTenant> 
     const keyVersion = device?.snapshot.context.fixed.keyVersion ?? 0;
     const completeEvent = {
       at,
-      mark: { sequenceNumber, messageId: v7(), keyVersion },
+      header: { sequenceNumber, messageId: v7(), keyVersion },
       watches: watches.forDevice(deviceId),
       ...event,
     };

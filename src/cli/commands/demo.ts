@@ -9,7 +9,7 @@ import { type Api, makeApi } from '../api.ts';
 import { type DemoEnvironment, runDemoScenario } from '../demo-scenario.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
-import { INTERRUPTED_EXIT_CODE, onInterrupt } from '../signals.ts';
+import { INTERRUPTED_EXIT_CODE, subscribeToInterrupt } from '../signals.ts';
 import { makeStepReporter } from '../step-reporter.ts';
 
 const HOST = '127.0.0.1';
@@ -29,7 +29,7 @@ export function addDemo(program: Command, io: Io): void {
 async function demo(io: Io, exit: boolean): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-demo-'));
   const cleanUp: (() => Promise<unknown>)[] = [];
-  const interrupted = new Promise<undefined>((resolve) => onInterrupt(() => resolve(undefined)));
+  const interrupted = new Promise<undefined>((resolve) => subscribeToInterrupt(() => resolve(undefined)));
   let interruptedDuringDemo = false;
   try {
     const environment = await Promise.race([startDemo(io, dataDir, cleanUp), interrupted]);

@@ -11,8 +11,8 @@ import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
-import { onInterrupt } from '../signals.ts';
+import { colorStatus, escapeForTerminal, formatChanges, printTable, type StateChanges } from '../print.ts';
+import { subscribeToInterrupt } from '../signals.ts';
 import { formatUpdate } from './watch.ts';
 
 export interface StepRecord {
@@ -148,7 +148,7 @@ export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
 /** Prints the updates of the plan that `start` returns until it ends or Ctrl-C, then prints the plan. */
 export async function followPlan({ api, io, json, show }: CliContext, start: () => Promise<PlanRecord>): Promise<void> {
   const interrupted = Promise.withResolvers<void>();
-  const unsubscribe = onInterrupt(() => interrupted.resolve());
+  const unsubscribe = subscribeToInterrupt(() => interrupted.resolve());
   const plan = await waitForOutcome<PlanRecord>(api, {
     updates: { events: ['plan'] },
     start: async () => {

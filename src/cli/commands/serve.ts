@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { readConfig } from '../../config.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
-import { onInterrupt } from '../signals.ts';
+import { subscribeToInterrupt } from '../signals.ts';
 
 /** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
 const DRAIN_MS = 9_500;
@@ -25,7 +25,7 @@ async function serve(io: Io): Promise<void> {
   const { start } = await import('../../main.ts');
   // Before the service has started there is nothing to drain.
   let stop: () => void = () => process.exit(0);
-  onInterrupt((signal) => {
+  subscribeToInterrupt((signal) => {
     log.info({ signal }, 'service draining');
     stop();
   });

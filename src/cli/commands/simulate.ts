@@ -8,7 +8,7 @@ import type { Api } from '../api.ts';
 import { parseDurationS, parseIntegerBetween, parsePositiveNumber } from '../argument-parsers.ts';
 import { type CliContext, createCliContext } from '../cli-context.ts';
 import type { Io } from '../io.ts';
-import { onInterrupt } from '../signals.ts';
+import { subscribeToInterrupt } from '../signals.ts';
 import {
   type RegisteredDevice,
   registerSimulatedDevice,
@@ -128,7 +128,7 @@ function waitForEnd(afterS: number | undefined): { over: boolean; reached: Promi
       ending.over = true;
       resolve();
     };
-    onInterrupt(end);
+    subscribeToInterrupt(end);
     if (afterS !== undefined) setTimeout(end, afterS * 1000).unref();
   });
   return ending;

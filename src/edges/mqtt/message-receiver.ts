@@ -112,18 +112,18 @@ export class MessageReceiver {
   #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, MessageIdentity>, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
     const { fields, body, canonical } = message;
-    const mark: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
-    if (!body.ok) return { type: 'message.rejected', at, by, mark, code: 'PAYLOAD_INVALID' };
+    const header: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
+    if (!body.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
     switch (body.value.channel) {
       case 'heartbeat':
-        return { type: 'heartbeat.received', at, by, mark };
+        return { type: 'heartbeat.received', at, by, header };
       case 'hello': {
         const { firmware } = body.value.payload;
         return {
           type: 'hello.received',
           at,
           by,
-          mark: { keyVersion },
+          header: { keyVersion },
           ...(firmware === undefined ? {} : { firmware }),
         };
       }
@@ -133,7 +133,7 @@ export class MessageReceiver {
           type: 'state.reported',
           at,
           by,
-          mark,
+          header,
           state,
           full: full ?? false,
           written: canonical && stateSpan(body.value.payload, canonical),
@@ -146,7 +146,7 @@ export class MessageReceiver {
           type: 'ack.reported',
           at,
           by,
-          mark,
+          header,
           commandId,
           known: false,
           ack: {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../../actors/contract.ts';
-import { type SigningAlg, secretBinding } from '../../domain/device-key.ts';
+import { KEY_GRACE_MS, type SigningAlg, secretBinding } from '../../domain/device-key.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
@@ -16,8 +16,6 @@ import { type Answer, type Call, operation, type Services } from '../operation.t
 import { sendToActor } from '../send-to-actor.ts';
 import { withinBetaLimit } from './beta-limit.ts';
 import { type CommittedDevice, findDevice, isRevoked } from './device-view.ts';
-
-const GRACE_MS = 24 * 60 * 60 * 1000;
 
 /** The public key of a key pair that the device generated. */
 export const publicKey = z
@@ -110,7 +108,7 @@ export const rotateSecret = operation({
     const { principal: by } = call.caller;
     const rotate = (key: DeviceKeyRow): DeviceEvent => {
       const at = key.createdAt;
-      return { type: 'rotate', at, by, key, graceUntil: at + GRACE_MS };
+      return { type: 'rotate', at, by, key, graceUntil: at + KEY_GRACE_MS };
     };
     return withKeyLock(services, call, (device) => rekey(services, device, call, rotate, (body) => body));
   },

@@ -4,11 +4,7 @@ import { contextField } from './actors.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
-<<<<<<< HEAD
-import { keyHistoryOf, liveKeys } from './device-keys.ts';
-=======
 import { keyHistoryOf, validKeys } from './device-keys.ts';
->>>>>>> d8fb8df2 (store: call keys that still verify valid instead of live)
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
 
@@ -122,13 +118,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
         ? ids('devices_placed_home', 'home_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.homeId])
         : ids('devices_placed_room', 'room_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.roomId]),
 
-<<<<<<< HEAD
-    liveKeys: (wanted) => liveKeys(database, wanted),
-    keyHistory: (deviceId) => keyHistoryOf(database, deviceId),
-=======
     validKeys: (wanted) => validKeys(database, wanted),
     keyHistory: (deviceId) => keyHistoryOf(database, deviceId),
->>>>>>> d8fb8df2 (store: call keys that still verify valid instead of live)
 
     async manifests(wanted) {
       if (wanted.length === 0) return [];

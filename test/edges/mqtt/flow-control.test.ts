@@ -32,7 +32,7 @@ describe('many messages of one connection', () => {
     const client = await open();
     const first = latch();
     service.commit = async ({ event }) => {
-      if ((event as unknown as { mark: { sequenceNumber: number } }).mark.sequenceNumber === 1) await first.wait();
+      if ((event as unknown as { header: { sequenceNumber: number } }).header.sequenceNumber === 1) await first.wait();
     };
     const order: number[] = [];
     const sent = [1, 2, 3].map((n) => client.send('state', { state: { n } }).then(() => order.push(n)));

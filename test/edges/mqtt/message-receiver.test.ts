@@ -22,12 +22,12 @@ describe('a message', () => {
     const at = service.now;
     expect(service.received.map(({ event }) => event)).toMatchObject([
       { type: 'hello.received', firmware: '1.2.3', by, at },
-      { type: 'heartbeat.received', mark: { sequenceNumber: 2 }, by, at },
+      { type: 'heartbeat.received', header: { sequenceNumber: 2 }, by, at },
       {
         type: 'state.reported',
         state: { on: true },
         full: false,
-        mark: { sequenceNumber: 3, messageId },
+        header: { sequenceNumber: 3, messageId },
         watches: [{ commandId: 'c' }],
       },
       { type: 'state.reported', state: {}, full: true },
@@ -125,7 +125,7 @@ describe('when a message cannot be committed', () => {
     async (fault) => {
       const client = await open({ limits: { closeJitterMs: 50 } });
       service.commit = async ({ event }) => {
-        if ((event as unknown as { mark: { sequenceNumber: number } }).mark.sequenceNumber === 2) throw fault;
+        if ((event as unknown as { header: { sequenceNumber: number } }).header.sequenceNumber === 2) throw fault;
       };
       const acknowledged: number[] = [];
       for (const n of [1, 2, 3]) {

@@ -6,7 +6,7 @@ import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-ty
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { type ActorStore, CommitUnknown, type Store } from '../../../src/store/contract.ts';
-import { HOME, HOUR, key, manifest, mark, other, register, report, T0 } from '../../machines/samples.ts';
+import { HOME, HOUR, header, key, manifest, other, register, report, T0 } from '../../machines/samples.ts';
 import { newId } from '../../support/actor-commits.ts';
 import { testClock } from '../../support/clock.ts';
 import { expectReached, fc } from '../../support/properties.ts';
@@ -17,22 +17,22 @@ type Next = (at: number, device: DeviceContext) => DeviceEvent;
 type Ending = 'as it is' | 'unknown and kept' | 'unknown and not kept';
 
 const received = ({ fixed: { keyVersion }, live: { replay } }: DeviceContext) =>
-  mark(replay.highest + 1, 'm', keyVersion);
+  header(replay.highest + 1, 'm', keyVersion);
 
 const moves: fc.Arbitrary<Next> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.nat(3).map(
       (level): Next =>
-        (at, d) => ({ ...report(0, { level }, { at }), mark: received(d) }),
+        (at, d) => ({ ...report(0, { level }, { at }), header: received(d) }),
     ),
   },
-  { weight: 3, arbitrary: fc.constant<Next>((at, d) => ({ type: 'heartbeat.received', at, mark: received(d) })) },
+  { weight: 3, arbitrary: fc.constant<Next>((at, d) => ({ type: 'heartbeat.received', at, header: received(d) })) },
   {
     weight: 2,
     arbitrary: fc.nat(2).map(
       (n): Next =>
-        (at, d) => ({ type: 'hello.received', at, mark: received(d), firmware: `1.${n}.0` }),
+        (at, d) => ({ type: 'hello.received', at, header: received(d), firmware: `1.${n}.0` }),
     ),
   },
   { weight: 1, arbitrary: fc.constant<Next>((at) => ({ type: 'presence.lost', at })) },
