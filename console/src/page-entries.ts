@@ -59,23 +59,23 @@ export const pageEntries: readonly PageEntry[] = [
   },
   {
     ...{ path: '/audit', label: 'Audit', icon: 'audit', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/audit.tsx').then(({ AuditPage }) => AuditPage),
+    load: () => import('./administration/audit.tsx').then(({ AuditPage }) => AuditPage),
   },
   {
     ...{ path: '/keys', label: 'API keys', icon: 'key', group: 'Govern', role: 'viewer' },
-    load: () => import('./govern/keys.tsx').then(({ ApiKeysPage }) => ApiKeysPage),
+    load: () => import('./administration/keys.tsx').then(({ ApiKeysPage }) => ApiKeysPage),
   },
   {
     ...{ path: '/members', label: 'Members', icon: 'people', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/members.tsx').then(({ MembersPage }) => MembersPage),
+    load: () => import('./administration/members.tsx').then(({ MembersPage }) => MembersPage),
   },
   {
     ...{ path: '/firmware', label: 'Firmware', icon: 'firmware', group: 'Govern', role: 'viewer' },
-    load: () => import('./govern/firmware.tsx').then(({ FirmwarePage }) => FirmwarePage),
+    load: () => import('./administration/firmware.tsx').then(({ FirmwarePage }) => FirmwarePage),
   },
   {
     ...{ path: '/policy', label: 'Policy', icon: 'policy', group: 'Govern', role: 'admin' },
-    load: () => import('./govern/policy.tsx').then(({ PolicyPage }) => PolicyPage),
+    load: () => import('./administration/policy.tsx').then(({ PolicyPage }) => PolicyPage),
   },
   {
     ...{ path: '/platform/tenants', label: 'Tenants', icon: 'tenant', group: 'Platform', role: 'none', platform: true },
@@ -94,6 +94,6 @@ export const pageEntries: readonly PageEntry[] = [
       role: 'none',
       platform: true,
     },
-    load: () => import('./govern/audit.tsx').then(({ PlatformAuditPage }) => PlatformAuditPage),
+    load: () => import('./administration/audit.tsx').then(({ PlatformAuditPage }) => PlatformAuditPage),
   },
 ];

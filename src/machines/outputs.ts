@@ -76,7 +76,7 @@ export interface CommandAck {
 /** A row that is written in the commit of its actor, and lost with it if the commit conflicts. */
 export type RowOutput =
   | { type: 'key.put'; deviceId: Uuid; key: DeviceKeyRow }
-  /** Ends all live keys of the device except those in `except`, from `at` on; `status` is the reason. */
+  /** Ends all valid keys of the device except those in `except`, from `at` on; `status` is the reason. */
   | { type: 'keys.end'; deviceId: Uuid; status: 'retired' | 'revoked'; except?: number[]; at: EpochMs }
   /** The key still verifies until `graceUntil`. */
   | { type: 'key.grace'; deviceId: Uuid; keyVersion: number; graceUntil: EpochMs }

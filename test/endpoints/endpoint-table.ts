@@ -1,6 +1,6 @@
 import type { Row } from './endpoint.ts';
 import { actorRows } from './table-actors.ts';
-import { governanceRows } from './table-administration.ts';
+import { administrationRows } from './table-administration.ts';
 import { cognitionRows } from './table-cognition.ts';
 import { deviceRows } from './table-devices.ts';
 import { firmwareRows } from './table-firmware.ts';
@@ -18,7 +18,7 @@ export const table: readonly Row[] = [
   ...deviceRows,
   ...placeRows,
   ...firmwareRows,
-  ...governanceRows,
+  ...administrationRows,
   ...planRows,
   ...cognitionRows,
   ...actorRows,

@@ -5,7 +5,7 @@ import type { World } from './endpoint-fixtures.ts';
 const platform = { role: 'platform', scope: null } as const;
 
 // Specification §4, administrative endpoints; contract §3, §5 and §6.
-export const governanceRows: readonly Row[] = [
+export const administrationRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/tenant/policy', role: 'admin', scope: 'read:tenant', status: 200 },
     request: () => ({ path: '/tenant/policy' }),

@@ -12,11 +12,11 @@ import { ChangeError, LoadError, Loading, Note, Pill } from '../ui/feedback.tsx'
 import { Icon } from '../ui/icons.tsx';
 import { Time } from '../ui/time.tsx';
 import { iconOf, idSuffix, pathsIn } from './actor-display.ts';
+import { ActorSummary } from './actor-summary.tsx';
 import { Chart } from './chart.tsx';
 import { ActorContext } from './context.tsx';
-import { Insight } from './insight.tsx';
+import { historyStateAfter, initialPaths } from './history-state.ts';
 import type { ActorTransition } from './live-actor-list.ts';
-import { initialPaths, momentAfter } from './moment.ts';
 import { Replay } from './replay.tsx';
 import { StateTable } from './state-table.tsx';
 import { stepsOf } from './steps.ts';
@@ -105,9 +105,10 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
   const at = back === null ? null : Math.max(0, steps.length - 1 - back);
   const setAt = useCallback((to: number | null) => setBack(to === null ? null : steps.length - 1 - to), [steps.length]);
   const step = steps[at ?? steps.length - 1];
-  const moment = useMemo(() => {
+  const historyState = useMemo(() => {
     const accepted = at === null ? actor.next_events : [];
-    if (step !== undefined && (at !== null || step.to === actor.state)) return momentAfter(machine, step, accepted);
+    if (step !== undefined && (at !== null || step.to === actor.state))
+      return historyStateAfter(machine, step, accepted);
     return {
       entered: pathsIn(actor.state || initialPaths(machine).join()),
       before: null,
@@ -120,7 +121,7 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
     <>
       <Head actor={actor} tenant={tenant} />
       <QuarantineNotice actor={actor} path={path} tenant={tenant} reload={reload} />
-      <Insight actor={actor} machine={machine} steps={steps} />
+      <ActorSummary actor={actor} machine={machine} steps={steps} />
       <section className="card machine" aria-labelledby="machine">
         <header>
           <h2 id="machine">Statechart</h2>
@@ -132,14 +133,14 @@ function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsPro
           </Note>
         )}
         <Replay entries={steps} at={at} onSeek={setAt} loadEarlier={journal.older} actor={actor} />
-        <Chart machine={machine} moment={moment} />
+        <Chart machine={machine} historyState={historyState} />
         {step?.data && (
           <details>
             <summary>Journal data of this step</summary>
             <ActorContext context={step.data} />
           </details>
         )}
-        <StateTable machine={machine} moment={moment} />
+        <StateTable machine={machine} historyState={historyState} />
       </section>
       <section className="card" aria-labelledby="context">
         <header>

@@ -5,11 +5,11 @@ import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/feedback.tsx';
 import { humanize } from '../ui/text-format.ts';
 import { chartGraphOf, type Drawing, type DrawnArrow, type DrawnState, labelOf, regionsOf } from './chart-graph.ts';
-import { isActive, isEnabled, type Moment, wasExited, wasTaken } from './moment.ts';
+import { type HistoryState, isActive, isEnabled, wasExited, wasTaken } from './history-state.ts';
 import './chart.css';
 
 /** Statechart of an actor: the current state, the last transition and the possible next ones. */
-export function Chart({ machine, moment }: { machine: Machine; moment: Moment }) {
+export function Chart({ machine, historyState }: { machine: Machine; historyState: HistoryState }) {
   const { data, error } = useQuery({
     queryKey: ['chart', machine.kind, machine.version],
     queryFn: () => drawingsOf(machine),
@@ -21,7 +21,7 @@ export function Chart({ machine, moment }: { machine: Machine; moment: Moment })
   return (
     <div className="charts">
       {data.map(({ region, drawing }) => (
-        <Region key={region} title={region || machine.kind} drawing={drawing} moment={moment} />
+        <Region key={region} title={region || machine.kind} drawing={drawing} historyState={historyState} />
       ))}
     </div>
   );
@@ -54,10 +54,10 @@ const TARGET_WIDTH = 880;
 /** Smallest scale at which texts stay readable; a larger drawing scrolls. */
 const MIN_SCALE = 0.8;
 
-function Region({ title, drawing, moment }: { title: string; drawing: Drawing; moment: Moment }) {
+function Region({ title, drawing, historyState }: { title: string; drawing: Drawing; historyState: HistoryState }) {
   const { width, height, states, arrows } = drawing;
   const id = useId();
-  const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isActive(state.path, moment));
+  const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isActive(state.path, historyState));
   const scroller = useRef<HTMLElement>(null);
   const middle = lit[0] === undefined ? null : (lit[0].x + lit[0].width / 2) / width;
   // A drawing larger than the screen is scrolled to the current state.
@@ -68,7 +68,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
     }
   }, [middle]);
   const styledArrows = arrows
-    .map((arrow) => ({ arrow, look: arrowStyleOf(arrow, moment) }))
+    .map((arrow) => ({ arrow, look: arrowStyleOf(arrow, historyState) }))
     .sort((a, b) => order[a.look] - order[b.look]);
   return (
     <figure className="chart" style={{ flexBasis: width + 2 }}>
@@ -103,7 +103,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
           {states
             .filter(({ kind }) => kind === 'group')
             .map((state) => (
-              <Box key={state.path} state={state} moment={moment} />
+              <Box key={state.path} state={state} historyState={historyState} />
             ))}
           {styledArrows.map(({ arrow, look }) => (
             <path
@@ -116,7 +116,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
           {states
             .filter(({ kind }) => kind !== 'group')
             .map((state) => (
-              <Box key={state.path} state={state} moment={moment} />
+              <Box key={state.path} state={state} historyState={historyState} />
             ))}
           {styledArrows.map(({ arrow, look }) => (
             <Label key={arrow.id} arrow={arrow} look={look} />
@@ -131,18 +131,18 @@ type ArrowStyle = 'idle' | 'can' | 'took';
 /** Drawing order: highlighted arrows on top. */
 const order: Readonly<Record<ArrowStyle, number>> = { idle: 0, can: 1, took: 2 };
 
-function arrowStyleOf(arrow: DrawnArrow, moment: Moment): ArrowStyle {
-  if (wasTaken(arrow, moment)) return 'took';
-  return isEnabled(arrow, moment) ? 'can' : 'idle';
+function arrowStyleOf(arrow: DrawnArrow, historyState: HistoryState): ArrowStyle {
+  if (wasTaken(arrow, historyState)) return 'took';
+  return isEnabled(arrow, historyState) ? 'can' : 'idle';
 }
 
 const isState = ({ kind }: DrawnState): boolean => kind !== 'start' && kind !== 'any';
 
-function Box({ state, moment }: { state: DrawnState; moment: Moment }) {
+function Box({ state, historyState }: { state: DrawnState; historyState: HistoryState }) {
   const { path, title, description, kind, x, y, width, height } = state;
   if (kind === 'start') return <circle className="start" cx={x + width / 2} cy={y + height / 2} r={5} />;
-  const lit = isState(state) && isActive(path, moment);
-  const names = ['box', kind, lit && 'lit', isState(state) && wasExited(path, moment) && 'left']
+  const lit = isState(state) && isActive(path, historyState);
+  const names = ['box', kind, lit && 'lit', isState(state) && wasExited(path, historyState) && 'left']
     .filter(Boolean)
     .join(' ');
   return (

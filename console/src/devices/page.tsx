@@ -3,7 +3,7 @@ import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import { CommandPanel } from '../commanding/panel.tsx';
+import { CommandPanel } from '../commands/panel.tsx';
 import { useSession } from '../session.tsx';
 import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';

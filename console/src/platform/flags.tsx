@@ -4,7 +4,7 @@ import { useGet } from '../api/queries.ts';
 import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
-import '../govern/govern.css';
+import '../administration/administration.css';
 
 type FlagName = keyof ResponseBody<typeof listFlags>['flags'];
 

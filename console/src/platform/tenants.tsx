@@ -10,7 +10,7 @@ import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { withTenant } from './tenant-choice.tsx';
-import '../govern/govern.css';
+import '../administration/administration.css';
 
 type Tenant = ResponseBody<typeof listTenants>[number];
 

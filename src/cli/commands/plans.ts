@@ -11,7 +11,7 @@ import { FailedError, UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { waitForOutcome } from '../outcome-watch.ts';
 import { fetchPages } from '../pagination.ts';
-import { colorStatus, escapeForTerminal, formatChanges, printTable, type StateChanges } from '../print.ts';
+import { colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
 import { subscribeToInterrupt } from '../signals.ts';
 import { formatUpdate } from './watch.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { initialPaths, isEnabled, momentAfter, wasTaken } from '../../../console/src/actors/moment.ts';
+import { historyStateAfter, initialPaths, isEnabled, wasTaken } from '../../../console/src/actors/history-state.ts';
 import { stepsOf } from '../../../console/src/actors/steps.ts';
 import { statesOf, transitionsOf, typeOf } from '../../../src/machines/chart.ts';
 import { commandMachine } from '../../../src/machines/command.ts';
@@ -57,7 +57,7 @@ const arrow = (from: string, to: string, event: string) => ({
   transitions: [{ from, to, event, when: null, does: [] }],
 });
 
-describe('a moment of an actor', () => {
+describe('a state in the history of an actor', () => {
   const device = machineOf(deviceMachine);
   const online = 'administration.active.one_key,link.online';
   const offline = 'administration.active.one_key,link.offline';
@@ -69,18 +69,20 @@ describe('a moment of an actor', () => {
 
   it('shows the transition of the last step only', () => {
     const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
-    const moment = momentAfter(device, step, ['hello.received', 'revoke']);
-    expect(wasTaken(arrow('link.online', 'link.offline', 'presence.lost'), moment)).toBe(true);
-    expect(wasTaken(arrow('link.online', 'link.offline', 'revoke'), moment)).toBe(false);
-    expect(wasTaken(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(false);
+    const historyState = historyStateAfter(device, step, ['hello.received', 'revoke']);
+    expect(wasTaken(arrow('link.online', 'link.offline', 'presence.lost'), historyState)).toBe(true);
+    expect(wasTaken(arrow('link.online', 'link.offline', 'revoke'), historyState)).toBe(false);
+    expect(wasTaken(arrow('link.offline', 'link.online', 'hello.received'), historyState)).toBe(false);
   });
 
   it('shows the possible transitions from its state and its parent states, and none of the past', () => {
     const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
-    const moment = momentAfter(device, step, ['hello.received', 'revoke']);
-    expect(isEnabled(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(true);
-    expect(isEnabled(arrow('administration.active', 'administration.revoked', 'revoke'), moment)).toBe(true);
-    expect(isEnabled(arrow('administration.revoked', 'administration.active', 'reinstate'), moment)).toBe(false);
-    expect(isEnabled(arrow('link.offline', 'link.online', 'hello.received'), momentAfter(device, step))).toBe(false);
+    const historyState = historyStateAfter(device, step, ['hello.received', 'revoke']);
+    expect(isEnabled(arrow('link.offline', 'link.online', 'hello.received'), historyState)).toBe(true);
+    expect(isEnabled(arrow('administration.active', 'administration.revoked', 'revoke'), historyState)).toBe(true);
+    expect(isEnabled(arrow('administration.revoked', 'administration.active', 'reinstate'), historyState)).toBe(false);
+    expect(isEnabled(arrow('link.offline', 'link.online', 'hello.received'), historyStateAfter(device, step))).toBe(
+      false,
+    );
   });
 });

@@ -14,7 +14,7 @@ import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format.ts';
 import { fullTime, zone } from '../ui/time.tsx';
 import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
-import './govern.css';
+import './administration.css';
 
 type AuditListBody = ResponseBody<typeof listAudit>;
 type Entry = AuditListBody['entries'][number];
@@ -76,7 +76,7 @@ function AuditLog({ platform }: { platform: boolean }) {
   ];
   const newest = rows[0];
   return (
-    <div className="govern-long">
+    <div className="full-height-list">
       <header className="page-head">
         <div>
           <h1>{platform ? 'Service audit' : 'Audit'}</h1>

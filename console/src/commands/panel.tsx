@@ -2,15 +2,15 @@ import { lazy, Suspense, useId, useState } from 'react';
 import { Link } from 'wouter';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { useGet } from '../api/queries.ts';
-import { CommandProgress } from '../commands/command-progress.tsx';
-import { commandHref } from '../commands/status.tsx';
-import { useCommand } from '../commands/use-command.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';
 import { type ManifestRecord, manifestPath, SafetyPill } from '../devices/manifest.tsx';
 import { useSession } from '../session.tsx';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import { sentenceCase } from '../ui/text-format.ts';
+import { CommandProgress } from './command-progress.tsx';
 import { ConfirmDryRun } from './confirm-dry-run.tsx';
+import { commandHref } from './status.tsx';
+import { useCommand } from './use-command.ts';
 import { useSendCommand } from './use-send-command.ts';
 import './panel.css';
 

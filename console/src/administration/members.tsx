@@ -9,7 +9,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { ChangeError, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { abbreviateId } from '../ui/text-format.ts';
-import './govern.css';
+import './administration.css';
 
 type Member = ResponseBody<typeof listMembers>['members'][number];
 

@@ -5,34 +5,34 @@ import { stateAt } from './chart-graph.ts';
 import type { ReplayStep } from './steps.ts';
 
 /** State of an actor at one point of its history, as the chart shows it. */
-export interface Moment {
+export interface HistoryState {
   /** Paths of the entered states. */
   entered: readonly string[];
   /** Entered states before the last step; null without a step to show. */
   before: readonly string[] | null;
   /** The event of the last step; null if unknown. */
   event: string | null;
-  /** The events that it accepts now; empty for a past moment. */
+  /** The events that it accepts now; empty for a past state. */
   acceptedEvents: ReadonlySet<string>;
 }
 
-export const isActive = (path: string, { entered }: Moment): boolean => isEntered(path, entered);
+export const isActive = (path: string, { entered }: HistoryState): boolean => isEntered(path, entered);
 
 /** Whether the last step left this state. */
-export const wasExited = (path: string, { entered, before }: Moment): boolean =>
+export const wasExited = (path: string, { entered, before }: HistoryState): boolean =>
   before !== null && isEntered(path, before) && !isEntered(path, entered);
 
 /** Events that the machine raises itself follow accepted events. */
 const isRaised = ({ event }: MachineTransition): boolean => event.startsWith('self.');
 
 /** Whether the actor can take this arrow next. */
-export const isEnabled = ({ from, transitions }: DrawnArrow, moment: Moment): boolean =>
-  moment.acceptedEvents.size > 0 &&
-  isEntered(stateAt(from), moment.entered) &&
-  transitions.some((one) => moment.acceptedEvents.has(one.event) || isRaised(one));
+export const isEnabled = ({ from, transitions }: DrawnArrow, historyState: HistoryState): boolean =>
+  historyState.acceptedEvents.size > 0 &&
+  isEntered(stateAt(from), historyState.entered) &&
+  transitions.some((one) => historyState.acceptedEvents.has(one.event) || isRaised(one));
 
 /** Whether the last step took this arrow. */
-export function wasTaken({ from, to, transitions }: DrawnArrow, { entered, before, event }: Moment): boolean {
+export function wasTaken({ from, to, transitions }: DrawnArrow, { entered, before, event }: HistoryState): boolean {
   if (before === null || !isEntered(to, entered) || !isEntered(stateAt(from), before)) return false;
   const isNew = !isEntered(to, before) || stateAt(from) === to;
   return isNew && transitions.some((one) => event === null || one.event === event || isRaised(one));
@@ -50,12 +50,12 @@ export function initialPaths({ type, states }: Machine): string[] {
   return within('');
 }
 
-/** The moment after a step of the history. */
-export const momentAfter = (
+/** The state after a step of the history. */
+export const historyStateAfter = (
   machine: Machine,
   { from, to, event }: ReplayStep,
   accepted: readonly string[] = [],
-): Moment => ({
+): HistoryState => ({
   entered: pathsIn(to),
   before: from === null ? initialPaths(machine) : pathsIn(from),
   event,

@@ -12,7 +12,7 @@ import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import type { CreatedKey } from './created-key.ts';
 import { NewKey } from './new-key.tsx';
-import './govern.css';
+import './administration.css';
 
 type Key = ResponseBody<typeof listApiKeys>['keys'][number];
 

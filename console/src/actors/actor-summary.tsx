@@ -18,8 +18,8 @@ interface Props {
 }
 
 /** Summary of an actor in text: current state, last transition and possible next events. */
-export const Insight = (props: Props) => (
-  <div className="insight">
+export const ActorSummary = (props: Props) => (
+  <div className="actor-summary">
     <Part title="Current state">
       <CurrentState {...props} />
     </Part>

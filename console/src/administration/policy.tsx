@@ -4,7 +4,7 @@ import type { getPolicy } from '../../../src/operations/commands/safety-policy.t
 import type { ResponseBody } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
-import './govern.css';
+import './administration.css';
 
 const POLICY = '/v1/tenant/policy';
 

@@ -8,7 +8,7 @@ import { ChangeError, Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { NewRelease } from './new-release.tsx';
-import './govern.css';
+import './administration.css';
 
 type Release = ResponseBody<typeof listReleases>['releases'][number];
 
