@@ -11,11 +11,13 @@ import type { Log } from '../../domain/log.ts';
 import type { ClientConnection } from './client-connection.ts';
 import {
   type ConnectPacket,
+  connectFlagsOf,
   isJwtUsername,
+  isSupportedVersion,
+  NO_CONNECT,
   newUserClientId,
-  type Peer,
-  type SignInOutcome,
-} from './mqtt-authenticator.ts';
+} from './connect-checks.ts';
+import type { Peer, SignInOutcome } from './mqtt-authenticator.ts';
 import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
@@ -39,8 +41,6 @@ const MAX_TOPIC_LEVELS = 32;
 /** CONNACK return codes of MQTT 3.1.1. */
 const SERVER_UNAVAILABLE = 3;
 const NOT_AUTHORIZED = 5;
-/** Protocol level. */
-const MQTT_3_1 = 3;
 
 /**
  * Aedes without routing: it answers CONNECT, SUBSCRIBE, UNSUBSCRIBE and PINGREQ only. A client is reached only by a
@@ -110,14 +110,13 @@ export class Broker {
     packet: AedesConnectPacket,
     done: (error: Error | null, success: boolean) => void,
   ): void {
-    if (packet.protocolVersion === MQTT_3_1) {
-      // Aedes would accept it.
+    if (!isSupportedVersion(packet)) {
       connection.send(UNACCEPTABLE_VERSION);
       connection.reason = 'refused';
       done(new Error('only MQTT 3.1.1 is supported'), false);
       return;
     }
-    this.#connects.set(connection, { clean: packet.clean === true, will: packet.will !== undefined });
+    this.#connects.set(connection, connectFlagsOf(packet));
     // Aedes sees too few of the packets to enforce the keep-alive.
     connection.setKeepAlive(packet.keepalive ?? 0);
     packet.keepalive = 0;
@@ -130,7 +129,7 @@ export class Broker {
     credentials: Omit<ConnectPacket, 'clean' | 'will'>,
     done: (error: AuthenticateError | null, success: boolean | null) => void,
   ): Promise<void> {
-    const flags = this.#connects.get(connection) ?? { clean: false, will: true };
+    const flags = this.#connects.get(connection) ?? NO_CONNECT;
     const outcome = await this.#callbacks.signIn({ ...flags, ...credentials }, connection);
     if (typeof outcome === 'string') {
       this.#meter.signIn(outcome);

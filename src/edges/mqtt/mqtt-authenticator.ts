@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { setTimeout as after } from 'node:timers/promises';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
@@ -6,6 +5,7 @@ import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
 import type { ClientConnection } from './client-connection.ts';
+import { areFlagsSupported, type ConnectPacket, isJwtUsername } from './connect-checks.ts';
 import { isTenantActive, isTenantKnownInactive } from './device-access.ts';
 import type { DeviceAuthenticator } from './device-authenticator.ts';
 import { DeviceSession } from './device-session.ts';
@@ -16,15 +16,6 @@ import { TokenBuckets } from './token-buckets.ts';
 import { type AuthenticateUser, mayReadDevices, UserSession } from './user-session.ts';
 
 export type Peer = DeviceSession | UserSession;
-
-/** An MQTT 3.1.1 CONNECT, as parsed by aedes. */
-export interface ConnectPacket {
-  clientId: string;
-  username: string | undefined;
-  password: Buffer | undefined;
-  clean: boolean;
-  will: boolean;
-}
 
 /** `refused` gives no reason; `unavailable` means the client should try again. */
 export type SignInOutcome = Peer | 'refused' | 'unavailable';
@@ -40,13 +31,7 @@ export interface MqttAuthenticatorParts {
   log: Log;
 }
 
-/** The user name of a tenant user, whose password is a token or an API key. */
-const JWT_USERNAME = 'jwt';
 const MAX_FAILURE_DELAY_MS = 5_000;
-
-export const isJwtUsername = (username: string | undefined): boolean => username === JWT_USERNAME;
-/** Replaces the client identifier of a tenant user, so that it cannot take over another session. */
-export const newUserClientId = (): string => `user.${randomUUID()}`;
 
 /** Authenticates CONNECT packets of devices and tenant users, and creates their sessions. */
 export class MqttAuthenticator {
@@ -91,7 +76,7 @@ export class MqttAuthenticator {
   }
 
   async #authenticate(connect: ConnectPacket, connection: ClientConnection): Promise<SignInOutcome> {
-    if (!connect.clean || connect.will) return 'refused';
+    if (!areFlagsSupported(connect)) return 'refused';
     return isJwtUsername(connect.username)
       ? this.#authenticateUser(connect, connection)
       : this.#authenticateDevice(connect, connection);

@@ -4,16 +4,15 @@ import type { JsonObject } from '../../../domain/values.ts';
 import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import { type TargetResult, targetResult } from '../../../operations/commands/batch-dispatch.ts';
 import { commandGroup, commandRoom } from '../../../operations/commands/command-batches.ts';
-import { mayConfirmOwn } from '../../../operations/commands/command-confirmation.ts';
 import { commandFields } from '../../../operations/commands/command-request.ts';
 import { cancelledBody } from '../../../operations/commands/command-view.ts';
 import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands/commands.ts';
 import type { Caller, Operation } from '../../../operations/operation.ts';
 import type { Perform } from '../../../operations/perform.ts';
-import type { ElicitationReply } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';
-import { type CommandToConfirm, confirmationQuestion } from './confirmation-question.ts';
+import type { CommandToConfirm } from './confirmation-question.ts';
+import { elicitConfirmation } from './elicitation.ts';
 import {
   DESTRUCTIVE,
   defineOperationTool,
@@ -86,10 +85,6 @@ const executeCommand: McpTool = {
 };
 
 const CONFIRM_HINT = 'To send it, call confirm_proto_command with the dry_run_token before expires_at.';
-const PREVIEW_HINT =
-  'This is critical and was not sent. Show the user the preview; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
-const OTHER_CONFIRMER_HINT =
-  'This is critical and was not sent. The tenant’s policy requires another user to confirm it: refer the user to the pending confirmations.';
 
 async function afterDryRun(call: McpToolCall, pending: DryRun): Promise<CallToolResult> {
   const { reply, hint } = await elicitConfirmation(call, [{ ...pending, device_id: String(call.args.target_id) }]);
@@ -105,11 +100,11 @@ async function afterDryRun(call: McpToolCall, pending: DryRun): Promise<CallTool
   return toolResult('The user confirmed, and the command was dispatched.', outcome.value.body as JsonObject);
 }
 
-const isPendingConfirmation = (one: TargetResult): one is TargetResult & CommandToConfirm =>
+const isCommandToConfirm = (one: TargetResult): one is TargetResult & CommandToConfirm =>
   one.code === 'DRY_RUN_REQUIRED' && !one.success;
 
 async function afterBatch(call: McpToolCall, results: readonly TargetResult[]): Promise<CallToolResult> {
-  const pending = results.filter(isPendingConfirmation);
+  const pending = results.filter(isCommandToConfirm);
   if (pending.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
   const { reply, hint } = await elicitConfirmation(call, pending);
   if (reply === null) {
@@ -120,7 +115,7 @@ async function afterBatch(call: McpToolCall, results: readonly TargetResult[]): 
   if (!accepted) await cancelAll(call.perform, caller, ids);
   const after = await Promise.all(
     results.map((one) => {
-      if (!isPendingConfirmation(one)) return one;
+      if (!isCommandToConfirm(one)) return one;
       return accepted ? confirmEntry(call.perform, caller, one) : refusedByUser(one);
     }),
   );
@@ -157,22 +152,6 @@ async function confirmEntry(
 async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly string[]): Promise<void> {
   const input = { reason: 'The user declined.' };
   await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
-}
-
-/**
- * Elicits a confirmation from the user, if the policy lets the requester confirm. Without a reply, `hint` is for the
- * model.
- */
-async function elicitConfirmation(
-  { caller, services, client, args }: McpToolCall,
-  pending: readonly CommandToConfirm[],
-): Promise<{ reply: ElicitationReply | null; hint: string }> {
-  if (!(await mayConfirmOwn(services, caller))) return { reply: null, hint: OTHER_CONFIRMER_HINT };
-  const until = Math.min(...pending.map(({ expires_at }) => Date.parse(expires_at)));
-  return {
-    reply: await client.elicit(confirmationQuestion(services, String(args.action), pending), until),
-    hint: PREVIEW_HINT,
-  };
 }
 
 const confirmCommand = defineOperationTool({
