@@ -38,7 +38,7 @@ export class CommitUnknown extends Error {
   }
 }
 
-/** The database rejected the data (SQLSTATE class 22 or 23); nothing of the batch was stored. */
+/** The database rejected the data (SQLSTATE class 21, 22, 23 or 54); nothing of the batch was stored. */
 export class DataRefused extends Error {
   override name = 'DataRefused';
   readonly sqlState: string;
