@@ -45,8 +45,8 @@ export type Judgement = Passed | Refused;
 
 /** Raised by the machine within one transition to synchronize its regions; never sent from outside. */
 export type RaisedCommandEvent =
-  | { type: 'self.judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
-  | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
+  | { type: 'self.judged'; at: EpochMs; judgement: Judgement; cause: Extract<CommandEvent, { type: 'request' }> }
+  | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; cause: Extract<CommandEvent, { type: 'confirm' }> }
   /** The lifecycle's status changed; the new one is `context.status`. */
   | { type: 'self.moved'; at: EpochMs }
   /** Late acks are no longer accepted: the outcome of the timed-out command stays unknown. */
@@ -69,7 +69,7 @@ export function judgeRequest(event: CommandEventOf<'request'>): CommandEventOf<'
     type: 'self.judged',
     at: event.at,
     judgement: includeCriticalCompensation(judgement, approvedBy, event),
-    asked: event,
+    cause: event,
   };
 }
 
@@ -127,7 +127,7 @@ export function judgeConfirmed(
   const judgement: Judgement = refusal
     ? { kind: 'refused', refusal }
     : judgeFacts({ ...event.facts, action, params, confirmed: true });
-  return { type: 'self.judged_again', at: event.at, judgement, asked: event };
+  return { type: 'self.judged_again', at: event.at, judgement, cause: event };
 }
 
 function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {
@@ -179,15 +179,15 @@ function passed(
 /** Records the data of every command, including a refused one. */
 export function recordRequest(
   context: CommandContext,
-  { at, judgement, asked }: CommandEventOf<'self.judged'>,
+  { at, judgement, cause }: CommandEventOf<'self.judged'>,
 ): Decided {
-  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
+  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = cause.command;
   const { plan } = command.origin;
-  const manifest = asked.facts.manifest;
+  const manifest = cause.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
   const fixed: Partial<CommandFixed> = {
     ...command,
-    ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalCompensation(asked) } } }),
+    ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalCompensation(cause) } } }),
     requestedAt: at,
     safetyClass: capability?.safetyClass ?? null,
     manifestVersion: manifest?.version ?? null,
@@ -205,11 +205,11 @@ export function recordRequest(
 
 export function awaitConfirmation(
   context: CommandContext,
-  { at, judgement, asked }: CommandEventOf<'self.judged'>,
+  { at, judgement, cause }: CommandEventOf<'self.judged'>,
 ): Decided {
-  const { tokenHash, ttlS, preview } = asked.confirmation;
+  const { tokenHash, ttlS, preview } = cause.confirmation;
   const { reason } = judgement as Passed;
-  const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
+  const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: cause.facts.dryRun };
   return {
     changes: changeFixed(context, { confirmation }),
     outputs: [confirmationChanged(context, confirmation, 'awaiting_confirmation', at)],
@@ -260,8 +260,8 @@ export const refuseRefusal = ({ live: { status } }: CommandContext): Decided =>
 export function dispatch(context: CommandContext, event: CommandEventOf<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
   const { limits } = context.fixed;
-  const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
-  const { supplement } = event.asked.facts;
+  const confirmedBy = event.type === 'self.judged_again' ? event.cause.by : (event.judgement as Passed).approvedBy;
+  const { supplement } = event.cause.facts;
   const delivery = {
     ...{ dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 },
     ...(supplement && { supplement }),
@@ -275,14 +275,14 @@ type Writing = CommandEventOf<'self.judged' | 'self.judged_again' | 'session.rea
 
 export const hasSession = (
   _: CommandContext,
-  { asked }: CommandEventOf<'self.judged' | 'self.judged_again'>,
-): boolean => asked.session !== null;
+  { cause }: CommandEventOf<'self.judged' | 'self.judged_again'>,
+): boolean => cause.session !== null;
 
 /** Marks the command as written, which is committed before it is sent. `timeout_s` counts from the first write. */
 export function write(context: CommandContext, event: Writing): Decided {
   const { tenantId, deviceId, id, messageId, origin, action } = context.fixed;
   const { requestId } = origin;
-  const { sessionId } = event.type === 'session.ready' ? event : (event.asked.session as { sessionId: string });
+  const { sessionId } = event.type === 'session.ready' ? event : (event.cause.session as { sessionId: string });
   const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = deliveryOf(context);
   const params = supplement ? { ...context.fixed.params, ...supplement } : context.fixed.params;
   const output: Output = {

@@ -211,7 +211,7 @@ function inChartOrder({ states }: AnyStateNode, value: Json): Json {
 }
 
 /** A guard that XState evaluated on one path, and its scripted result. */
-interface Asked {
+interface EvaluatedGuard {
   guard: string;
   params: unknown;
   result: boolean;
@@ -232,7 +232,7 @@ class Compiler {
   readonly #configurations = new Map<string, MutableConfiguration>();
   readonly #queue: MutableConfiguration[] = [];
   /** Results of guards on the current path. */
-  #path: Asked[] = [];
+  #path: EvaluatedGuard[] = [];
 
   constructor(machine: AnyStateMachine) {
     this.#machine = machine;
@@ -284,13 +284,13 @@ class Compiler {
    * The row where the guards of `known` have those results. One run by XState finds a leaf, where every further guard
    * holds, and the guards on the way to it; each of them that does not hold leads to a row of its own.
    */
-  #compileRow(from: AnyMachineSnapshot, type: string, known: readonly Asked[]): Branch | Microstep {
+  #compileRow(from: AnyMachineSnapshot, type: string, known: readonly EvaluatedGuard[]): Branch | Microstep {
     this.#path = [...known];
     const [first] = this.#microsteps(from, type);
     const path = this.#path;
     let row: Branch | Microstep = this.#microstep(first as [AnyMachineSnapshot, object[]]);
     for (let i = path.length - 1; i >= known.length; i -= 1) {
-      const { guard, params } = path[i] as Asked;
+      const { guard, params } = path[i] as EvaluatedGuard;
       const holds = predicateOf(this.#machine.implementations.guards[guard] as object) as Predicate;
       const no = this.#compileRow(from, type, [...path.slice(0, i), { guard, params, result: false }]);
       row = { guard, holds, params, yes: row, no };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { event, leave, make, ref, restart, runtime, store, tell, withRuntime } from './runtime-fixture.ts';
+import { event, leave, make, outputTo, ref, restart, runtime, store, withRuntime } from './runtime-fixture.ts';
 
 withRuntime();
 
@@ -13,7 +13,7 @@ describe('loading', () => {
     store.beforeLoad = () => {
       if (away) throw new StoreUnavailable('gone');
     };
-    leave('b', tell('a'));
+    leave('b', outputTo('a'));
     const swept = runtime.outbox.sweep();
     await expect(runtime.actors.read(ref('a'))).rejects.toThrow(StoreUnavailable);
     expect(store.outbox.size).toBe(1);

@@ -22,7 +22,7 @@ const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', comm
 const action = actionsFor<Record<string, unknown>, MachineEvent>();
 
 /** Emits a `plan.ask` for each event that requests one. */
-const asker: MachineDefinition = {
+const requesterDefinition: MachineDefinition = {
   ...(lamp as unknown as MachineDefinition),
   kind: 'plan',
   machine: setup({
@@ -34,7 +34,7 @@ const asker: MachineDefinition = {
       }),
     },
   }).createMachine({
-    id: 'asker',
+    id: 'requester',
     initial: 'there',
     context: { fixed: {}, live: {} },
     states: {
@@ -55,7 +55,7 @@ let runtime: Runtime;
 const assemble = (limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1) =>
   new Runtime({
     ...{ store: makeRuntimeStore(store, { batchesInFlight }).store, clock, log: silent, limits },
-    definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
+    definitions: (kind) => (kind === 'plan' ? requesterDefinition : (lamp as unknown as MachineDefinition)),
   });
 
 beforeEach(() => {
@@ -133,7 +133,7 @@ describe('an output with a resolver', () => {
     );
     let [release, end] = [() => {}, () => {}];
     store.afterCommit = () => new Promise<void>((resolve) => (release = resolve));
-    const asked = ask();
+    const reply = ask();
     await eventually(() => store.outbox.size === 1);
     store.afterCommit = () => {};
     store.beforeCommit = ({ actors }) =>
@@ -141,7 +141,7 @@ describe('an output with a resolver', () => {
     const swept = runtime.outbox.sweep();
     for (let n = 0; n < 10; n += 1) await new Promise(setImmediate);
     release();
-    const { messagesDelivered } = await asked;
+    const { messagesDelivered } = await reply;
     end();
     await Promise.all([messagesDelivered, swept]);
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
@@ -178,13 +178,13 @@ describe('an output with a resolver', () => {
     let lose = () => {};
     store.afterCommit = () =>
       new Promise<void>((_, reject) => (lose = () => reject(new CommitUnknown('connection lost'))));
-    const asked = expect(ask()).rejects.toThrow(CommitUnknown);
+    const rejected = expect(ask()).rejects.toThrow(CommitUnknown);
     await eventually(() => store.outbox.size === 1);
     store.afterCommit = () => {};
     await runtime.outbox.sweep();
     expect(store.rows.has('device:c')).toBe(false);
     lose();
-    await asked;
+    await rejected;
     await eventually(() => store.rows.has('device:c'));
     expect(store.outbox.size).toBe(0);
   });
@@ -202,7 +202,7 @@ describe('an output with a resolver', () => {
 
 describe('an output that is resolved from memory', () => {
   const never = async (): Promise<AddressedEvent> => {
-    throw new Error('nobody is to be asked');
+    throw new Error('the resolver must not be called');
   };
   const isMade = () => store.rows.has('device:c');
   const kinds = () => store.commits.map(({ actors }) => actors.map(({ ref }) => ref.kind).join(' '));
@@ -261,11 +261,11 @@ describe('an output that is resolved from memory', () => {
       actors[0]?.ref.id === 'd' ? new Promise<void>((resolve) => (goOn = resolve)) : undefined;
     const noted = runtime.actors.send(ref, event('note', { text: 'in another batch' }));
     await new Promise(setImmediate);
-    const asked = ask();
+    const reply = ask();
     await eventually(() => store.rows.has('plan:p'));
     goOn();
     await noted;
-    await (await asked).messagesDelivered;
+    await (await reply).messagesDelivered;
     expect([seen, isMade()]).toEqual([[undefined, 'in another batch'], true]);
   });
 
@@ -298,9 +298,9 @@ describe('an output that is resolved from memory', () => {
       () => making(),
     );
     const ref = { kind: 'plan', id: 'p' } as const;
-    const [asked, failed] = [runtime.actors.send(ref, event('ask')), runtime.actors.send(ref, event('boom'))];
+    const [requested, failed] = [runtime.actors.send(ref, event('ask')), runtime.actors.send(ref, event('boom'))];
     await expect(failed).rejects.toThrow(EventFailed);
-    await expect((await asked).messagesDelivered).rejects.toThrow(Quarantined);
+    await expect((await requested).messagesDelivered).rejects.toThrow(Quarantined);
     expect([resolved, isMade(), store.outbox.size]).toEqual([[ASK], false, 1]);
   });
 
@@ -358,16 +358,16 @@ describe('an output that is resolved from memory', () => {
     async (kept) => {
       runtime = assemble({ deviceTimeoutMs: 1 });
       runtime.outbox.registerResolver('plan.ask', never, () => making());
-      let told: Promise<unknown> = Promise.resolve();
+      let reply: Promise<unknown> = Promise.resolve();
       store[kept ? 'afterCommit' : 'beforeCommit'] = () => {
         store.afterCommit = store.beforeCommit = () => {};
-        told = runtime.actors.send({ kind: 'device', id: 'c' }, event('note', { text: 'later' }));
-        told.catch(() => {});
+        reply = runtime.actors.send({ kind: 'device', id: 'c' }, event('note', { text: 'later' }));
+        reply.catch(() => {});
         throw new CommitUnknown('connection lost');
       };
       await expect(ask()).rejects.toThrow(CommitUnknown);
-      if (kept) await told;
-      else await expect(told).rejects.toThrow(NoSuchActor);
+      if (kept) await reply;
+      else await expect(reply).rejects.toThrow(NoSuchActor);
       expect(store.rows.get('device:c')?.context.note).toBe(kept ? 'later' : undefined);
     },
   );
@@ -379,10 +379,10 @@ describe('an output that is resolved from memory', () => {
       expect(runtime.actors.inspect({ kind: 'device', id: 'c' }).live).toBe(true);
       if (away-- > 0) throw new StoreUnavailable('away');
     };
-    const asked = ask();
+    const reply = ask();
     await eventually(() => away === 1);
     await eventually(() => !runtime.actors.inspect({ kind: 'device', id: 'c' }).live);
-    await (await asked).messagesDelivered;
+    await (await reply).messagesDelivered;
     expect([kinds(), isMade()]).toEqual([['plan device'], true]);
   });
 });

@@ -8,11 +8,11 @@ import {
   leave,
   make,
   memory,
+  outputTo,
   ref,
   restart,
   runtime,
   store,
-  tell,
   warnings,
   withRuntime,
 } from './runtime-fixture.ts';
@@ -28,13 +28,13 @@ describe('the outbox', () => {
     if (row) row.quarantine = 'three throws';
     runtime.halt();
     restart();
-    leave('b', tell('a'));
+    leave('b', outputTo('a'));
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1);
     expect(warnings).toContain('outbox delivery failed; retrying');
     await runtime.actors.releaseQuarantine(ref('a'));
     await eventually(() => store.outbox.size === 0);
-    expect(store.rows.get('device:a')?.context.note).toBe('told x');
+    expect(store.rows.get('device:a')?.context.note).toBe('informed by x');
   });
 
   it('tries undeliverable messages once per sweep, however many there are', async () => {
@@ -43,7 +43,7 @@ describe('the outbox', () => {
     if (row) row.quarantine = 'three throws';
     runtime.halt();
     restart();
-    for (let index = 0; index < 1_100; index += 1) leave('b', tell('a'));
+    for (let index = 0; index < 1_100; index += 1) leave('b', outputTo('a'));
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1_100);
     expect(warnings).toEqual(Array(2).fill('outbox delivery failed; retrying'));
@@ -57,10 +57,10 @@ describe('the outbox', () => {
     if (row) row.quarantine = 'three throws';
     runtime.halt();
     restart();
-    for (let index = 0; index < 2_000; index += 1) leave('b', tell('a'));
-    leave('b', tell('c'));
+    for (let index = 0; index < 2_000; index += 1) leave('b', outputTo('a'));
+    leave('b', outputTo('c'));
     await runtime.outbox.sweep();
-    expect(store.rows.get('device:c')?.context.note).toBe('told x');
+    expect(store.rows.get('device:c')?.context.note).toBe('informed by x');
     expect(store.outbox.size).toBe(2_000);
     runtime.outbox.stop();
   });
@@ -102,7 +102,7 @@ describe('the outbox', () => {
       if (row) row.quarantine = 'three throws';
       runtime.halt();
       restart();
-      leave('b', tell('a'));
+      leave('b', outputTo('a'));
       const pending = vi.spyOn(store, 'pendingOutbox');
       await runtime.outbox.sweep();
       await vi.advanceTimersByTimeAsync(29_999);
@@ -124,7 +124,7 @@ describe('the outbox', () => {
     lamp.journal = () => {
       throw new Error('no note');
     };
-    leave('b', tell('a'));
+    leave('b', outputTo('a'));
     await runtime.outbox.sweep();
     lamp.journal = original;
     await eventually(() => store.outbox.size === 0);
@@ -139,7 +139,7 @@ describe('the outbox', () => {
       return pending(limit, after);
     };
     await make('a');
-    leave('b', tell('a'));
+    leave('b', outputTo('a'));
     expect(runtime.outbox.age()).toBe(0);
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1);
@@ -158,7 +158,7 @@ describe('the outbox', () => {
 
   it('queries the open commands of a device again after the store was unavailable', async () => {
     await make('c1', 'command');
-    memory.asked.open = ['c1'];
+    memory.requested.open = ['c1'];
     const open = memory.store.commands.open;
     let away = true;
     memory.store.commands.open = async (deviceId) => {
@@ -171,7 +171,7 @@ describe('the outbox', () => {
     away = false;
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(0);
-    expect(store.rows.get('command:c1')?.context.note).toBe('told a');
+    expect(store.rows.get('command:c1')?.context.note).toBe('informed by a');
   });
 });
 
@@ -190,10 +190,10 @@ describe('the outbox of a runtime that enlists no actors', () => {
 
   it('is delivered in process at once, and its row is deleted in the commit of the target', async () => {
     await Promise.all([make('a'), make('b')]);
-    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
+    const reply = await runtime.actors.send(ref('a'), event('sendTo', { to: ref('b'), text: 'hello' }));
     expect(store.rows.get('device:b')?.context.note).toBeNull();
     await reply.messagesDelivered;
-    expect(store.rows.get('device:b')?.context.note).toBe('told hello');
+    expect(store.rows.get('device:b')?.context.note).toBe('informed by hello');
     expect(store.outbox.size).toBe(0);
     expect(store.commits.at(-1)?.actors[0]?.delivered).toHaveLength(1);
   });
@@ -211,7 +211,7 @@ describe('the outbox of a runtime that enlists no actors', () => {
     runtime.halt();
     restart();
     await runtime.start();
-    expect(store.rows.get('device:b')?.context.note).toBe('told late');
+    expect(store.rows.get('device:b')?.context.note).toBe('informed by late');
     expect(store.outbox.size).toBe(0);
     await runtime.stop();
   });
@@ -224,24 +224,24 @@ describe('the outbox of a runtime that enlists no actors', () => {
     const output = { type: 'actor.tell', to: ref('b'), event: { type: 'device.revoked', deviceId: 'left' } } as const;
     const row = { from: ref('a'), version: 9, n: 0, output };
     store.outbox.set('device:a:9:0', row as never);
-    await eventually(() => store.rows.get('device:b')?.context.note === 'told left');
+    await eventually(() => store.rows.get('device:b')?.context.note === 'informed by left');
     await eventually(() => store.outbox.size === 0);
     await runtime.stop();
   });
 
   it('drops messages to a target that does not exist', async () => {
     await make('a');
-    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('nobody'), text: 'x' }));
+    const reply = await runtime.actors.send(ref('a'), event('sendTo', { to: ref('nobody'), text: 'x' }));
     await reply.messagesDelivered;
     expect(store.outbox.size).toBe(0);
   });
 
   it('delivers to every open command of a device', async () => {
     await Promise.all([make('a'), runtime.actors.create(ref('c1', 'command'), event('make', { id: 'c1' }))]);
-    memory.asked.open = ['c1', 'gone'];
-    const reply = await runtime.actors.send(ref('a'), event('tellAll'));
+    memory.requested.open = ['c1', 'gone'];
+    const reply = await runtime.actors.send(ref('a'), event('sendToAll'));
     await reply.messagesDelivered;
-    expect(store.rows.get('command:c1')?.context.note).toBe('told a');
+    expect(store.rows.get('command:c1')?.context.note).toBe('informed by a');
     expect(store.outbox.size).toBe(0);
   });
 });

@@ -94,7 +94,7 @@ describe('presence', () => {
 
   it('gives devices that were online before a restart sixty seconds to reconnect', async () => {
     const { sessions } = runtime;
-    memory.asked.online = ['d1', 'd2', 'gone'];
+    memory.requested.online = ['d1', 'd2', 'gone'];
     await sessions.start();
     sessions.open(session('d2', 's'));
     clock.advance(59_999);
@@ -109,7 +109,7 @@ describe('presence', () => {
 
   it('marks many devices that did not reconnect offline in batches', async () => {
     const { sessions } = runtime;
-    memory.asked.online = Array.from({ length: 1_200 }, (_, n) => `gone${n}`);
+    memory.requested.online = Array.from({ length: 1_200 }, (_, n) => `gone${n}`);
     await sessions.start();
     clock.advance(60_000);
     await sessions.tick();
@@ -135,14 +135,14 @@ describe('presence', () => {
   it('ends a sweep although devices keep sending messages', async () => {
     const { sessions } = runtime;
     const flush = memory.store.devices.flushPresence;
-    let heard = 0;
+    let activities = 0;
     memory.store.devices.flushPresence = async (rows) => {
       await flush(rows);
-      if (heard++ < 50) sessions.recordActivity('d2', { at: clock.now() });
+      if (activities++ < 50) sessions.recordActivity('d2', { at: clock.now() });
     };
     sessions.recordActivity('d1', { at: clock.now() });
     await sessions.tick();
-    expect(heard).toBe(1);
+    expect(activities).toBe(1);
     expect(sessions.lastSeen('d2')).toBe(clock.now());
   });
 
@@ -220,7 +220,7 @@ describe('presence', () => {
 
   it('logs one line for many devices that are marked offline later', async () => {
     const { sessions } = runtime;
-    memory.asked.online = Array.from({ length: 700 }, (_, n) => `gone${n}`);
+    memory.requested.online = Array.from({ length: 700 }, (_, n) => `gone${n}`);
     runtime.actors.send = () => Promise.reject(new StoreUnavailable('gone'));
     await sessions.start();
     clock.advance(60_000);
@@ -282,7 +282,7 @@ describe('presence', () => {
 describe('a granted subscription', () => {
   it('wakes only the pending commands of the current session', async () => {
     const { sessions } = runtime;
-    memory.asked.pending = ['c1', 'c2'];
+    memory.requested.pending = ['c1', 'c2'];
     await runtime.actors.create({ kind: 'command', id: 'c1' }, { type: 'make', at: 1, id: 'c1' } as never);
     sessions.open(session('d1', 's1'));
     await sessions.markSubscribed('d1', 'another');
@@ -350,7 +350,7 @@ describe('watches', () => {
   });
 
   it('are rebuilt from the command rows at a start', async () => {
-    memory.asked.watching = [{ deviceId: 'd1', commandId: 'c9', expected: { on: true }, seen: true }];
+    memory.requested.watching = [{ deviceId: 'd1', commandId: 'c9', expected: { on: true }, seen: true }];
     await runtime.start();
     expect(runtime.watches.forDevice('d1')).toEqual([{ commandId: 'c9', expected: { on: true }, seen: true }]);
     await runtime.stop();

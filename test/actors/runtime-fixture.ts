@@ -75,7 +75,7 @@ export function leave(from: string, output: DurableOutput): void {
     output,
   });
 }
-export const tell = (to: string): DurableOutput => ({
+export const outputTo = (to: string): DurableOutput => ({
   type: 'actor.tell',
   to: ref(to),
   event: { type: 'device.revoked', deviceId: 'x' },

@@ -13,7 +13,7 @@ let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
 let valid: boolean;
-let asked = 0;
+let checks = 0;
 
 const make = (id: string) => runtime.actors.create(ref(id), { type: 'make', at: clock.now(), id } as never);
 
@@ -28,7 +28,7 @@ beforeEach(() => {
     lease: {
       epoch: 1,
       valid() {
-        asked += 1;
+        checks += 1;
         return valid;
       },
     },
@@ -53,9 +53,9 @@ describe('a process whose lease is over', () => {
     await make('a');
     const before = store.commits.length;
     valid = false;
-    asked = 0;
+    checks = 0;
     const sent = runtime.actors.send(ref('a'), { type: 'press', at: clock.now() } as never);
-    await eventually(() => asked >= 3);
+    await eventually(() => checks >= 3);
     expect(store.commits).toHaveLength(before);
     valid = true;
     await sent;

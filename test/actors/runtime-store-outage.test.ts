@@ -50,9 +50,9 @@ describe('a store that is briefly unavailable', () => {
     };
     for (const hook of ['beforeCommit', 'afterCommit'] as const) {
       lose(hook);
-      const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: hook }));
+      const reply = await runtime.actors.send(ref('a'), event('sendTo', { to: ref('b'), text: hook }));
       await reply.messagesDelivered;
-      expect(store.rows.get('device:b')?.context.note).toBe(`told ${hook}`);
+      expect(store.rows.get('device:b')?.context.note).toBe(`informed by ${hook}`);
       lose(hook);
       expect((await make(`new ${hook}`)).version).toBe(1);
     }
@@ -106,10 +106,10 @@ describe('a store that is briefly unavailable', () => {
     store.afterCommit = () => {
       if (away) throw new CommitUnknown('connection lost');
     };
-    const asked = runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
-    await expect(asked).rejects.toThrow(CommitUnknown);
+    const reply = runtime.actors.send(ref('a'), event('sendTo', { to: ref('b'), text: 'hello' }));
+    await expect(reply).rejects.toThrow(CommitUnknown);
     away = false;
-    await eventually(() => store.rows.get('device:b')?.context.note === 'told hello');
+    await eventually(() => store.rows.get('device:b')?.context.note === 'informed by hello');
     expect((await runtime.actors.read(ref('a')))?.version).toBe(2);
     await eventually(() => store.outbox.size === 0);
   });

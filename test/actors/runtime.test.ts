@@ -7,23 +7,23 @@ import { errors, event, make, ref, restart, runtime, store, withRuntime } from '
 withRuntime();
 
 describe('a sender with a callback', () => {
-  const heard: unknown[] = [];
+  const outcomes: unknown[] = [];
   const waiter = (id: string) => ({
-    resolve: ({ version }: { version: number }) => heard.push(`${id} ${version}`),
-    reject: (reason: Error) => heard.push(reason),
+    resolve: ({ version }: { version: number }) => outcomes.push(`${id} ${version}`),
+    reject: (reason: Error) => outcomes.push(reason),
   });
 
   beforeEach(() => {
-    heard.length = 0;
+    outcomes.length = 0;
   });
 
   it('is called in the order of the decisions, once the whole batch is released', async () => {
     await Promise.all([make('a'), make('b')]);
-    runtime.actors.subscribe('device.presence', () => heard.push('released'));
+    runtime.actors.subscribe('device.presence', () => outcomes.push('released'));
     for (const id of ['a', 'b', 'a']) runtime.actors.post(ref(id), event('press'), waiter(id));
-    expect(heard).toEqual([]);
-    await eventually(() => heard.length === 5);
-    expect(heard).toEqual(['released', 'released', 'a 2', 'a 3', 'b 2']);
+    expect(outcomes).toEqual([]);
+    await eventually(() => outcomes.length === 5);
+    expect(outcomes).toEqual(['released', 'released', 'a 2', 'a 3', 'b 2']);
     expect(runtime.actors.stats().waiting).toBe(0);
   });
 
@@ -33,12 +33,12 @@ describe('a sender with a callback', () => {
     runtime.actors.post(ref('nobody'), event('press'), waiter('nobody'));
     runtime.actors.post(ref('a'), event('boom'), waiter('a'));
     runtime.actors.post(ref('a'), event('press'), waiter('a'));
-    expect(heard).toEqual([]);
-    await eventually(() => heard.length === 3);
-    expect(heard.map((reason) => (reason as Error).constructor)).toEqual(
+    expect(outcomes).toEqual([]);
+    await eventually(() => outcomes.length === 3);
+    expect(outcomes.map((reason) => (reason as Error).constructor)).toEqual(
       expect.arrayContaining([Overloaded, EventFailed, NoSuchActor]),
     );
-    expect(heard[0]).toBeInstanceOf(Overloaded);
+    expect(outcomes[0]).toBeInstanceOf(Overloaded);
   });
 
   it('does not prevent other callbacks by throwing', async () => {
@@ -51,8 +51,8 @@ describe('a sender with a callback', () => {
       reject() {},
     });
     runtime.actors.post(ref('a'), event('press'), waiter('a'));
-    await eventually(() => heard.length === 1);
-    expect(heard).toEqual(['a 3']);
+    await eventually(() => outcomes.length === 1);
+    expect(outcomes).toEqual(['a 3']);
     expect(errors).toEqual([[{ err: thrown }, 'reply handler threw']]);
   });
 });

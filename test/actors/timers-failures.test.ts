@@ -132,8 +132,8 @@ describe('timers', () => {
       await runtime.actors.send(ref('a'), event('press'));
       clock.advance(999);
       const dueTimers = store.dueTimers.bind(store);
-      vi.spyOn(store, 'dueTimers').mockImplementationOnce(async (...asked) => {
-        const due = await dueTimers(...asked);
+      vi.spyOn(store, 'dueTimers').mockImplementationOnce(async (...args) => {
+        const due = await dueTimers(...args);
         clock.advance(5);
         return due;
       });

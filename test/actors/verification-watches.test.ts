@@ -55,7 +55,7 @@ describe('watches that are loaded while commands continue', () => {
   it('are removed if the end of the command was in a commit with an unknown outcome', async () => {
     watch('c1');
     watch('c2');
-    memory.asked.watching = [watched('c2')];
+    memory.requested.watching = [watched('c2')];
     await runtime.watches.load();
     expect(known()).toEqual(['c2']);
   });
@@ -79,7 +79,7 @@ describe('watches that are loaded while commands continue', () => {
   it('are loaded once the store is available', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
-      memory.asked.watching = [watched('c1')];
+      memory.requested.watching = [watched('c1')];
       const { awaitingVerification } = memory.store.commands;
       let away = 3;
       memory.store.commands.awaitingVerification = async () => {

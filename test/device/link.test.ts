@@ -102,9 +102,9 @@ describe('signing in', () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const mqttUrl = `mqtt://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-    const unheard = await start({ mqttUrl, patienceMs: 20 });
-    expect((await once(unheard, 'offline'))[0]).toBe('connack timeout');
-    await unheard.close();
+    const unanswered = await start({ mqttUrl, patienceMs: 20 });
+    expect((await once(unanswered, 'offline'))[0]).toBe('connack timeout');
+    await unanswered.close();
     silent.close();
 
     cloud.answersHello = false;

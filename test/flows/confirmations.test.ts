@@ -17,7 +17,7 @@ async function listen(url: string, caller: ApiClient, query: string) {
   const received = () =>
     texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>);
   return {
-    hears: (count: number) => eventually(() => (received().length >= count ? received() : null)),
+    waitFor: (count: number) => eventually(() => (received().length >= count ? received() : null)),
     received,
     close: () => socket.close(),
   };
@@ -55,7 +55,7 @@ describe('a pending confirmation', () => {
   it('is reported on the WebSocket when it is requested and when it is approved; the device acts once', async () => {
     const client = await listen(at.url, owner, 'events=confirmation');
     const requested = await unlock();
-    const [begun] = await client.hears(1);
+    const [begun] = await client.waitFor(1);
     expect(begun).toEqual({
       type: 'confirmation_update',
       command_id: requested.command_id,
@@ -69,7 +69,7 @@ describe('a pending confirmation', () => {
     ]);
     expect(unlocked).toBe(0);
     expect((await owner.post(`/v1/confirmations/${requested.command_id}/approve`)).status).toBe(202);
-    const received = await client.hears(2);
+    const received = await client.waitFor(2);
     expect(received[1]).toMatchObject({
       command_id: requested.command_id,
       status: 'dispatched',
@@ -91,7 +91,7 @@ describe('a pending confirmation', () => {
     await owner.post(`/v1/device/${lock.device_id}/command/confirm`, { dry_run_token: confirmed.dry_run_token });
     const expired = await unlock();
     at.clock.advance(300_000);
-    const received = await client.hears(8);
+    const received = await client.waitFor(8);
     expect(statuses(received)).toEqual([
       ...['awaiting_confirmation', 'cancelled', 'awaiting_confirmation', 'cancelled'],
       ...['awaiting_confirmation', 'dispatched', 'awaiting_confirmation', 'expired'],
@@ -111,8 +111,8 @@ describe('a pending confirmation', () => {
     const mine = await listen(at.url, owner, 'events=confirmation');
     const { command_id } = await unlock();
     await owner.post(`/v1/confirmations/${command_id}/refuse`);
-    await mine.hears(2);
-    await states.hears(2);
+    await mine.waitFor(2);
+    await states.waitFor(2);
     expect([foreign.received(), narrow.received()]).toEqual([[], []]);
     expect(states.received().some(({ type }) => type === 'confirmation_update')).toBe(false);
     for (const client of [foreign, narrow, states, mine]) client.close();
@@ -123,7 +123,7 @@ describe('a pending confirmation', () => {
     const client = await listen(at.url, owner, 'events=confirmation');
     const { body } = await owner.post(`/v1/device/${other.device_id}/command`, { action: 'unlock' });
     await owner.post(`/v1/device/${other.device_id}/revoke`);
-    expect(statuses(await client.hears(2))).toEqual(['awaiting_confirmation', 'cancelled']);
+    expect(statuses(await client.waitFor(2))).toEqual(['awaiting_confirmation', 'cancelled']);
     expect((await owner.post(`/v1/confirmations/${body.command_id}/approve`)).body.code).toBe('DEVICE_REVOKED');
     client.close();
   });

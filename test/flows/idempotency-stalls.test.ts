@@ -13,8 +13,8 @@ const SEED = Number(process.env.IDEMPOTENCY_SEED ?? 13);
 /** Keys per test, all in flight at once: few enough to finish well within the test timeout. */
 const ROUND = 20;
 const ROUNDS = Array.from({ length: Math.ceil(TRIES / ROUND) }, (_, n) => n + 1);
-const PATIENCE_MS = 200;
-const LONGEST_STALL_MS = 3 * PATIENCE_MS;
+const WAIT_MS = 200;
+const LONGEST_STALL_MS = 3 * WAIT_MS;
 
 /**
  * A store whose commits stall at random, before they take effect or before they are answered, or whose connection is
@@ -57,7 +57,7 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
   let light: string;
   let lock: string;
   beforeAll(async () => {
-    const runtime = { callerTimeoutMs: PATIENCE_MS, deviceTimeoutMs: 2 * PATIENCE_MS };
+    const runtime = { callerTimeoutMs: WAIT_MS, deviceTimeoutMs: 2 * WAIT_MS };
     at = await startService(deployment().env, { limits: { runtime }, wrapStore: stalls.around });
     owner = await eventually(() => at.owner());
     light = (await eventually(() => register(owner))).device_id;

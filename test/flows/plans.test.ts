@@ -84,7 +84,8 @@ describe('a plan over real devices', () => {
     await ping();
     return {
       ping,
-      heard: () => texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>),
+      received: () =>
+        texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>),
       close: () => socket.close(),
     };
   }
@@ -104,7 +105,9 @@ describe('a plan over real devices', () => {
         requested_by: owner.userId,
       });
     }
-    const received = await eventually(() => (client.heard().at(-1)?.status === 'succeeded' ? client.heard() : null));
+    const received = await eventually(() =>
+      client.received().at(-1)?.status === 'succeeded' ? client.received() : null,
+    );
     expect(received.map((update) => schemaViolation(update as JsonObject))).toEqual(received.map(() => null));
     expect(received[0]).toEqual({ type: 'plan_update', plan_id: id, status: 'pending', timestamp: expect.any(Number) });
     const ofD = received.filter(({ step_id }) => step_id === 'd').map(({ step_status }) => step_status);
@@ -113,7 +116,7 @@ describe('a plan over real devices', () => {
       ...['pending', 'running', 'succeeded'],
     ]);
     await deaf.ping();
-    expect(deaf.heard()).toEqual([]);
+    expect(deaf.received()).toEqual([]);
     for (const one of [client, deaf]) one.close();
   });
 

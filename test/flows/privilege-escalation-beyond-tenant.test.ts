@@ -149,18 +149,22 @@ describe('a stored response', () => {
   const body = { name: 'stored' };
 
   it('with a key is returned only to the user who sent the request', async () => {
-    const asker = member.admin;
-    const first = await asker.post('/v1/auth/api-keys', body, idem);
-    expect((await asker.post('/v1/auth/api-keys', body, idem)).body).toEqual(first.body);
-    const agents = await freshToken(asker);
+    const requester = member.admin;
+    const first = await requester.post('/v1/auth/api-keys', body, idem);
+    expect((await requester.post('/v1/auth/api-keys', body, idem)).body).toEqual(first.body);
+    const agents = await freshToken(requester);
     await markAsAgentToken(service, agents);
     const others: Requester[] = [
       bearerRequester(service, 'another of the tenant', member.owner.token),
       bearerRequester(service, 'a viewer', member.viewer.token),
       bearerRequester(service, 'another tenant’s', otherOwner.token),
-      bearerRequester(service, 'the asker’s key', (await createApiKey(asker)).key),
-      bearerRequester(service, 'the asker’s token of an agent', agents),
-      bearerRequester(service, 'the asker with fewer scopes', await freshToken(asker, { scope: 'read:devices' })),
+      bearerRequester(service, 'the requester’s key', (await createApiKey(requester)).key),
+      bearerRequester(service, 'the requester’s token of an agent', agents),
+      bearerRequester(
+        service,
+        'the requester with fewer scopes',
+        await freshToken(requester, { scope: 'read:devices' }),
+      ),
       bearerRequester(service, 'nobody', 'nonsense'),
     ];
     for (const other of others) {
@@ -171,17 +175,17 @@ describe('a stored response', () => {
   });
 
   it('with a device secret is returned only with the role and scope of the request', async () => {
-    const asker = member.admin;
+    const requester = member.admin;
     const device = { device_type: 'smart_light', home_id: owner.homeId };
-    const key = await createApiKey(asker, { scopes: ['write:devices'] });
+    const key = await createApiKey(requester, { scopes: ['write:devices'] });
     const first = await service.api(key.key).post('/v1/device/register', device, idem);
     expect(first.status).toBe(201);
     const others: [Requester, number][] = [
       [
         bearerRequester(
           service,
-          'the asker’s key without the scope',
-          (await createApiKey(asker, { scopes: ['read:devices'] })).key,
+          'the requester’s key without the scope',
+          (await createApiKey(requester, { scopes: ['read:devices'] })).key,
         ),
         403,
       ],
@@ -199,7 +203,7 @@ describe('a stored response', () => {
       expect(JSON.stringify(answer.body)).not.toContain(first.body.device_secret);
     }
     // A key and its creator are one principal; a user who left is none.
-    expect((await asker.post('/v1/device/register', device, idem)).headers.get('idempotent-replayed')).toBe('true');
+    expect((await requester.post('/v1/device/register', device, idem)).headers.get('idempotent-replayed')).toBe('true');
     await service.api(owner.token).post('/v1/auth/api-keys/revoke', { prefix: key.prefix });
     expect((await service.api(key.key).post('/v1/device/register', device, idem)).status).toBe(401);
   });
@@ -225,17 +229,17 @@ describe('the safety policy', () => {
     const [agents, opened] = [await freshToken(member.admin), await freshToken(member.admin)];
     const session = await cookieRequester(service, 'a cookie session whose token an agent presented', opened);
     for (const token of [agents, opened]) await markAsAgentToken(service, token);
-    const askers = await freshToken(member.user);
-    await markAsAgentToken(service, askers);
+    const agentToken = await freshToken(member.user);
+    await markAsAgentToken(service, agentToken);
     const actors: Requester[] = [
       bearerRequester(service, 'an owner’s key', (await createApiKey(member.owner)).key),
       bearerRequester(
         service,
-        'the asker’s key',
+        'the requester’s key',
         (await createApiKey(member.user, { scopes: ['execute:commands'] })).key,
       ),
       bearerRequester(service, 'a token that an agent presented', agents),
-      bearerRequester(service, 'the asker’s token that an agent presented', askers),
+      bearerRequester(service, 'the requester’s token that an agent presented', agentToken),
       session,
     ];
     for (const actor of actors) {
@@ -258,11 +262,11 @@ describe('the safety policy', () => {
     const requested = await unlock(service.api(first.key));
     const rotated = (await member.admin.post('/v1/auth/api-keys/rotate', { prefix: first.prefix })).body;
     const actors: Requester[] = [
-      bearerRequester(service, 'the asker', member.admin.token),
-      bearerRequester(service, 'another token of the asker', await freshToken(member.admin)),
+      bearerRequester(service, 'the requester', member.admin.token),
+      bearerRequester(service, 'another token of the requester', await freshToken(member.admin)),
       bearerRequester(service, 'the key that asked, rotated', rotated.key),
-      bearerRequester(service, 'another key of the asker', (await createApiKey(member.admin)).key),
-      await cookieRequester(service, 'a cookie session of the asker', await freshToken(member.admin)),
+      bearerRequester(service, 'another key of the requester', (await createApiKey(member.admin)).key),
+      await cookieRequester(service, 'a cookie session of the requester', await freshToken(member.admin)),
       bearerRequester(service, 'a viewer', member.viewer.token),
       bearerRequester(
         service,

@@ -124,7 +124,7 @@ describe('the embedded sidecar with a language model', () => {
   let home: RecordingDevices;
   beforeAll(async () => {
     home = new RecordingDevices();
-    model = await modelServer((_asked, n) =>
+    model = await modelServer((_request, n) =>
       n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : textReply('The bed light is off.'),
     );
     at = await startService({ SIDECAR: 'embedded', LLM_BASE_URL: model.url, LLM_MODEL: 'm', LLM_API_KEY: 'k' });

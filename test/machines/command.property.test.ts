@@ -74,7 +74,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
 );
 const pauses = fc.oneof(fc.nat(2_000), fc.nat(40_000), fc.constant(25 * HOUR));
 const beginnings = fc.record({
-  wish: fc.constantFrom(
+  action: fc.constantFrom(
     { action: 'set_brightness', params: { level: 70 } },
     { action: 'unlock', params: {} },
     { action: 'blink', params: {} },
@@ -86,8 +86,8 @@ const beginnings = fc.record({
 });
 
 /** Requested by a user or by a plan. */
-function begin({ wish, session, dryRun, planned }: Walk['beginning']): CommandEvent {
-  const event = request({ ...wish, session, facts: { dryRun } });
+function begin({ action, session, dryRun, planned }: Walk['beginning']): CommandEvent {
+  const event = request({ ...action, session, facts: { dryRun } });
   const plan = planned ? { id: PLAN, stepId: 'a', compensation: null } : null;
   return { ...event, command: { ...event.command, origin: { ...event.command.origin, plan } } };
 }
@@ -200,8 +200,11 @@ describe('for random events of a command', () => {
       const moved =
         context.live.status !== before.live.status ||
         context.live.verification.status !== before.live.verification.status;
-      const told = ofType(step.outputs, 'command.changed').map(({ status, verification }) => [status, verification]);
-      expect(told).toEqual(moved ? [[context.live.status, context.live.verification.status]] : []);
+      const statuses = ofType(step.outputs, 'command.changed').map(({ status, verification }) => [
+        status,
+        verification,
+      ]);
+      expect(statuses).toEqual(moved ? [[context.live.status, context.live.verification.status]] : []);
     });
   });
 

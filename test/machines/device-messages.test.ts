@@ -222,7 +222,7 @@ describe('a reported state', () => {
   ])('that arrives late is applied in the order of the numbers if %s', (_, reports, state) => {
     const driven = online();
     driven.send(report(2, { level: 1 }, { full: true }));
-    for (const [number, said, full = false] of reports) driven.send(report(number, said, { full }));
+    for (const [number, state, full = false] of reports) driven.send(report(number, state, { full }));
     expect(driven.context).toMatchObject({
       live: { stateVersion: 2 + reports.length, replay: { highest: reports[0]?.[0] } },
     });

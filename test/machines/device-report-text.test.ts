@@ -30,7 +30,7 @@ const { state } = fc.letrec<{ value: Json; state: JsonObject }>((tie) => ({
     .array(fc.tuple(names, tie('value')), { maxLength: 4 })
     .map((entries) => Object.fromEntries(entries) as JsonObject) as fc.Arbitrary<JsonObject>,
 }));
-const said = fc.record({
+const reports = fc.record({
   state,
   /** Also repeats the complete known state. */
   covers: fc.boolean(),
@@ -42,7 +42,7 @@ describe('the text of a report', () => {
     let texts = 0;
     let none = 0;
     fc.assert(
-      fc.property(fc.array(said, { maxLength: 5 }), (reports) => {
+      fc.property(fc.array(reports, { maxLength: 5 }), (reports) => {
         const quick = registered();
         const slow = registered();
         for (const [n, { state, covers, full }] of reports.entries()) {
@@ -52,8 +52,8 @@ describe('the text of a report', () => {
           const { written, ...came } = arriving(all, full);
           const step = quick.send(report(n + 1, came.state, { full, written }));
           const plain = slow.send(report(n + 1, structuredClone(came.state), { full }));
-          const [told] = ofType(step.outputs, 'device.state');
-          const { written: text, ...rest } = told as typeof told & object;
+          const [output] = ofType(step.outputs, 'device.state');
+          const { written: text, ...rest } = output as typeof output & object;
           expect({ ...rest, written: undefined }).toEqual(ofType(plain.outputs, 'device.state')[0]);
           expect(quick.context).toEqual(slow.context);
           expect(quick.context.live.reported.bytes).toBe(Buffer.byteLength(JSON.stringify(quick.context.live.state)));
@@ -82,8 +82,8 @@ describe('the text of a report', () => {
     driven.send(report(1, { on: true, level: 1 }));
     const came = arriving(state, full);
     const step = driven.send(report(2, came.state, { full, written: came.written }));
-    const [told] = ofType(step.outputs, 'device.state');
-    expect(told?.written).toBe(came.written);
+    const [output] = ofType(step.outputs, 'device.state');
+    expect(output?.written).toBe(came.written);
     expect(came.written && spanText(came.written)).toBe(canonicalPayload(state));
   });
 

@@ -191,11 +191,11 @@ describe('for random events of a device', () => {
   it('its state changes with an accepted message and its version, and is published', () => {
     holds(() => (device, step, before) => {
       const was = before.context as DeviceContext;
-      const told = ofType(step.outputs, 'device.state');
-      expect(device.context.live.stateVersion - was.live.stateVersion).toBe(told.length);
-      if (told.length === 0) expect(device.context.live.state).toBe(was.live.state);
+      const states = ofType(step.outputs, 'device.state');
+      expect(device.context.live.stateVersion - was.live.stateVersion).toBe(states.length);
+      if (states.length === 0) expect(device.context.live.state).toBe(was.live.state);
       else {
-        expect(told[0]).toMatchObject({ stateVersion: device.context.live.stateVersion });
+        expect(states[0]).toMatchObject({ stateVersion: device.context.live.stateVersion });
         expect(typesOf(step.outputs)[0]).toBe('message.accepted');
       }
       expect(device.context.live.reported.bytes).toBe(twinOf(device.context.live.state).bytes);
@@ -221,10 +221,10 @@ describe('for random events of a device', () => {
   it('a message has at most one response, and none from a revoked device', () => {
     const answers = ['message.accepted', 'message.refused', 'hello.accepted', 'refused'];
     holds(() => (_, step, before) => {
-      const said = typesOf(step.outputs).filter((type) => answers.includes(type));
-      expect(said.length).toBeLessThanOrEqual(1);
+      const responses = typesOf(step.outputs).filter((type) => answers.includes(type));
+      expect(responses.length).toBeLessThanOrEqual(1);
       if (administrationOf(before as never) !== 'active') {
-        expect(said.filter((type) => type !== 'refused')).toEqual([]);
+        expect(responses.filter((type) => type !== 'refused')).toEqual([]);
       }
     });
   });

@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { isDurable, isRow, needsCommit, type Output } from '../../src/machines/outputs.ts';
 import { COMMAND, DEVICE, HOME, key, manifest, T0, TENANT } from './samples.ts';
 
-const told: Output = {
+const messageOutput: Output = {
   type: 'actor.tell',
   to: { kind: 'command', id: COMMAND },
   event: { type: 'device.revoked', deviceId: DEVICE },
 };
 const durable: Output[] = [
-  told,
+  messageOutput,
   { type: 'commands.tell', deviceId: DEVICE, event: { type: 'device.revoked', deviceId: DEVICE } },
   { type: 'plans.tell', tenantId: TENANT, event: { type: 'tenant.suspended' } },
   { type: 'plan.ask', planId: HOME, stepId: 'one', commandId: COMMAND },

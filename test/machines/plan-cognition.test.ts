@@ -32,7 +32,7 @@ const fail = (plan: Plan, at = T0 + 5_000) =>
 const changes = (outputs: readonly Output[]): ContextChange[] =>
   ofType(outputs, 'context.changed').map(({ change }) => change);
 const refusalOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?.refusal;
-const mind = (plan: Plan) => (plan.value as { mind: string }).mind;
+const plannerState = (plan: Plan) => (plan.value as { mind: string }).mind;
 
 describe('a plan with a planner', () => {
   it('has no steps, notifies the planner, and waits a minute for it', () => {
@@ -51,7 +51,11 @@ describe('a plan with a planner', () => {
     const { plan } = goal();
     expect(requestedSteps(propose(plan, stepInput('a')).outputs)).toEqual(['a']);
     expect(requestedSteps(propose(plan, stepInput('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
-    expect([statuses(plan), mind(plan), plan.running.size]).toEqual([{ a: 'pending', b: 'pending' }, 'working', 0]);
+    expect([statuses(plan), plannerState(plan), plan.running.size]).toEqual([
+      { a: 'pending', b: 'pending' },
+      'working',
+      0,
+    ]);
     reportStatus(plan, 'a', 'dispatched');
     expect(plan.context.live.status).toBe('running');
     expect(requestedSteps(reportStatus(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
@@ -62,7 +66,7 @@ describe('a plan with a planner', () => {
     propose(plan, stepInput('a'));
     reportStatus(plan, 'a', 'dispatched');
     reportStatus(plan, 'a', 'succeeded', { at: T0 + 2_000 });
-    expect([plan.context.live.status, mind(plan)]).toEqual(['running', 'thinking']);
+    expect([plan.context.live.status, plannerState(plan)]).toEqual(['running', 'thinking']);
     complete(plan);
     expect(plan.context).toMatchObject({
       live: {
@@ -78,7 +82,7 @@ describe('a plan with a planner', () => {
     const { plan } = goal();
     propose(plan, stepInput('a'));
     complete(plan);
-    expect([plan.context.live.status, mind(plan)]).toEqual(['pending', 'done']);
+    expect([plan.context.live.status, plannerState(plan)]).toEqual(['pending', 'done']);
     reportStatus(plan, 'a', 'succeeded');
     expect(plan.context.live.status).toBe('succeeded');
   });
@@ -96,10 +100,14 @@ describe('a plan with a planner', () => {
     expect(ofType(outputs, 'proposal.accept')).toEqual([
       { type: 'proposal.accept', proposalId: uuid(40), planId: PLAN },
     ]);
-    expect([mind(plan), plan.context.live.cognition?.phase, requestedSteps(outputs)]).toEqual(['none', 'done', ['a']]);
+    expect([plannerState(plan), plan.context.live.cognition?.phase, requestedSteps(outputs)]).toEqual([
+      'none',
+      'done',
+      ['a'],
+    ]);
     expect(refusalOf(propose(plan, stepInput('b')).outputs)?.code).toBe('CONFLICT');
-    const said = changes(reportStatus(plan, 'a', 'dispatched').outputs);
-    expect(said).toMatchObject([{ type: 'node', contextId: uuid(40), nodeId: 'a', from: 'pending', to: 'running' }]);
+    const sent = changes(reportStatus(plan, 'a', 'dispatched').outputs);
+    expect(sent).toMatchObject([{ type: 'node', contextId: uuid(40), nodeId: 'a', from: 'pending', to: 'running' }]);
     reportStatus(plan, 'a', 'succeeded');
     expect(plan.context.live.status).toBe('succeeded');
   });
@@ -171,14 +179,14 @@ describe('a node', () => {
 describe('the planner is notified of', () => {
   it('each change of a node, and the outcome of its command', () => {
     const { plan } = goal();
-    const told = [
+    const sent = [
       ...changes(propose(plan, stepInput('a')).outputs),
       ...changes(reportStatus(plan, 'a', 'dispatched').outputs),
       ...changes(reportStatus(plan, 'a', 'succeeded', { verification: 'unverifiable' }).outputs),
     ];
     const commandId = commandOf(plan, 'a');
     const about = { contextId: PLAN, tenantId: TENANT, homeId: HOME };
-    expect(told).toEqual([
+    expect(sent).toEqual([
       { ...about, type: 'node', nodeId: 'a', from: null, to: 'pending', commandId: null, error: null, at: T0 + 100 },
       { ...about, type: 'node', nodeId: 'a', from: 'pending', to: 'running', commandId, error: null, at: T0 + 1_000 },
       {
@@ -261,7 +269,11 @@ describe('a planner timeout', () => {
 
   it('of a minute is checked, and decides nothing before the check is answered', () => {
     const { plan, dueAt } = timedOut();
-    expect([dueAt, mind(plan), plan.context.live.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
+    expect([dueAt, plannerState(plan), plan.context.live.status]).toEqual([
+      T0 + PLANNER_TIMEOUT_MS,
+      'unheard',
+      'pending',
+    ]);
     expect(plan.running.size).toBe(0);
   });
 
@@ -280,14 +292,14 @@ describe('a planner timeout', () => {
   it('that is excused can continue, and is checked again', () => {
     const { plan, dueAt } = timedOut();
     plan.send({ type: 'cognition.excused', at: dueAt + 5, dueAt, forMs: 7_000 });
-    expect(mind(plan)).toBe('thinking');
+    expect(plannerState(plan)).toBe('thinking');
     expect(ofType(plan.fire().outputs, 'plan.unheard')).toMatchObject([{ dueAt: dueAt + 5 + 7_000 }]);
   });
 
   it('ends with a message; a later answer of the check is ignored', () => {
     const { plan, dueAt } = timedOut();
     propose(plan, stepInput('a'), dueAt + 1);
-    expect(mind(plan)).toBe('working');
+    expect(plannerState(plan)).toBe('working');
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt }).same).toBe(true);
     reportStatus(plan, 'a', 'succeeded', { at: dueAt + 10 });
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 15, dueAt }).same).toBe(true);
@@ -303,7 +315,10 @@ describe('a planner timeout', () => {
     const held = goal().plan;
     propose(held, stepInput('a'));
     held.send({ type: 'step.held', at: T0 + 200, stepId: 'a', commandId: commandOf(held, 'a'), forMs: 5_000 });
-    expect([mind(held), [...held.running.keys()].every((id) => id.includes('clock'))]).toEqual(['working', true]);
+    expect([plannerState(held), [...held.running.keys()].every((id) => id.includes('clock'))]).toEqual([
+      'working',
+      true,
+    ]);
   });
 });
 
@@ -311,10 +326,10 @@ describe('a suspension of planning', () => {
   it('lasts for its duration, and then the planner is notified again', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
-    expect([mind(plan), plan.context.live.status]).toEqual(['suspended', 'pending']);
+    expect([plannerState(plan), plan.context.live.status]).toEqual(['suspended', 'pending']);
     const { outputs } = plan.fire();
     expect(changes(outputs)).toMatchObject([{ type: 'opened', at: T0 + 9_100 }]);
-    expect([mind(plan), [...plan.running.values()]]).toMatchObject([
+    expect([plannerState(plan), [...plan.running.values()]]).toMatchObject([
       'thinking',
       [{ dueAt: T0 + 9_100 + PLANNER_TIMEOUT_MS }],
     ]);
@@ -324,7 +339,7 @@ describe('a suspension of planning', () => {
     const { plan } = goal();
     suspend(plan, T0 + 100, 9_000);
     propose(plan, stepInput('a'));
-    expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
+    expect([plannerState(plan), plan.running.size]).toEqual(['working', 0]);
   });
 
   it('can be repeated, for longer or shorter', () => {
@@ -341,7 +356,7 @@ describe('a suspension of planning', () => {
     reportStatus(plan, 'a', 'dispatched');
     expect(stepIn(plan, 'a').status).toBe('running');
     plan.fire();
-    expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
+    expect([plannerState(plan), plan.running.size]).toEqual(['working', 0]);
   });
 
   it('cannot last for more than a day', () => {
@@ -351,6 +366,6 @@ describe('a suspension of planning', () => {
     expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([T0 + CONTEXT_LIFE_MS]);
     plan.fire();
     expect(refusalOf(suspend(plan, T0 + CONTEXT_LIFE_MS, 1_000).outputs)?.code).toBe('CONFLICT');
-    expect(mind(plan)).toBe('thinking');
+    expect(plannerState(plan)).toBe('thinking');
   });
 });

@@ -92,17 +92,17 @@ export class World {
   readonly commands = new Map<string, Command>();
   asks: Ask[] = [];
   /** All `plan.ask` outputs, in order. */
-  readonly asked: Ask[] = [];
+  readonly requested: Ask[] = [];
   readonly events: PlanEvent[] = [];
   /** Steps in the order in which they ended, with whether their device may have acted. */
   readonly ended: { stepId: string; acted: boolean; won: boolean }[] = [];
   /** Steps that are not proposed yet; each comes after its dependencies. */
   readonly unproposed: StepInput[] = [];
-  readonly said: StepInput[] = [];
+  readonly proposed: StepInput[] = [];
   /** Planner timeouts that the service has to evaluate, by their due times. */
   readonly plannerTimeouts: number[] = [];
   /** The types of context changes that were sent to the planner. */
-  readonly told: string[] = [];
+  readonly sentChanges: string[] = [];
   completed = false;
   /** The planner reported that it cannot continue. */
   gaveUp = false;
@@ -137,10 +137,10 @@ export class World {
   #take(outputs: readonly Output[]): void {
     for (const { stepId, commandId } of ofType(outputs, 'plan.ask')) {
       this.asks.push({ stepId, commandId });
-      this.asked.push({ stepId, commandId });
+      this.requested.push({ stepId, commandId });
     }
     for (const { dueAt } of ofType(outputs, 'plan.unheard')) this.plannerTimeouts.push(dueAt);
-    for (const { change } of ofType(outputs, 'context.changed')) this.told.push(change.type);
+    for (const { change } of ofType(outputs, 'context.changed')) this.sentChanges.push(change.type);
     for (const { to } of ofType(outputs, 'actor.tell')) {
       const command = this.commands.get(to.id);
       // The command may have been written already, so the cancellation may come too late.
@@ -210,7 +210,7 @@ export class World {
     else expect([same, refusals]).toEqual([repeats, []]);
     this.#take(outputs);
     if (!counts || repeats) return;
-    if (event.type === 'node.proposed') this.said.push(...this.unproposed.splice(0, 1));
+    if (event.type === 'node.proposed') this.proposed.push(...this.unproposed.splice(0, 1));
     if (event.type === 'cognition.completed') this.completed = true;
     if (event.type === 'cognition.failed') {
       this.gaveUp = true;
@@ -220,7 +220,7 @@ export class World {
 
   #plannerEvent(kind: Move['kind'], pick: number): PlanEvent | null {
     const { at } = this;
-    const said = kind === 'again' ? this.said[pick % Math.max(1, this.said.length)] : this.unproposed[0];
+    const node = kind === 'again' ? this.proposed[pick % Math.max(1, this.proposed.length)] : this.unproposed[0];
     switch (kind) {
       case 'hush':
         return { type: 'cognition.suspended', at, reason: 'It warms up.', forMs: 1 + pick };
@@ -229,7 +229,7 @@ export class World {
       case 'break':
         return { type: 'cognition.failed', at, error: { code: 'NO_IDEA', detail: 'No idea.' } };
       default:
-        return said === undefined ? null : { type: 'node.proposed', at, node: said };
+        return node === undefined ? null : { type: 'node.proposed', at, node: node };
     }
   }
 

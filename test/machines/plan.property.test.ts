@@ -7,7 +7,7 @@ import { gone, type Walk, World, walks } from './plan-random-walk.ts';
 import { declaredStates, untaken, walkUntil } from './random-walk.ts';
 
 const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, property), runs(100));
-const wishOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
+const stepOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
 
 describe('for random events of a plan', () => {
   it('every transition of its chart is taken', () => {
@@ -48,18 +48,20 @@ describe('for random events of a plan', () => {
 
   it('a step is requested once, when all its dependencies have succeeded, and none after the plan began to end', () => {
     holds((walk) => {
-      let asked = 0;
+      let requests = 0;
       let ending = false;
       gone(walk, (world) => {
-        const first = asked;
-        asked = world.asked.length;
-        for (const [n, { stepId, commandId }] of world.asked.entries()) {
+        const first = requests;
+        requests = world.requested.length;
+        for (const [n, { stepId, commandId }] of world.requested.entries()) {
           if (n < first) continue;
           const step = world.plan.context.live.steps.find(({ id }) => id === stepId);
           if (step?.commandId !== commandId) continue;
-          const earlier = world.asked.slice(0, n).filter((one) => one.stepId === stepId && one.commandId !== commandId);
+          const earlier = world.requested
+            .slice(0, n)
+            .filter((one) => one.stepId === stepId && one.commandId !== commandId);
           expect([earlier, ending]).toEqual([[], false]);
-          for (const other of wishOf(walk, stepId).dependsOn) {
+          for (const other of stepOf(walk, stepId).dependsOn) {
             expect(world.ended.some(({ stepId: id, won }) => id === other && won)).toBe(true);
           }
         }
@@ -70,10 +72,10 @@ describe('for random events of a plan', () => {
 
   it('exactly the completed steps are undone, one by one in reverse order, and none with the policy stop', () => {
     holds((walk) => {
-      const { plan, asked, ended, starts } = gone(walk);
+      const { plan, requested, ended, starts } = gone(walk);
       expect(new Set(starts).size).toBe(starts.length);
       const { status, steps } = plan.context.live;
-      const begun = asked.flatMap(({ stepId, commandId }) =>
+      const begun = requested.flatMap(({ stepId, commandId }) =>
         steps.some((step) => step.id === stepId && step.commandId === commandId) ? [] : [stepId],
       );
       const tried = begun.filter(
@@ -83,7 +85,7 @@ describe('for random events of a plan', () => {
         expect(tried).toEqual([]);
         return;
       }
-      const due = ended.filter(({ stepId, acted }) => acted && wishOf(walk, stepId).compensation !== null).reverse();
+      const due = ended.filter(({ stepId, acted }) => acted && stepOf(walk, stepId).compensation !== null).reverse();
       const left = new Set(steps.filter(({ undoError }) => undoError?.code === 'NOT_COMPENSATED').map(({ id }) => id));
       expect(tried).toEqual(due.map(({ stepId }) => stepId).filter((id) => !left.has(id)));
       for (const { stepId } of due) {
@@ -97,7 +99,7 @@ describe('for random events of a plan', () => {
     holds((walk) => {
       const { steps } = gone(walk).plan.context.live;
       const standsOn = (id: string): string[] => {
-        const { dependsOn } = wishOf(walk, id);
+        const { dependsOn } = stepOf(walk, id);
         return [...dependsOn, ...dependsOn.flatMap(standsOn)];
       };
       const failed = steps.filter(
@@ -117,16 +119,16 @@ describe('for random events of a plan', () => {
   it('a plan with a planner has each proposed step once, and ends no sooner than the planning', () => {
     holds((walk) => {
       if (!walk.goal) return;
-      const { plan, said, told, completed, gaveUp, commands } = gone(walk);
+      const { plan, proposed, sentChanges, completed, gaveUp, commands } = gone(walk);
       const over = new Set([...commands.values()].filter((command) => command.over));
       const { steps, status, cognition } = plan.context.live;
-      expect(steps.map(({ id }) => id)).toEqual(said.map(({ id }) => id));
+      expect(steps.map(({ id }) => id)).toEqual(proposed.map(({ id }) => id));
       if (status === 'succeeded') expect(completed).toBe(true);
       expect([cognition?.phase, cognition?.dueAt, plan.value]).toMatchObject(['done', null, { mind: 'done' }]);
       // A planner that ended its context itself gets no interrupt.
-      const interrupted = told.filter((type) => type === 'interrupted').length;
+      const interrupted = sentChanges.filter((type) => type === 'interrupted').length;
       expect(interrupted).toBe(completed || gaveUp ? 0 : 1);
-      expect(told.filter((type) => type === 'outcome')).toHaveLength(over.size);
+      expect(sentChanges.filter((type) => type === 'outcome')).toHaveLength(over.size);
     });
   });
 

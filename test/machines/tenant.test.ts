@@ -64,17 +64,17 @@ describe('a tenant', () => {
   });
 
   it('is suspended and resumed, each once, and notifies its plans', () => {
-    const told = (type: string) => ({ type: 'plans.tell', tenantId: TENANT, event: { type } });
+    const messageOfType = (type: string) => ({ type: 'plans.tell', tenantId: TENANT, event: { type } });
     const driven = active();
     expect(driven.send({ type: 'resume', at: T0 + 1 })).toEqual(NOTHING);
     expect(driven.send({ type: 'suspend', at: T0 + 2 }).outputs).toEqual([
-      told('tenant.suspended'),
+      messageOfType('tenant.suspended'),
       changed(true, T0 + 2),
     ]);
     expect(isSuspendedSnapshot(driven.asSnapshot())).toBe(true);
     expect(driven.send({ type: 'suspend', at: T0 + 3 })).toEqual(NOTHING);
     expect(driven.send({ type: 'resume', at: T0 + 4 }).outputs).toEqual([
-      told('tenant.resumed'),
+      messageOfType('tenant.resumed'),
       changed(false, T0 + 4),
     ]);
     expect(isSuspendedSnapshot(driven.asSnapshot())).toBe(false);

@@ -25,7 +25,7 @@ function curl(address: string) {
   child.on('close', (code) => (sent.code = code));
   return {
     sent,
-    tell(event: MessageInitShape<typeof RuntimeEventSchema>) {
+    send(event: MessageInitShape<typeof RuntimeEventSchema>) {
       child.stdin.write(`${JSON.stringify(toJson(RuntimeEventSchema, create(RuntimeEventSchema, event)))}\n`);
     },
     end: () => child.stdin.end(),
@@ -57,9 +57,9 @@ describe('a client that only uses the .proto', () => {
     };
     const world = { tenantId, homeId, devices: [lamp], hash: 'a'.repeat(64) };
     const client = curl(address);
-    client.tell({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registryCapabilitySets() } } });
+    client.send({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registryCapabilitySets() } } });
     const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], contextsNotRead: 0, memories: [] };
-    client.tell({ eventId: 2n, event: { case: 'perceptionUpdate', value: buildPerceptionUpdate(shown) } });
+    client.send({ eventId: 2n, event: { case: 'perceptionUpdate', value: buildPerceptionUpdate(shown) } });
     await eventually(() => {
       if (client.sent.code !== null) throw new Error(client.sent.err);
       return client.sent.out.includes('"action"');

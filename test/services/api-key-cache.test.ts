@@ -16,7 +16,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const store = new MemoryStore();
   const warn = vi.fn();
   const log = { debug() {}, info() {}, warn, error() {} };
-  const ring = new ApiKeyCache(store, { clock, log, liveness: new StoreLiveness(store) });
+  const cache = new ApiKeyCache(store, { clock, log, liveness: new StoreLiveness(store) });
   const { key: text, prefix, hash } = newApiKey();
   const [tenantId, userId] = [newId(), newId()];
   const subject = { iss: 'urn:test', sub: userId, email: null, emailVerified: false, createdAt: 0 };
@@ -29,34 +29,34 @@ async function setUp(more: Partial<ApiKey> = {}) {
   await store.keys.insert(key);
   const find = vi.spyOn(store.keys, 'find');
   const flushUse = vi.spyOn(store.keys, 'flushUse');
-  return { clock, store, ring, key, text, prefix, warn, find, flushUse };
+  return { clock, store, cache, key, text, prefix, warn, find, flushUse };
 }
 
 describe('a presented key', () => {
   it('is verified over its whole text, and looked up once for concurrent requests', async () => {
-    const { ring, key, text, find } = await setUp();
-    expect(await Promise.all([1, 2, 3].map(() => ring.verify(text)))).toEqual([key, key, key]);
-    expect(await ring.verify(`${text.slice(0, -1)}_`)).toBeNull();
+    const { cache, key, text, find } = await setUp();
+    expect(await Promise.all([1, 2, 3].map(() => cache.verify(text)))).toEqual([key, key, key]);
+    expect(await cache.verify(`${text.slice(0, -1)}_`)).toBeNull();
     expect(find).toHaveBeenCalledTimes(1);
-    expect(await ring.verify('a token')).toBeNull();
-    expect(await ring.verify(`tk_${'x'.repeat(60)}`)).toBeNull();
+    expect(await cache.verify('a token')).toBeNull();
+    expect(await cache.verify(`tk_${'x'.repeat(60)}`)).toBeNull();
     expect(find).toHaveBeenCalledTimes(1);
   });
 
   it('is valid until the moment of its expiry', async () => {
-    const { ring, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
+    const { cache, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
     clock.advance(9);
-    expect([(await ring.verify(text))?.prefix, await ring.isValid(prefix)]).toEqual([prefix, true]);
+    expect([(await cache.verify(text))?.prefix, await cache.isValid(prefix)]).toEqual([prefix, true]);
     clock.advance(1);
-    expect([await ring.verify(text), await ring.isValid(prefix)]).toEqual([null, false]);
+    expect([await cache.verify(text), await cache.isValid(prefix)]).toEqual([null, false]);
   });
 
   it('is invalid after its revocation, for any earlier read', async () => {
-    const { ring, store, text, prefix } = await setUp();
-    await ring.verify(text);
+    const { cache, store, text, prefix } = await setUp();
+    await cache.verify(text);
     await store.keys.revoke(prefix, 1);
-    ring.invalidate(prefix);
-    expect([await ring.verify(text), await ring.isValid(prefix), await ring.isValid('unknown0')]).toEqual([
+    cache.invalidate(prefix);
+    expect([await cache.verify(text), await cache.isValid(prefix), await cache.isValid('unknown0')]).toEqual([
       null,
       false,
       false,
@@ -64,33 +64,33 @@ describe('a presented key', () => {
   });
 
   it('that is revoked during a read is not cached as it was', async () => {
-    const { ring, store, text, prefix, find } = await setUp();
-    const reading = ring.verify(text);
-    ring.invalidate(prefix);
+    const { cache, store, text, prefix, find } = await setUp();
+    const reading = cache.verify(text);
+    cache.invalidate(prefix);
     await reading;
     await store.keys.revoke(prefix, 1);
-    expect(await ring.verify(text)).toBeNull();
+    expect(await cache.verify(text)).toBeNull();
     expect(find).toHaveBeenCalledTimes(2);
   });
 
   it('is looked up again after a store outage', async () => {
-    const { ring, store, text, prefix } = await setUp();
+    const { cache, store, text, prefix } = await setUp();
     store.failCalls = away;
-    await expect(ring.verify(text)).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(cache.verify(text)).rejects.toBeInstanceOf(StoreUnavailable);
     store.failCalls = null;
-    expect((await ring.verify(text))?.prefix).toBe(prefix);
+    expect((await cache.verify(text))?.prefix).toBe(prefix);
   });
 });
 
 describe('the last use', () => {
   it('is written in one batch, the newest of each key, and only if there is one', async () => {
-    const { ring, prefix, flushUse } = await setUp();
-    await ring.flush();
-    for (const at of [1, 2, 3]) ring.recordUse(prefix, at);
-    ring.recordUse('another0', 2);
-    expect(ring.lastUse(prefix)).toBe(3);
-    await ring.flush();
-    await ring.flush();
+    const { cache, prefix, flushUse } = await setUp();
+    await cache.flush();
+    for (const at of [1, 2, 3]) cache.recordUse(prefix, at);
+    cache.recordUse('another0', 2);
+    expect(cache.lastUse(prefix)).toBe(3);
+    await cache.flush();
+    await cache.flush();
     expect(flushUse.mock.calls).toEqual([
       [
         [
@@ -102,39 +102,39 @@ describe('the last use', () => {
   });
 
   it('that could not be written is written later, unless there is a newer one', async () => {
-    const { ring, store, prefix, warn } = await setUp();
-    ring.recordUse(prefix, 1);
-    ring.recordUse('another0', 1);
+    const { cache, store, prefix, warn } = await setUp();
+    cache.recordUse(prefix, 1);
+    cache.recordUse('another0', 1);
     store.failCalls = away;
-    const failing = ring.flush();
-    ring.recordUse(prefix, 2);
+    const failing = cache.flush();
+    cache.recordUse(prefix, 2);
     await failing;
     expect(warn).toHaveBeenCalledTimes(1);
     store.failCalls = null;
-    await ring.close();
+    await cache.close();
     expect(store.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
   });
 
   it('is written automatically every five seconds', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
-      const { ring, prefix, flushUse } = await setUp();
-      ring.recordUse(prefix, 1);
+      const { cache, prefix, flushUse } = await setUp();
+      cache.recordUse(prefix, 1);
       await vi.advanceTimersByTimeAsync(4_999);
       expect(flushUse).not.toHaveBeenCalled();
       await vi.advanceTimersByTimeAsync(1);
       expect(flushUse).toHaveBeenCalledTimes(1);
-      await ring.close();
+      await cache.close();
     } finally {
       vi.useRealTimers();
     }
   });
 
   it('is not written by a process that lost its lease', async () => {
-    const { ring, prefix, flushUse } = await setUp();
-    ring.recordUse(prefix, 1);
-    ring.discardPending();
-    await ring.close();
+    const { cache, prefix, flushUse } = await setUp();
+    cache.recordUse(prefix, 1);
+    cache.discardPending();
+    await cache.close();
     expect(flushUse).not.toHaveBeenCalled();
   });
 });

@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** A request that the local server received; it implements the chat-completions protocol. */
-export interface Asked {
+export interface ModelRequest {
   path: string;
   headers: IncomingHttpHeaders;
   body: {
@@ -33,15 +33,15 @@ export interface Reply {
 
 export interface ModelServer {
   url: string;
-  requests: Asked[];
+  requests: ModelRequest[];
   close(): Promise<void>;
 }
 
 /** Answers with `reply` of the request and its number, from 0; an error breaks the connection. */
 export async function modelServer(
-  reply: (requested: Asked, n: number) => Reply | Promise<Reply>,
+  reply: (requested: ModelRequest, n: number) => Reply | Promise<Reply>,
 ): Promise<ModelServer> {
-  const requested: Asked[] = [];
+  const requested: ModelRequest[] = [];
   const server = createServer(async (request, response) => {
     let text = '';
     for await (const chunk of request) text += chunk;

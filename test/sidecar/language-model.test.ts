@@ -12,7 +12,7 @@ let server: ModelServer | null = null;
 const pauses: number[] = [];
 
 async function planner(...replies: (Reply | ((n: number) => Promise<Reply>))[]) {
-  server = await modelServer((_asked, n) => {
+  server = await modelServer((_request, n) => {
     const reply = replies[Math.min(n, replies.length - 1)] as Reply | ((n: number) => Promise<Reply>);
     return typeof reply === 'function' ? reply(n) : reply;
   });

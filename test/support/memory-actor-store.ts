@@ -130,7 +130,7 @@ export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlig
     awaitingPlanner: async () => ({ items: [], next: null, positions: () => [] }),
   };
   const store = { actors, devices, commands, plans, batchesInFlight: more.batchesInFlight ?? 1 } as unknown as Store;
-  return { store, flushed, asked: requested };
+  return { store, flushed, requested };
 }
 
 export interface LampContext {
@@ -164,16 +164,16 @@ export const lamp: MachineDefinition<LampContext> = {
         outputs: [],
       })),
       noteRevocation: lampAction((context, { deviceId }) => ({
-        changes: changeFixed(context, { note: `told ${deviceId}` }),
+        changes: changeFixed(context, { note: `informed by ${deviceId}` }),
         outputs: [],
       })),
       boom: lampAction(() => {
         throw new Error('boom');
       }),
-      tell: lampAction((_, { to, text }) =>
+      sendTo: lampAction((_, { to, text }) =>
         emit({ type: 'actor.tell', to: to as ActorRef, event: { type: 'device.revoked', deviceId: String(text) } }),
       ),
-      tellAll: lampAction(({ fixed: { id } }) =>
+      sendToAll: lampAction(({ fixed: { id } }) =>
         emit({ type: 'commands.tell', deviceId: id, event: { type: 'device.revoked', deviceId: id } }),
       ),
     },
@@ -186,8 +186,8 @@ export const lamp: MachineDefinition<LampContext> = {
       beat: { actions: 'countBeat' },
       note: { actions: 'setNote' },
       boom: { actions: 'boom' },
-      tell: { actions: 'tell' },
-      tellAll: { actions: 'tellAll' },
+      sendTo: { actions: 'sendTo' },
+      sendToAll: { actions: 'sendToAll' },
       'device.revoked': { actions: 'noteRevocation' },
     },
     states: {

@@ -22,7 +22,7 @@ const meExamples = {
     summary: 'A member of a tenant, with a token or a cookie session; the same while the tenant is suspended',
     output: member,
   },
-  newcomer: {
+  invited: {
     summary: 'A user without a tenant who has an invitation',
     output: {
       ...member,

@@ -70,12 +70,12 @@ const UPGRADE = [
 ].join('\r\n');
 
 it('unsubscribing twice does not affect later subscribers', () => {
-  let tell: (output: object) => void = () => {};
+  let emit: (output: object) => void = () => {};
   const feed = makeLiveEventSource({
     subscribe(_: string, listener: (output: never) => void) {
-      tell = listener as never;
+      emit = listener as never;
       return () => {
-        tell = () => {};
+        emit = () => {};
       };
     },
   } as never);
@@ -84,6 +84,6 @@ it('unsubscribing twice does not affect later subscribers', () => {
   const received: Update[] = [];
   feed.subscribe('state', 't', (update) => received.push(update));
   stop();
-  tell({ type: 'device.state', tenantId: 't', deviceId: 'd', state: {}, stateVersion: 1, at: 0 });
+  emit({ type: 'device.state', tenantId: 't', deviceId: 'd', state: {}, stateVersion: 1, at: 0 });
   expect([received.length, feed.subscriberCount('state', 't')]).toEqual([1, 1]);
 });

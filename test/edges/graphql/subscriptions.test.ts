@@ -47,12 +47,12 @@ function connect(
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads what an external client would read
-type Told = any;
+type Received = any;
 
 /** Subscribes, and records the results and errors. */
 function listen(client: Client, query: string, variables: Record<string, unknown> = {}) {
-  const notified: Told[] = [];
-  const faults: Told[] = [];
+  const notified: Received[] = [];
+  const faults: Received[] = [];
   const end = client.subscribe(
     { query, variables },
     { next: (result) => notified.push(result), error: (fault) => faults.push(fault), complete: () => {} },
@@ -168,7 +168,7 @@ describe('a subscription', () => {
 /** A raw connection that can send anything, with the received messages. */
 async function speak(token: string) {
   const socket = new WebSocket(`${service.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
-  const notified: Told[] = [];
+  const notified: Received[] = [];
   const closed: number[] = [];
   socket.on('message', (data) => notified.push(JSON.parse(String(data))));
   socket.on('close', (code) => closed.push(code));

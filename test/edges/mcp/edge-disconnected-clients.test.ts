@@ -35,8 +35,8 @@ describe('a client of HTTP+SSE', () => {
   }
 
   it('that disconnects during an invalid POST is answered that the session does not exist, without a fault', async () => {
-    const unheard: unknown[] = [];
-    const receive = (error: unknown) => void unheard.push(error);
+    const undelivered: unknown[] = [];
+    const receive = (error: unknown) => void undelivered.push(error);
     process.on('unhandledRejection', receive);
     const { path, close } = await stream();
     const wrong = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} });
@@ -57,7 +57,7 @@ describe('a client of HTTP+SSE', () => {
     expect(await answered).toBe(404);
     await eventLoopTurns();
     process.off('unhandledRejection', receive);
-    expect(unheard).toEqual([]);
+    expect(undelivered).toEqual([]);
   });
 
   it('that disconnects while it is authenticated leaves no session', async () => {

@@ -27,7 +27,7 @@ export async function eventually(check: () => unknown, withinMs?: number): Promi
   }, withinMs);
 }
 
-export type Told = CloudPayload & {
+export type ReceivedMessage = CloudPayload & {
   messageId: string;
   requestId: string;
   sequence: number;
@@ -37,7 +37,7 @@ export type Told = CloudPayload & {
 
 /** A device that uses the MQTT client library: it signs, publishes, and verifies the messages it receives. */
 export class Device {
-  readonly received: Told[] = [];
+  readonly received: ReceivedMessage[] = [];
   readonly mqtt: MqttClient;
   readonly clientId: string;
   readonly device: TestDevice;

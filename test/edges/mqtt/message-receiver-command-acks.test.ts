@@ -34,7 +34,7 @@ describe('an acknowledgement of a command', () => {
 
   it('gets its PUBACK after it was applied to the command', async () => {
     const client = await open();
-    const { open: tell, wait } = latch();
+    const { open: release, wait } = latch();
     service.onMessageCommit = wait;
     let acknowledged = false;
     const sent = client.send('cmd_ack', { command_id: known(), status: 'succeeded' }).then(() => {
@@ -43,7 +43,7 @@ describe('an acknowledgement of a command', () => {
     await eventually(() => expect(service.seen).toHaveLength(1));
     await client.ping();
     expect(acknowledged).toBe(false);
-    tell();
+    release();
     await sent;
   });
 

@@ -160,18 +160,18 @@ describe('when a message cannot be committed', () => {
     service.commit = async () => {
       throw new StoreUnavailable('away');
     };
-    const sayAll = () => {
+    const sendFromAll = () => {
       for (const client of clients) void client.send('state', { state: {} }).catch(() => {});
     };
     let drawn = 0;
     vi.spyOn(Math, 'random').mockImplementation(() => (drawn++ % 20) / 20);
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
-      sayAll();
+      sendFromAll();
       await turnsUntil(() => drawn >= 20);
       expect([service.received.length, drawn]).toEqual([20, 20]);
       expect(service.counted['closed failed']).toBeUndefined();
-      sayAll();
+      sendFromAll();
       vi.advanceTimersByTime(950);
       await turnsUntil(() => clients.filter(({ mqtt }) => !mqtt.connected).length === 10);
       expect(service.counted['closed failed']).toBe(10);

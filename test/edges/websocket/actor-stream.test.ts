@@ -29,7 +29,7 @@ async function listening(token: string, query = '') {
 }
 const device = async () => (await mine.register({ device_type: 'smart_light' })).device_id;
 /** Updates received before the registration of a marker device. */
-async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
+async function receivedUntilMark(client: Awaited<ReturnType<typeof listening>>) {
   const mark = await device();
   const received = await eventually(() => (client.messages.some(({ id }) => id === mark) ? client.messages : null));
   return received.filter(({ id }) => id !== mark);
@@ -64,7 +64,7 @@ describe('an administrator', () => {
     await mine.send(id, { type: 'heartbeat.received' });
     await mine.call('POST', `/device/${id}/reinstate`, { reason: 'no' });
     await other.register();
-    expect(await heardUntilMark(client)).toEqual([]);
+    expect(await receivedUntilMark(client)).toEqual([]);
   });
 
   it('can select kinds', async () => {

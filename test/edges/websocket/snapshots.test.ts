@@ -32,7 +32,7 @@ const rows = (ids?: readonly string[]) =>
     .filter(([id]) => ids === undefined || ids.includes(id))
     .map(([deviceId, n]) => ({ deviceId, state: { n }, stateVersion: n, reportedAt: n === 0 ? null : n }));
 
-const tell = (deviceId: string, n: number) =>
+const publishState = (deviceId: string, n: number) =>
   edge.emit({
     type: 'device.state',
     ...{ tenantId: owner.tenantId, deviceId, state: { n }, stateVersion: n, at: n },
@@ -53,7 +53,7 @@ function holdReading() {
 }
 
 /** Device and number of each update received before the pong to a new ping. */
-async function heardBy(client: SocketClient): Promise<[unknown, unknown][]> {
+async function updatesOf(client: SocketClient): Promise<[unknown, unknown][]> {
   client.socket.send('ping');
   const pongs = client.texts.filter((text) => text === 'pong').length;
   await eventually(() => client.texts.filter((text) => text === 'pong').length > pongs);
@@ -72,7 +72,7 @@ describe('a snapshot', () => {
     ]);
     const client = await snapshot();
     await client.waitForMessages(2);
-    tell(one, 4);
+    publishState(one, 4);
     expect(await client.waitForMessages(3)).toEqual([
       { type: 'state_update', device_id: one, state: { n: 3 }, timestamp: 3 },
       { type: 'state_update', device_id: two, state: { n: 9 }, timestamp: 9 },
@@ -87,13 +87,13 @@ describe('a snapshot', () => {
       [two, 2],
     ]);
     const client = await snapshot(`device_id=${two}&device_id=${v7()}`);
-    expect(await heardBy(client)).toEqual([[two, 2]]);
+    expect(await updatesOf(client)).toEqual([[two, 2]]);
   });
 
   it('is not read for a client that did not request states', async () => {
     stored.set(v7(), 1);
-    expect(await heardBy(await snapshot('events=presence'))).toEqual([]);
-    expect(await heardBy(await edge.connect(owner.token))).toEqual([]);
+    expect(await updatesOf(await snapshot('events=presence'))).toEqual([]);
+    expect(await updatesOf(await edge.connect(owner.token))).toEqual([]);
     expect(edge.store.reads).toBe(0);
   });
 
@@ -103,10 +103,10 @@ describe('a snapshot', () => {
     const { release, begun } = holdReading();
     const client = await snapshot();
     await begun();
-    tell(device, 6);
-    tell(device, 7);
+    publishState(device, 6);
+    publishState(device, 7);
     release();
-    expect(await heardBy(client)).toEqual([[device, 7]]);
+    expect(await updatesOf(client)).toEqual([[device, 7]]);
   });
 
   it('suppresses an update that it already contains, for any delay of that update', async () => {
@@ -115,13 +115,13 @@ describe('a snapshot', () => {
     const { release, begun } = holdReading();
     const client = await snapshot();
     await begun();
-    tell(device, 4);
+    publishState(device, 4);
     release();
     await client.waitForMessages(1);
-    tell(device, 5);
-    tell(device, 6);
+    publishState(device, 5);
+    publishState(device, 6);
     await client.waitForMessages(2);
-    expect(await heardBy(client)).toEqual([
+    expect(await updatesOf(client)).toEqual([
       [device, 5],
       [device, 6],
     ]);
@@ -150,8 +150,8 @@ describe('a snapshot', () => {
     await eventually(() => edge.sockets.counts().conflating === 4);
     stored.set(device, 2);
     release();
-    expect(await heardBy(first)).toEqual([[device, 1]]);
-    for (const other of others) expect(await heardBy(other)).toEqual([[device, 2]]);
+    expect(await updatesOf(first)).toEqual([[device, 1]]);
+    for (const other of others) expect(await updatesOf(other)).toEqual([[device, 2]]);
     expect(edge.store.reads).toBe(2);
   });
 
@@ -181,7 +181,7 @@ describe('a snapshot', () => {
       for (let n = 2; running || n < 50; n++) {
         stored.set(id, n);
         await soon(4);
-        tell(id, n);
+        publishState(id, n);
       }
     });
     const clients: SocketClient[] = [];

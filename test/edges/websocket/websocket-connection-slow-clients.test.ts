@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 const text = 'x'.repeat(20_000);
-const tell = (deviceId: string, n: number) =>
+const publishState = (deviceId: string, n: number) =>
   edge.emit({
     type: 'device.state',
     ...{ tenantId: owner.tenantId, deviceId, state: { n, text }, stateVersion: n, at: n },
@@ -28,7 +28,7 @@ const tell = (deviceId: string, n: number) =>
 /** Emits in slices, so that sockets are written in between. */
 async function flood(ids: readonly string[], rounds: number) {
   for (let n = 1; n <= rounds; n++) {
-    for (const id of ids) tell(id, n);
+    for (const id of ids) publishState(id, n);
     if (n % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 }
@@ -52,12 +52,12 @@ describe('a client that does not read', () => {
     expect(edge.sockets.counts().buffered).toBeLessThan(256 * 1024 + 64 * 1024 + text.length);
     slow.socket.resume();
     await eventually(() => edge.sockets.counts().conflating === 0);
-    for (const id of ids) tell(id, 1_001);
-    const isTold = ({ texts }: { texts: string[] }) =>
+    for (const id of ids) publishState(id, 1_001);
+    const isCurrent = ({ texts }: { texts: string[] }) =>
       ids.every((id) => texts.findLast((one) => one.includes(id))?.endsWith('"timestamp":1001}'));
-    await eventually(() => isTold(slow));
+    await eventually(() => isCurrent(slow));
     expect(slow.messages.length).toBeLessThan(5_000);
-    await eventually(() => isTold(quick));
+    await eventually(() => isCurrent(quick));
   });
 
   it('receives the latest presence of each device and the latest status of each command', async () => {
@@ -103,7 +103,7 @@ describe('a client that does not read', () => {
     client.socket.pause();
     await flood([v7()], 1_000);
     await eventually(() => edge.sockets.counts().conflating === 1);
-    for (let n = 0; n < 60; n++) tell(v7(), 1);
+    for (let n = 0; n < 60; n++) publishState(v7(), 1);
     client.socket.resume();
     expect((await client.closed).code).toBe(1013);
     await eventually(() => edge.sockets.counts().connections === 0);

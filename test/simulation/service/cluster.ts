@@ -15,7 +15,7 @@ import { Host, type Running } from './host.ts';
 import type { Service } from './process.ts';
 
 /** How long a client waits for a response before it treats the connection as lost. */
-const CLIENT_PATIENCE_MS = 12_000;
+const CLIENT_TIMEOUT_MS = 12_000;
 /** A clock reading takes less than the lease duration, and its error is at most half of that. */
 const MOST_CLOCK_ERROR_MS = LEASE_MS / 2;
 
@@ -122,7 +122,7 @@ export class Cluster {
       };
       const broken = () => settle(null);
       const transit = () => random.between(0.1, 0.1 + this.network.latency);
-      scheduler.at(running === null ? transit() : CLIENT_PATIENCE_MS, broken, null);
+      scheduler.at(running === null ? transit() : CLIENT_TIMEOUT_MS, broken, null);
       if (running === null || random.chance(this.loss)) return;
       running.onDeath.add(broken);
       const answered = (answer: T) => {

@@ -7,7 +7,7 @@ import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
 
 /** When the server reassigns the lock of an unresponsive session; longer than the lease. */
-const SERVER_PATIENCE_MS = 15_000;
+const SERVER_TIMEOUT_MS = 15_000;
 const RENEW_MS = 1_000;
 const ASK_AGAIN_MS = 200;
 
@@ -17,7 +17,7 @@ const ASK_AGAIN_MS = 200;
 export class LockServer {
   readonly #world: World;
   readonly #database: MemoryDatabase;
-  #holder: { lock: SimulatedLock; heardAt: number } | null = null;
+  #holder: { lock: SimulatedLock; lastPingAt: number } | null = null;
   #downUntil = 0;
 
   constructor(world: World, database: MemoryDatabase) {
@@ -38,7 +38,7 @@ export class LockServer {
   take(lock: SimulatedLock): boolean {
     this.#expire();
     if (this.#holder !== null || !this.isUp) return false;
-    this.#holder = { lock, heardAt: this.#world.scheduler.now };
+    this.#holder = { lock, lastPingAt: this.#world.scheduler.now };
     return true;
   }
 
@@ -59,7 +59,7 @@ export class LockServer {
   renew(lock: SimulatedLock): boolean {
     this.#expire();
     if (this.#holder?.lock !== lock) return false;
-    this.#holder.heardAt = this.#world.scheduler.now;
+    this.#holder.lastPingAt = this.#world.scheduler.now;
     return true;
   }
 
@@ -70,7 +70,7 @@ export class LockServer {
 
   #expire(): void {
     const { now } = this.#world.scheduler;
-    if (this.#holder !== null && now - this.#holder.heardAt >= SERVER_PATIENCE_MS) this.#holder = null;
+    if (this.#holder !== null && now - this.#holder.lastPingAt >= SERVER_TIMEOUT_MS) this.#holder = null;
   }
 }
 

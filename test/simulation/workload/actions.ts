@@ -16,8 +16,8 @@ export function carryOut(
   if (random.chance(0.9)) {
     if (action === 'update_firmware') device.firmware = String(params.version ?? device.firmware);
     const state = stateAfter(action, params);
-    const tells = state !== null && random.chance(0.7);
-    answers.push({ afterMs, ack: { status: 'succeeded', ...(tells && { state }) } });
+    const reportsState = state !== null && random.chance(0.7);
+    answers.push({ afterMs, ack: { status: 'succeeded', ...(reportsState && { state }) } });
   } else answers.push({ afterMs, ack: { status: 'failed', error: 'stuck' } });
   return answers;
 }

@@ -22,7 +22,7 @@ const withoutEffect = new Set([
 ]);
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read by their wire names, whichever operation answered.
 export type Body = any;
-export type Said = { body: Body; code: null } | { body: null; code: string };
+export type CallResult = { body: Body; code: null } | { body: null; code: string };
 
 /** A user of the API. */
 export interface Person {
@@ -46,7 +46,7 @@ export class Callers {
   }
 
   /** `persist`: retries although a flag or a suspension refuses it for now. */
-  async request(person: Person, operation: Operation, input: object, persist = false): Promise<Said> {
+  async request(person: Person, operation: Operation, input: object, persist = false): Promise<CallResult> {
     const { random, scheduler } = this.#world;
     const key = this.#cluster.newId();
     const requested: Requested = { operation: operation.name, tries: new Set(), answer: null };
@@ -74,7 +74,7 @@ export class Callers {
     operation: Operation,
     input: object,
     { key, requested }: { key: string; requested: Requested },
-  ): Promise<Said | null> {
+  ): Promise<CallResult | null> {
     const requestId = this.#cluster.newId();
     requested.tries.add(requestId);
     const keyed = { key, method: 'POST', path: `/${operation.name}`, body: input as never };
@@ -98,7 +98,7 @@ export class Callers {
   }
 
   /** Records a refusal before anything is done; its response can be lost in transit. */
-  #judge(requestId: string, { code }: Said): void {
+  #judge(requestId: string, { code }: CallResult): void {
     if (code !== null && withoutEffect.has(code)) this.#ledger.refused.set(requestId, code);
   }
 
@@ -112,14 +112,14 @@ export class Callers {
   }
 }
 
-const isPassing = ({ code }: Said, persist: boolean): boolean =>
+const isPassing = ({ code }: CallResult, persist: boolean): boolean =>
   code !== null && (passing.has(code) || (persist && ending.has(code)));
 
 async function perform(
   service: Service,
   operation: Operation,
   requested: { person: Person; requestId: string; input: object; keyed: Parameters<Service['perform']>[1]['keyed'] },
-): Promise<Said> {
+): Promise<CallResult> {
   const { person, requestId, input, keyed } = requested;
   const caller = await callerOf(service, person, requestId).catch(() => null);
   if (caller === null) return { body: null, code: 'STORE_UNAVAILABLE' };

@@ -20,7 +20,7 @@ const isRefused = (payload: JsonObject): boolean => (payload.state as JsonObject
 
 const MOST_OWED = 20;
 /** Without a response for this long it treats the connection as lost. */
-const PATIENCE_MS = 12_000;
+const SILENCE_LIMIT_MS = 12_000;
 const KEEP_ALIVES_S = [10, 30, 60];
 /** Fraction of the keep-alive after which an idle device sends a PINGREQ. */
 const PING_AFTER = 0.7;
@@ -61,7 +61,7 @@ export class Device {
   #sequence = 0;
   readonly #refusedIds = new Set<string>();
   #running = true;
-  #heardAt = 0;
+  #lastReceivedAt = 0;
 
   constructor(parts: {
     world: World;
@@ -206,11 +206,11 @@ export class Device {
   #keepAlive(session: Session): void {
     const { now } = this.#world.scheduler;
     const waits = this.owed.length > 0 || !session.ready || session.pinging;
-    if (waits && now - this.#heardAt > PATIENCE_MS) {
+    if (waits && now - this.#lastReceivedAt > SILENCE_LIMIT_MS) {
       this.#note('is not answered');
       this.leave();
     } else if (session.ready && session.idleMs > this.#keepAliveS * 1_000 * PING_AFTER) {
-      if (!waits) this.#heardAt = now;
+      if (!waits) this.#lastReceivedAt = now;
       session.ping();
     }
   }
@@ -236,11 +236,11 @@ export class Device {
     const credentials = sessionCredentials({ deviceId: this.id, tenantId: this.tenantId, key }, now, newNonce());
     session = new Session(this.#world, connection, { ...credentials, keepAliveS: this.#keepAliveS, keyVersion, key });
     this.session = session;
-    this.#heardAt = now;
+    this.#lastReceivedAt = now;
   }
 
   #received(session: Session, packet: Packet): void {
-    this.#heardAt = this.#world.scheduler.now;
+    this.#lastReceivedAt = this.#world.scheduler.now;
     if (packet.cmd === 'connack') this.#signedIn(session, packet.returnCode);
     else if (packet.cmd === 'suback') this.#greet(session);
     else if (packet.cmd === 'puback') this.#acknowledged(session, packet.messageId as number);

@@ -33,8 +33,8 @@ export const parts = {
     service.repeat(1_000, async () => {
       const device = service.random.pick(service.lights);
       const params = { level: service.random.int(101) };
-      const wish = { deviceId: device.id, action: 'set_brightness', params, ttl_s: 60, timeout_s: 30 };
-      const id = await dispatched(service, device, service.owner, commandDevice, wish);
+      const input = { deviceId: device.id, action: 'set_brightness', params, ttl_s: 60, timeout_s: 30 };
+      const id = await dispatched(service, device, service.owner, commandDevice, input);
       if (id !== null) service.ledger.commands.set(id, device.id);
     }),
 
@@ -43,7 +43,7 @@ export const parts = {
 
   plans: (service) =>
     service.repeat(4_000, async () => {
-      const sent = await service.request(service.owner, createPlan, planWish(service));
+      const sent = await service.request(service.owner, createPlan, planInput(service));
       if (sent.code !== null) return;
       service.ledger.plans.add(sent.body.plan.id);
       if (!service.random.chance(0.15)) return;
@@ -123,8 +123,8 @@ export const parts = {
     await service.repeat(10_000, async () => {
       const version = `1.${++serial}.0`;
       const checksum = 'ab'.repeat(32);
-      const wish = { device_type: 'smart_light', version, url: 'https://example.com/fw.bin', checksum };
-      const sent = await service.request(service.owner, createRelease, wish);
+      const input = { device_type: 'smart_light', version, url: 'https://example.com/fw.bin', checksum };
+      const sent = await service.request(service.owner, createRelease, input);
       if (sent.code !== null) return;
       const { id } = sent.body;
       if ((await service.request(service.owner, releaseFirmware, { id })).code !== null) return;
@@ -141,7 +141,7 @@ export const parts = {
     await service.repeat(8_000, async () => {
       devices.pop()?.reportRefused();
       if (!service.random.chance(0.3)) return;
-      const sent = await service.request(service.owner, createPlan, { ...planWish(service), name: REFUSED_PLAN });
+      const sent = await service.request(service.owner, createPlan, { ...planInput(service), name: REFUSED_PLAN });
       if (sent.code === null) {
         service.world.fail(
           'rejected-data-does-not-affect-its-batch',
@@ -163,9 +163,9 @@ export type PartName = keyof typeof parts;
 export const partNames = Object.keys(parts) as PartName[];
 
 /** Requests a critical command and confirms it, as a user who may, and occasionally as one who may not. */
-async function confirmed(service: SimulatedTenant, device: Device, wish: object): Promise<void> {
+async function confirmed(service: SimulatedTenant, device: Device, input: object): Promise<void> {
   const { owner, flatmate, random, ledger } = service;
-  const sent = await service.request(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...wish });
+  const sent = await service.request(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...input });
   if (sent.code !== null) return;
   const { dry_run_token, command_id } = sent.body;
   if (dry_run_token === undefined) {
@@ -204,7 +204,7 @@ async function dispatched(
   return id;
 }
 
-function planWish({ random, lights, locks }: SimulatedTenant): object {
+function planInput({ random, lights, locks }: SimulatedTenant): object {
   const ids = Array.from({ length: 2 + random.int(4) }, (_, n) => `step-${n}`);
   const steps = ids.map((id, n) => {
     const before = ids.slice(0, n).filter(() => random.chance(0.4));

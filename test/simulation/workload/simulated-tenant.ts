@@ -6,7 +6,7 @@ import type { CmdPayload } from '../../../src/protocol/payloads.ts';
 import type { Cluster } from '../service/cluster.ts';
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';
-import { type Body, Callers, type Person, type Said } from './callers.ts';
+import { type Body, Callers, type CallResult, type Person } from './callers.ts';
 import { Device } from './device.ts';
 import { Ledger } from './ledger.ts';
 
@@ -71,7 +71,7 @@ export class SimulatedTenant {
     for (const device of this.devices) this.#watch(device);
   }
 
-  request(person: Person, operation: Parameters<Callers['request']>[1], input: object): Promise<Said> {
+  request(person: Person, operation: Parameters<Callers['request']>[1], input: object): Promise<CallResult> {
     return this.callers.request(person, operation, input);
   }
 
@@ -110,9 +110,9 @@ export class SimulatedTenant {
     if (!['lock', 'unlock', 'update_firmware', 'reboot'].includes(action) || action === 'lock') return;
     const row = this.cluster.database.tables.actors.get(`command:${id}`);
     if (row?.columns.critical !== true) return;
-    const asker = (row.context.requestedBy as { id: string }).id;
+    const requester = (row.context.requestedBy as { id: string }).id;
     const allowed = [...(this.ledger.confirmations.get(id) ?? [])].filter(
-      (one) => this.confirmBy === 'requester' || one !== asker,
+      (one) => this.confirmBy === 'requester' || one !== requester,
     );
     if (allowed.length > 0) return;
     this.world.fail(

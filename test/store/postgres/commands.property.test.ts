@@ -57,8 +57,8 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: 'cancel', at, by: other })) },
   { weight: 1, arbitrary: fc.constant<Move>((at, deviceId) => ({ type: 'device.revoked', at, deviceId })) },
 );
-const wishes = fc.record({
-  wish: fc.constantFrom(
+const requests = fc.record({
+  action: fc.constantFrom(
     { action: 'set_brightness', params: { level: 70 } },
     { action: 'unlock', params: {} },
     { action: 'blink', params: {} },
@@ -67,7 +67,7 @@ const wishes = fc.record({
   session: fc.option(fc.constant('s1')),
 });
 const walks = fc.record({
-  wishes: fc.array(wishes, { minLength: 2, maxLength: 4 }),
+  requests: fc.array(requests, { minLength: 2, maxLength: 4 }),
   steps: fc.array(
     fc.record({
       process: fc.constantFrom(0, 0, 0, 1),
@@ -150,14 +150,14 @@ eachDatabase('after random events of the commands of a device', (backend) => {
   }
 
   it('partial indexes find the same open, pending, watched and waiting commands as a full scan', async () => {
-    const walk = async ({ wishes: requested, steps }: Walk): Promise<void> => {
+    const walk = async ({ requests: requested, steps }: Walk): Promise<void> => {
       const [deviceId, tenantId] = [newId(), newId()];
       const processes = [assemble(), assemble()];
       const ids = requested.map(() => newId());
       await Promise.all(
-        requested.map(({ wish, session }, index) => {
+        requested.map(({ action, session }, index) => {
           const id = ids[index] as Uuid;
-          const event = request({ ...wish, session, at: clock.now() });
+          const event = request({ ...action, session, at: clock.now() });
           const command = { ...event.command, id, deviceId, tenantId };
           return processes[0]?.actors.create({ kind: 'command', id }, { ...event, command } as CommandEvent);
         }),

@@ -2,7 +2,7 @@ import type { DurableOutput, RowOutput } from '../../../src/machines/outputs.ts'
 import type { deviceCommit } from '../../support/actor-commits.ts';
 import type { Backend } from '../../support/store.ts';
 
-export const tell = (id: string): DurableOutput => ({
+export const outputTo = (id: string): DurableOutput => ({
   type: 'actor.tell',
   to: { kind: 'command', id },
   event: { type: 'device.revoked', deviceId: id },

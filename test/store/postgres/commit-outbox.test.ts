@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deviceCommit, newId, nextCommit } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
-import { commitCalls, tell } from './commit-calls.ts';
+import { commitCalls, outputTo } from './commit-calls.ts';
 
 eachStore('a commit', (backend) => {
   const { actors, commitAll, outboxOf } = commitCalls(backend);
@@ -9,9 +9,9 @@ eachStore('a commit', (backend) => {
   describe('of outbox rows', () => {
     it('returns them in the order of writing, until they are delivered', async () => {
       const id = newId();
-      const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: tell(id) })) });
+      const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: outputTo(id) })) });
       await commitAll(first);
-      const second = nextCommit(first, { outbox: [0, 1].map((n) => ({ n, output: tell(id) })) });
+      const second = nextCommit(first, { outbox: [0, 1].map((n) => ({ n, output: outputTo(id) })) });
       await commitAll(second);
       expect(await outboxOf(id)).toEqual([
         [1, 0],
@@ -21,7 +21,7 @@ eachStore('a commit', (backend) => {
         [2, 1],
       ]);
       const pending = await actors().pendingOutbox(10_000, 0);
-      expect(pending.find((row) => row.from.id === id)?.output).toEqual(tell(id));
+      expect(pending.find((row) => row.from.id === id)?.output).toEqual(outputTo(id));
       const places = pending.map((row) => row.seq);
       expect(places).toEqual(places.toSorted((a, b) => a - b));
       // Other tests may have left thousands of rows before these.

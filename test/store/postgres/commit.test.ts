@@ -11,7 +11,7 @@ import {
   tenantCommit,
 } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
-import { commitCalls, keyPut, tell } from './commit-calls.ts';
+import { commitCalls, keyPut, outputTo } from './commit-calls.ts';
 
 /** A commit that writes to every table. */
 function full(id = newId()) {
@@ -19,7 +19,7 @@ function full(id = newId()) {
   const commit = deviceCommit({
     id,
     journal: [journalEntry(1)],
-    outbox: [{ n: 0, output: tell(id) }],
+    outbox: [{ n: 0, output: outputTo(id) }],
     timers: { set: [{ ref: { kind: 'device', id }, id: 'grace', event: 'over', dueAt: 5_000 }] },
     rows: [
       keyPut(id, 1),
@@ -93,7 +93,7 @@ eachStore('a commit', (backend, has) => {
       readVersion: 7,
       version: 8,
       journal: [journalEntry(8)],
-      outbox: [{ n: 0, output: tell(id) }],
+      outbox: [{ n: 0, output: outputTo(id) }],
       timers: { set: [{ ref: commit.ref, id: 'new', event: 'over', dueAt: 1 }], clear: ['grace'] },
       rows: [keyPut(id, 2), { type: 'keys.end', deviceId: id, status: 'revoked', at: 2 }],
       idempotency,

@@ -116,12 +116,12 @@ eachStore('agent memory', (backend) => {
     });
 
     it('finds every text by each of its terms', async () => {
-      const apart = newId();
+      const separate = newId();
       const word = fc.constantFrom('light', 'Café', 'ΟΔΟΣ', 'STRASSE', 'ночь', '電気', 'İstanbul', 'x2', '7', 'अलमारी');
       await fc.assert(
         fc.asyncProperty(fc.array(word, { minLength: 1, maxLength: 5 }), fc.nat(4), async (words, n) => {
-          const { id } = await keep(apart, { content: words.join(' ') });
-          expect(await found(apart, { text: (words[n % words.length] as string).toUpperCase() })).toContain(id);
+          const { id } = await keep(separate, { content: words.join(' ') });
+          expect(await found(separate, { text: (words[n % words.length] as string).toUpperCase() })).toContain(id);
         }),
         { numRuns: 60 },
       );
@@ -184,24 +184,24 @@ eachStore('agent memory', (backend) => {
   it('beyond its limit drops expired entries, then the oldest observation, and no others', async () => {
     const tenant = newId();
     const other = await keep(newId());
-    const wish = await keep(tenant, { kind: 'preference' }, 4);
+    const preference = await keep(tenant, { kind: 'preference' }, 4);
     const old = await keep(tenant, {}, 4);
     const young = await keep(tenant, {}, 4);
     const brief = await keep(tenant, { kind: 'routine', expiresAt: at + 2 }, 4);
     at += 10;
     const fifth = await keep(tenant, { kind: 'preference' }, 4);
-    expect(await found(tenant, {}, brief.createdAt)).toEqual([fifth, young, old, wish].map(({ id }) => id));
+    expect(await found(tenant, {}, brief.createdAt)).toEqual([fifth, young, old, preference].map(({ id }) => id));
     const sixth = await keep(tenant, { kind: 'routine' }, 4);
-    expect(await found(tenant)).toEqual([sixth, fifth, young, wish].map(({ id }) => id));
+    expect(await found(tenant)).toEqual([sixth, fifth, young, preference].map(({ id }) => id));
     const seventh = await keep(tenant, {}, 4);
     const eighth = await keep(tenant, { kind: 'routine' }, 4);
-    expect(await found(tenant)).toEqual([eighth, sixth, fifth, wish].map(({ id }) => id));
+    expect(await found(tenant)).toEqual([eighth, sixth, fifth, preference].map(({ id }) => id));
     expect(await found(tenant)).not.toContain(seventh.id);
 
     const also = idempotencyRow();
     expect(await store().insert(memory(tenant), 4, also)).toBe(false);
     expect(await backend().store.idempotency.find(also)).toBeNull();
-    expect(await found(tenant)).toEqual([eighth, sixth, fifth, wish].map(({ id }) => id));
+    expect(await found(tenant)).toEqual([eighth, sixth, fifth, preference].map(({ id }) => id));
     expect(await found(other.tenantId)).toEqual([other.id]);
   });
 

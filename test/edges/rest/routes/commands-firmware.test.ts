@@ -116,14 +116,14 @@ describe('update_firmware', () => {
     const more = (await mine.register({ room_id: mine.roomId })).device_id;
     await mine.call('POST', '/groups', { name: `G${version}`, device_ids: [device, lock, more] });
     const find = vi.spyOn(service.store.firmware, 'find');
-    const wish = { action: 'update_firmware', params: { firmware_id: release } };
-    const batch = await mine.call('POST', '/devices/command', { device_ids: [device, lock, more], ...wish });
+    const input = { action: 'update_firmware', params: { firmware_id: release } };
+    const batch = await mine.call('POST', '/devices/command', { device_ids: [device, lock, more], ...input });
     expect(find).toHaveBeenCalledTimes(1);
     const codes = (body: { results: { device_id: string; code: string }[] }) =>
       Object.fromEntries(body.results.map(({ device_id, code }) => [device_id, code]));
     const expected = { [device]: 'DRY_RUN_REQUIRED', [lock]: 'PARAMS_INVALID', [more]: 'DRY_RUN_REQUIRED' };
     expect(codes(batch.body)).toEqual(expected);
-    const group = await mine.call('POST', `/groups/g${version}/command`, wish);
+    const group = await mine.call('POST', `/groups/g${version}/command`, input);
     expect(codes(group.body)).toEqual(expected);
     expect(find).toHaveBeenCalledTimes(2);
     find.mockRestore();

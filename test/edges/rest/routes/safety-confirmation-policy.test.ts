@@ -23,19 +23,19 @@ beforeAll(async () => {
   await mine.call('POST', '/groups', { name: 'Doors', device_ids: [lock] });
   const idOf = async (token: string): Promise<string> =>
     (await service.call('GET', '/v1/auth/me', { token })).body.user.id;
-  const asker = await idOf(mine.tokens.user);
+  const requester = await idOf(mine.tokens.user);
   const second = await idOf(mine.tokens.admin);
   const { tenantId } = mine;
   Object.assign(credentials, {
-    'the asker by token': mine.tokens.user,
-    'the asker by cookie': fakeCredential(asker, { person: true }),
-    'the asker’s own key': fakeCredential(asker, { key: 'aaaaaaaa', tenantId }),
-    'the asker’s key with the scope': fakeCredential(asker, {
+    'the requester by token': mine.tokens.user,
+    'the requester by cookie': fakeCredential(requester, { person: true }),
+    'the requester’s own key': fakeCredential(requester, { key: 'aaaaaaaa', tenantId }),
+    'the requester’s key with the scope': fakeCredential(requester, {
       key: 'aaaaaaab',
       tenantId,
       scopes: ['execute:commands'],
     }),
-    'the asker by a token seen at /mcp': fakeCredential(asker),
+    'the requester by a token seen at /mcp': fakeCredential(requester),
     'another by token': mine.tokens.admin,
     'another by cookie': fakeCredential(second, { person: true }),
     'another’s key': fakeCredential(second, { key: 'bbbbbbbb', tenantId }),
@@ -52,20 +52,20 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 const people = [
-  { who: 'the asker by token', isAsker: true, isPerson: true },
-  { who: 'the asker by cookie', isAsker: true, isPerson: true },
-  { who: 'the asker’s own key', isAsker: true, isPerson: false },
-  { who: 'the asker’s key with the scope', isAsker: true, isPerson: false },
-  { who: 'the asker by a token seen at /mcp', isAsker: true, isPerson: false },
-  { who: 'another by token', isAsker: false, isPerson: true },
-  { who: 'another by cookie', isAsker: false, isPerson: true },
-  { who: 'another’s key', isAsker: false, isPerson: false },
-  { who: 'another by a token seen at /mcp', isAsker: false, isPerson: false },
-  { who: 'another’s key that calls itself a person', isAsker: false, isPerson: false },
+  { who: 'the requester by token', isRequester: true, isPerson: true },
+  { who: 'the requester by cookie', isRequester: true, isPerson: true },
+  { who: 'the requester’s own key', isRequester: true, isPerson: false },
+  { who: 'the requester’s key with the scope', isRequester: true, isPerson: false },
+  { who: 'the requester by a token seen at /mcp', isRequester: true, isPerson: false },
+  { who: 'another by token', isRequester: false, isPerson: true },
+  { who: 'another by cookie', isRequester: false, isPerson: true },
+  { who: 'another’s key', isRequester: false, isPerson: false },
+  { who: 'another by a token seen at /mcp', isRequester: false, isPerson: false },
+  { who: 'another’s key that calls itself a person', isRequester: false, isPerson: false },
 ] as const;
 
-const allowed = (policy: SafetyPolicy['confirm_by'], isAsker: boolean, isPerson: boolean): boolean =>
-  policy === 'requester' || (policy === 'person' ? isPerson : !isAsker);
+const allowed = (policy: SafetyPolicy['confirm_by'], isRequester: boolean, isPerson: boolean): boolean =>
+  policy === 'requester' || (policy === 'person' ? isPerson : !isRequester);
 
 interface Waiting {
   command_id: string;
@@ -135,11 +135,11 @@ const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
 
 describe.each(confirmers)('under %s', (policy) => {
   describe.each(Object.entries(roads))('%s', (_, { request, confirm }) => {
-    it.each(people)('is allowed or refused for $who as the policy requires', async ({ who, isAsker, isPerson }) => {
+    it.each(people)('is allowed or refused for $who as the policy requires', async ({ who, isRequester, isPerson }) => {
       await setPolicy(policy);
       const waiting = await request();
       const answer = await confirm(waiting, credentials[who] as string);
-      if (allowed(policy, isAsker, isPerson)) {
+      if (allowed(policy, isRequester, isPerson)) {
         expect([answer.status, answer.body.command_id]).toEqual([202, waiting.command_id]);
         expect(await statusOf(waiting.command_id)).toBe('dispatched');
         return;
@@ -218,12 +218,12 @@ describe('no other request leads to a dispatch', () => {
         {},
         { token: credentials[who] as string, headers },
       );
-    expect((await approve('the asker’s own key')).status).toBe(202);
+    expect((await approve('the requester’s own key')).status).toBe(202);
     await setPolicy('person');
-    expect((await approve('the asker’s own key')).body.code).toBe('CONFIRMATION_FAILED');
-    expect((await approve('the asker by cookie')).headers.get('idempotent-replayed')).toBe('true');
+    expect((await approve('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await approve('the requester by cookie')).headers.get('idempotent-replayed')).toBe('true');
     await setPolicy('another_principal');
-    expect((await approve('the asker by cookie')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await approve('the requester by cookie')).body.code).toBe('CONFIRMATION_FAILED');
   });
 
   it('a stored response of a confirmation by token is withheld from a key when the policy requires a person', async () => {
@@ -237,22 +237,22 @@ describe('no other request leads to a dispatch', () => {
         { dry_run_token },
         { token: credentials[who] as string, headers },
       );
-    expect((await confirm('the asker’s own key')).status).toBe(202);
+    expect((await confirm('the requester’s own key')).status).toBe(202);
     await setPolicy('person');
-    expect((await confirm('the asker’s own key')).body.code).toBe('CONFIRMATION_FAILED');
-    expect((await confirm('the asker by token')).headers.get('idempotent-replayed')).toBe('true');
+    expect((await confirm('the requester’s own key')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await confirm('the requester by token')).headers.get('idempotent-replayed')).toBe('true');
   });
 
   it('the policy at the time of the confirmation decides, not the one at the request', async () => {
     await setPolicy('requester');
     const waiting = await unlock();
     await setPolicy('person');
-    expect((await byToken(waiting, credentials['the asker’s own key'] as string)).body.code).toBe(
+    expect((await byToken(waiting, credentials['the requester’s own key'] as string)).body.code).toBe(
       'CONFIRMATION_FAILED',
     );
     expect((await byInbox(waiting, credentials['another’s key'] as string)).body.code).toBe('CONFIRMATION_FAILED');
     await setPolicy('requester');
-    expect((await byToken(waiting, credentials['the asker’s own key'] as string)).status).toBe(202);
+    expect((await byToken(waiting, credentials['the requester’s own key'] as string)).status).toBe(202);
   });
 });
 
@@ -292,13 +292,13 @@ describe('credentials as users and programs obtain them', () => {
   }
 
   it.each([
-    ['requester', { asker: [202, 202, 202, 202], another: [202, 202, 202, 202] }],
-    ['another_principal', { asker: [403, 403, 403, 403], another: [202, 202, 202, 202] }],
-    ['person', { asker: [202, 202, 403, 403], another: [202, 202, 403, 403] }],
+    ['requester', { requester: [202, 202, 202, 202], another: [202, 202, 202, 202] }],
+    ['another_principal', { requester: [403, 403, 403, 403], another: [202, 202, 202, 202] }],
+    ['person', { requester: [202, 202, 403, 403], another: [202, 202, 403, 403] }],
   ] as const)('under %s', async (policy, expected) => {
     await setPolicy(policy);
-    const kinds = { asker: await allOf(mine.tokens.user), another: await allOf(mine.tokens.admin) };
-    for (const who of ['asker', 'another'] as const) {
+    const kinds = { requester: await allOf(mine.tokens.user), another: await allOf(mine.tokens.admin) };
+    for (const who of ['requester', 'another'] as const) {
       const answered: number[] = [];
       for (const approve of Object.values(kinds[who])) {
         const { command_id } = await sendRequest(`/device/${lock}/command`, { action: 'unlock' });

@@ -37,7 +37,7 @@ describe('GET /confirmations', () => {
     await mine.connect(lock);
     await mine.report(lock, { locked: true });
     const { command_id, expires_at, preview, reason } = await unlock({ token: mine.tokens.user });
-    const asker = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
+    const requester = (await service.call('GET', '/v1/auth/me', { token: mine.tokens.user })).body.user.id;
     const answer = await mine.call('GET', '/confirmations');
     expect([answer.status, answer.body]).toEqual([
       200,
@@ -50,7 +50,7 @@ describe('GET /confirmations', () => {
             params: {},
             reason,
             preview,
-            requested_by: asker,
+            requested_by: requester,
             requested_at: new Date(service.clock.now()).toISOString(),
             expires_at,
           },

@@ -31,7 +31,7 @@ function verifier({ jwksUri, platformClaim, issuer: named = issuer.url }: More =
 const now = () => Math.floor(clock.now() / 1000);
 const verified = async (claims: Record<string, unknown> = {}, more: More = {}): Promise<Proof | null> =>
   verifier(more).verify(await issuer.token(claims));
-const keysAsked = () => issuer.requestedPaths.filter((path) => path === '/keys').length;
+const keyRequests = () => issuer.requestedPaths.filter((path) => path === '/keys').length;
 
 describe('an access token of the provider', () => {
   it('identifies its user by issuer and subject, as a person', async () => {
@@ -224,11 +224,11 @@ describe('the keys of the provider', () => {
     const token = await issuer.token({}, {}, next);
     clock.advance(9_999);
     expect(await found.verify(token)).toBeNull();
-    expect(keysAsked()).toBe(1);
+    expect(keyRequests()).toBe(1);
     clock.advance(1);
     expect(await found.verify(token)).not.toBeNull();
     for (let n = 0; n < 5; n++) await found.verify(await issuer.token({}, { kid: `made-up-${n}` }));
-    expect(keysAsked()).toBe(2);
+    expect(keyRequests()).toBe(2);
   });
 
   it('that were withdrawn are accepted only until the next read', async () => {
@@ -238,7 +238,7 @@ describe('the keys of the provider', () => {
     issuer.published = [(await newKey()).public];
     clock.advance(599_999);
     expect(await found.verify(token)).not.toBeNull();
-    expect(keysAsked()).toBe(1);
+    expect(keyRequests()).toBe(1);
     clock.advance(1);
     await found.verify(token);
     await expect.poll(async () => found.verify(token)).toBeNull();
