@@ -1,10 +1,12 @@
 /**
  * Checks names: class members that are private by the modifier `private`, which exists for the compiler alone, instead
- * of by `#`; and names that several modules of src, sidecar and console/src export, although one name has one meaning.
+ * of by `#`; names that several modules of src, sidecar and console/src export, although one name has one meaning; and
+ * names with a term that has a standard one.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
+import { checkTerms } from './check-names/rejected-terms.ts';
 
 const files = execFileSync('git', ['ls-files', '*.ts', '*.tsx'], { encoding: 'utf8' })
   .split('\n')
@@ -102,6 +104,7 @@ function checkSharedNames(): void {
 for (const file of files) {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ESNext, true);
   checkPrivateMembers(source);
+  if (!file.startsWith('scripts/')) checkTerms(source);
   if (isProduct(file)) collectExports(source);
 }
 checkSharedNames();
