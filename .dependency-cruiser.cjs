@@ -7,7 +7,7 @@ const MAY_IMPORT = {
   operations: ['services', 'actors', 'machines', 'store/contract', 'protocol', 'domain'],
   services: ['store/contract', 'protocol', 'domain'],
   actors: ['machines', 'store/contract', 'domain'],
-  store: ['machines/outputs', 'domain'],
+  store: ['machines/(outputs|actor-columns)', 'domain'],
   machines: ['domain'],
   config: ['domain'], // the other layers receive their settings from main
   protocol: ['domain'],

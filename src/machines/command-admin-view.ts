@@ -1,35 +1,38 @@
 import { iso } from '../domain/iso-time.ts';
 import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, PlanOrigin } from './command-types.ts';
+import { assertEmpty } from './definition.ts';
 
 /** A command's context for administrators, without the token's hash and the session's identifier. */
 export function toAdminView({ fixed, live }: CommandContext): JsonObject {
-  const { confirmation } = fixed;
-  const { delivery, answer, verification } = live;
+  const { id, tenantId, deviceId, action, params, messageId, origin, requestedBy, requestedAt, ...moreFixed } = fixed;
+  const { safetyClass, manifestVersion, limits, refusal, confirmation, confirmedBy, ...otherFixed } = moreFixed;
+  const { status, delivery, answer, verification, ...otherLive } = live;
+  assertEmpty(otherFixed, otherLive);
   return {
-    id: fixed.id,
-    tenant_id: fixed.tenantId,
-    device_id: fixed.deviceId,
-    action: fixed.action,
-    params: fixed.params,
-    message_id: fixed.messageId,
-    request_id: fixed.origin.requestId,
-    plan: fixed.origin.plan && planOf(fixed.origin.plan),
-    requested_by: principal(fixed.requestedBy),
-    requested_at: iso(fixed.requestedAt),
-    status: live.status,
-    safety_class: fixed.safetyClass,
-    manifest_version: fixed.manifestVersion,
-    ttl_s: fixed.limits.ttlMs / 1_000,
-    timeout_s: fixed.limits.timeoutMs / 1_000,
-    refusal: fixed.refusal && { code: fixed.refusal.code, detail: fixed.refusal.detail },
+    id,
+    tenant_id: tenantId,
+    device_id: deviceId,
+    action,
+    params,
+    message_id: messageId,
+    request_id: origin.requestId,
+    plan: origin.plan && planOf(origin.plan),
+    requested_by: principal(requestedBy),
+    requested_at: iso(requestedAt),
+    status,
+    safety_class: safetyClass,
+    manifest_version: manifestVersion,
+    ttl_s: limits.ttlMs / 1_000,
+    timeout_s: limits.timeoutMs / 1_000,
+    refusal: refusal && { code: refusal.code, detail: refusal.detail },
     confirmation: confirmation && {
       expires_at: iso(confirmation.expiresAt),
       reason: confirmation.reason,
       preview: { ...confirmation.preview },
       asked: confirmation.asked,
     },
-    confirmed_by: fixed.confirmedBy && principal(fixed.confirmedBy),
+    confirmed_by: confirmedBy && principal(confirmedBy),
     delivery: delivery && {
       dispatched_at: iso(delivery.dispatchedAt),
       expires_at: iso(delivery.expiresAt),

@@ -9,11 +9,21 @@ import {
 import { safetyClasses } from '../domain/manifest.ts';
 import { type RefusalCode, refusals } from '../domain/refusals.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
-import { commandMachine } from './command.ts';
+import type { CommandColumns } from './actor-columns.ts';
+import { type CommandDelay, commandMachine } from './command.ts';
 import { toAdminView } from './command-admin-view.ts';
-import type { CommandContext, CommandEvent } from './command-types.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
-import { count, epochMs, principal, storedJson, storedJsonObject, storedUuid } from './stored-schemas.ts';
+import type { CommandContext, CommandEvent, CommandFixed, CommandLive } from './command-types.ts';
+import { causeOf, type JournalNote, type MachineDefinition, type MachineEvent, type Snapshot } from './definition.ts';
+import {
+  count,
+  epochMs,
+  principal,
+  storedChanges,
+  storedForm,
+  storedJson,
+  storedJsonObject,
+  storedUuid,
+} from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a command.
 
@@ -38,7 +48,7 @@ const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
 /** Members that all versions share. Version 1 has no plan, and a top-level `requestId`. */
-const common = {
+const commonFixed = {
   id: storedUuid,
   tenantId: storedUuid,
   deviceId: storedUuid,
@@ -47,7 +57,6 @@ const common = {
   messageId: storedUuid,
   requestedBy: principal,
   requestedAt: epochMs,
-  status: z.enum(commandStatuses),
   safetyClass: z.enum(safetyClasses).nullable(),
   manifestVersion: count.nullable(),
   limits: z.strictObject({ ttlMs: count, timeoutMs: count }),
@@ -65,12 +74,16 @@ const common = {
       preview: z.strictObject({
         current: storedJsonObject,
         expected: storedJsonObject.nullable(),
-        changes: storedJsonObject.nullable(),
+        changes: storedChanges.nullable(),
       }),
       asked: z.boolean(),
     })
     .nullable(),
   confirmedBy: principal.nullable(),
+};
+
+const live = {
+  status: z.enum(commandStatuses),
   delivery: z
     .strictObject({
       dispatchedAt: epochMs,
@@ -78,7 +91,7 @@ const common = {
       firstWrittenAt: epochMs.nullable(),
       sessionId: z.string().nullable(),
       writes: count,
-      supplement: storedJsonObject.optional(),
+      supplement: storedJsonObject.exactOptional(),
     })
     .nullable(),
   answer: z.strictObject({
@@ -98,43 +111,27 @@ const common = {
   }),
 };
 
-const stored = z.strictObject({
-  ...common,
-  origin: z.strictObject({
-    requestId: z.string(),
-    plan: z
-      .strictObject({
-        id: storedUuid,
-        stepId: z.string(),
-        compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
-      })
-      .nullable(),
-  }),
-});
-const stored1 = z.strictObject({ ...common, requestId: z.string() });
-
-const toStored = ({ fixed, live }: CommandContext): StoredContext => ({
-  fixed: fixed as unknown as JsonObject,
-  live: live as unknown as JsonObject,
+const origin = z.strictObject({
+  requestId: z.string(),
+  plan: z
+    .strictObject({
+      id: storedUuid,
+      stepId: z.string(),
+      compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
+    })
+    .nullable(),
 });
 
-/** A stored context in its two parts. */
-function partsOf({ status, delivery, answer, verification, ...fixed }: z.infer<typeof stored>): CommandContext {
-  return { fixed, live: { status, delivery, answer, verification } } as CommandContext;
+const stored = storedForm<CommandContext>()({ ...commonFixed, origin }, live);
+const storedV1 = storedForm<CommandContextV1>()({ ...commonFixed, requestId: z.string() }, live);
+
+interface CommandContextV1 {
+  fixed: Omit<CommandFixed, 'origin'> & { requestId: string };
+  live: CommandLive;
 }
 
-type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
-
-const reasons: Record<Timed, string> = {
-  confirmationOver: 'not confirmed in time',
-  ttlOver: 'not written within ttl_s',
-  answerOver: 'no final ack within timeout_s',
-  lateWordOver: 'no late ack within 24 h',
-  verificationOver: 'not verified within verify_within_s',
-};
-
 /** Records only the change; acks and parameters are stored in the context. */
-function note(event: CommandEvent, after: CommandContext): JsonObject | null {
+function note(event: CommandEvent | { type: CommandDelay }, after: CommandContext): JsonObject {
   switch (event.type) {
     case 'request': {
       const { action, safetyClass, refusal } = after.fixed;
@@ -156,10 +153,16 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
       return { word: event.ack.status, late: after.live.answer.late, stray_words: after.live.answer.strayWords };
     case 'state.observed':
       return { matches: event.matches };
-    default: {
-      const [, , timer] = (event as MachineEvent).type.split('.');
-      return { reason: reasons[timer as Timed] ?? null };
-    }
+    case 'confirmationOver':
+      return { reason: 'not confirmed in time' };
+    case 'ttlOver':
+      return { reason: 'not written within ttl_s' };
+    case 'answerOver':
+      return { reason: 'no final ack within timeout_s' };
+    case 'lateWordOver':
+      return { reason: 'no late ack within 24 h' };
+    case 'verificationOver':
+      return { reason: 'not verified within verify_within_s' };
   }
 }
 
@@ -169,7 +172,7 @@ function journal(
   after: Snapshot<CommandContext>,
 ): JournalNote | null {
   if (before === after || isProgress(event, before, after)) return null;
-  return { data: note(event as CommandEvent, after.context) };
+  return { data: note(causeOf<CommandEvent, CommandDelay>(event), after.context) };
 }
 
 /** Progress reports may be frequent: the context stores the last one, the journal none. */
@@ -178,14 +181,14 @@ const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null
   before?.context.live.status === 'in_progress' &&
   after.context.live.status === 'in_progress';
 
-export const commandDefinition: MachineDefinition<CommandContext> = {
+export const commandDefinition: MachineDefinition<CommandContext, CommandColumns> = {
   kind: 'command',
   version: 2,
   machine: commandMachine,
   tenantOf: (context) => context.fixed.tenantId,
-  toStored,
-  fromStored: (json) => partsOf(stored.parse(json)),
-  columns(snapshot) {
+  toStored: stored.write,
+  fromStored: stored.read,
+  columns(snapshot): CommandColumns {
     const { deviceId, action, safetyClass, confirmation, requestedAt } = snapshot.context.fixed;
     const { delivery } = snapshot.context.live;
     const verification = verificationOf(snapshot);
@@ -207,16 +210,16 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   toAdminView,
 };
 
-export const commandDefinitionV1: MachineDefinition<CommandContext> = {
+export const commandDefinitionV1: MachineDefinition<CommandContext, CommandColumns> = {
   ...commandDefinition,
   version: 1,
-  toStored(context) {
-    const { fixed, live } = toStored(context);
-    const { origin: _, ...rest } = fixed;
-    return { fixed: { ...rest, requestId: context.fixed.origin.requestId }, live };
-  },
+  toStored: ({ fixed: { origin, ...fixed }, live }) =>
+    storedV1.write({ fixed: { ...fixed, requestId: origin.requestId }, live }),
   fromStored(json) {
-    const { requestId, ...rest } = stored1.parse(json);
-    return partsOf({ ...rest, origin: { requestId, plan: null } });
+    const {
+      fixed: { requestId, ...fixed },
+      live,
+    } = storedV1.read(json);
+    return { fixed: { ...fixed, origin: { requestId, plan: null } }, live };
   },
 };

@@ -45,6 +45,17 @@ const initialContext: CommandContext = {
 const action = actionsFor<CommandContext, Event>();
 const guard = guardsFor<CommandContext, Event>();
 
+/** How long the chart's timers run. */
+const delays = {
+  confirmationOver: ({ context, event }: Cause) => decisions.confirmationLeft(context, event),
+  ttlOver: ({ context, event }: Cause) => decisions.ttlLeft(context, event),
+  answerOver: ({ context, event }: Cause) => decisions.answerLeft(context, event),
+  lateWordOver: LATE_ACK_MS,
+  verificationOver: ({ context }: Cause) => context.live.verification.withinMs,
+};
+type Cause = { context: CommandContext; event: Event };
+export type CommandDelay = keyof typeof delays;
+
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
@@ -105,13 +116,7 @@ const base = setup({
     differs: guard(decisions.differs),
     sawState: guard(({ live: { verification } }) => verification.observed !== null),
   },
-  delays: {
-    confirmationOver: ({ context, event }) => decisions.confirmationLeft(context, event),
-    ttlOver: ({ context, event }) => decisions.ttlLeft(context, event),
-    answerOver: ({ context, event }) => decisions.answerLeft(context, event),
-    lateWordOver: LATE_ACK_MS,
-    verificationOver: ({ context }) => context.live.verification.withinMs,
-  },
+  delays,
 });
 
 const setStatus = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;

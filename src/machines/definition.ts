@@ -10,6 +10,13 @@ export interface MachineEvent {
 }
 
 /**
+ * The cause of a transition, as the journal names it: one of the machine's events, or the delay whose timer fired. XState
+ * puts the delay's name into the type of the timer's event.
+ */
+export const causeOf = <Event extends MachineEvent, Delay extends string>(event: MachineEvent) =>
+  (event.type.startsWith('xstate.after.') ? { type: event.type.split('.')[2] } : event) as Event | { type: Delay };
+
+/**
  * The context of a machine in two parts. Most transitions change `live` alone: `fixed` then stays the same object, so an
  * unchanged part is recognised by identity.
  */
@@ -40,7 +47,10 @@ export interface JournalNote {
  * Describes a kind of actor to the runtime, in addition to its state chart. There is one definition per version of a
  * machine; old versions stay in `versions.ts` until their last instance is gone.
  */
-export interface MachineDefinition<Context extends ContextParts = ContextParts> {
+export interface MachineDefinition<
+  Context extends ContextParts = ContextParts,
+  Columns extends JsonObject = JsonObject,
+> {
   kind: ActorKind;
   version: number;
   machine: AnyStateMachine;
@@ -49,8 +59,8 @@ export interface MachineDefinition<Context extends ContextParts = ContextParts> 
   toStored(context: Context): StoredContext;
   /** Reads a stored context, both parts in one object; throws if it does not match the schema. */
   fromStored(stored: JsonObject): Context;
-  /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */
-  columns(snapshot: Snapshot<Context>): JsonObject;
+  /** Columns of the actor's row that queries need, written in the same commit (see `actor-columns.ts`). */
+  columns(snapshot: Snapshot<Context>): Columns;
   /** The journal entry of this transition, or null if it is not journaled (telemetry). */
   journal(event: MachineEvent, before: Snapshot<Context> | null, after: Snapshot<Context>): JournalNote | null;
   /** True for an event that changes only the replay window: applied in memory, stored with the actor's next commit. */
@@ -65,3 +75,6 @@ export interface MachineDefinition<Context extends ContextParts = ContextParts> 
    */
   toAdminView(context: Context): JsonObject;
 }
+
+/** A view passes the members that are left when it has taken those that it shows: a member without a decision does not compile. */
+export function assertEmpty(..._rest: readonly Record<string, never>[]): void {}

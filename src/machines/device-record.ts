@@ -1,14 +1,23 @@
 import { z } from 'zod';
 import { signingAlgs } from '../domain/device-key.ts';
 import { iso } from '../domain/iso-time.ts';
-import { windowFromJson, windowToJson } from '../domain/replay-window.ts';
+import { type StoredWindow, windowFromJson, windowToJson } from '../domain/replay-window.ts';
 import { twinOf } from '../domain/twin.ts';
-import type { Json, JsonObject } from '../domain/values.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
-import { deviceMachine } from './device.ts';
-import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
+import type { DeviceColumns } from './actor-columns.ts';
+import {
+  assertEmpty,
+  causeOf,
+  type JournalNote,
+  type MachineDefinition,
+  type MachineEvent,
+  type Snapshot,
+  type StoredContext,
+} from './definition.ts';
+import { type DeviceDelay, deviceMachine } from './device.ts';
+import type { DeviceContext, DeviceEvent, DeviceFixed, DeviceLive } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
-import { count, epochMs, storedJsonObject, storedUuid } from './stored-schemas.ts';
+import { count, epochMs, storedForm, storedJsonObject, storedUuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a device.
 
@@ -21,59 +30,89 @@ export function administrationOf({ value }: Pick<Snapshot, 'value'>): Administra
 
 export const isOnline = ({ value }: Pick<Snapshot, 'value'>): boolean => (value as { link: Json }).link === 'online';
 
-const stored = z.strictObject({
-  id: storedUuid,
-  tenantId: storedUuid,
-  deviceType: z.string(),
-  category: z.string().nullable(),
-  name: z.string().nullable(),
-  homeId: storedUuid.nullable(),
-  roomId: storedUuid.nullable(),
-  metadata: storedJsonObject,
-  firmware: z.string().nullable(),
-  createdAt: epochMs,
-  signingAlg: z.enum(signingAlgs),
-  keyVersion: count,
-  grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
-  manifestVersion: count,
-  manifestOwn: z.boolean(),
-  state: storedJsonObject,
-  stateVersion: count,
-  reportedAt: epochMs.nullable(),
-  replay: z.strictObject({
-    highest: count,
-    slots: z.string(),
-    order: z.strictObject({ full: count, properties: z.array(z.tuple([z.string(), count])) }).optional(),
-  }),
-});
+interface StoredDevice {
+  fixed: DeviceFixed;
+  live: StoredLive;
+}
 
-const toStored = ({ fixed, live: { state, stateVersion, reported, replay } }: DeviceContext): StoredContext => ({
-  fixed: fixed as unknown as JsonObject,
-  live: {
+/** Members that are stored as they are, and the stored forms of the others. */
+interface StoredLive extends Omit<DeviceLive, 'reported' | 'replay'> {
+  reportedAt: EpochMs | null;
+  replay: StoredReplay;
+}
+
+interface StoredReplay extends StoredWindow {
+  order?: StoredOrder;
+}
+
+/** As pairs, because a property may have any name, including `__proto__`. */
+interface StoredOrder {
+  full: number;
+  properties: [string, number][];
+}
+
+const stored = storedForm<StoredDevice>()(
+  {
+    id: storedUuid,
+    tenantId: storedUuid,
+    deviceType: z.string(),
+    category: z.string().nullable(),
+    name: z.string().nullable(),
+    homeId: storedUuid.nullable(),
+    roomId: storedUuid.nullable(),
+    metadata: storedJsonObject,
+    firmware: z.string().nullable(),
+    createdAt: epochMs,
+    signingAlg: z.enum(signingAlgs),
+    keyVersion: count,
+    grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
+    manifestVersion: count,
+    manifestOwn: z.boolean(),
+  },
+  {
+    state: storedJsonObject,
+    stateVersion: count,
+    reportedAt: epochMs.nullable(),
+    replay: z.strictObject({
+      highest: count,
+      slots: z.string(),
+      order: z.strictObject({ full: count, properties: z.array(z.tuple([z.string(), count])) }).exactOptional(),
+    }),
+  },
+);
+
+// `Required`, so that an optional member is not forgotten either.
+
+function toStored({ fixed, live: { state, stateVersion, reported, replay } }: DeviceContext): StoredContext {
+  const live: Required<StoredLive> = {
     state,
     stateVersion,
     reportedAt: reported.at,
     replay: { ...windowToJson(replay), ...(reported.order && { order: orderToJson(reported.order) }) },
-  },
-});
-
-// As pairs, because a property may have any name, including `__proto__`.
-const orderToJson = ({ full, properties }: ReportOrder) => ({ full, properties: Object.entries(properties) });
+  };
+  return stored.write({ fixed, live });
+}
 
 function fromStored(json: JsonObject): DeviceContext {
-  const { state, stateVersion, reportedAt: at, replay, ...fixed } = stored.parse(json);
+  const {
+    fixed,
+    live: { state, stateVersion, reportedAt: at, replay },
+  } = stored.read(json);
   const { order: given, ...window } = replay;
   const order = given ? { full: given.full, properties: Object.fromEntries(given.properties) } : null;
   const reported = { at, bytes: twinOf(state).bytes, order };
-  return { fixed, live: { state, stateVersion, reported, replay: windowFromJson(window) } };
+  const live: Required<DeviceLive> = { state, stateVersion, reported, replay: windowFromJson(window) };
+  return { fixed, live };
 }
 
-const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
-type GraceOver = { type: typeof GRACE_OVER };
+const orderToJson = ({ full, properties }: ReportOrder): StoredOrder => ({
+  full,
+  properties: Object.entries(properties),
+});
 
 /** Entries only for administration and for the end of a key's grace period; a device's reports are telemetry. */
 function note(
-  event: DeviceEvent | GraceOver,
+  event: DeviceEvent | { type: DeviceDelay },
   before: DeviceContext | undefined,
   after: DeviceContext,
 ): JsonObject | null {
@@ -112,9 +151,14 @@ function note(
         manifest_version: fixed.manifestVersion,
         actions: event.manifest.capabilities.map((one) => one.action),
       };
-    case GRACE_OVER:
+    case 'graceOver':
       return { key_version: before?.fixed.grace?.keyVersion ?? null };
-    default:
+    case 'presence.lost':
+    case 'heartbeat.received':
+    case 'hello.received':
+    case 'state.reported':
+    case 'ack.reported':
+    case 'message.rejected':
       return null;
   }
 }
@@ -128,18 +172,18 @@ function journal(
   after: Snapshot<DeviceContext>,
 ): JournalNote | null {
   if (before === after) return null;
-  const data = note(event as DeviceEvent, before?.context, after.context);
+  const data = note(causeOf<DeviceEvent, DeviceDelay>(event), before?.context, after.context);
   return data && { data };
 }
 
-export const deviceDefinition: MachineDefinition<DeviceContext> = {
+export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> = {
   kind: 'device',
   version: 1,
   machine: deviceMachine,
   tenantOf: (context) => context.fixed.tenantId,
   toStored,
   fromStored,
-  columns(snapshot) {
+  columns(snapshot): DeviceColumns {
     const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context.fixed;
     const administration = administrationOf(snapshot);
     return {
@@ -157,29 +201,32 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   journal,
   canPassivate: (snapshot) => administrationOf(snapshot) === 'deleted',
   isTransient: (event) => event.type === 'heartbeat.received',
-  toAdminView: ({ fixed, live }) => ({
-    id: fixed.id,
-    tenant_id: fixed.tenantId,
-    device_type: fixed.deviceType,
-    category: fixed.category,
-    name: fixed.name,
-    home_id: fixed.homeId,
-    room_id: fixed.roomId,
-    metadata: fixed.metadata,
-    firmware: fixed.firmware,
-    created_at: iso(fixed.createdAt),
-    signing_alg: fixed.signingAlg,
-    key_version: fixed.keyVersion,
-    grace: fixed.grace && {
-      key_version: fixed.grace.keyVersion,
-      until: iso(fixed.grace.until),
-    },
-    manifest_version: fixed.manifestVersion,
-    manifest_own: fixed.manifestOwn,
-    state: live.state,
-    state_version: live.stateVersion,
-    state_bytes: live.reported.bytes,
-    reported_at: live.reported.at === null ? null : iso(live.reported.at),
-    last_sequence: live.replay.highest,
-  }),
+  toAdminView({ fixed, live }) {
+    const { id, tenantId, deviceType, category, name, homeId, roomId, metadata, firmware, ...moreFixed } = fixed;
+    const { createdAt, signingAlg, keyVersion, grace, manifestVersion, manifestOwn, ...otherFixed } = moreFixed;
+    const { state, stateVersion, reported, replay, ...otherLive } = live;
+    assertEmpty(otherFixed, otherLive);
+    return {
+      id,
+      tenant_id: tenantId,
+      device_type: deviceType,
+      category,
+      name,
+      home_id: homeId,
+      room_id: roomId,
+      metadata,
+      firmware,
+      created_at: iso(createdAt),
+      signing_alg: signingAlg,
+      key_version: keyVersion,
+      grace: grace && { key_version: grace.keyVersion, until: iso(grace.until) },
+      manifest_version: manifestVersion,
+      manifest_own: manifestOwn,
+      state,
+      state_version: stateVersion,
+      state_bytes: reported.bytes,
+      reported_at: reported.at === null ? null : iso(reported.at),
+      last_sequence: replay.highest,
+    };
+  },
 };

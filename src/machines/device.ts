@@ -35,6 +35,13 @@ const initialContext: DeviceContext = {
 const action = actionsFor<DeviceContext, DeviceEvent>();
 const guard = guardsFor<DeviceContext, DeviceEvent>();
 
+/** How long the chart's timers run. */
+const delays = {
+  graceOver: ({ context, event }: { context: DeviceContext; event: DeviceEvent }) =>
+    administration.graceLeft(context, event),
+};
+export type DeviceDelay = keyof typeof delays;
+
 const base = setup({
   types: { context: {} as DeviceContext, events: {} as DeviceEvent, emitted: {} as Output },
   actions: {
@@ -65,9 +72,7 @@ const base = setup({
     hasGraceExpired: guard(administration.hasGraceExpired),
     assignsPlace: guard(administration.assignsPlace),
   },
-  delays: {
-    graceOver: ({ context, event }) => administration.graceLeft(context, event),
-  },
+  delays,
 });
 
 // The first transition has no target: the device stays offline.

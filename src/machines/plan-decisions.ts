@@ -30,21 +30,11 @@ import {
 // Decisions of the plan machine, as pure functions. The chart is in plan.ts, decisions on the planner's events in
 // plan-cognition.ts.
 
-export function create(_: PlanContext, { at, plan }: PlanEventOf<'create'>): Decided {
+export function create({ live }: PlanContext, { at, plan }: PlanEventOf<'create'>): Decided {
   const { id, tenantId, name, onFailure, createdBy, scopes, requestId, cognition = null } = plan;
   const context: PlanContext = {
     fixed: { id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at },
-    live: {
-      ...{
-        finishedAt: null,
-        status: 'pending',
-        steps: plan.steps.map(newStep),
-        ending: null,
-        finished: 0,
-        wakeAt: null,
-      },
-      cognition: cognition && newCognition(cognition),
-    },
+    live: { ...live, steps: plan.steps.map(newStep), cognition: cognition && newCognition(cognition) },
   };
   const update = beginUpdate(context, { at });
   if (cognition === null) return finishUpdate(update);

@@ -4,12 +4,20 @@ import { iso } from '../domain/iso-time.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot, StoredContext } from './definition.ts';
+import type { PlanColumns } from './actor-columns.ts';
+import {
+  assertEmpty,
+  causeOf,
+  type JournalNote,
+  type MachineDefinition,
+  type MachineEvent,
+  type Snapshot,
+} from './definition.ts';
 import type { ActorRef } from './outputs.ts';
-import { planMachine, planMachineV1 } from './plan.ts';
+import { type PlanDelay, planMachine, planMachineV1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, PlanLive } from './plan-types.ts';
 import { isPlannerActive } from './plan-update.ts';
-import { count, epochMs, principal, storedJsonObject, storedUuid } from './stored-schemas.ts';
+import { count, epochMs, list, principal, storedForm, storedJsonObject, storedUuid } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a plan.
 
@@ -23,7 +31,7 @@ const step = z.strictObject({
   deviceId: storedUuid,
   action: z.string(),
   params: storedJsonObject,
-  dependsOn: z.array(z.string()),
+  dependsOn: list(z.string()),
   compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
   timeoutS: count.nullable(),
   status: z.enum(stepStatuses),
@@ -57,47 +65,37 @@ const cognition = z.strictObject({
   error: stepError,
 });
 
-const stored1 = z.strictObject({
+const fixed = {
   id: storedUuid,
   tenantId: storedUuid,
   name: z.string().nullable(),
   onFailure: z.enum(failurePolicies),
   createdBy: principal,
-  scopes: z.array(scope).nullable(),
+  scopes: list(scope).nullable(),
   requestId: z.string(),
   createdAt: epochMs,
+};
+
+/** Members that all versions share. Version 1 has no planner. */
+const commonLive = {
   finishedAt: epochMs.nullable(),
   status: z.enum(planStatuses),
-  steps: z.array(step),
+  steps: list(step),
   ending: z.enum(['cancel', 'rollback', 'stop']).nullable(),
   finished: count,
   wakeAt: epochMs.nullable(),
-});
-const stored = stored1.extend({ cognition: cognition.nullable() });
-type StoredPlan = PlanFixed & PlanLive;
+};
 
-const toStored = ({ fixed, live }: PlanContext): StoredContext => ({
-  fixed: fixed as unknown as JsonObject,
-  live: live as unknown as JsonObject,
-});
+const stored = storedForm<PlanContext>()(fixed, { ...commonLive, cognition: cognition.nullable() });
+const storedV1 = storedForm<PlanContextV1>()(fixed, commonLive);
 
-/** A stored context in its two parts. */
-function partsOf({
-  finishedAt,
-  status,
-  steps,
-  ending,
-  finished,
-  wakeAt,
-  cognition,
-  ...fixed
-}: StoredPlan): PlanContext {
-  return { fixed, live: { finishedAt, status, steps, ending, finished, wakeAt, cognition } };
+interface PlanContextV1 {
+  fixed: PlanFixed;
+  live: Omit<PlanLive, 'cognition'>;
 }
 
 /** The context of a row as it stands, without validation, for lists. */
-export const planOfRow = ({ context }: { context: JsonObject }): PlanContext =>
-  partsOf(context as unknown as StoredPlan);
+export const planOfRow = ({ context }: { context: JsonObject }): PlanContext => stored.divide(context);
 
 function stepNote(
   { live: { steps } }: PlanContext,
@@ -110,7 +108,7 @@ function stepNote(
 }
 
 /** Records only the change; parameters are stored in the context. */
-function note(event: PlanEvent, after: PlanContext): JsonObject {
+function note(event: PlanEvent | { type: PlanDelay }, after: PlanContext): JsonObject {
   const status = { status: after.live.status };
   switch (event.type) {
     case 'create':
@@ -131,7 +129,12 @@ function note(event: PlanEvent, after: PlanContext): JsonObject {
       return { ...status, summary: event.summary };
     case 'cognition.failed':
       return { ...status, code: event.error.code };
-    default:
+    case 'tenant.suspended':
+    case 'tenant.resumed':
+    case 'cognition.excused':
+    case 'cognition.unheard':
+    case 'wakeUp':
+    case 'patience':
       return status;
   }
 }
@@ -141,7 +144,7 @@ function journal(
   before: Snapshot<PlanContext> | null,
   after: Snapshot<PlanContext>,
 ): JournalNote | null {
-  return before === after ? null : { data: note(event as PlanEvent, after.context) };
+  return before === after ? null : { data: note(causeOf<PlanEvent, PlanDelay>(event), after.context) };
 }
 
 /** The plan's commands that were sent to their devices. */
@@ -153,22 +156,26 @@ const expectsMessagesFrom = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
 
 /** A plan's context for administrators. */
 function toAdminView({ fixed, live }: PlanContext): JsonObject {
-  const { kind, id, key, via } = fixed.createdBy;
+  const { id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt, ...otherFixed } = fixed;
+  // `finished` is not shown, because it follows from the steps.
+  const { finishedAt, status, steps, ending, finished: _, wakeAt, cognition, ...otherLive } = live;
+  assertEmpty(otherFixed, otherLive);
+  const { kind, id: creator, key, via } = createdBy;
   return {
-    id: fixed.id,
-    tenant_id: fixed.tenantId,
-    name: fixed.name,
-    on_failure: fixed.onFailure,
-    created_by: { kind, id, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
-    scopes: fixed.scopes && [...fixed.scopes],
-    request_id: fixed.requestId,
-    created_at: iso(fixed.createdAt),
-    finished_at: live.finishedAt === null ? null : iso(live.finishedAt),
-    status: live.status,
-    ending: live.ending,
-    wake_at: live.wakeAt === null ? null : iso(live.wakeAt),
-    cognition: live.cognition && cognitionView(live.cognition),
-    steps: live.steps.map((one) => ({
+    id,
+    tenant_id: tenantId,
+    name,
+    on_failure: onFailure,
+    created_by: { kind, id: creator, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
+    scopes: scopes && [...scopes],
+    request_id: requestId,
+    created_at: iso(createdAt),
+    finished_at: finishedAt === null ? null : iso(finishedAt),
+    status,
+    ending,
+    wake_at: wakeAt === null ? null : iso(wakeAt),
+    cognition: cognition && cognitionView(cognition),
+    steps: steps.map((one) => ({
       ...{
         id: one.id,
         device_id: one.deviceId,
@@ -193,14 +200,14 @@ const cognitionView = (one: PlanCognition): JsonObject => ({
   ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
 });
 
-export const planDefinition: MachineDefinition<PlanContext> = {
+export const planDefinition: MachineDefinition<PlanContext, PlanColumns> = {
   kind: 'plan',
   version: 2,
   machine: planMachine,
   tenantOf: (context) => context.fixed.tenantId,
-  toStored,
-  fromStored: (json) => partsOf(stored.parse(json) as StoredPlan),
-  columns: ({ context }) => ({
+  toStored: stored.write,
+  fromStored: stored.read,
+  columns: ({ context }): PlanColumns => ({
     status: context.live.status,
     over: isFinalPlanStatus(context.live.status),
     thought: isPlannerActive(context),
@@ -214,14 +221,13 @@ export const planDefinition: MachineDefinition<PlanContext> = {
 };
 
 /** Version 1, without a planner. */
-export const planDefinitionV1: MachineDefinition<PlanContext> = {
+export const planDefinitionV1: MachineDefinition<PlanContext, PlanColumns> = {
   ...planDefinition,
   version: 1,
   machine: planMachineV1,
-  toStored(context) {
-    const { fixed, live } = toStored(context);
-    const { cognition: _, ...rest } = live;
-    return { fixed, live: rest };
+  toStored: ({ fixed, live: { cognition: _, ...live } }) => storedV1.write({ fixed, live }),
+  fromStored(json) {
+    const { fixed, live } = storedV1.read(json);
+    return { fixed, live: { ...live, cognition: null } };
   },
-  fromStored: (json) => partsOf({ ...stored1.parse(json), cognition: null } as StoredPlan),
 };

@@ -35,6 +35,14 @@ const initialContext: PlanContext = {
 const action = actionsFor<PlanContext, Event>();
 const guard = guardsFor<PlanContext, Event>();
 
+/** How long the chart's timers run. */
+const delays = {
+  wakeUp: ({ context, event }: Cause) => decisions.msUntilWake(context, event),
+  patience: ({ context, event }: Cause) => cognition.msUntilPlannerDeadline(context, event),
+};
+type Cause = { context: PlanContext; event: Event };
+export type PlanDelay = keyof typeof delays;
+
 const base = setup({
   types: { context: {} as PlanContext, events: {} as Event, emitted: {} as Output },
   actions: {
@@ -72,10 +80,7 @@ const base = setup({
     isDeadlineChanged: guard(cognition.isDeadlineChanged),
     isCurrentTimeout: guard(cognition.isCurrentTimeout),
   },
-  delays: {
-    wakeUp: ({ context, event }) => decisions.msUntilWake(context, event),
-    patience: ({ context, event }) => cognition.msUntilPlannerDeadline(context, event),
-  },
+  delays,
 });
 
 const setStatus = (status: PlanStatus) => ({ type: 'setStatus', params: { status } }) as const;

@@ -2,8 +2,15 @@ import { z } from 'zod';
 import { iso } from '../domain/iso-time.ts';
 import { confirmers } from '../domain/policy.ts';
 import type { JsonObject } from '../domain/values.ts';
-import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { count, epochMs, storedUuid } from './stored-schemas.ts';
+import type { TenantColumns } from './actor-columns.ts';
+import {
+  assertEmpty,
+  type JournalNote,
+  type MachineDefinition,
+  type MachineEvent,
+  type Snapshot,
+} from './definition.ts';
+import { count, epochMs, storedForm, storedUuid } from './stored-schemas.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
@@ -13,17 +20,20 @@ import type { TenantContext, TenantEvent } from './tenant-types.ts';
 export const isActiveSnapshot = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'active';
 export const isSuspendedSnapshot = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
 
-const stored = z.strictObject({
-  id: storedUuid,
-  name: z.string(),
-  slug: z.string(),
-  tier: z.string(),
-  policy: z.strictObject({
-    confirm_by: z.enum(confirmers),
-    confirm_ttl_s: count,
-  }),
-  createdAt: epochMs,
-});
+const stored = storedForm<TenantContext>()(
+  {
+    id: storedUuid,
+    name: z.string(),
+    slug: z.string(),
+    tier: z.string(),
+    policy: z.strictObject({
+      confirm_by: z.enum(confirmers),
+      confirm_ttl_s: count,
+    }),
+    createdAt: epochMs,
+  },
+  {},
+);
 
 function note(event: TenantEvent, after: TenantContext): JsonObject {
   switch (event.type) {
@@ -47,14 +57,14 @@ function journal(
   return before === after ? null : { data: note(event as TenantEvent, after.context) };
 }
 
-export const tenantDefinition: MachineDefinition<TenantContext> = {
+export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> = {
   kind: 'tenant',
   version: 1,
   machine: tenantMachine,
   tenantOf: (context) => context.fixed.id,
-  toStored: ({ fixed, live }) => ({ fixed: fixed as unknown as JsonObject, live }),
-  fromStored: (json) => ({ fixed: stored.parse(json), live: {} }),
-  columns: (snapshot) => ({
+  toStored: stored.write,
+  fromStored: stored.read,
+  columns: (snapshot): TenantColumns => ({
     name: snapshot.context.fixed.name,
     slug: snapshot.context.fixed.slug,
     suspended: isSuspendedSnapshot(snapshot),
@@ -63,8 +73,12 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   journal,
   canPassivate: () => false,
   isTransient: () => false,
-  toAdminView: ({ fixed: { id, name, slug, tier, policy, createdAt } }) => ({
-    ...{ id, name, slug, tier, created_at: iso(createdAt) },
-    policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
-  }),
+  toAdminView({ fixed, live }) {
+    const { id, name, slug, tier, policy, createdAt, ...otherFixed } = fixed;
+    assertEmpty(otherFixed, live);
+    return {
+      ...{ id, name, slug, tier, created_at: iso(createdAt) },
+      policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
+    };
+  },
 };

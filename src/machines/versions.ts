@@ -1,6 +1,7 @@
+import type { ActorColumns } from './actor-columns.ts';
 import { commandDefinition, commandDefinitionV1 } from './command-record.ts';
 import { compiledMachine } from './compiled.ts';
-import type { MachineDefinition } from './definition.ts';
+import type { ContextParts, MachineDefinition } from './definition.ts';
 import { deviceDefinition } from './device-record.ts';
 import type { ActorKind } from './outputs.ts';
 import { planDefinition, planDefinitionV1 } from './plan-record.ts';
@@ -12,7 +13,7 @@ const definitionsByKind: Readonly<Record<ActorKind, readonly MachineDefinition[]
   command: [commandDefinitionV1, commandDefinition],
   tenant: [tenantDefinition],
   plan: [planDefinitionV1, planDefinition],
-};
+} satisfies { [Kind in ActorKind]: readonly MachineDefinition<ContextParts, ActorColumns[Kind]>[] };
 
 /** Compiles the transition tables of all machines; takes half a second of processor time. */
 export function compileMachines(): void {

@@ -88,7 +88,7 @@ export interface ActorCommit {
   live: JsonObject;
   /** The row already has this `fixed`, and the columns derived from it. */
   fixedUnchanged: boolean;
-  /** Columns of the actor's kind: see `contract/actor-columns.ts`. */
+  /** Columns of the actor's kind: see `machines/actor-columns.ts`. */
   columns: JsonObject;
   since: EpochMs;
   journal: JournalEntry[];

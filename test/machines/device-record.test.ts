@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { judgeSequence } from '../../src/domain/replay-window.ts';
+import type { DeviceColumns } from '../../src/machines/actor-columns.ts';
 import { changeFixed } from '../../src/machines/decision.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
-import type { DeviceColumns } from '../../src/store/contract/actor-columns.ts';
 import { flatContext } from '../support/stored-context.ts';
 import type { Driven } from './machine-driver.ts';
 import {

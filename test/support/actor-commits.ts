@@ -1,12 +1,7 @@
 import { v7 } from 'uuid';
 import { type JsonObject, SYSTEM, type Uuid } from '../../src/domain/values.ts';
+import type { CommandColumns, DeviceColumns, PlanColumns, TenantColumns } from '../../src/machines/actor-columns.ts';
 import type { ActorKind } from '../../src/machines/outputs.ts';
-import type {
-  CommandColumns,
-  DeviceColumns,
-  PlanColumns,
-  TenantColumns,
-} from '../../src/store/contract/actor-columns.ts';
 import type { ActorCommit, IdempotencyRow } from '../../src/store/contract.ts';
 
 // Commits as the runtime would create them, with minimal content; tests override what matters.

@@ -1,4 +1,4 @@
-import type { CommandColumns } from '../../src/store/contract/actor-columns.ts';
+import type { CommandColumns } from '../../src/machines/actor-columns.ts';
 import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { type CommittedBatch, toCommittedBatch } from './committed-batch.ts';
 

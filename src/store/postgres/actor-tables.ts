@@ -1,3 +1,4 @@
+import type { ActorColumns } from '../../machines/actor-columns.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 
 /** Table of an actor kind: the columns that its machine writes in addition to the common ones, with their types. */
@@ -14,9 +15,18 @@ export interface ActorTable {
   columnOf: Readonly<Record<string, string>>;
 }
 
+/** The table of a kind, with each of its columns. */
+interface TableOf<Kind extends ActorKind> extends ActorTable {
+  kind: Kind;
+  columns: Readonly<Record<ColumnOf<Kind>, string>>;
+  liveColumns: readonly ColumnOf<Kind>[];
+  columnOf: Readonly<Record<string, ColumnOf<Kind> | 'id' | 'tenant_id'>>;
+}
+type ColumnOf<Kind extends ActorKind> = keyof ActorColumns[Kind] & string;
+
 /** A new kind needs an entry here and a table. */
-export const actorTables: readonly ActorTable[] = [
-  {
+const tables: { readonly [Kind in ActorKind]: TableOf<Kind> } = {
+  device: {
     kind: 'device',
     name: 'devices',
     columns: {
@@ -33,7 +43,7 @@ export const actorTables: readonly ActorTable[] = [
     liveColumns: ['revoked', 'deleted', 'online'],
     columnOf: {},
   },
-  {
+  command: {
     kind: 'command',
     name: 'commands',
     columns: {
@@ -49,24 +59,22 @@ export const actorTables: readonly ActorTable[] = [
     liveColumns: ['status', 'verification', 'written'],
     columnOf: { id: 'id', tenantId: 'tenant_id', deviceId: 'device_id', action: 'action', requestedAt: 'created_at' },
   },
-  {
+  tenant: {
     kind: 'tenant',
     name: 'tenants',
     columns: { name: 'text', slug: 'text', suspended: 'boolean', created_at: 'bigint' },
     liveColumns: ['suspended'],
     columnOf: {},
   },
-  {
+  plan: {
     kind: 'plan',
     name: 'plans',
     columns: { status: 'text', over: 'boolean', thought: 'boolean', created_at: 'bigint' },
     liveColumns: ['status', 'over', 'thought'],
     columnOf: {},
   },
-];
+};
 
-export function tableOf(kind: ActorKind): ActorTable {
-  const table = actorTables.find((one) => one.kind === kind);
-  if (!table) throw new Error(`no table for actor kind ${kind}`);
-  return table;
-}
+export const actorTables: readonly ActorTable[] = Object.values(tables);
+
+export const tableOf = (kind: ActorKind): ActorTable => tables[kind];

@@ -1,11 +1,11 @@
-import type { CommandStatus } from '../../domain/command.ts';
-import type { PlanStatus } from '../../domain/plan.ts';
-import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { CommandStatus } from '../domain/command.ts';
+import type { PlanStatus } from '../domain/plan.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 
-// Columns of each actor kind, derived from its state and context. Lists and filters read them.
+// Columns of each actor kind, derived from its state and context. Lists and filters read them. The definitions of the
+// machines and the tables of the store are checked against these types: aliases, which are JSON objects to the compiler.
 
-/** Derived by `machines/device-record.ts`. */
-export interface DeviceColumns {
+export type DeviceColumns = {
   device_type: string;
   home_id: Uuid | null;
   room_id: Uuid | null;
@@ -15,10 +15,9 @@ export interface DeviceColumns {
   deleted: boolean;
   online: boolean;
   created_at: EpochMs;
-}
+};
 
-/** Derived by `machines/command-record.ts`. */
-export interface CommandColumns {
+export type CommandColumns = {
   device_id: Uuid;
   action: string;
   status: CommandStatus;
@@ -29,21 +28,27 @@ export interface CommandColumns {
   /** SHA-256 hex of a dry-run token that can still be confirmed, otherwise null. */
   token_hash: string | null;
   created_at: EpochMs;
-}
+};
 
-/** Derived by `machines/plan-record.ts`. */
-export interface PlanColumns {
+export type PlanColumns = {
   status: PlanStatus;
   over: boolean;
   /** True while the plan waits for the planner. */
   thought: boolean;
   created_at: EpochMs;
-}
+};
 
-/** Derived by `machines/tenant-record.ts`. */
-export interface TenantColumns {
+export type TenantColumns = {
   name: string;
   slug: string;
   suspended: boolean;
   created_at: EpochMs;
+};
+
+/** The columns by actor kind. A new kind needs a member here. */
+export interface ActorColumns {
+  device: DeviceColumns;
+  command: CommandColumns;
+  tenant: TenantColumns;
+  plan: PlanColumns;
 }
