@@ -16,6 +16,14 @@ import type { Envelope } from './envelope.ts';
  */
 export type ActorStatus = 'idle' | 'queued' | 'committing' | 'evicted';
 
+/** The statuses that may follow each one. */
+const nextStatuses: Readonly<Record<ActorStatus, readonly ActorStatus[]>> = {
+  idle: ['queued', 'committing', 'evicted'],
+  queued: ['idle', 'evicted'],
+  committing: ['idle', 'evicted'],
+  evicted: [],
+};
+
 /** An actor in memory: its last committed snapshot and its mailbox. */
 export class LiveActor {
   readonly ref: ActorRef;
@@ -71,12 +79,17 @@ export class LiveActor {
   }
 
   evict(): void {
-    this.#currentStatus = 'evicted';
+    this.#change('evicted');
   }
 
-  /** A batch may end after its actor was evicted. */
+  /** Does nothing to an evicted actor: its wait in the queue or its commit may end after the eviction. */
   #change(to: ActorStatus): void {
-    if (this.#currentStatus !== 'evicted') this.#currentStatus = to;
+    const from = this.#currentStatus;
+    if (from === 'evicted') return;
+    if (!nextStatuses[from].includes(to)) {
+      throw new Error(`${addressOf(this.ref)} cannot change from ${from} to ${to}`);
+    }
+    this.#currentStatus = to;
   }
 
   committed(): Committed<never> {

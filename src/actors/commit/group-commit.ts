@@ -279,7 +279,10 @@ export class GroupCommit {
 
   /** Decides the same events again without enlistment: messages between actors go through the outbox. */
   #redecideWithoutEnlistment(units: readonly UnitOfWork[]): Batch {
-    for (const { actor, isNew } of units) if (isNew) this.#outcomeHandler.evict(actor);
+    for (const { actor, isNew } of units) {
+      actor.endCommit();
+      if (isNew) this.#outcomeHandler.evict(actor);
+    }
     const redecided = units.flatMap((unit) =>
       unit.isNew ? [] : [this.#decideMailbox(unit.actor, unansweredEnvelopes(unit))],
     );
@@ -388,9 +391,7 @@ export class GroupCommit {
   }
 
   #rejectAndEvict(unit: UnitOfWork, reason: Error): void {
-    const { actor } = unit;
-    actor.endCommit();
     rejectUnit(unit, reason);
-    this.#outcomeHandler.evict(actor);
+    this.#outcomeHandler.evict(unit.actor);
   }
 }
