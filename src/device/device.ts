@@ -210,16 +210,16 @@ export class Device extends EventEmitter<DeviceEvents> {
   #receive(bytes: Buffer, clientId: string): void {
     const checked = this.#identity.check(bytes, clientId, this.#now());
     if (!checked.ok) {
-      this.emit('suspect', `${checked.refusal.code}: ${checked.refusal.reason}`);
+      this.emit('suspect', `${checked.code}: ${checked.reason}`);
       return;
     }
-    const { fields, body } = checked.message;
+    const { fields, content } = checked;
     if (!this.#isFresh(clientId, fields.sequence_number, fields.message_id)) {
       this.emit('suspect', `replayed sequence number ${fields.sequence_number}`);
-    } else if (body.ok) {
-      this.#dispatch(body.value);
+    } else if (content.ok) {
+      this.#dispatch(content.value);
     } else {
-      this.emit('suspect', body.reason);
+      this.emit('suspect', content.reason);
     }
   }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { SigningAlg } from '../domain/device-key.ts';
 import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
-import { checkCloudMessage, composeMessage, type MessageCheck } from '../protocol/envelope.ts';
+import { type CheckedMessage, checkCloudMessage, composeMessage, type MessageRefusal } from '../protocol/envelope.ts';
 import type { CloudPayload } from '../protocol/payloads.ts';
 import { type SessionCredentials, sessionCredentials } from '../protocol/session-token.ts';
 import {
@@ -94,7 +94,7 @@ export class DeviceIdentity {
   }
 
   /** Verifies a message received on `cmd` in the session `clientId`. */
-  check(bytes: Uint8Array, clientId: string, now: EpochMs): MessageCheck<CloudPayload> {
+  check(bytes: Uint8Array, clientId: string, now: EpochMs): CheckedMessage<CloudPayload> | MessageRefusal {
     const { tenantId, deviceId } = this;
     return checkCloudMessage(bytes, { tenantId, deviceId, clientId, keys: this.#cloudKeys }, now);
   }

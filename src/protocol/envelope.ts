@@ -33,18 +33,20 @@ export interface MessageSession {
   keyVersion: number;
 }
 
-/** A message with a valid envelope. The caller checks its sequence number next, then its `body`. */
-export interface CheckedMessage<Body, Fields = CanonicalFields> {
+/** A message with a valid envelope. The caller checks its sequence number next, then its `content`. */
+export interface CheckedMessage<Content, Fields = CanonicalFields> {
+  ok: true;
   fields: Fields;
   payload: JsonObject;
   /** A view of the payload in the message's bytes, if they are known to be its RFC 8785 form. */
   canonical?: Uint8Array;
   keyVersion: number;
   /** The result of the payload check. `PAYLOAD_INVALID` applies only after the sequence number was accepted. */
-  body: PayloadResult<Body>;
+  content: PayloadResult<Content>;
 }
 
 export interface MessageRefusal {
+  ok: false;
   code: MessageRefusalCode;
   /** For the log and the device's record; never sent to the device. */
   reason: string;
@@ -54,22 +56,18 @@ export interface MessageRefusal {
   signatureValid: boolean;
 }
 
-export type MessageCheck<Body, Fields = CanonicalFields> =
-  | { ok: true; message: CheckedMessage<Body, Fields> }
-  | { ok: false; refusal: MessageRefusal };
-
 /** Checks a message that a device published on `channel`, in the contract's order up to the payload's hash. */
 export function checkMessage(
   bytes: Uint8Array | string,
   session: MessageSession,
   channel: DeviceChannel,
   now: EpochMs,
-): MessageCheck<DevicePayload, MessageIdentity> {
+): CheckedMessage<DevicePayload, MessageIdentity> | MessageRefusal {
   const rules: Rules = { session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now };
   const checked = check(bytes, rules, (payload) => readDevicePayload(channel, payload));
   if (!checked.ok) return checked;
-  const { message_id, sequence_number, timestamp } = checked.message.fields;
-  return { ok: true, message: { ...checked.message, fields: { message_id, sequence_number, timestamp } } };
+  const { message_id, sequence_number, timestamp } = checked.fields;
+  return { ...checked, fields: { message_id, sequence_number, timestamp } };
 }
 
 /** Checks a message on `cmd`, on the device's side. `keys` are the device's secret, or the cloud's public keys. */
@@ -77,7 +75,7 @@ export function checkCloudMessage(
   bytes: Uint8Array | string,
   session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'> & { keys: readonly VerifyingKey[] },
   now: EpochMs,
-): MessageCheck<CloudPayload> {
+): CheckedMessage<CloudPayload> | MessageRefusal {
   const rules: Rules = { session, keys: session.keys, keyVersion: null, types: cloudMessageTypes, now };
   return check(bytes, rules, (payload, type) => readCloudPayload(type as CloudMessageType, payload));
 }
@@ -139,11 +137,11 @@ interface Envelope {
   signature: string;
 }
 
-function check<Body>(
+function check<Content>(
   bytes: Uint8Array | string,
   rules: Rules,
-  read: (payload: JsonObject, type: string) => PayloadResult<Body>,
-): MessageCheck<Body> {
+  read: (payload: JsonObject, type: string) => PayloadResult<Content>,
+): CheckedMessage<Content> | MessageRefusal {
   const json = parseJson(bytes, { canonical: 'payload' });
   if (!json.ok) return refusal('MALFORMED', json.reason, json.lenient, rules.keys);
   const envelope = readEnvelope(json.value);
@@ -168,20 +166,14 @@ function check<Body>(
   const signed = canonicalString(fields);
   if (!rules.keys.some((key) => verifyText(key, signed, signature))) {
     const { message_id: messageId } = fields;
-    return {
-      ok: false,
-      refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureValid: false },
-    };
+    return { ok: false, code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureValid: false };
   }
   const { canonical } = json;
   const payloadDigest = canonical === undefined ? payloadHash(payload) : sha256Hex(canonical);
   if (fields.payload_hash !== payloadDigest)
     return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash does not match payload');
-  const body = read(payload, fields.message_type);
-  return {
-    ok: true,
-    message: { fields, payload, keyVersion, body, ...(canonical === undefined ? {} : { canonical }) },
-  };
+  const content = read(payload, fields.message_type);
+  return { ok: true, fields, payload, keyVersion, content, ...(canonical === undefined ? {} : { canonical }) };
 }
 
 /** The envelope, or the reason why it is malformed. Unknown fields are not signed and are ignored. */
@@ -231,13 +223,10 @@ function refusal(
   reason: string,
   parsed: unknown,
   keys: readonly VerifyingKey[],
-): { ok: false; refusal: MessageRefusal } {
+): MessageRefusal {
   const messageId = echoableId(parsed);
   const signatureValid = isSignedBy(keys, parsed);
-  return {
-    ok: false,
-    refusal: { code, reason, signatureValid, ...(messageId === null ? {} : { messageId }) },
-  };
+  return { ok: false, code, reason, signatureValid, ...(messageId === null ? {} : { messageId }) };
 }
 
 /** Whether one of the keys signed the fields as sent, regardless of other faults in the message. */

@@ -112,8 +112,8 @@ export class FastPathVerifier {
       sequence_number: this.#numberOf(bytes, SEQUENCE_NUMBER),
       timestamp,
     };
-    const body = readDevicePayload(channel, payload);
-    return { fields, payload, canonical, keyVersion: session.keyVersion, body };
+    const content = readDevicePayload(channel, payload);
+    return { ok: true, fields, payload, canonical, keyVersion: session.keyVersion, content };
   }
 
   /**

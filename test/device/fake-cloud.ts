@@ -197,12 +197,12 @@ export class SmallCloud {
     const key = verifyingKey(this.alg, this.alg === 'ed25519' ? publicKeyFromSeed(this.secret) : this.secret);
     const session = { deviceId: this.deviceId, tenantId: this.tenantId, clientId, key, keyVersion: this.keyVersion };
     const checked = checkMessage(bytes, session, channel, this.serverTime());
-    if (!checked.ok || !checked.message.body.ok) {
-      this.refused.push(checked.ok ? 'PAYLOAD_INVALID' : checked.refusal.code);
+    if (!checked.ok || !checked.content.ok) {
+      this.refused.push(checked.ok ? 'PAYLOAD_INVALID' : checked.code);
       return null;
     }
     const sent = JSON.parse(bytes.toString()) as CanonicalFields;
-    const message = { ...checked.message, sent, channel, dup };
+    const message = { ...checked, sent, channel, dup };
     this.received.push(message);
     if (this.acknowledges && channel !== 'hello') {
       this.lastSequence = Math.max(this.lastSequence, message.fields.sequence_number);

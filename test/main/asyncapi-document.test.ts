@@ -86,7 +86,7 @@ describe('the AsyncAPI document', () => {
       channel,
       payload.timestamp,
     );
-    expect(checked).toMatchObject({ ok: true, message: { body: { ok: true } } });
+    expect(checked).toMatchObject({ ok: true, content: { ok: true } });
   });
 
   it('accepts no message with a missing member', () => {

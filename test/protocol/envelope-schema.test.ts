@@ -124,7 +124,7 @@ describe("the envelope's schema", () => {
   const validate = ajv.compile(envelopeSchema);
   const isWellFormed = (sent: JsonObject): boolean => {
     const checked = checkMessage(JSON.stringify(sent), session, 'state', 1);
-    return checked.ok || checked.refusal.code !== 'MALFORMED';
+    return checked.ok || checked.code !== 'MALFORMED';
   };
   const odd = fc.oneof(
     anything,

@@ -45,14 +45,14 @@ export function checkWithFallback(
 ): ReturnType<typeof checkMessage> {
   const fast = fastPathSession(known);
   const verified = fast === null ? null : verifier.verify(bytes, fast, channel, at);
-  return verified === null ? checkMessage(bytes, known, channel, at) : { ok: true, message: verified };
+  return verified ?? checkMessage(bytes, known, channel, at);
 }
 
 export const longWay = (bytes: Buffer) => checkMessage(bytes, session, 'state', now);
 /** The result of the fast path, compared with that of the full verification. */
 export function plainly(bytes: Buffer) {
   const taken = verifier.verify(bytes, plain, 'state', now);
-  if (taken !== null) expect({ ok: true, message: taken }).toEqual(longWay(bytes));
+  if (taken !== null) expect(taken).toEqual(longWay(bytes));
   return taken;
 }
 

@@ -124,12 +124,10 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'device to cl
     const text = vector.envelope_hmac as string;
     const expected = {
       ok: true,
-      message: {
-        fields: { message_id, sequence_number, timestamp },
-        payload: vector.payload,
-        keyVersion: 1,
-        body: { ok: true, value: { channel, payload: vector.payload } },
-      },
+      fields: { message_id, sequence_number, timestamp },
+      payload: vector.payload,
+      keyVersion: 1,
+      content: { ok: true, value: { channel, payload: vector.payload } },
     };
     expect(checkMessage(text, session, channel, timestamp)).toEqual(expected);
     const bytes = Buffer.from(text);
@@ -162,7 +160,8 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'cloud to dev
     const checked = checkCloudMessage(text, session, fields.timestamp);
     expect(checked).toMatchObject({
       ok: true,
-      message: { fields, body: { ok: true, value: { type: fields.message_type, payload: vector.payload } } },
+      fields,
+      content: { ok: true, value: { type: fields.message_type, payload: vector.payload } },
     });
     if (vector.answers !== undefined) expect(fields.request_id).toBe(vector.answers);
   });
@@ -182,17 +181,17 @@ describe('refused messages', () => {
     expect(checkWithFallback(bytes, receiver, session.channel, session.now)).toEqual(checked);
     const sent = JSON.parse(message) as CanonicalFields;
     if (checked.ok) {
-      const { fields, body } = checked.message;
+      const { fields, content } = checked;
       const verdict = judgeSequence(emptyWindow(), fields.sequence_number, fields.message_id);
       expect(verdict).toBe('fresh');
       expect(acceptSequence(emptyWindow(), fields.sequence_number, fields.message_id).highest).toBe(
         fields.sequence_number,
       );
       expect(code).toBe('PAYLOAD_INVALID');
-      expect(body.ok).toBe(false);
+      expect(content.ok).toBe(false);
     } else {
-      expect(checked.refusal).toMatchObject({ code, messageId: sent.message_id });
-      expect(checked.refusal.signatureValid).toBe(code !== 'SIGNATURE_INVALID');
+      expect(checked).toMatchObject({ code, messageId: sent.message_id });
+      expect(checked.signatureValid).toBe(code !== 'SIGNATURE_INVALID');
     }
   });
 });

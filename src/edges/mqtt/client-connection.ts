@@ -1,4 +1,5 @@
 import type { CloseReason } from './mqtt-meter.ts';
+import type { PublishPacket } from './packets.ts';
 
 /** Handles the packets of a signed-in peer. */
 export interface PacketHandler {
@@ -7,8 +8,8 @@ export interface PacketHandler {
    * or `Infinity` to wait for `ClientConnection.resumeReading`.
    */
   admit(type: number): number;
-  /** A complete PUBLISH: the flags of its fixed header; variable header and payload are in `bytes`, `from` to `to`. */
-  onPublish(flags: number, bytes: Buffer, from: number, to: number): void;
+  /** A complete PUBLISH; null if it is malformed. */
+  onPublish(packet: PublishPacket | null): void;
 }
 
 /**

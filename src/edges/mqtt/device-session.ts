@@ -1,5 +1,6 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
+import type { ActorRef } from '../../machines/outputs.ts';
 import type { MessageSession } from '../../protocol/envelope.ts';
 import { type FastPathSession, fastPathSession } from '../../protocol/fast-path.ts';
 import type { CloudPayload } from '../../protocol/payloads.ts';
@@ -7,7 +8,7 @@ import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
 import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
-import type { Inbox } from './inbox.ts';
+import { Inbox } from './inbox.ts';
 import type { CloseReason } from './mqtt-meter.ts';
 import { nextPacketId } from './packets.ts';
 import { type AckWriter, type PendingPuback, PubackQueue } from './puback-queue.ts';
@@ -25,6 +26,8 @@ const MINUTE_MS = 60_000;
 /** Session of a signed-in device. The secret that opened it is kept here only. */
 export class DeviceSession implements MessageSession {
   readonly kind = 'device';
+  /** The device's actor. */
+  readonly actor: ActorRef;
   readonly deviceId: Uuid;
   readonly tenantId: Uuid;
   readonly clientId: string;
@@ -47,8 +50,8 @@ export class DeviceSession implements MessageSession {
   unreportedSubscriptions = 0;
   /** The outcome of a message is unknown: the session ends soon and acknowledges nothing more. */
   failing = false;
-  /** Messages that wait to be sent to the device's actor; created with the first message. */
-  inbox: Inbox | null = null;
+  /** Queues messages for the device's actor. */
+  readonly inbox: Inbox;
   /** Sequence number of the last message to the device; the first is 1. */
   sequence = 0;
 
@@ -67,6 +70,7 @@ export class DeviceSession implements MessageSession {
     >,
     parts: { connection: ClientConnection; flow: FlowControl; ackWriter: AckWriter },
   ) {
+    this.actor = { kind: 'device', id: identity.deviceId };
     this.deviceId = identity.deviceId;
     this.tenantId = identity.tenantId;
     this.clientId = identity.clientId;
@@ -77,6 +81,7 @@ export class DeviceSession implements MessageSession {
     this.expiresAt = identity.expiresAt;
     this.connection = parts.connection;
     this.flow = parts.flow;
+    this.inbox = new Inbox(parts.flow);
     this.acks = new PubackQueue(parts.connection, parts.ackWriter);
     this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
@@ -100,15 +105,15 @@ export class DeviceSession implements MessageSession {
   /** Ends the session: acknowledges completed messages first, discards waiting ones. */
   end(reason: CloseReason): void {
     if (this.ended) return;
-    this.inbox?.close();
+    this.inbox.close();
     this.acks.write();
     this.connection.close(reason);
   }
 
   /** Ends the processing of a message. A QoS 1 message is acknowledged, in order. */
-  completeMessage(message: { ack: PendingPuback | null; length: number }): void {
-    if (message.ack !== null) this.acks.ready(message.ack);
-    this.flow.finishMessage(message.length);
+  completeMessage(received: { ack: PendingPuback | null; length: number }): void {
+    if (received.ack !== null) this.acks.ready(received.ack);
+    this.flow.finishMessage(received.length);
   }
 
   nextPacketId(): number {

@@ -22,7 +22,7 @@ import { MqttConnection } from './mqtt-connection.ts';
 import { defaultMqttLimits, type MqttLimits } from './mqtt-limits.ts';
 import { type AcceptConnection, type ListenerSettings, openListeners } from './mqtt-listeners.ts';
 import { type MqttMeter, noopMqttMeter, type Transport } from './mqtt-meter.ts';
-import { decodePublish, type PublishPacket } from './packets.ts';
+import type { PublishPacket } from './packets.ts';
 import { AckWriter } from './puback-queue.ts';
 import { TokenBuckets } from './token-buckets.ts';
 import { type AuthenticateUser, type UserSession, UserSessions } from './user-session.ts';
@@ -228,7 +228,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
     if (device !== undefined) this.#keyChanged(device.snapshot.context);
     connection.once('close', () => {
-      peer.inbox?.onPeerClosed();
+      peer.inbox.onPeerClosed();
       this.#devices.remove(peer);
       sessions.close(deviceId, sessionId);
     });
@@ -238,7 +238,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
   afterConnack(peer: Peer): void {
     peer.connection.open({
       admit: (type) => peer.flow.admit(type),
-      onPublish: (flags, bytes, from, to) => this.#onPublish(peer, decodePublish(flags, bytes, from, to)),
+      onPublish: (packet) => this.#onPublish(peer, packet),
     });
   }
 

@@ -1,69 +1,27 @@
-import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract.ts';
 import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
-import type { DeviceEvent } from '../../machines/device-types.ts';
-import type { DeviceChannel } from '../../protocol/topics.ts';
-import type { PublishPacket } from './packets.ts';
-import type { PendingPuback } from './puback-queue.ts';
+import type { FlowControl } from './flow-control.ts';
 
-/** A verified message on its way to the device's actor. Receives the actor's reply itself. */
-export class ReceivedMessage implements ReplyHandler {
+/** A message as the inbox queues it. */
+export interface QueuedMessage {
   /** Position in the order of arrival. */
   readonly index: number;
-  readonly ack: PendingPuback | null;
-  /** MQTT remaining length of its packet. */
-  readonly length: number;
-  readonly event: DeviceEvent;
   /** Runs once, before the message can be sent. */
   lookup: (() => Promise<void>) | null;
-  /** Kept for the users of the tenant; null if none is connected. */
-  readonly packet: PublishPacket | null;
-  readonly messageId: string;
-  readonly channel: DeviceChannel;
-  readonly sequence: number;
-  readonly battery: number | undefined;
-  readonly #inbox: Inbox;
-
-  constructor(inbox: Inbox, fields: Omit<ReceivedMessage, keyof ReplyHandler>) {
-    this.#inbox = inbox;
-    this.index = fields.index;
-    this.ack = fields.ack;
-    this.length = fields.length;
-    this.event = fields.event;
-    this.lookup = fields.lookup;
-    this.packet = fields.packet;
-    this.messageId = fields.messageId;
-    this.channel = fields.channel;
-    this.sequence = fields.sequence;
-    this.battery = fields.battery;
-  }
-
-  resolve(reply: Reply): void {
-    this.#inbox.onCommitted(this, reply);
-  }
-
-  reject(reason: Error): void {
-    this.#inbox.onFailed(this, reason);
-  }
-}
-
-export interface InboxCallbacks {
-  send(message: ReceivedMessage): void;
-  onCommitted(message: ReceivedMessage, reply: Reply): void;
-  onFailed(message: ReceivedMessage, error: unknown): void;
-  pauseReading(): void;
-  resumeReading(): void;
+  send(): void;
+  /** Called if the lookup fails. */
+  reject(reason: unknown): void;
 }
 
 const RETRY: BackoffLimits = { firstMs: 25, maxMs: 1_000 };
 
 /**
- * Ordered queue between one session and its device actor. Messages are sent in order of arrival without waiting for
+ * Inbox: ordered queue between one session and its device actor. Messages are sent in order of arrival without waiting for
  * replies, so that one group commit can take many. A message that has to wait (for a lookup, or because the runtime is
  * overloaded) blocks those behind it.
  */
 export class Inbox {
-  readonly #callbacks: InboxCallbacks;
-  #waiting: ReceivedMessage[] = [];
+  readonly #flow: FlowControl;
+  #waiting: QueuedMessage[] = [];
   #blocked = false;
   #closed = false;
   #lookupPending = false;
@@ -71,14 +29,14 @@ export class Inbox {
   #rejections = 0;
   #retryTimer: NodeJS.Timeout | null = null;
 
-  constructor(callbacks: InboxCallbacks) {
-    this.#callbacks = callbacks;
+  constructor(flow: FlowControl) {
+    this.#flow = flow;
   }
 
-  enqueue(message: ReceivedMessage): void {
+  enqueue(received: QueuedMessage): void {
     if (this.#closed) return;
-    if (this.#blocked) this.#waiting.push(message);
-    else this.#begin(message);
+    if (this.#blocked) this.#waiting.push(received);
+    else this.#begin(received);
   }
 
   /** Discards waiting messages and sends nothing more. */
@@ -97,47 +55,40 @@ export class Inbox {
     if (this.#retryTimer !== null) this.close();
   }
 
-  #begin(message: ReceivedMessage): void {
-    const { lookup } = message;
+  #begin(received: QueuedMessage): void {
+    const { lookup } = received;
     if (lookup === null) {
-      this.#callbacks.send(message);
+      received.send();
       return;
     }
-    message.lookup = null;
+    received.lookup = null;
     this.#blocked = true;
     this.#lookupPending = true;
     lookup().then(
       () => {
         this.#lookupPending = false;
-        this.#putBack(message);
+        this.#putBack(received);
         this.#unblock();
       },
-      (error: unknown) => {
-        if (!this.#closed) this.#callbacks.onFailed(message, error);
-      },
+      (error: unknown) => received.reject(error),
     );
   }
 
-  onCommitted(message: ReceivedMessage, reply: Reply): void {
+  /** A message was committed: the runtime is not overloaded. */
+  resetBackoff(): void {
     if (this.#retryTimer === null) this.#rejections = 0;
-    this.#callbacks.onCommitted(message, reply);
   }
 
-  onFailed(message: ReceivedMessage, error: unknown): void {
-    if (error instanceof Overloaded) this.#retryLater(message);
-    else if (!this.#closed) this.#callbacks.onFailed(message, error);
-  }
-
-  /** The runtime rejected the message: retries it with back-off and blocks those behind it. */
-  #retryLater(message: ReceivedMessage): void {
+  /** The overloaded runtime rejected the message: retries it with back-off and blocks those behind it. */
+  retryLater(received: QueuedMessage): void {
     if (this.#closed) return;
     if (this.#peerClosed) {
       this.close();
       return;
     }
-    this.#putBack(message);
+    this.#putBack(received);
     this.#blocked = true;
-    this.#callbacks.pauseReading();
+    this.#flow.pause();
     if (this.#retryTimer !== null) return;
     this.#rejections += 1;
     this.#retryTimer = setTimeout(
@@ -149,9 +100,9 @@ export class Inbox {
     );
   }
 
-  #putBack(message: ReceivedMessage): void {
-    const behind = this.#waiting.findIndex(({ index }) => index > message.index);
-    this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, message);
+  #putBack(received: QueuedMessage): void {
+    const behind = this.#waiting.findIndex(({ index }) => index > received.index);
+    this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, received);
   }
 
   #unblock(): void {
@@ -162,6 +113,6 @@ export class Inbox {
       if (next === undefined) break;
       this.#begin(next);
     }
-    if (!this.#blocked) this.#callbacks.resumeReading();
+    if (!this.#blocked) this.#flow.resume();
   }
 }

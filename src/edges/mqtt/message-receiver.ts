@@ -1,4 +1,4 @@
-import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
+import { NoSuchActor, Overloaded, Quarantined, type Reply } from '../../actors/contract.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
@@ -9,17 +9,17 @@ import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machin
 import type { Services } from '../../operations/operation.ts';
 import type { MessageIdentity } from '../../protocol/canonical.ts';
 import { HEARTBEAT_S } from '../../protocol/constants.ts';
-import { type CheckedMessage, checkMessage, type MessageCheck } from '../../protocol/envelope.ts';
+import { type CheckedMessage, checkMessage, type MessageRefusal } from '../../protocol/envelope.ts';
 import { FastPathVerifier } from '../../protocol/fast-path.ts';
 import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
 import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
 import type { DeviceSession } from './device-session.ts';
-import { Inbox, ReceivedMessage } from './inbox.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { MqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
+import { ReceivedMessage, type ReceivedMessageHandler } from './received-message.ts';
 import { publishToUsers } from './user-publisher.ts';
 import type { UserSessions } from './user-session.ts';
 
@@ -39,7 +39,7 @@ export interface MessageReceiverParts {
  * decides on sequence, state and content. A message is complete (and acknowledged, if QoS 1) when its effects are
  * durable.
  */
-export class MessageReceiver {
+export class MessageReceiver implements ReceivedMessageHandler {
   readonly #parts: MessageReceiverParts;
   readonly #fastPath = new FastPathVerifier();
   #count = 0;
@@ -57,68 +57,92 @@ export class MessageReceiver {
     else if (session.expiresAt <= now) session.end('expired');
     if (channel === null || session.ended) return;
     session.flow.startMessage(packet.length);
-    const ack = packet.packetId === null ? null : session.acks.expect(packet.packetId);
-    const completion = { ack, length: packet.length };
+    const received = new ReceivedMessage(this, {
+      session,
+      channel,
+      at: now,
+      index: this.#count++,
+      ack: packet.packetId === null ? null : session.acks.expect(packet.packetId),
+      length: packet.length,
+    });
     const checked = this.#check(packet.payload, session, channel, now);
     if (!checked.ok) {
-      const { code, messageId, signatureValid } = checked.refusal;
-      this.#refuse(session, code, { channel, sequence: null, messageId: signatureValid ? (messageId ?? '') : null });
-      session.completeMessage(completion);
+      if (checked.signatureValid) received.messageId = checked.messageId ?? '';
+      this.#refuse(received, checked.code);
+      session.completeMessage(received);
       return;
     }
     this.#parts.meter.received(channel);
-    const { message } = checked;
-    const { body, fields } = message;
-    if (channel === 'hello' && !body.ok) {
+    const { content, fields } = checked;
+    received.messageId = fields.message_id;
+    received.sequence = fields.sequence_number;
+    if (channel === 'hello' && !content.ok) {
       // A hello is outside the replay window: it uses no sequence number.
       sessions.recordActivity(session.deviceId, { at: now });
-      const { sequence_number: sequence, message_id: messageId } = fields;
-      this.#refuse(session, 'PAYLOAD_INVALID', { channel, sequence, messageId });
-      session.completeMessage(completion);
+      this.#refuse(received, 'PAYLOAD_INVALID');
+      session.completeMessage(received);
       return;
     }
-    const event = this.#eventOf(session, message, now);
-    const inbox = this.#inboxOf(session);
-    const received = new ReceivedMessage(inbox, {
-      index: this.#count++,
-      ack,
-      length: packet.length,
-      event,
-      lookup: event.type === 'ack.reported' ? this.#lookup(session, event) : null,
-      packet: this.#parts.userSessions.hasTenant(session.tenantId) ? packet : null,
-      messageId: fields.message_id,
-      channel,
-      sequence: fields.sequence_number,
-      battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
-    });
-    inbox.enqueue(received);
+    const event = this.#eventOf(session, checked, now);
+    received.event = event;
+    if (event.type === 'ack.reported') received.lookup = this.#lookup(session, event);
+    if (content.ok && content.value.channel === 'heartbeat') received.battery = content.value.payload.battery;
+    if (this.#parts.userSessions.hasTenant(session.tenantId)) received.packet = packet;
+    session.inbox.enqueue(received);
+  }
+
+  /** Implements `ReceivedMessageHandler`, as the next two. */
+  send(received: ReceivedMessage): void {
+    const { session, event } = received;
+    if (event !== null) this.#parts.services.actors.post(session.actor, event, received);
+  }
+
+  onCommitted(received: ReceivedMessage, reply: Reply): void {
+    const { session } = received;
+    session.inbox.resetBackoff();
+    try {
+      // The device actor does not accept the event: it was revoked, or the key that verified the message has ended.
+      if (!reply.understood) session.end('ended');
+      else this.#handleReply(received, reply);
+    } catch (error) {
+      this.#parts.log.error(
+        { err: error, deviceId: session.deviceId },
+        'device message committed but not answered; ending session',
+      );
+      session.end('failed');
+    }
+  }
+
+  onFailed(received: ReceivedMessage, error: unknown): void {
+    if (error instanceof Overloaded) received.session.inbox.retryLater(received);
+    else this.#handleFault(received, error);
   }
 
   /** While the service's time is being corrected, a timestamp is accepted if it is valid by either clock. */
   #check(
-    payload: Buffer,
+    bytes: Buffer,
     session: DeviceSession,
     channel: DeviceChannel,
     now: EpochMs,
-  ): MessageCheck<DevicePayload, MessageIdentity> {
+  ): CheckedMessage<DevicePayload, MessageIdentity> | MessageRefusal {
     const { fastPath } = session;
-    const message = fastPath === null ? null : this.#fastPath.verify(payload, fastPath, channel, now);
-    if (message !== null) return { ok: true, message };
-    const checked = checkMessage(payload, session, channel, now);
-    if (checked.ok || checked.refusal.code !== 'TIMESTAMP_SKEWED') return checked;
-    return checkMessage(payload, session, channel, referenceOf(this.#parts.services.clock));
+    const verified = fastPath === null ? null : this.#fastPath.verify(bytes, fastPath, channel, now);
+    if (verified !== null) return verified;
+    const checked = checkMessage(bytes, session, channel, now);
+    if (checked.ok || checked.code !== 'TIMESTAMP_SKEWED') return checked;
+    return checkMessage(bytes, session, channel, referenceOf(this.#parts.services.clock));
   }
 
-  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, MessageIdentity>, at: EpochMs): DeviceEvent {
+  #eventOf(session: DeviceSession, checked: CheckedMessage<DevicePayload, MessageIdentity>, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
-    const { fields, body, canonical } = message;
+    const { fields, content, canonical } = checked;
     const header: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
-    if (!body.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
-    switch (body.value.channel) {
+    if (!content.ok) return { type: 'message.rejected', at, by, header, code: 'PAYLOAD_INVALID' };
+    switch (content.value.channel) {
       case 'heartbeat':
         return { type: 'heartbeat.received', at, by, header };
       case 'hello': {
-        const { firmware } = body.value.payload;
+        const { firmware } = content.value.payload;
         return {
           type: 'hello.received',
           at,
@@ -128,7 +152,7 @@ export class MessageReceiver {
         };
       }
       case 'state': {
-        const { state, full } = body.value.payload;
+        const { state, full } = content.value.payload;
         return {
           type: 'state.reported',
           at,
@@ -136,12 +160,12 @@ export class MessageReceiver {
           header,
           state,
           full: full ?? false,
-          written: canonical && stateSpan(body.value.payload, canonical),
+          written: canonical && stateSpan(content.value.payload, canonical),
           watches: this.#parts.watches(deviceId),
         };
       }
       case 'cmd_ack': {
-        const { command_id: commandId, state, status, progress, result, error } = body.value.payload;
+        const { command_id: commandId, state, status, progress, result, error } = content.value.payload;
         return {
           type: 'ack.reported',
           at,
@@ -178,74 +202,44 @@ export class MessageReceiver {
     };
   }
 
-  #inboxOf(session: DeviceSession): Inbox {
-    if (session.inbox !== null) return session.inbox;
-    const device = { kind: 'device', id: session.deviceId } as const;
-    session.inbox = new Inbox({
-      send: (message) => this.#parts.services.actors.post(device, message.event, message),
-      onCommitted: (message, reply) => this.#onCommitted(session, message, reply),
-      onFailed: (message, error) => this.#onFailed(session, message, error),
-      pauseReading: () => session.flow.pause(),
-      resumeReading: () => session.flow.resume(),
-    });
-    return session.inbox;
-  }
-
-  #onCommitted(session: DeviceSession, message: ReceivedMessage, reply: Reply): void {
-    try {
-      this.#handleReply(session, message, reply);
-    } catch (error) {
-      this.#parts.log.error(
-        { err: error, deviceId: session.deviceId },
-        'device message committed but not answered; ending session',
-      );
-      session.end('failed');
-    }
-  }
-
-  #handleReply(session: DeviceSession, message: ReceivedMessage, reply: Reply): void {
-    // The device actor does not accept the event: it was revoked, or the key that verified the message has ended.
-    if (!reply.understood) {
-      session.end('ended');
-      return;
-    }
+  #handleReply(received: ReceivedMessage, reply: Reply): void {
+    const { session, event, at, battery } = received;
     const { sessions } = this.#parts.services;
-    const { event, battery } = message;
-    sessions.recordActivity(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
+    sessions.recordActivity(session.deviceId, battery === undefined ? { at } : { at, battery });
     for (const output of reply.outputs) {
-      if (output.type === 'message.refused') this.#refuse(session, output.code, message);
-      else if (output.type === 'message.accepted') this.#accept(session, message, output);
-      else if (output.type === 'hello.accepted') this.#sendHelloAck(session, message, output);
+      if (output.type === 'message.refused') this.#refuse(received, output.code);
+      else if (output.type === 'message.accepted') this.#accept(received, output);
+      else if (output.type === 'hello.accepted') this.#sendHelloAck(received, output);
     }
-    if (event.type !== 'ack.reported') session.completeMessage(message);
+    if (event?.type !== 'ack.reported') session.completeMessage(received);
     else {
       reply.messagesDelivered.then(
-        () => session.completeMessage(message),
+        () => session.completeMessage(received),
         (error: unknown) => {
           // A quarantined command processes the acknowledgement on its release: the device need not send it again.
-          if (error instanceof Quarantined) session.completeMessage(message);
-          else this.#onFailed(session, message, error);
+          if (error instanceof Quarantined) session.completeMessage(received);
+          else this.#handleFault(received, error);
         },
       );
     }
   }
 
-  #accept(session: DeviceSession, message: ReceivedMessage, { repeat, applied }: AcceptedMessage): void {
-    const { event, channel, sequence } = message;
+  #accept(
+    { session, event, at, channel, sequence, packet }: ReceivedMessage,
+    { repeat, applied }: AcceptedMessage,
+  ): void {
     const reported = applied ? { state: applied, full: false } : repeat ? null : reportedStateOf(event);
     const { deviceActivity } = this.#parts.services;
-    deviceActivity.record(session, { at: event.at, channel, sequence, refusal: null, duplicate: repeat }, reported);
-    if (!repeat) this.#publishToUsers(session, message);
+    deviceActivity.record(session, { at, channel, sequence, refusal: null, duplicate: repeat }, reported);
+    if (repeat || packet === null) return;
+    const { topic, payload, qos } = packet;
+    publishToUsers(this.#parts.userSessions, { tenantId: session.tenantId, topic, payload, qos });
   }
 
-  #sendHelloAck(
-    session: DeviceSession,
-    message: ReceivedMessage,
-    hello: { lastSequence: number; keyVersion: number },
-  ): void {
+  #sendHelloAck(received: ReceivedMessage, hello: { lastSequence: number; keyVersion: number }): void {
     const { clock, settings } = this.#parts.services;
-    this.#accept(session, message, { repeat: false });
-    this.#parts.commandWriter.send(session, message.messageId, {
+    this.#accept(received, { repeat: false });
+    this.#parts.commandWriter.send(received.session, received.messageId ?? '', {
       type: 'hello_ack',
       payload: {
         server_time: referenceOf(clock),
@@ -257,13 +251,7 @@ export class MessageReceiver {
     });
   }
 
-  #publishToUsers(session: DeviceSession, { packet }: ReceivedMessage): void {
-    if (packet === null) return;
-    const { topic, payload, qos } = packet;
-    publishToUsers(this.#parts.userSessions, { tenantId: session.tenantId, topic, payload, qos });
-  }
-
-  #refuse(session: DeviceSession, code: MessageRefusalCode, { channel, sequence, messageId }: RefusedMessage): void {
+  #refuse({ session, channel, sequence, messageId }: ReceivedMessage, code: MessageRefusalCode): void {
     const { services, meter, commandWriter, limits } = this.#parts;
     const { sessions, deviceActivity, clock } = services;
     meter.refused(code);
@@ -277,12 +265,13 @@ export class MessageReceiver {
     queueMicrotask(() => session.end('refusals'));
   }
 
-  #onFailed(session: DeviceSession, message: ReceivedMessage, error: unknown): void {
-    if (session.ended) return;
+  #handleFault(received: ReceivedMessage, error: unknown): void {
+    const { session } = received;
+    if (session.ended || session.failing) return;
     if (error instanceof NoSuchActor) session.end('ended');
     else if (isRefusedData(error)) {
-      this.#refuse(session, 'PAYLOAD_INVALID', message);
-      session.completeMessage(message);
+      this.#refuse(received, 'PAYLOAD_INVALID');
+      session.completeMessage(received);
     } else this.#endAfterLoss(session, error);
   }
 
@@ -291,9 +280,8 @@ export class MessageReceiver {
    * device sends them again. Sessions end at random times to spread reconnects, and are not read until then.
    */
   #endAfterLoss(session: DeviceSession, error: unknown): void {
-    session.inbox?.close();
+    session.inbox.close();
     session.flow.pause();
-    if (session.failing) return;
     session.failing = true;
     this.#parts.log.warn(
       { err: error, deviceId: session.deviceId },
@@ -303,13 +291,6 @@ export class MessageReceiver {
   }
 }
 
-interface RefusedMessage {
-  channel: DeviceChannel;
-  sequence: number | null;
-  /** Null if the signature is not valid: then no error is sent. */
-  messageId: string | null;
-}
-
 /** `applied` is set if only that part of the report became the device's state. */
 interface AcceptedMessage {
   repeat: boolean;
@@ -317,9 +298,9 @@ interface AcceptedMessage {
 }
 
 /** The state that an event reports. */
-function reportedStateOf(event: DeviceEvent): StateReport | null {
-  if (event.type === 'state.reported') return event;
-  if (event.type === 'ack.reported' && event.state !== undefined) return { state: event.state, full: false };
+function reportedStateOf(event: DeviceEvent | null): StateReport | null {
+  if (event?.type === 'state.reported') return event;
+  if (event?.type === 'ack.reported' && event.state !== undefined) return { state: event.state, full: false };
   return null;
 }
 

@@ -3,6 +3,7 @@ import type { ClientConnection, PacketHandler } from './client-connection.ts';
 import { KeepAlive } from './keep-alive.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { CloseReason } from './mqtt-meter.ts';
+import { decodePublish } from './packets.ts';
 
 export const CONNECT = 1;
 export const PUBLISH = 3;
@@ -290,17 +291,17 @@ export class MqttConnection extends Duplex implements ClientConnection {
     if (this.#phase === 'connect') this.#phase = 'signing-in';
   }
 
-  /** Adds a piece of a PUBLISH, usually all of it, and passes a complete PUBLISH to the handler. */
-  #collectPublish(bytes: Buffer, from: number, to: number): void {
+  /** Decodes a PUBLISH, usually from one chunk: otherwise collects its pieces first. */
+  #collectPublish(chunk: Buffer, from: number, to: number): void {
     if (to - from === this.#length) {
-      this.#handler?.onPublish(this.#flags, bytes, from, to);
+      this.#handler?.onPublish(decodePublish(this.#flags, chunk, from, to));
       return;
     }
-    this.#parts.push(bytes.subarray(from, to));
+    this.#parts.push(chunk.subarray(from, to));
     if (this.#remaining > 0) return;
-    const body = Buffer.concat(this.#parts);
+    const whole = Buffer.concat(this.#parts);
     this.#parts = [];
-    this.#handler?.onPublish(this.#flags, body, 0, body.length);
+    this.#handler?.onPublish(decodePublish(this.#flags, whole, 0, whole.length));
   }
 
   /** Buffers `rest` and retries after `wait` ms, or on `resumeReading` if that is infinite. */

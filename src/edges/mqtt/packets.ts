@@ -59,18 +59,18 @@ export interface PublishPacket {
   length: number;
 }
 
-/** Decodes the part of a PUBLISH after its fixed header, `bytes` from `from` to `to`; null if it is malformed. */
-export function decodePublish(flags: number, bytes: Buffer, from: number, to: number): PublishPacket | null {
+/** Decodes the part of a PUBLISH after its fixed header, `chunk` from `from` to `to`; null if it is malformed. */
+export function decodePublish(flags: number, chunk: Buffer, from: number, to: number): PublishPacket | null {
   const qos = (flags >> 1) & 0x03;
   if (qos === 3 || to - from < 2) return null;
-  const topicEnd = from + 2 + bytes.readUInt16BE(from);
+  const topicEnd = from + 2 + chunk.readUInt16BE(from);
   const payloadAt = qos === 0 ? topicEnd : topicEnd + 2;
   if (payloadAt > to) return null;
-  const packetId = qos === 0 ? null : bytes.readUInt16BE(topicEnd);
+  const packetId = qos === 0 ? null : chunk.readUInt16BE(topicEnd);
   if (packetId === 0) return null;
   return {
-    topic: bytes.toString('latin1', from + 2, topicEnd),
-    payload: bytes.subarray(payloadAt, to),
+    topic: chunk.toString('latin1', from + 2, topicEnd),
+    payload: chunk.subarray(payloadAt, to),
     qos: qos as 0 | 1 | 2,
     retain: (flags & 0x01) !== 0,
     packetId,

@@ -139,12 +139,12 @@ export class Device {
       { deviceId: device.deviceId, tenantId: device.tenantId, clientId: this.clientId, keys: [key] },
       this.#harness.now,
     );
-    if (!checked.ok || !checked.message.body.ok) throw new Error('a message of the cloud is not in order');
+    if (!checked.ok || !checked.content.ok) throw new Error('a message of the cloud is not in order');
     const fault = schemaViolation(JSON.parse(payload.toString()));
     if (fault !== null) throw new Error(fault);
-    const { fields, body } = checked.message;
+    const { fields, content } = checked;
     this.received.push({
-      ...body.value,
+      ...content.value,
       messageId: fields.message_id,
       requestId: fields.request_id,
       sequence: fields.sequence_number,

@@ -12,8 +12,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/message-receiver.ts',
-        from: 'inbox.enqueue(received);',
-        to: 'if (ack !== null) session.acks.ready(ack);\n    inbox.enqueue(received);',
+        from: 'session.inbox.enqueue(received);',
+        to: 'if (received.ack !== null) session.acks.ready(received.ack);\n    session.inbox.enqueue(received);',
       },
     ],
   },

@@ -278,12 +278,12 @@ export class Device {
   #receive(session: Session, bytes: Buffer): void {
     const about = { deviceId: this.id, tenantId: this.tenantId, clientId: session.clientId, keys: [session.key] };
     const checked = checkCloudMessage(bytes, about, this.#world.now());
-    if (!checked.ok || !checked.message.body.ok) {
-      const why = checked.ok ? 'its payload' : checked.refusal.code;
+    if (!checked.ok || !checked.content.ok) {
+      const why = checked.ok ? 'its payload' : checked.code;
       this.#world.fail('devices-can-verify-messages', `${this.id} cannot take a message: ${why}`);
       return;
     }
-    this.#heed(session, checked.message.body.value);
+    this.#heed(session, checked.content.value);
   }
 
   #heed(session: Session, sent: CloudPayload): void {
