@@ -9,7 +9,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/commit/unit-of-work.ts timers': 'per commit',
   'actors/live-actor.ts mailbox': 'per actor; twinkeep_events_waiting counts all of them',
   'actors/live-actor.ts recentFailures': 'per actor, at most the errors of one minute before its quarantine',
-  'actors/envelope.ts deferred': 'per pass of the event loop; twinkeep_events_waiting counts them',
+  'actors/admission.ts deferred': 'per pass of the event loop; twinkeep_events_waiting counts them',
   'actors/outbox.ts resolvers': 'fixed size: one entry for each type of output',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',

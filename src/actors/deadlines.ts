@@ -3,7 +3,8 @@ import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
-import { bypassesLimits, type Envelope, type InternalSendOptions } from './envelope.ts';
+import { bypassesLimits } from './admission.ts';
+import type { Envelope, InternalSendOptions } from './envelope.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
 /** A list of envelopes in order of arrival. */

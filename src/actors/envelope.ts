@@ -1,10 +1,8 @@
-import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorMessage } from '../machines/outputs.ts';
-import { type OutboxKey, StoreUnavailable } from '../store/contract.ts';
-import { Overloaded, type Reply, type ReplyHandler, type SendOptions } from './contract.ts';
-import type { RuntimeLimits } from './runtime-limits.ts';
+import type { OutboxKey } from '../store/contract.ts';
+import type { Reply, ReplyHandler, SendOptions } from './contract.ts';
 
 /** Options of the runtime's own senders. Events that are durable elsewhere bypass limits and timeouts. */
 export interface InternalSendOptions {
@@ -21,8 +19,10 @@ export interface InternalSendOptions {
   deferReply?: boolean;
 }
 
-export const bypassesLimits = (internal: InternalSendOptions): boolean =>
-  internal.noTimeout === true || internal.outboxKey !== undefined || internal.firedTimer !== undefined;
+/** Called by an envelope once it has its reply; implemented by `Admission`. */
+export interface ReplyDelivery {
+  deliver(envelope: Envelope, defersReply: boolean): void;
+}
 
 /** Envelope: an event, its reply handler and its deadline. */
 export class Envelope {
@@ -39,16 +39,16 @@ export class Envelope {
   /** Set by the first `resolve` or `reject`; later calls are ignored. */
   answered = false;
   readonly #defersReply: boolean;
-  readonly #admission: Admission | null;
+  readonly #delivery: ReplyDelivery | null;
   readonly #replyTo: ReplyHandler | null;
   #reply: Reply | Error | null = null;
 
-  /** Without `admission` and `replyTo` the envelope has no reply: a message sent within a batch. */
+  /** Without `delivery` and `replyTo` the envelope has no reply: a message sent within a batch. */
   constructor(
     event: MachineEvent,
     internal: InternalSendOptions,
     deadline: EpochMs,
-    admission?: Admission,
+    delivery?: ReplyDelivery,
     replyTo?: ReplyHandler,
   ) {
     this.event = event;
@@ -58,7 +58,7 @@ export class Envelope {
     this.superseded = internal.superseded ?? null;
     this.deadline = deadline;
     this.#defersReply = internal.deferReply === true;
-    this.#admission = admission ?? null;
+    this.#delivery = delivery ?? null;
     this.#replyTo = replyTo ?? null;
   }
 
@@ -82,59 +82,11 @@ export class Envelope {
   }
 
   #answer(reply: Reply | Error): void {
-    if (this.answered || this.#admission === null) return;
+    if (this.answered || this.#delivery === null) return;
     this.answered = true;
     this.#reply = reply;
-    this.#admission.deliver(this, this.#defersReply);
+    this.#delivery.deliver(this, this.#defersReply);
   }
-}
-
-/** Admission policy: bounds the number of pending events. */
-export class Admission {
-  /** Number of events sent and not answered. */
-  pending = 0;
-  /** True once the runtime accepts no more events from outside. */
-  closed = false;
-  readonly #limits: RuntimeLimits;
-  readonly #log: Log;
-  #deferred: Envelope[] = [];
-
-  constructor(limits: RuntimeLimits, log: Log) {
-    this.#limits = limits;
-    this.#log = log;
-  }
-
-  /** Reason to reject an event for a mailbox of this length, or null. Events durable elsewhere are accepted. */
-  rejectionFor(mailboxLength: number, internal: InternalSendOptions): Error | null {
-    if (bypassesLimits(internal)) return null;
-    if (mailboxLength >= this.#limits.mailboxEvents) return new Overloaded('the mailbox of the actor is full');
-    if (this.closed) return new StoreUnavailable('the service is stopping');
-    return this.pending >= this.#limits.pendingEvents ? new Overloaded('too many pending events') : null;
-  }
-
-  admit(event: MachineEvent, internal: InternalSendOptions, deadline: EpochMs, replyTo: ReplyHandler): Envelope {
-    this.pending += 1;
-    return new Envelope(event, internal, deadline, this, replyTo);
-  }
-
-  /** Called by an envelope once it has its reply: no longer pending, and passed to its handler now or in a microtask. */
-  deliver(envelope: Envelope, defersReply: boolean): void {
-    this.pending -= 1;
-    if (!defersReply) envelope.deliverReply();
-    else if (this.#deferred.push(envelope) === 1) queueMicrotask(this.#deliverDeferred);
-  }
-
-  readonly #deliverDeferred = (): void => {
-    const deferred = this.#deferred;
-    this.#deferred = [];
-    for (const envelope of deferred) {
-      try {
-        envelope.deliverReply();
-      } catch (error) {
-        this.#log.error({ err: error }, 'reply handler threw');
-      }
-    }
-  };
 }
 
 /** Converts a message between actors to the event that the receiver decides. */

@@ -8,6 +8,7 @@ import type { ContextParts, MachineDefinition, MachineEvent } from '../machines/
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
 import { ActivationQueue } from './activation-queue.ts';
+import { Admission } from './admission.ts';
 import type { ActorDirectory } from './commit/enlist.ts';
 import { type BatchOutcomeHandler, GroupCommit } from './commit/group-commit.ts';
 import { isFixedUnchanged, type UnitOfWork } from './commit/unit-of-work.ts';
@@ -25,7 +26,7 @@ import {
   type VolatileOutputHandler,
 } from './contract.ts';
 import { Deadlines } from './deadlines.ts';
-import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
+import type { Envelope, InternalSendOptions } from './envelope.ts';
 import type { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Admission } from '../../src/actors/admission.ts';
 import { createUnitOfWork, type UnitOfWork } from '../../src/actors/commit/unit-of-work.ts';
 import type { Reply } from '../../src/actors/contract.ts';
 import { Deadlines } from '../../src/actors/deadlines.ts';
-import { Admission, type Envelope, type InternalSendOptions } from '../../src/actors/envelope.ts';
+import type { Envelope, InternalSendOptions } from '../../src/actors/envelope.ts';
 import { createBlankActor, takeEnvelopes } from '../../src/actors/live-actor.ts';
 import { DEFAULT_RUNTIME_LIMITS } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
