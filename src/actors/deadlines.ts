@@ -1,6 +1,6 @@
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
-import type { EpochMs } from '../domain/values.ts';
+import type { EpochMs, Milliseconds } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import { bypassesLimits } from './admission.ts';
@@ -63,12 +63,12 @@ export class Deadlines {
 
   /** Whether a caller that begins to wait now still waits, then or some milliseconds later. */
   callerWaits(): StillWaits {
-    return within(this.#limits.callerTimeoutMs);
+    return this.#within(this.#limits.callerTimeoutMs);
   }
 
   /** The same for a device, which waits longest. */
   deviceWaits(): StillWaits {
-    return within(this.#limits.deviceTimeoutMs);
+    return this.#within(this.#limits.deviceTimeoutMs);
   }
 
   /** Rejects the expired envelopes of a mailbox after an attempt without an answer; returns whether any are left. */
@@ -80,7 +80,7 @@ export class Deadlines {
   }
 
   commitStarted(units: readonly DecidedEvents[]): void {
-    if (this.#commits.size === 0) this.#lastAnswerAt = performance.now();
+    if (this.#commits.size === 0) this.#lastAnswerAt = elapsedOf(this.#clock);
     this.#commits.set(units, Promise.withResolvers());
     this.#arm();
   }
@@ -92,7 +92,12 @@ export class Deadlines {
 
   /** A commit was answered, or its data refused: the store is reachable. */
   storeAnswered(): void {
-    this.#lastAnswerAt = performance.now();
+    this.#lastAnswerAt = elapsedOf(this.#clock);
+  }
+
+  #within(timeoutMs: Milliseconds): StillWaits {
+    const until = elapsedOf(this.#clock) + timeoutMs;
+    return (laterMs = 0) => elapsedOf(this.#clock) + laterMs < until;
   }
 
   #arm(): void {
@@ -105,7 +110,7 @@ export class Deadlines {
   #check(): void {
     this.#timer = null;
     if (this.#commits.size === 0) return;
-    if (performance.now() - this.#lastAnswerAt >= this.#limits.callerTimeoutMs) this.#storeIsSilent();
+    if (elapsedOf(this.#clock) - this.#lastAnswerAt >= this.#limits.callerTimeoutMs) this.#storeIsSilent();
     this.#arm();
   }
 
@@ -155,11 +160,6 @@ function rejectExpiredOf({ actor, decisions }: DecidedEvents, ended: Promise<voi
     envelope.reject(reason);
   }
   if (expired.length > 0) actor.mailbox = waiting.filter((envelope) => !decided.has(envelope));
-}
-
-function within(timeoutMs: number): StillWaits {
-  const until = performance.now() + timeoutMs;
-  return (laterMs = 0) => performance.now() + laterMs < until;
 }
 
 const noAnswer = (): Error => new StoreUnavailable('no answer from the store');

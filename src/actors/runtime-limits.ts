@@ -1,3 +1,5 @@
+import { CALLER_TIMEOUT_MS, DEVICE_TIMEOUT_MS } from '../store/contract.ts';
+
 /** Limits of the actor runtime; times in milliseconds. */
 export interface RuntimeLimits {
   /** Maximum length of one mailbox. */
@@ -38,8 +40,8 @@ export const DEFAULT_RUNTIME_LIMITS: RuntimeLimits = {
   batchActors: 64,
   batchEvents: 4_000,
   enlistedActors: 1_000,
-  callerTimeoutMs: 2_000,
-  deviceTimeoutMs: 10_000,
+  callerTimeoutMs: CALLER_TIMEOUT_MS,
+  deviceTimeoutMs: DEVICE_TIMEOUT_MS,
   failuresToQuarantine: 3,
   quarantineRetryMs: 30_000,
   sweepMs: 10_000,

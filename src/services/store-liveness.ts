@@ -1,7 +1,5 @@
-import { type Store, StoreUnavailable } from '../store/contract.ts';
+import { CALLER_TIMEOUT_MS, type Store, StoreUnavailable } from '../store/contract.ts';
 
-/** Time after which pending work triggers a ping. */
-const PING_AFTER_MS = 2_000;
 const PING_TIMEOUT_MS = 500;
 
 /**
@@ -10,10 +8,11 @@ const PING_TIMEOUT_MS = 500;
  */
 export class StoreLiveness {
   readonly #store: Pick<Store, 'ping'>;
+  /** Time after which pending work triggers a ping. */
   readonly #pingAfterMs: number;
   #pinging: Promise<void> | null = null;
 
-  constructor(store: Pick<Store, 'ping'>, pingAfterMs = PING_AFTER_MS) {
+  constructor(store: Pick<Store, 'ping'>, pingAfterMs = CALLER_TIMEOUT_MS) {
     this.#store = store;
     this.#pingAfterMs = pingAfterMs;
   }

@@ -22,6 +22,10 @@ import type { SessionTokenStore } from './contract/session-tokens.ts';
  * implement it with one schema. Every method may throw a `StoreFault`; a value that was returned is durable.
  */
 
+/** How long callers and devices wait for a store that does not answer. */
+export const CALLER_TIMEOUT_MS = 2_000;
+export const DEVICE_TIMEOUT_MS = 10_000;
+
 /** The store did not apply the operation; it can be retried. */
 export class StoreUnavailable extends Error {
   override name = 'StoreUnavailable';

@@ -23,7 +23,7 @@ let admission: Admission;
 let rejected: { name: string; reason: Error }[];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'performance'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate'] });
   deadlines = new Deadlines(clock, limits);
   admission = new Admission(limits, silentLog);
   rejected = [];
@@ -41,7 +41,7 @@ function send(name: string, by?: typeof DEVICE, internal: InternalSendOptions = 
   });
 }
 
-/** Both clocks: the service's, which deadlines are of, and the process's, which finds a silent store. */
+/** Moves the service's time and the timers of the process. */
 async function pass(ms: number): Promise<void> {
   clock.advance(ms);
   await vi.advanceTimersByTimeAsync(ms);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { event, leave, make, outputTo, ref, restart, runtime, store, withRuntime } from './runtime-fixture.ts';
+import { clock, event, leave, make, outputTo, ref, restart, runtime, store, withRuntime } from './runtime-fixture.ts';
 
 withRuntime();
 
@@ -11,7 +11,9 @@ describe('loading', () => {
     restart({ callerTimeoutMs: 250 });
     let away = true;
     store.beforeLoad = () => {
-      if (away) throw new StoreUnavailable('gone');
+      if (!away) return;
+      clock.advance(100);
+      throw new StoreUnavailable('gone');
     };
     leave('b', outputTo('a'));
     const swept = runtime.outbox.sweep();

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import { DEVICE_TIMEOUT_MS } from '../contract.ts';
 import { type Database, PooledDatabase, typeParsers } from './database.ts';
 import type { Fence } from './fence.ts';
 import { PgliteThread } from './pglite/thread.ts';
@@ -15,8 +16,6 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 8_000;
 /** A session's catalog and plan caches grow as long as it lives, so connections are replaced. */
 const LIFETIME_S = 600;
-/** As long as a device's message waits (`deviceTimeoutMs`); only for a server that has stopped responding. */
-const QUERY_TIMEOUT_MS = 10_000;
 
 /** Connects lazily. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */
 export function connectPostgres(
@@ -27,7 +26,8 @@ export function connectPostgres(
   const config = sessionConfig(url, {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
+    // As long as a message of a device waits: it is for a server that has stopped responding.
+    query_timeout: DEVICE_TIMEOUT_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
