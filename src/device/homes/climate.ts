@@ -30,6 +30,18 @@ const DEGREES_PER_HOUR = 9;
 /** °C off the target before the unit starts heating or cooling. */
 const HYSTERESIS = 0.3;
 
+/** The activity of the unit when the room has this temperature. */
+function activityAt(celsius: number, { on, mode, target_celsius, activity }: ClimateState): string {
+  if (!on || mode === 'off') return 'idle';
+  const lack = target_celsius - celsius;
+  const mayHeat = mode === 'heat' || mode === 'auto';
+  const mayCool = mode === 'cool' || mode === 'auto';
+  if (mayHeat && lack > (activity === 'heating' ? 0 : HYSTERESIS)) return 'heating';
+  if (mayCool && lack < (activity === 'cooling' ? 0 : -HYSTERESIS)) return 'cooling';
+  if (mode === 'dry') return 'drying';
+  return mode === 'fan_only' ? 'fan' : 'idle';
+}
+
 export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat'): SimulatedDevice {
   const state: ClimateState = {
     on: true,
@@ -46,19 +58,9 @@ export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat
   let celsius = state.temperature;
   let humidity = state.humidity;
 
-  const activityNow = (): string => {
-    if (!state.on || state.mode === 'off') return 'idle';
-    const lack = state.target_celsius - celsius;
-    const mayHeat = state.mode === 'heat' || state.mode === 'auto';
-    const mayCool = state.mode === 'cool' || state.mode === 'auto';
-    if (mayHeat && lack > (state.activity === 'heating' ? 0 : HYSTERESIS)) return 'heating';
-    if (mayCool && lack < (state.activity === 'cooling' ? 0 : -HYSTERESIS)) return 'cooling';
-    if (state.mode === 'dry') return 'drying';
-    return state.mode === 'fan_only' ? 'fan' : 'idle';
-  };
   const set = (patch: Partial<ClimateState>) => {
     Object.assign(state, patch);
-    return applyCommandChange(state, { ...patch, activity: activityNow() });
+    return applyCommandChange(state, { ...patch, activity: activityAt(celsius, state) });
   };
 
   return {
@@ -87,7 +89,7 @@ export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat
       const drying = state.activity === 'drying' ? 3 : 0.2;
       humidity += (state.target_humidity - humidity) * (1 - Math.exp(-drying * hours)) + (world.random() - 0.5) * hours;
       const patch: Partial<ClimateState> = {};
-      const [temperature, percent, activity] = [roundTo(celsius, 1), roundTo(humidity, 0), activityNow()];
+      const [temperature, percent, activity] = [roundTo(celsius, 1), roundTo(humidity, 0), activityAt(celsius, state)];
       if (temperature !== state.temperature) patch.temperature = temperature;
       if (percent !== state.humidity) patch.humidity = percent;
       if (activity !== state.activity) patch.activity = activity;

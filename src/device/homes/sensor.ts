@@ -21,21 +21,29 @@ type SensorState = {
   indicator: boolean;
 };
 
+const initialState: SensorState = {
+  temperature: 12,
+  humidity: 60,
+  illuminance_lx: 0,
+  battery: 96,
+  alarm: false,
+  report_interval_s: 30,
+  thresholds: { low: -10, high: 35 },
+  sensitivity: 'medium',
+  indicator: true,
+};
+
 const BATTERY_PER_DAY = 0.05;
+
+function readThresholds(params: JsonObject): SensorState['thresholds'] {
+  const thresholds = { low: requireParam(params, 'low', 'number'), high: requireParam(params, 'high', 'number') };
+  if (thresholds.low > thresholds.high) throw new Error('low must not be above high');
+  return thresholds;
+}
 
 /** A sensor on a sheltered balcony: 2 °C above the outside temperature, with slow drift and noise. */
 export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sensor'): SimulatedDevice {
-  const state: SensorState = {
-    temperature: 12,
-    humidity: 60,
-    illuminance_lx: 0,
-    battery: 96,
-    alarm: false,
-    report_interval_s: 30,
-    thresholds: { low: -10, high: 35 },
-    sensitivity: 'medium',
-    indicator: true,
-  };
+  const state: SensorState = { ...initialState };
   let battery = state.battery;
   let drift = 0;
   let correction = 0;
@@ -70,11 +78,7 @@ export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sen
       },
       set_report_interval: (params) =>
         applyCommandChange(state, { report_interval_s: requireParam(params, 'seconds', 'number') }),
-      set_thresholds: (params) => {
-        const thresholds = { low: requireParam(params, 'low', 'number'), high: requireParam(params, 'high', 'number') };
-        if (thresholds.low > thresholds.high) throw new Error('low must not be above high');
-        return applyCommandChange(state, { thresholds });
-      },
+      set_thresholds: (params) => applyCommandChange(state, { thresholds: readThresholds(params) }),
       set_sensitivity: (params) => applyCommandChange(state, { sensitivity: requireParam(params, 'level', 'string') }),
       calibrate: (params) => {
         correction += requireParam(params, 'reference', 'number') - state.temperature;
