@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { type BackoffLimits, backoffDelay } from '../domain/backoff.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
@@ -16,7 +17,7 @@ interface LoadRequest extends LoadCallbacks {
 }
 
 const MAX_BATCH = 1_000;
-const RETRY_MS = 100;
+const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
 
 /**
  * Actor loader: shares one load among all requests for an actor, retries while the store is unavailable and a request
@@ -55,7 +56,7 @@ export class Loader {
     const address = addressOf(ref);
     const load = { requests: [first] };
     this.#loads.set(address, load);
-    while (load.requests.length > 0) {
+    for (let failures = 1; load.requests.length > 0; failures++) {
       try {
         const stored = await this.#enqueue(ref);
         this.#loads.delete(address);
@@ -69,7 +70,7 @@ export class Loader {
         }
         load.requests = stillWanted;
       }
-      if (load.requests.length > 0) await pause(RETRY_MS);
+      if (load.requests.length > 0) await pause(backoffDelay(failures, RETRY));
     }
     this.#loads.delete(address);
   }

@@ -1,3 +1,4 @@
+import { type BackoffLimits, backoffDelay } from '../domain/backoff.ts';
 import { type Api, pause } from './api.ts';
 import { RefusedError, UnreachableError } from './errors.ts';
 import { type LiveUpdate, openStateStream, type StateStreamOptions, type UpdateSubscription } from './update-stream.ts';
@@ -22,12 +23,13 @@ export interface OutcomeWatch<Record> {
   cancelled?: Promise<void>;
 }
 
-/** Seconds before each attempt to reopen the stream; a service restarts within their sum. */
-const REOPEN_DELAYS_S = [0.5, 1, 2, 4, 8, 15, 15, 15];
+/** Delays before the attempts to reopen the stream: 60 s in all, in which a service restarts. */
+const REOPEN: BackoffLimits = { firstMs: 500, maxMs: 15_000 };
+const MAX_REOPEN_ATTEMPTS = 8;
 /** A stream that was open for this long resets the delays. */
 const STABLE_MS = 60_000;
-/** Seconds between two reads without a stream; the last one repeats. */
-const POLL_INTERVALS_S = [2, 4, 8, 15];
+/** Delays between two reads without a stream. */
+const POLL: BackoffLimits = { firstMs: 2_000, maxMs: 15_000 };
 const CLOSE_TRY_AGAIN_LATER = 1013;
 
 /**
@@ -99,9 +101,9 @@ function makeReopener(open: () => Promise<UpdateSubscription>): () => Promise<Up
   return async () => {
     if (performance.now() - openedAt >= STABLE_MS) attempts = 0;
     let failure: unknown = null;
-    for (const seconds of REOPEN_DELAYS_S.slice(attempts)) {
-      await pause(seconds * 1000);
+    while (attempts < MAX_REOPEN_ATTEMPTS) {
       attempts += 1;
+      await pause(backoffDelay(attempts, REOPEN));
       try {
         const stream = await open();
         openedAt = performance.now();
@@ -136,12 +138,9 @@ async function pollForOutcome<Record>(
   void cancelled?.then(() => {
     stopped = true;
   });
-  for (let n = 0; ; n++) {
+  for (let reads = 1; ; reads++) {
     const record = await read(id);
     if (stopped || hasEnded(record)) return record;
-    await Promise.race([
-      pause((POLL_INTERVALS_S[n] ?? (POLL_INTERVALS_S.at(-1) as number)) * 1000),
-      ...(cancelled === undefined ? [] : [cancelled]),
-    ]);
+    await Promise.race([pause(backoffDelay(reads, POLL)), ...(cancelled === undefined ? [] : [cancelled])]);
   }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as after } from 'node:timers/promises';
 import { NoSuchActor, type VolatileOutputHandler } from '../../actors/contract.ts';
+import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
@@ -18,7 +19,9 @@ import { encodePublish } from './packets.ts';
 import { publishToUsers } from './user-publisher.ts';
 import type { UserSessions } from './user-session.ts';
 
-const REVERT_RETRY_DELAYS_MS = [200, 1_000, 5_000, 0];
+/** The marker is reverted within 6.2 s, or the command ends by its timeout. */
+const REVERT_RETRY: BackoffLimits = { firstMs: 200, maxMs: 5_000 };
+const MAX_REVERT_ATTEMPTS = 6;
 
 type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
@@ -160,7 +163,8 @@ export class CommandWriter {
     const { commandId, sessionId } = output;
     meter.undone();
     const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
-    for (const wait of REVERT_RETRY_DELAYS_MS) {
+    for (let failures = 0; failures < MAX_REVERT_ATTEMPTS; failures++) {
+      if (failures > 0) await after(backoffDelay(failures, REVERT_RETRY), undefined, { ref: false });
       try {
         await services.actors.send({ kind: 'command', id: commandId }, event);
         await this.#offerToCurrentSession(output);
@@ -169,7 +173,6 @@ export class CommandWriter {
         if (error instanceof NoSuchActor) return;
         log.warn({ err: error, commandId }, 'command write marker not reverted');
       }
-      await after(wait, undefined, { ref: false });
     }
   }
 
