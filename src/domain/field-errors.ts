@@ -22,7 +22,6 @@ const formatNames: Readonly<Record<string, string>> = {
   base64url: 'a base64url text',
   datetime: 'a date and time of RFC 3339',
   email: 'an e-mail address',
-  guid: 'a UUID',
   json_string: 'a JSON text',
   url: 'a URL',
   uuid: 'a UUID',

@@ -11,9 +11,6 @@ const CONTROL = /\p{Cc}/u;
 const printable = (text: string) => !CONTROL.test(text);
 const unprintable = 'must not contain control characters';
 
-/** A UUID of any version, in lower case. An id that does not exist is "not found", not malformed. */
-export const uuid = z.guid().toLowerCase();
-
 export const description = z
   .string()
   .max(1_000)

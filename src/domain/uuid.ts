@@ -2,10 +2,11 @@
 export const CANONICAL_UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 
 const canonical = new RegExp(`^${CANONICAL_UUID}$`);
-const inAnyCase = new RegExp(`^${CANONICAL_UUID}$`, 'i');
+/** A UUID in lower or upper case. */
+export const UUID = new RegExp(`^${CANONICAL_UUID.replaceAll('a-f', 'a-fA-F')}$`);
 
 /** A UUID in lower case: compared with stored ids as it is. */
 export const isCanonicalUuid = (text: string): boolean => canonical.test(text);
 
 /** A UUID as a client may write it, in lower or upper case. */
-export const isUuid = (text: string): boolean => inAnyCase.test(text);
+export const isUuid = (text: string): boolean => UUID.test(text);

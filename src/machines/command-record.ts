@@ -8,6 +8,7 @@ import {
 } from '../domain/command.ts';
 import { safetyClasses } from '../domain/manifest.ts';
 import { type RefusalCode, refusals } from '../domain/refusals.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import type { CommandColumns } from './actor-columns.ts';
 import { type CommandDelay, commandMachine } from './command.ts';
@@ -22,7 +23,6 @@ import {
   storedForm,
   storedJson,
   storedJsonObject,
-  storedUuid,
 } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a command.
@@ -49,12 +49,12 @@ const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verifica
 
 /** Members that all versions share. Version 1 has no plan, and a top-level `requestId`. */
 const commonFixed = {
-  id: storedUuid,
-  tenantId: storedUuid,
-  deviceId: storedUuid,
+  id: uuid,
+  tenantId: uuid,
+  deviceId: uuid,
   action: z.string(),
   params: storedJsonObject,
-  messageId: storedUuid,
+  messageId: uuid,
   requestedBy: principal,
   requestedAt: epochMs,
   safetyClass: z.enum(safetyClasses).nullable(),
@@ -115,7 +115,7 @@ const origin = z.strictObject({
   requestId: z.string(),
   plan: z
     .strictObject({
-      id: storedUuid,
+      id: uuid,
       stepId: z.string(),
       compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
     })

@@ -3,6 +3,7 @@ import { signingAlgs } from '../domain/device-key.ts';
 import { iso } from '../domain/iso-time.ts';
 import { type StoredWindow, windowFromJson, windowToJson } from '../domain/replay-window.ts';
 import { twinOf } from '../domain/twin.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 import type { DeviceColumns } from './actor-columns.ts';
 import {
@@ -17,7 +18,7 @@ import {
 import { type DeviceDelay, deviceMachine } from './device.ts';
 import type { DeviceContext, DeviceEvent, DeviceFixed, DeviceLive } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
-import { count, epochMs, storedForm, storedJsonObject, storedUuid } from './stored-schemas.ts';
+import { count, epochMs, storedForm, storedJsonObject } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a device.
 
@@ -53,13 +54,13 @@ interface StoredOrder {
 
 const stored = storedForm<StoredDevice>()(
   {
-    id: storedUuid,
-    tenantId: storedUuid,
+    id: uuid,
+    tenantId: uuid,
     deviceType: z.string(),
     category: z.string().nullable(),
     name: z.string().nullable(),
-    homeId: storedUuid.nullable(),
-    roomId: storedUuid.nullable(),
+    homeId: uuid.nullable(),
+    roomId: uuid.nullable(),
     metadata: storedJsonObject,
     firmware: z.string().nullable(),
     createdAt: epochMs,

@@ -3,6 +3,7 @@ import { contextKinds, plannerPhases } from '../domain/cognition.ts';
 import { iso } from '../domain/iso-time.ts';
 import { failurePolicies, isFinalPlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { PlanColumns } from './actor-columns.ts';
 import {
@@ -17,7 +18,7 @@ import type { ActorRef } from './outputs.ts';
 import { type PlanDelay, planMachine, planMachineV1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent, PlanFixed, PlanLive } from './plan-types.ts';
 import { isPlannerActive } from './plan-update.ts';
-import { count, epochMs, list, principal, storedForm, storedJsonObject, storedUuid } from './stored-schemas.ts';
+import { count, epochMs, list, principal, storedForm, storedJsonObject } from './stored-schemas.ts';
 
 // Stored form, journal entries and admin view of a plan.
 
@@ -28,19 +29,19 @@ const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nulla
 
 const step = z.strictObject({
   id: z.string(),
-  deviceId: storedUuid,
+  deviceId: uuid,
   action: z.string(),
   params: storedJsonObject,
   dependsOn: list(z.string()),
   compensation: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
   timeoutS: count.nullable(),
   status: z.enum(stepStatuses),
-  commandId: storedUuid.nullable(),
+  commandId: uuid.nullable(),
   ask: z.enum(['asked', 'held', 'made', 'pausing']).nullable(),
   parked: z.boolean(),
   acted: z.boolean(),
   finished: count.nullable(),
-  undo: z.strictObject({ commandId: storedUuid, tries: count }).nullable(),
+  undo: z.strictObject({ commandId: uuid, tries: count }).nullable(),
   error: stepError,
   undoError: stepError,
 });
@@ -50,12 +51,12 @@ const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(gi
 
 const cognition = z.strictObject({
   kind: z.enum(contextKinds),
-  homeId: storedUuid.nullable(),
-  deviceId: storedUuid.nullable(),
+  homeId: uuid.nullable(),
+  deviceId: uuid.nullable(),
   text: z.string().nullable(),
   action: z.strictObject({ action: z.string(), params: storedJsonObject }).nullable(),
   note: z.string().nullable(),
-  proposalId: storedUuid.nullable(),
+  proposalId: uuid.nullable(),
   phase: z.enum(plannerPhases),
   dueAt: epochMs.nullable(),
   armedFor: epochMs.nullable(),
@@ -66,8 +67,8 @@ const cognition = z.strictObject({
 });
 
 const fixed = {
-  id: storedUuid,
-  tenantId: storedUuid,
+  id: uuid,
+  tenantId: uuid,
   name: z.string().nullable(),
   onFailure: z.enum(failurePolicies),
   createdBy: principal,

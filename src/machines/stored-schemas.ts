@@ -10,7 +10,6 @@ export const storedJsonObject = z.custom<JsonObject>(isObject, 'must be an objec
 /** Differences that the service has computed, by property. */
 export const storedChanges = z.custom<StateChanges>(isObject, 'must be an object');
 export const storedJson = z.custom<Json>((value) => value !== undefined, 'is missing');
-export const storedUuid = z.uuid();
 export const epochMs = z.number();
 export const count = z.number().int().nonnegative();
 export const principal = z.strictObject({

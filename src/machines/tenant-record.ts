@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { iso } from '../domain/iso-time.ts';
 import { confirmers } from '../domain/policy.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { TenantColumns } from './actor-columns.ts';
 import {
@@ -10,7 +11,7 @@ import {
   type MachineEvent,
   type Snapshot,
 } from './definition.ts';
-import { count, epochMs, storedForm, storedUuid } from './stored-schemas.ts';
+import { count, epochMs, storedForm } from './stored-schemas.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
@@ -22,7 +23,7 @@ export const isSuspendedSnapshot = ({ value }: Pick<Snapshot, 'value'>): boolean
 
 const stored = storedForm<TenantContext>()(
   {
-    id: storedUuid,
+    id: uuid,
     name: z.string(),
     slug: z.string(),
     tier: z.string(),

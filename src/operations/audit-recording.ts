@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Refusal, RefusalCode } from '../domain/refusals.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { AuditedAction } from '../services/audit-writer.ts';
 import type { Answer, AuditSubject, Call, Caller, Operation, Services } from './operation.ts';
@@ -64,7 +65,7 @@ function defaultSubject(operation: Operation, caller: Caller, input: unknown): E
 }
 
 function tenantIn(input: unknown): Uuid | null {
-  const parsed = z.object({ tenant_id: z.uuid().toLowerCase() }).safeParse(input);
+  const parsed = z.object({ tenant_id: uuid }).safeParse(input);
   return parsed.success ? parsed.data.tenant_id : null;
 }
 

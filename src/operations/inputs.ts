@@ -3,6 +3,7 @@ import { type Listing, makeCursor, makeCursors, readCursor } from '../domain/cur
 import { categorySchema } from '../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { isTimezone } from '../domain/timezone.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { Page, Position } from '../store/contract.ts';
 
 /** Refusals for an id: the same whether the resource is missing, belongs to another tenant, or the id is not a UUID. */
@@ -29,7 +30,7 @@ export type Noun = keyof typeof notFoundDetails;
 export const notFound = (noun: Noun) => refuse('NOT_FOUND', notFoundDetails[noun]);
 
 /** An id: `perform` answers NOT_FOUND for anything but a UUID, in a path or a body. */
-export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
+export const idOf = (noun: Noun) => uuid.meta({ noun });
 
 /** A category of devices, to filter the devices of a room. */
 export const category = categorySchema.meta({ description: 'Only devices of this category' });

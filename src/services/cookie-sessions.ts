@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { SealedCache } from './sealed-cache.ts';
 import { MAX_TOKEN_LIFE_S, tokenRefSchema } from './tokens.ts';
@@ -14,7 +15,7 @@ export const scopesSchema = z
   .nullable();
 
 const holderSchema = z.object({
-  userId: z.uuid(),
+  userId: uuid,
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
   /** The token that opened the session, which ends with it. */

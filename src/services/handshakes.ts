@@ -2,6 +2,7 @@ import { createHash, hash, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { uuid } from '../domain/uuid-schema.ts';
 import { scopesSchema } from './cookie-sessions.ts';
 import { Locks } from './locks.ts';
 import type { SealedCache } from './sealed-cache.ts';
@@ -21,7 +22,7 @@ export const isCode = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text
 
 /** The approving person's grant: a token with at most the scopes of the token they approve with. */
 const grantSchema = z.object({
-  userId: z.uuid(),
+  userId: uuid,
   scopes: scopesSchema,
   /** The id of the token used to approve. */
   parent: z.string(),

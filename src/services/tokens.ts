@@ -9,11 +9,11 @@ import {
   jwtVerify,
   SignJWT,
 } from 'jose';
-import { validate } from 'uuid';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
+import { isUuid } from '../domain/uuid.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
@@ -150,7 +150,7 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     (scope !== undefined && typeof scope !== 'string')
   )
     return null;
-  if (userId !== null && !(typeof userId === 'string' && validate(userId))) return null;
+  if (userId !== null && !(typeof userId === 'string' && isUuid(userId))) return null;
   if ((parent !== undefined && !isStorableClaim(parent)) || (signedIn !== undefined && !Number.isFinite(signedIn)))
     return null;
   const { platformAdmin, ofTenants } = readScope(scope);

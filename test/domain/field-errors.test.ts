@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { errorText, fieldErrors } from '../../src/domain/field-errors.ts';
+import { uuid } from '../../src/domain/uuid-schema.ts';
 
 const messages = (schema: z.ZodType, input: unknown): string[] => {
   const read = schema.safeParse(input, { error: errorText });
@@ -21,7 +22,7 @@ describe('the text of a validation error', () => {
     ['a string of another length', z.string().length(2), 'x', ': must have exactly 2 characters'],
     ['a small number', z.number().min(1), 0, ': must be at least 1'],
     ['a number at an excluded limit', z.number().lt(1), 1, ': must be less than 1'],
-    ['a format', z.uuid(), 'x', ': must be a UUID'],
+    ['a format', uuid, 'x', ': must be a UUID'],
     ['a pattern without a text of its own', z.string().regex(/^a$/), 'x', ': has the wrong format'],
     ['a value outside a list', z.enum(['a', 'b']), 'c', ': must be one of "a", "b"'],
     ['another literal', z.literal(1), 2, ': must be 1'],

@@ -3,7 +3,8 @@ import type { CognitionProposal, GraphNode } from '#proto/cognition/v1/runtime_p
 import { checkJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { readFields, uuid } from '../../domain/request-fields.ts';
+import { readFields } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 
 // Validates proposals before they are executed. Whether the context accepts a proposal is decided by the operations.

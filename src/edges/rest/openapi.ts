@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
 import { isObject } from '../../domain/json/value.ts';
 import { type RefusalCode, refusals } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/platform/system.ts';
@@ -20,7 +21,7 @@ const problem = z
     detail: z.string(),
     instance: z.string(),
     code: refusalCodeSchema,
-    request_id: z.uuid(),
+    request_id: uuid,
     errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
   })
   .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });

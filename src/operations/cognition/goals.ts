@@ -3,6 +3,7 @@ import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
@@ -118,7 +119,7 @@ export const orchestrateCommand = operation({
       message: 'is allowed only with an action',
     }),
   output: z
-    .object({ status: z.literal('ACCEPTED'), plan_id: z.uuid(), device_id: z.uuid(), mode })
+    .object({ status: z.literal('ACCEPTED'), plan_id: uuid, device_id: uuid, mode })
     .meta({ id: 'Orchestrated' }),
   role: 'admin',
   scope: 'execute:commands',

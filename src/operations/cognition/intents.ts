@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import {
@@ -59,11 +60,10 @@ const result = z
     device_id: z.string(),
     action: z.string(),
     status: targetStatus,
-    command_id: z
-      .uuid()
+    command_id: uuid
       .optional()
       .meta({ description: 'The command, if one was created; rejected commands are recorded too' }),
-    dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: the token that confirms it' }),
+    dry_run_token: uuid.optional().meta({ description: 'With `dry_run_required`: the token that confirms it' }),
     expires_at: isoTime.optional(),
     error: z.string().optional().meta({ description: 'Reason of the rejection, in one sentence' }),
     code: refusalCodeSchema.optional(),
@@ -82,7 +82,7 @@ const intentAnswer = z
     commands_executed: z.int().meta({ description: 'Dispatched' }),
     commands_rejected: z.int(),
     results: z.array(result),
-    plan_id: z.uuid().optional().meta({ description: 'The started plan; `GET /plans/{id}` shows its progress' }),
+    plan_id: uuid.optional().meta({ description: 'The started plan; `GET /plans/{id}` shows its progress' }),
   })
   .meta({ id: 'IntentOutcome' });
 

@@ -3,6 +3,7 @@ import { memoryKindSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { INVISIBLE_CHARACTER, type Memory, memorySourceOf } from '../../domain/memory.ts';
 import { done, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
 
@@ -38,7 +39,7 @@ const content = z
 
 const memory = z
   .object({
-    id: z.uuid(),
+    id: uuid,
     kind,
     subject: z.string().optional(),
     content: z.string(),

@@ -3,6 +3,7 @@ import { jsonBytes } from '../../domain/json/value.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { stripRequest } from '../commands/command-request.ts';
 import { findDevice } from '../devices/device-view.ts';
 import { idOf, notFound } from '../inputs.ts';
@@ -26,7 +27,7 @@ export const postObservation = operation({
     context: note,
   }),
   output: z
-    .object({ status: z.literal('OBSERVATION_RECEIVED'), proposal_id: z.uuid() })
+    .object({ status: z.literal('OBSERVATION_RECEIVED'), proposal_id: uuid })
     .meta({ id: 'ObservationReceived' }),
   role: 'user',
   scope: 'execute:intents',

@@ -5,6 +5,7 @@ import { expiryOf, type Proposal, proposalStatuses, proposalStatusOf } from '../
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { allowsScope } from '../../domain/scopes.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import { principalId } from '../commands/command-view.ts';
@@ -21,15 +22,15 @@ const step = z.object(stepFields).meta({ id: 'ProposedStep' });
 
 const proposal = z
   .object({
-    id: z.uuid(),
+    id: uuid,
     status: z.enum(proposalStatuses),
     reason: z.string().nullable().meta({
       description:
         'The sidecar’s reason for its steps, or for proposing none; after a refusal, the reason of the user, if any',
     }),
     steps: z.array(step).meta({ description: 'Empty until the sidecar has responded, or if it proposes nothing' }),
-    plan_id: z.uuid().optional().meta({ description: 'The plan, once accepted' }),
-    device_id: z.uuid().meta({ description: 'The observed device' }),
+    plan_id: uuid.optional().meta({ description: 'The plan, once accepted' }),
+    device_id: uuid.meta({ description: 'The observed device' }),
     data: jsonObject,
     context: z.string().optional(),
     asked_by: z.string().meta({ description: 'The id of the user who sent the observation' }),

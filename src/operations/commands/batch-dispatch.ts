@@ -4,6 +4,7 @@ import { refusalCodeSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, type RefusalCode, refuse } from '../../domain/refusals.ts';
 import { isCanonicalUuid } from '../../domain/uuid.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
@@ -32,10 +33,10 @@ export const targetStatus = z.enum(['dispatched', 'rejected', 'dry_run_required'
 export const targetResult = z.object({
   device_id: z.string(),
   success: z.boolean(),
-  command_id: z.uuid().optional(),
-  message_id: z.uuid().optional(),
+  command_id: uuid.optional(),
+  message_id: uuid.optional(),
   status: targetStatus.optional(),
-  dry_run_token: z.uuid().optional(),
+  dry_run_token: uuid.optional(),
   expires_at: isoTime.optional(),
   error: z.string().optional().meta({ description: 'Reason of the refusal, in one sentence' }),
   code: refusalCodeSchema.optional(),

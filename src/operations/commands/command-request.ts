@@ -7,6 +7,7 @@ import type { Refusal } from '../../domain/refusals.ts';
 import { jsonObject, requestedActionName, timeoutSeconds, ttlSeconds } from '../../domain/request-fields.ts';
 import type { Preview } from '../../domain/twin.ts';
 import { preview } from '../../domain/twin.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { JsonObject, Principal } from '../../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, PlanOrigin } from '../../machines/command-types.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
@@ -37,15 +38,15 @@ export type CommandInput = z.infer<z.ZodObject<typeof commandFields>>;
 
 /** The answer for a dispatched command, at once or after its confirmation. */
 export const dispatchedBody = z
-  .object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() })
+  .object({ success: z.literal(true), command_id: uuid, message_id: uuid })
   .meta({ id: 'Dispatched' });
 
 /** The ids of a new command; a repeat of its request uses the same ones. */
 export const reservedIds = z.object({
   device_id: z.string(),
-  command_id: z.uuid(),
-  message_id: z.uuid(),
-  dry_run_token: z.uuid(),
+  command_id: uuid,
+  message_id: uuid,
+  dry_run_token: uuid,
 });
 export type ReservedIds = z.infer<typeof reservedIds>;
 

@@ -5,6 +5,7 @@ import { commandStatusSchema, safetyClassSchema, verificationStatusSchema } from
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import { commandStatusOf, verificationOf } from '../../machines/command-record.ts';
 import type { CommandContext, CommandFixed } from '../../machines/command-types.ts';
@@ -42,10 +43,10 @@ export const previewBody = z.object({
   changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
 });
 
-export const cancelledBody = z.object({ status: z.literal('cancelled'), command_id: z.uuid() });
+export const cancelledBody = z.object({ status: z.literal('cancelled'), command_id: uuid });
 
 const historyEntry = z.object({
-  id: z.uuid(),
+  id: uuid,
   action: z.string(),
   params: jsonObject,
   timestamp: isoTime,
@@ -89,7 +90,7 @@ const anyValue = z.json() as z.ZodType<Json>;
 
 const commandRecord = historyEntry
   .extend({
-    device_id: z.uuid(),
+    device_id: uuid,
     safety_class: safetyClassSchema.nullable(),
     ttl_s: z.int(),
     timeout_s: z.int(),

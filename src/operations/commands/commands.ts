@@ -3,6 +3,7 @@ import { EventFailed } from '../../actors/contract.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import { findRequestedRelease } from '../firmware/firmware-facts.ts';
 import { idOf, isoTime } from '../inputs.ts';
@@ -25,12 +26,12 @@ import { earlyRefusal, type GatewayServices, loadTarget, readTenant, targetFromM
 const dryRunRequired = z.object({
   status: z.literal('dry_run_required'),
   reason: z.string(),
-  dry_run_token: z.uuid(),
+  dry_run_token: uuid,
   expires_at: isoTime,
-  command_id: z.uuid(),
+  command_id: uuid,
   preview: previewBody,
 });
-const conflict = dryRunRequired.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: z.uuid() });
+const conflict = dryRunRequired.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: uuid });
 
 const commandAnswer = z.union([dispatchedBody, dryRunRequired]);
 type CommandAnswer = Answer<z.infer<typeof commandAnswer>>;

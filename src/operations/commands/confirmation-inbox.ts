@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject, reason } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { CommandFixed, Confirmation } from '../../machines/command-types.ts';
 import type { StoredActor } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
@@ -16,8 +17,8 @@ import { readTenant } from './gateway-facts.ts';
 
 const confirmation = z
   .object({
-    command_id: z.uuid(),
-    device_id: z.uuid(),
+    command_id: uuid,
+    device_id: uuid,
     action: z.string(),
     params: jsonObject,
     reason: z.string().meta({ description: 'Why a confirmation is required' }),
@@ -25,7 +26,7 @@ const confirmation = z
     requested_by: z.string().meta({ description: 'The id of the requesting user' }),
     requested_at: isoTime,
     expires_at: isoTime,
-    plan_id: z.uuid().optional().meta({ description: 'The plan that the command is a step of' }),
+    plan_id: uuid.optional().meta({ description: 'The plan that the command is a step of' }),
     compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
       description: 'The compensation of the step, if it is critical: the approval covers both, for this plan, once',
     }),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { done } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { getHome, homeBody, homeRecord, listRooms, roomBody, roomRecord } from '../homes/homes.ts';
 import { type Caller, type Operation, operation, type Services, tenantOf } from '../operation.ts';
@@ -11,7 +12,7 @@ import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from '.
 // operation that shows a single record; ids that are missing or belong to another tenant are left out.
 
 const MAX_IDS = 10_000;
-const ids = z.array(z.uuid()).max(MAX_IDS);
+const ids = z.array(uuid).max(MAX_IDS);
 
 const readLike = ({ name, role, scope }: Pick<Operation, 'name' | 'role' | 'scope'>) => ({
   ...{ name, role, scope },

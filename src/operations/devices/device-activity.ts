@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { iso } from '../../domain/iso-time.ts';
 import { done, messageRefusalCodes } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { deviceChannels } from '../../protocol/topics.ts';
 import { idOf, isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
@@ -18,7 +19,7 @@ const message = z.object({
 
 const activity = z
   .object({
-    device_id: z.uuid(),
+    device_id: uuid,
     since: isoTime.meta({
       description: 'Start of the log, when this process started; earlier messages are not included',
     }),

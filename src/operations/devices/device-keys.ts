@@ -5,6 +5,7 @@ import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
@@ -95,7 +96,7 @@ export const rotateSecret = operation({
   name: 'rotateSecret',
   summary: 'Rotate the key of a device; the previous key stays valid for 24 hours',
   input: z.strictObject({ id: idOf('device'), public_key: publicKey.optional() }),
-  output: z.object({ device_id: z.uuid(), new_secret: newSecret, key_version: z.int() }),
+  output: z.object({ device_id: uuid, new_secret: newSecret, key_version: z.int() }),
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -157,7 +158,7 @@ export const reinstateDevice = operation({
   summary: 'Reinstate a revoked device with a new key',
   input: z.strictObject({ id: idOf('device'), reason, public_key: publicKey.optional() }),
   output: z.object({
-    device_id: z.uuid(),
+    device_id: uuid,
     status: z.literal('active'),
     new_secret: newSecret,
     key_version: z.int(),
@@ -187,7 +188,7 @@ export const revokeDevice = operation({
   name: 'revokeDevice',
   summary: 'Revoke a device: its session ends, its keys become invalid, its open commands are cancelled',
   input: z.strictObject({ id: idOf('device'), reason: reason.optional() }),
-  output: z.object({ device_id: z.uuid(), status: z.literal('revoked') }),
+  output: z.object({ device_id: uuid, status: z.literal('revoked') }),
   role: 'admin',
   scope: 'write:devices',
   changes: true,
@@ -228,7 +229,7 @@ export const keyHistory = operation({
   name: 'keyHistory',
   summary: "List a device's keys with their status and times, newest first",
   input: z.strictObject({ id: idOf('device') }),
-  output: z.object({ device_id: z.uuid(), keys: z.array(keyEntry) }),
+  output: z.object({ device_id: uuid, keys: z.array(keyEntry) }),
   role: 'admin',
   scope: 'read:devices',
   changes: false,

@@ -3,6 +3,7 @@ import { automaticManifest, categoryOf } from '../../domain/capability-registry.
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { deviceType, metadata } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import { type Placement, resolvePlacement, withPlacementLock } from '../homes/placement.ts';
 import { displayName, idOf } from '../inputs.ts';
@@ -30,16 +31,16 @@ const fields = z
 
 const output = z.object({
   status: z.literal('registered'),
-  device_id: z.uuid(),
-  tenant_id: z.uuid(),
+  device_id: uuid,
+  tenant_id: uuid,
   api_base_url: z.string(),
   device_secret: z
     .string()
     .nullable()
     .meta({ description: '32 bytes, base64url; shown once. Null if the device generated its key' }),
   initial_sequence: z.int(),
-  home_id: z.uuid(),
-  room_id: z.uuid().nullable(),
+  home_id: uuid,
+  room_id: uuid.nullable(),
   key_version: z.int(),
   signing_alg: signingAlgSchema,
   mqtt_url: z.string(),

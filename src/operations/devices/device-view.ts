@@ -3,6 +3,7 @@ import type { Committed, DeviceSessions } from '../../actors/contract.ts';
 import { signingAlgSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import { administrationOf, isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
@@ -15,10 +16,10 @@ import { type Caller, type Services, tenantOf } from '../operation.ts';
 export type CommittedDevice = Committed<DeviceContext>;
 
 const entryFields = {
-  id: z.uuid(),
+  id: uuid,
   device_type: z.string(),
-  home_id: z.uuid().nullable(),
-  room_id: z.uuid().nullable(),
+  home_id: uuid.nullable(),
+  room_id: uuid.nullable(),
   firmware: z.string().nullable(),
   last_seen: isoTime.nullable(),
   revoked: z.boolean(),

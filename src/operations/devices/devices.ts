@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { metadata } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { DeviceFilter } from '../../store/contract.ts';
 import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
@@ -11,7 +12,7 @@ import { deviceEntry, deviceEntryOf, deviceRecord, deviceRecordOf, findDevice } 
 
 const deviceBody = z.object({ device: deviceRecord });
 
-const filterId = z.uuid().toLowerCase().optional();
+const filterId = uuid.optional();
 const filterFields = z.strictObject({
   home_id: filterId.meta({ description: 'Only devices of this home' }),
   room_id: filterId.meta({ description: 'Only devices in this room' }),

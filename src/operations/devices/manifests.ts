@@ -5,6 +5,7 @@ import type { Capability, Manifest } from '../../domain/manifest.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { Output } from '../../machines/outputs.ts';
 import { idOf } from '../inputs.ts';
@@ -27,8 +28,8 @@ const capability = z
 
 export const manifestRecord = z
   .object({
-    deviceId: z.uuid(),
-    tenantId: z.uuid(),
+    deviceId: uuid,
+    tenantId: uuid,
     category: z.string().nullable(),
     version: z.int(),
     capabilities: z.array(capability),

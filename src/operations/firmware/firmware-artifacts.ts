@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { MAX_ARTIFACT_BYTES } from '../../domain/firmware.ts';
 import { done, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { isActiveSnapshot } from '../../machines/tenant-record.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
@@ -19,7 +20,7 @@ export const putArtifact = operation({
   summary: 'Upload the artifact of a draft; the service computes its checksum and serves it to devices',
   input: z.strictObject({ id: idOf('firmware') }),
   upload: { type: 'application/octet-stream', maxBytes: MAX_ARTIFACT_BYTES },
-  output: z.object({ status: z.literal('uploaded'), id: z.uuid(), release: releaseRecord }),
+  output: z.object({ status: z.literal('uploaded'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
   changes: true,

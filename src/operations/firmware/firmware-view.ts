@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { isoTime } from '../inputs.ts';
 import type { Services } from '../operation.ts';
@@ -9,7 +10,7 @@ import type { Services } from '../operation.ts';
 
 export const releaseRecord = z
   .object({
-    id: z.uuid(),
+    id: uuid,
     device_type: z.string(),
     version: z.string().meta({ description: 'Semantic version' }),
     url: z

@@ -3,6 +3,7 @@ import { firmwareStatusSchema } from '../../domain/enum-schemas.ts';
 import { artifactUrlError, findUpdate, isVersion } from '../../domain/firmware.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { description, deviceType } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { FirmwareRelease } from '../../store/contract/firmware.ts';
 import { findDevice } from '../devices/device-view.ts';
@@ -54,7 +55,7 @@ export const createRelease = operation({
       path: ['checksum'],
       message: 'is computed from the artifact; send it only with a url',
     }),
-  output: z.object({ status: z.literal('created'), id: z.uuid(), release: releaseRecord }),
+  output: z.object({ status: z.literal('created'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
@@ -149,7 +150,7 @@ export const releaseFirmware = operation({
   name: 'releaseFirmware',
   summary: 'Release a draft that has a URL or an artifact, or change the rollout of a release',
   input: z.strictObject({ id: idOf('firmware'), rollout_percent: rollout.optional() }),
-  output: z.object({ status: z.literal('released'), id: z.uuid(), release: releaseRecord }),
+  output: z.object({ status: z.literal('released'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
@@ -177,7 +178,7 @@ export const withdrawFirmware = operation({
   name: 'withdrawFirmware',
   summary: 'Withdraw a release permanently: it is no longer offered or served',
   input: z.strictObject({ id: idOf('firmware') }),
-  output: z.object({ status: z.literal('withdrawn'), id: z.uuid(), release: releaseRecord }),
+  output: z.object({ status: z.literal('withdrawn'), id: uuid, release: releaseRecord }),
   role: 'admin',
   scope: 'write:firmware',
   changes: true,

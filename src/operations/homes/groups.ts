@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { done, type Outcome } from '../../domain/refusals.ts';
 import { slugFrom } from '../../domain/slug.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
 import { operation, type Services, tenantOf } from '../operation.ts';
@@ -14,7 +15,7 @@ const group = z
     slug: z.string(),
     name: z.string(),
     description: z.string().nullable(),
-    device_ids: z.array(z.uuid()),
+    device_ids: z.array(uuid),
   })
   .meta({ id: 'Group' });
 const deviceIds = z.array(z.string()).max(MAX_DEVICES).meta({ description: 'Devices of the tenant' });
@@ -26,7 +27,7 @@ async function ownDeviceIds(
   given: readonly string[],
 ): Promise<Outcome<Uuid[]>> {
   const ids = [...new Set(given.map((id) => id.toLowerCase()))];
-  if (!ids.every((id) => z.uuid().safeParse(id).success)) return notFound('device');
+  if (!ids.every((id) => uuid.safeParse(id).success)) return notFound('device');
   const found = ids.length === 0 ? [] : await store.devices.find(tenantId, ids);
   return found.length === ids.length ? done(ids) : notFound('device');
 }
@@ -111,7 +112,7 @@ export const joinGroup = operation({
       message: 'send either device_id or device_ids',
       path: ['device_ids'],
     }),
-  output: z.object({ status: z.literal('joined'), slug: z.string(), device_ids: z.array(z.uuid()) }),
+  output: z.object({ status: z.literal('joined'), slug: z.string(), device_ids: z.array(uuid) }),
   role: 'user',
   scope: 'write:groups',
   changes: true,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { iso } from '../../domain/iso-time.ts';
 import { done, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Home, Room } from '../../store/contract.ts';
 import {
@@ -19,10 +20,10 @@ import { operation, tenantOf } from '../operation.ts';
 import { unplaceDevices, withExclusivePlacementLock, withPlacementLock } from './placement.ts';
 
 export const homeRecord = z
-  .object({ id: z.uuid(), home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
+  .object({ id: uuid, home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
   .meta({ id: 'Home' });
-export const roomRecord = z.object({ id: z.uuid(), name: z.string(), home_id: z.uuid() }).meta({ id: 'Room' });
-const created = z.object({ status: z.literal('created'), id: z.uuid() }).meta({ id: 'Created' });
+export const roomRecord = z.object({ id: uuid, name: z.string(), home_id: uuid }).meta({ id: 'Room' });
+const created = z.object({ status: z.literal('created'), id: uuid }).meta({ id: 'Created' });
 const noContent = z.null();
 
 export const homeBody = ({ id, name, timezone, createdAt }: Home) => ({

@@ -4,6 +4,7 @@ import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atLeast, atMost } from '../../domain/roles.ts';
 import { mayGrant, readScopes, type Scope, scopePattern, scopesOfKey } from '../../domain/scopes.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { keySubject } from '../../store/contract/members.ts';
 import type { ApiKey, User } from '../../store/contract.ts';
@@ -32,7 +33,7 @@ const entry = z
     name: z.string(),
     scopes: z.array(z.string()),
     created_at: isoTime,
-    created_by: z.uuid().meta({ description: 'The user that the key acts for' }),
+    created_by: uuid.meta({ description: 'The user that the key acts for' }),
     last_used_at: isoTime.nullable(),
     expires_at: isoTime.nullable(),
     revoked_at: isoTime.nullable(),

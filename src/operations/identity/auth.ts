@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { roleSchema } from '../../domain/enum-schemas.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from '../../services/cookie-sessions.ts';
 import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from '../operation.ts';
@@ -45,11 +46,11 @@ export const getMe = operation({
     authenticated: z.boolean(),
     has_tenant: z.boolean(),
     user: z.object({
-      id: z.uuid(),
+      id: uuid,
       ext_id: z.string().meta({ description: 'The subject at the token’s issuer' }),
       email: z.string().nullable(),
       role: roleSchema,
-      tenant_id: z.uuid().nullable(),
+      tenant_id: uuid.nullable(),
       tenant_slug: z.string().nullable(),
     }),
     invitations: z

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { memberRoleSchema } from '../../domain/enum-schemas.ts';
 import { sameEmail } from '../../domain/membership.ts';
 import { done, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Invitation, User } from '../../store/contract.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, type Services } from '../operation.ts';
@@ -11,7 +12,7 @@ const MAX_SHOWN = 50;
 
 const role = memberRoleSchema;
 
-export const invitationEntry = z.object({ id: z.uuid(), tenant_name: z.string(), role }).meta({ id: 'Invitation' });
+export const invitationEntry = z.object({ id: uuid, tenant_name: z.string(), role }).meta({ id: 'Invitation' });
 
 /** The invitations that this user may accept; requires a verified email. */
 export async function invitationsOf(
@@ -27,7 +28,7 @@ export const acceptInvitation = operation({
   name: 'acceptInvitation',
   summary: 'Accept an invitation to your verified email and become a member of the tenant',
   input: z.strictObject({ id: idOf('invitation') }),
-  output: z.object({ tenant_id: z.uuid(), role }),
+  output: z.object({ tenant_id: uuid, role }),
   role: 'none',
   scope: 'write:tenant',
   changes: true,

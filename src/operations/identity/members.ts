@@ -3,6 +3,7 @@ import { memberRoleSchema } from '../../domain/enum-schemas.ts';
 import { mayDecideOn } from '../../domain/membership.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Member, User } from '../../store/contract.ts';
 import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
@@ -15,7 +16,7 @@ const email = z.email().max(254);
 const role = memberRoleSchema;
 const member = z
   .object({
-    id: z.uuid().meta({ description: 'The user’s id, or the invitation’s id while invited' }),
+    id: uuid.meta({ description: 'The user’s id, or the invitation’s id while invited' }),
     email: z.string().nullable(),
     role,
     status: z.enum(['active', 'invited']),

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { done, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { type SessionHolder, scopesSchema } from '../../services/cookie-sessions.ts';
 import { tokenRefSchema } from '../../services/tokens.ts';
 import { operation, type Services } from '../operation.ts';
@@ -15,7 +16,7 @@ const CODE = /^link_[A-Za-z0-9_-]{43}$/;
 
 /** The cache entry under the code's hash: the holder of the session to be opened. */
 const linkHolder = z.object({
-  userId: z.uuid(),
+  userId: uuid,
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
   token: tokenRefSchema,

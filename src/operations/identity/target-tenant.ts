@@ -1,14 +1,12 @@
-import { z } from 'zod';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { atLeast, type Role } from '../../domain/roles.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { notFound } from '../inputs.ts';
 import type { Caller, Services } from '../operation.ts';
 
 /** Input member of operations with `acrossTenants`. */
-export const tenantIdInput = z
-  .uuid()
-  .toLowerCase()
+export const tenantIdInput = uuid
   .optional()
   .meta({ noun: 'tenant', description: 'For platform operators only: the tenant to act in' });
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { done, refuse } from '../../domain/refusals.ts';
 import { slugFrom } from '../../domain/slug.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantEvent } from '../../machines/tenant-types.ts';
 import type { IdentityStore } from '../../store/contract.ts';
@@ -12,7 +13,7 @@ export const registerTenant = operation({
   name: 'registerTenant',
   summary: 'Register a tenant and become its owner',
   input: z.strictObject({ tenant_name: displayName }),
-  output: z.object({ tenant_id: z.uuid(), user_id: z.uuid() }),
+  output: z.object({ tenant_id: uuid, user_id: uuid }),
   role: 'none',
   scope: 'write:tenant',
   changes: true,

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { done } from '../../domain/refusals.ts';
 import { atMost, roles } from '../../domain/roles.ts';
 import { isScope, type Scope } from '../../domain/scopes.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { tokenRefSchema } from '../../services/tokens.ts';
 import { type Caller, operation, type Services } from '../operation.ts';
@@ -16,8 +17,8 @@ const TICKET = /^ws_[A-Za-z0-9_-]{43}$/;
 
 /** The cache entry under the ticket's hash. */
 const ticketHolder = z.object({
-  userId: z.uuid(),
-  tenantId: z.uuid().nullable(),
+  userId: uuid,
+  tenantId: uuid.nullable(),
   role: z.enum(roles),
   platformAdmin: z.boolean(),
   scopes: z.array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text))).nullable(),

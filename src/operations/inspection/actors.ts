@@ -4,6 +4,7 @@ import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { nextEvents } from '../../machines/chart.ts';
 import type { MachineDefinition } from '../../machines/definition.ts';
@@ -23,7 +24,7 @@ import { actorKind } from './machines.ts';
 const entry = z
   .object({
     kind: actorKind,
-    id: z.uuid(),
+    id: uuid,
     name: z
       .string()
       .nullable()

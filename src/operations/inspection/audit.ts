@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Listing } from '../../domain/cursor.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { AuditEntry } from '../../store/contract/audit.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
@@ -11,18 +12,18 @@ import { type Caller, operation, type Services } from '../operation.ts';
 const entry = z
   .object({
     at: isoTime,
-    by: z.uuid().meta({ description: 'The user' }),
+    by: uuid.meta({ description: 'The user' }),
     key: z.string().nullable().meta({ description: "The API key's prefix, if a key was used" }),
     via: z.string().meta({ description: 'The edge, such as `rest` or `mcp`' }),
     action: z.string().meta({ description: 'The operation; if unknown, the event of the actor' }),
     subject: z.string().meta({ description: 'Such as `device:<id>`' }),
     outcome: z.string().meta({ description: '`done`, or the code of the refusal' }),
-    request_id: z.uuid().nullable(),
+    request_id: uuid.nullable(),
   })
   .meta({ id: 'AuditEntry' });
 
 const filters = z.strictObject({
-  by: z.uuid().toLowerCase().optional().meta({ description: 'Only actions of this user' }),
+  by: uuid.optional().meta({ description: 'Only actions of this user' }),
   action: z.string().min(1).max(64).regex(/^\S+$/).optional().meta({ description: 'Only this operation' }),
   subject: z
     .string()

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { commandStatuses } from '../../domain/command.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
 import { isoTime } from '../inputs.ts';
 import { operation } from '../operation.ts';
@@ -25,10 +26,10 @@ export const getOverview = operation({
       )
       .meta({ description: 'Number of commands in each status; at most the newest 20,000 commands' }),
     failing_devices: z
-      .array(z.object({ id: z.uuid(), name: z.string().nullable(), failures: z.int() }))
+      .array(z.object({ id: uuid, name: z.string().nullable(), failures: z.int() }))
       .meta({ description: 'Devices whose commands failed or timed out, most failures first; at most 5' }),
     failed_rollbacks: z
-      .array(z.object({ id: z.uuid(), name: z.string().nullable(), since: isoTime }))
+      .array(z.object({ id: uuid, name: z.string().nullable(), since: isoTime }))
       .meta({ description: 'Plans whose rollback failed, newest first; at most 5' }),
   }),
   role: 'viewer',

@@ -4,6 +4,7 @@ import { jsonBytes } from '../../domain/json/value.ts';
 import { MAX_PARAMS_BYTES } from '../../domain/param-schema.ts';
 import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import { jsonObject, requestedActionName, timeoutSeconds } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { StepInput } from '../../machines/plan-types.ts';
 import { displayName } from '../inputs.ts';
 
@@ -20,7 +21,7 @@ const stepId = z
 export const stepSchema = z
   .strictObject({
     id: stepId.meta({ description: 'Unique in the plan' }),
-    device_id: z.uuid().toLowerCase(),
+    device_id: uuid,
     action: requestedActionName,
     params,
     depends_on: z.array(stepId).max(MAX_STEPS).optional().meta({

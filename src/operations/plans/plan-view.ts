@@ -4,6 +4,7 @@ import { contextKinds, plannerPhases } from '../../domain/cognition.ts';
 import { failurePolicySchema, planStatusSchema, stepStatusSchema } from '../../domain/enum-schemas.ts';
 import { iso } from '../../domain/iso-time.ts';
 import { done, type Outcome } from '../../domain/refusals.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { planOfRow } from '../../machines/plan-record.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
@@ -18,7 +19,7 @@ const step = z
   .object({
     ...stepFields,
     status: stepStatusSchema,
-    command_id: z.uuid().optional().meta({ description: 'Present once the step has a command' }),
+    command_id: uuid.optional().meta({ description: 'Present once the step has a command' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
       .optional()
@@ -31,9 +32,9 @@ const cognitionRecord = z
     kind: z.enum(contextKinds),
     phase: z.enum(plannerPhases).meta({ description: 'Until `done`, the sidecar may add steps' }),
     goal: z.string().optional(),
-    device_id: z.uuid().optional(),
-    home_id: z.uuid().optional(),
-    proposal_id: z.uuid().optional().meta({ description: 'The proposal that the plan was created from' }),
+    device_id: uuid.optional(),
+    home_id: uuid.optional(),
+    proposal_id: uuid.optional().meta({ description: 'The proposal that the plan was created from' }),
     summary: z.string().optional().meta({ description: 'The sidecar’s summary' }),
     error: z
       .object({ code: z.string(), detail: z.string() })
@@ -44,7 +45,7 @@ const cognitionRecord = z
 
 export const planRecord = z
   .object({
-    id: z.uuid(),
+    id: uuid,
     name: z.string().nullable(),
     status: planStatusSchema,
     steps: z.array(step),

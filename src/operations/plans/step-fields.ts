@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import type { ProposedStep } from '../../domain/proposal.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 
 /** Fields of a step as it was requested, in the steps of plans and of proposals. */
 export const stepFields = {
   id: z.string(),
-  device_id: z.uuid(),
+  device_id: uuid,
   action: z.string(),
   params: jsonObject,
   depends_on: z.array(z.string()),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { done, refuse } from '../../domain/refusals.ts';
 import { reason } from '../../domain/request-fields.ts';
+import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantEvent } from '../../machines/tenant-types.ts';
 import { flagNames } from '../../services/flags.ts';
@@ -17,7 +18,7 @@ const timestampOf = (at: number) => ({ _seconds: Math.floor(at / 1_000), _nanose
 
 const tenant = z
   .object({
-    ...{ id: z.uuid(), name: z.string(), slug: z.string(), created_at: timestamp },
+    ...{ id: uuid, name: z.string(), slug: z.string(), created_at: timestamp },
     status: z.enum(['active', 'suspended']),
     tier: z.string(),
   })
@@ -63,7 +64,7 @@ export const suspendTenant = operation({
   audit: 'journal',
   summary: 'Suspend a tenant: its sessions end, sign-in is refused, commands are not dispatched',
   input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
-  output: z.object({ status: z.literal('suspended'), tenant_id: z.uuid() }),
+  output: z.object({ status: z.literal('suspended'), tenant_id: uuid }),
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Unpaid since March' }, output: { status: 'suspended', tenant_id: TENANT } },
   needs: ['actors', 'clock'],
@@ -80,7 +81,7 @@ export const resumeTenant = operation({
   audit: 'journal',
   summary: 'Resume a suspended tenant',
   input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
-  output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
+  output: z.object({ status: z.literal('active'), tenant_id: uuid }),
   refuses: ['NOT_FOUND'],
   example: { input: { reason: 'Paid again' }, output: { status: 'active', tenant_id: TENANT } },
   needs: ['actors', 'clock'],
@@ -97,7 +98,7 @@ export const setTier = operation({
   audit: 'journal',
   summary: "Set the tier, which determines a tenant's request rate limit",
   input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64) }),
-  output: z.object({ tenant_id: z.uuid(), tier: z.string() }),
+  output: z.object({ tenant_id: uuid, tier: z.string() }),
   refuses: ['NOT_FOUND'],
   example: { input: { tier: 'pro' }, output: { tenant_id: TENANT, tier: 'pro' } },
   needs: ['actors', 'clock', 'settings'],

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { uuid } from '../../../domain/uuid-schema.ts';
 import type { JsonObject } from '../../../domain/values.ts';
 import { listMemories } from '../../../operations/cognition/memories.ts';
 import { getCommand, listCommands } from '../../../operations/commands/command-view.ts';
@@ -96,7 +97,7 @@ const getStateVerification = defineOperationTool({
   operation: getCommand,
   arguments: { names: { command_id: 'id' } },
   view: {
-    schema: z.object({ command_id: z.uuid(), verification }),
+    schema: z.object({ command_id: uuid, verification }),
     of: ({ command }) => ({ command_id: command.id, verification: command.verification }),
   },
   summary: ({ verification }) => `The verification is ${verification.status}.`,
@@ -163,7 +164,7 @@ const getManifestCapabilities = defineOperationTool({
 });
 
 const capability = getManifest.output.shape.capabilities.element;
-const oneCapability = z.object({ device_id: z.uuid(), manifest_version: z.int(), ...capability.shape });
+const oneCapability = z.object({ device_id: uuid, manifest_version: z.int(), ...capability.shape });
 
 const actionSchema = actionInputSchema();
 
