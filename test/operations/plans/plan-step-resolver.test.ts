@@ -71,7 +71,10 @@ describe('an output of a plan', () => {
       peek: <C extends ContextParts>(ref: ActorRef) =>
         isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref),
     };
-    const services = { ...service.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
+    const overStore = new Proxy(actors, {
+      get: (target, name) => (name === 'read' ? read : Reflect.get(target, name).bind(target)),
+    });
+    const services: Services = { ...service.services, actors: overStore };
     const [step] = context.live.steps as [PlanStep];
     const { commandId } = step.undo ?? step;
     const output = {
