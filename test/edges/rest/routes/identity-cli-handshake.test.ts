@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
+import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { userCodeOf } from '../../../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../../../support/browser.ts';
@@ -108,6 +109,17 @@ describe('the CLI handshake', () => {
     const token = await service.token('ada');
     const body = { code, user_code: userCodeOf(code) };
     expect((await service.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
+  });
+
+  it('returns a token with the time of the sign-in that approved it', async () => {
+    const token = await service.token('ada', { ttlS: 86_400 });
+    service.clock.advance(3_600_000);
+    await page();
+    const body = { code, user_code: userCodeOf(code) };
+    expect((await service.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
+    const { auth_time, iat } = decodeJwt((await poll()).body.access_token);
+    expect(auth_time).toBe(decodeJwt(token).auth_time);
+    expect(iat).toBe(Number(auth_time) + 3_600);
   });
 
   describe('with a token that another token created', () => {
