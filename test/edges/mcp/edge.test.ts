@@ -91,6 +91,17 @@ describe('a POST', () => {
     expect(subscribe.body.error.code).toBe(-32602);
   });
 
+  it('without a session gets its own answer, although others have the same id at the same time', async () => {
+    await open();
+    const roles = Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? 'owner' : 'viewer'));
+    const answers = await Promise.all(
+      roles.map((role) => sendRequest(WHOAMI, { authorization: `Bearer ${mine.tokens[role]}` })),
+    );
+    expect(answers.map(({ body }) => [body.id, body.result.structuredContent.user.role])).toEqual(
+      roles.map((role) => [7, role]),
+    );
+  });
+
   it('with several messages is answered for each', async () => {
     await open();
     const { body } = await sendRequest([
