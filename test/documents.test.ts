@@ -89,3 +89,17 @@ describe('the index of decision records', () => {
     expect(listed.map(([, number, title, name]) => [number, title, name])).toEqual(titles);
   });
 });
+
+describe('a decision record', () => {
+  it.each(records)('%s has a context, a decision, consequences and measurements, in this order', (name) => {
+    const sections = read(`docs/decisions/${name}`).split(/^## /m).slice(1);
+    expect(sections.map((section) => section.split('\n', 1)[0])).toEqual([
+      'Context',
+      'Decision',
+      'Consequences',
+      'Measurements',
+    ]);
+    const empty = sections.filter((section) => section.replace(/^.*\n/, '').trim() === '');
+    expect(empty).toEqual([]);
+  });
+});
