@@ -219,7 +219,7 @@ function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    throw new ConfigError(name, `is a file that cannot be read: ${path}`);
+    throw new ConfigError(name, 'must be the path of a file that can be read');
   }
 }
 

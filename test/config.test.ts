@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ConfigError, type Environment } from '../src/config/setting-readers.ts';
-import { settingsTable } from '../src/config/settings.ts';
+import { type SettingName, settingsTable } from '../src/config/settings.ts';
 import { httpUrl, mqttUrl, readConfig } from '../src/config.ts';
+import { expectNoLibraryText } from './support/error-texts.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-config-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -217,6 +218,31 @@ describe('an invalid setting', () => {
     const dataDir = join(folder, 'refused');
     expect(() => readConfig({ DATA_DIR: dataDir, LOG_FORMAT: 'xml' }, false)).toThrow(ConfigError);
     expect(existsSync(dataDir)).toBe(false);
+  });
+});
+
+/** Settings that others need. */
+const complete: Environment = {
+  ...{ TLS_CERT: 'test/support/tls/localhost.crt', TLS_KEY: 'test/support/tls/localhost.key' },
+  ...{ OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a', OIDC_CLIENT_ID: 'b' },
+  ...{ LLM_BASE_URL: 'http://127.0.0.1:9', LLM_MODEL: 'c' },
+};
+/** Any text is valid. */
+const freeTexts = new Set<SettingName>([
+  ...(['DATA_DIR', 'OIDC_AUDIENCE', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET'] as const),
+  ...(['LLM_MODEL', 'LLM_API_KEY', 'NODE_ENV'] as const),
+]);
+
+describe.each(settingsTable.map(({ name }) => name).filter((name) => !freeTexts.has(name)))('a wrong %s', (name) => {
+  it('is refused in a text of the service that does not repeat it', () => {
+    const wrong = ['{"hunter2": ', "hunter2'; --", 'hunter2\u0007', 'https://[hunter2:', 'hunter2:'];
+    for (const value of wrong) {
+      const { variable, message } = problem({ ...complete, [name]: value });
+      expect(variable).toBe(name);
+      expect(message).toMatch(/^[A-Z_]+ (must|needs|is|accepts) /);
+      expect(message).not.toContain('hunter2');
+      expectNoLibraryText(message);
+    }
   });
 });
 

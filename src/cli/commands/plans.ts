@@ -121,7 +121,7 @@ function readPlanFile(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw new UsageError(`${file} cannot be read: ${(error as Error).message}`);
+    throw new UsageError(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 

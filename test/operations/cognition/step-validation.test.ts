@@ -1,7 +1,10 @@
 import { v7 } from 'uuid';
 import { describe, expect, it } from 'vitest';
 import type { Json } from '../../../src/domain/values.ts';
+import { stepSchema } from '../../../src/operations/plans/plan-input.ts';
+import { invalidMembers } from '../../endpoints/invalid-inputs.ts';
 import { expectRefusal, turnOn, unwrap } from '../../support/cognition-fixture.ts';
+import { expectOwnText, schemaTexts } from '../../support/error-texts.ts';
 import { cognition, withCognition, world } from './cognition-requests.ts';
 
 withCognition();
@@ -62,6 +65,21 @@ describe.each(openings)('a node for %s', (_, open) => {
     const id = await open();
     expectRefusal(await cognition.propose(id, node(await world.addLight())), 'VALIDATION_FAILED');
     expect((await cognition.context(id))?.nodes).toEqual([]);
+  });
+
+  it('with a wrong field is refused in a text of the service', async () => {
+    const [id, device] = [await open(), await world.addLight()];
+    for (const { values } of invalidMembers(stepSchema)) {
+      for (const [name, all] of values) {
+        for (const value of all) {
+          const node = { ...turnOn('a', device), [name]: value };
+          const refused = await cognition.propose(id, node);
+          if (refused.ok) throw new Error(`${JSON.stringify(node)} was accepted`);
+          const texts = new Set(schemaTexts(stepSchema, node));
+          expectOwnText(refused.refusal.detail.replace(/^\w[\w.]*: /, ''), texts);
+        }
+      }
+    }
   });
 
   it('after the end is refused, and changes nothing', async () => {

@@ -14,9 +14,9 @@ import { inputSchema, outputSchema } from '../tool-schemas.ts';
 import type { CommandToConfirm } from './confirmation-question.ts';
 import { elicitConfirmation } from './elicitation.ts';
 import {
+  argumentsRefusal,
   DESTRUCTIVE,
   defineOperationTool,
-  invalidArguments,
   type McpTool,
   type McpToolCall,
   performWithToolNames,
@@ -25,16 +25,20 @@ import {
 // Commands through the safety gateway. A critical command waits for confirmation. If the client supports elicitation,
 // the answer is elicited during the call; this counts as the requester's own confirmation and saves a second call.
 
-const targets: Readonly<Record<string, { operation: Operation; member: string }>> = {
+const targetType = z.enum(['device', 'room', 'group']);
+type TargetType = z.infer<typeof targetType>;
+
+const targets: Readonly<Record<TargetType, { operation: Operation; member: string }>> = {
   device: { operation: commandDevice, member: 'deviceId' },
   room: { operation: commandRoom, member: 'roomId' },
   group: { operation: commandGroup, member: 'groupSlug' },
 };
+const targetTypeArgument = z.object({ target_type: targetType });
 
 const { action, params, dry_run } = commandFields;
 const schema = inputSchema(
   z.strictObject({
-    target_type: z.enum(Object.keys(targets)),
+    target_type: targetType,
     target_id: z.string().meta({ description: 'Id of the device or the room, or slug of the group' }),
     action: action.meta({ description: 'Name of an action, from get_device_capabilities' }),
     params,
@@ -60,15 +64,14 @@ const executeCommand: McpTool = {
   outputSchema: outputSchema(z.union([dispatched, dryRun, batch, cancelledBody])),
   async call(call) {
     const { target_type, ...args } = call.args;
-    const target = typeof target_type === 'string' && Object.hasOwn(targets, target_type) ? targets[target_type] : null;
     const { caller, perform } = call;
-    if (!target) {
-      const invalid = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
+    const invalid = argumentsRefusal(targetTypeArgument, { target_type });
+    if (invalid !== null) {
       const refusal = callerRefusal(commandDevice, caller)?.refusal ?? invalid;
       await perform(commandDevice, { input: {}, caller, keyed: null, edgeRefusal: refusal });
       return refusalResult(refusal);
     }
-    const { operation, member } = target;
+    const { operation, member } = targets[target_type as TargetType];
     const outcome = await performWithToolNames(perform, operation, {
       args,
       caller,

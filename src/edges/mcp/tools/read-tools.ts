@@ -13,7 +13,7 @@ import { getMe } from '../../../operations/identity/auth.ts';
 import { getPlan } from '../../../operations/plans/plan-view.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, type ObjectSchema, outputSchema } from '../tool-schemas.ts';
-import { defineOperationTool, invalidArguments, type McpTool, performWithToolNames, READ_ONLY } from './tool.ts';
+import { argumentsRefusal, defineOperationTool, type McpTool, performWithToolNames, READ_ONLY } from './tool.ts';
 
 // Read-only tools.
 
@@ -166,6 +166,7 @@ const getManifestCapabilities = defineOperationTool({
 const capability = getManifest.output.shape.capabilities.element;
 const oneCapability = z.object({ device_id: uuid, manifest_version: z.int(), ...capability.shape });
 
+const actionArgument = z.object({ action: z.string() });
 const actionSchema = actionInputSchema();
 
 const getDeviceCapabilitySchema: McpTool = {
@@ -184,7 +185,8 @@ const getDeviceCapabilitySchema: McpTool = {
       ...DEVICE_ID_ARGUMENT,
     });
     if (!outcome.ok) return refusalResult(outcome.refusal);
-    if (typeof action !== 'string') return refusalResult(invalidArguments(['action'], 'must be a string'));
+    const refusal = argumentsRefusal(actionArgument, { action });
+    if (refusal !== null) return refusalResult(refusal);
     const { deviceId: device_id, version, capabilities } = outcome.value.body as z.infer<typeof getManifest.output>;
     const found = capabilities.find((one) => one.action === action);
     if (found === undefined) {

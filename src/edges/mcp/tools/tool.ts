@@ -1,6 +1,7 @@
 import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/sdk/types.js';
 import type { ZodType, z } from 'zod';
-import { type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
+import { errorText, fieldErrors } from '../../../domain/field-errors.ts';
+import { type FieldError, type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
 import type { JsonObject } from '../../../domain/values.ts';
 import { callerRefusal } from '../../../operations/caller-authorization.ts';
 import type { Caller, Operation, Services } from '../../../operations/operation.ts';
@@ -91,13 +92,17 @@ export async function performWithToolNames(
     : { ok: false, refusal: withToolNames(outcome.refusal, names) };
 }
 
-/** A refusal of arguments that do not match the tool's schema. */
-export const invalidArguments = (names: readonly string[], message: string): Refusal =>
-  refuse('VALIDATION_FAILED', names.map((path) => `${path}: ${message}`).join('; '), {
-    errors: names.map((path) => ({ path, message })),
-  }).refusal;
+/** The refusal of arguments that do not match the schema, or null. */
+export function argumentsRefusal(schema: ZodType, args: object): Refusal | null {
+  const { error } = schema.safeParse(args, { error: errorText });
+  return error === undefined ? null : invalidArguments(fieldErrors(error.issues));
+}
 
-const unknownArguments = (names: readonly string[]): Refusal => invalidArguments(names, 'unknown field');
+const unknownArguments = (names: readonly string[]): Refusal =>
+  invalidArguments(names.map((path) => ({ path, message: 'unknown field' })));
+
+const invalidArguments = (errors: FieldError[]): Refusal =>
+  refuse('VALIDATION_FAILED', errors.map(({ path, message }) => `${path}: ${message}`).join('; '), { errors }).refusal;
 
 function withToolNames(refusal: Refusal, names: ArgumentNames): Refusal {
   const toolNames = new Map(Object.entries(names).map(([tool, input]) => [input, tool]));

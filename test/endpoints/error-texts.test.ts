@@ -1,0 +1,193 @@
+import { ErrorCode, type McpError } from '@modelcontextprotocol/sdk/types.js';
+import { v4 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import type { FieldError } from '../../src/domain/refusals.ts';
+import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { REFUSAL_META_KEY } from '../../src/edges/mcp/tool-results.ts';
+import { tools } from '../../src/edges/mcp/tools/tool-list.ts';
+import type { Route } from '../../src/edges/rest/route.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
+import { expectNoLibraryText, expectOwnText, schemaTexts } from '../support/error-texts.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { CallResult, HttpService } from '../support/http-service.ts';
+import { callTool, mcpClient } from '../support/mcp.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
+import { graphql } from './edges/graphql.ts';
+import { extremeValues, type InputSchema, invalidInputs, invalidMembers, oddValues } from './invalid-inputs.ts';
+
+// Every field of every operation gets invalid values: callers read the service's texts, never those of a library.
+
+const cases = routes.map((route) => {
+  const variants = invalidMembers(route.operation.input);
+  return [`${route.method} ${route.path}`, { route, variants, inputs: invalidInputs(variants) }] as const;
+});
+
+let service: HttpService;
+let tokens: { owner: string; operator: string };
+/** Texts of the schemas. */
+const ownTexts = new Set<string>();
+
+beforeAll(async () => {
+  service = await startHttpServiceOnDatabase();
+  installFakeSidecar(service.services);
+  tokens = {
+    owner: (await service.owner()).token,
+    operator: await service.token(v4(), { scope: 'platform:admin' }),
+  };
+  for (const [, { route, inputs }] of cases) {
+    for (const input of inputs) for (const text of schemaTexts(route.operation.input, input)) ownTexts.add(text);
+  }
+});
+afterAll(() => service.close());
+
+const tokenFor = ({ operation }: Route): string => (operation.platformOnly ? tokens.operator : tokens.owner);
+
+function expectOwnErrors({ detail, errors }: { detail: string; errors?: FieldError[] | null }): void {
+  expectNoLibraryText(detail);
+  for (const { message } of errors ?? []) expectOwnText(message, ownTexts);
+}
+
+const textOf = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+/** Sends the request that has this input. A member that its place in the request cannot hold is left out. */
+function send(route: Route, input: JsonObject): Promise<CallResult> {
+  const { method, path, operation, secretHeaders = {}, query = [], atRoot } = route;
+  const rest = { ...input };
+  const take = (name: string): string | null => {
+    const value = rest[name];
+    delete rest[name];
+    return value === undefined ? null : textOf(value);
+  };
+  const url = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(take(name) || 'none'));
+  const headers: Record<string, string> =
+    operation.upload === undefined ? {} : { 'content-type': operation.upload.type };
+  for (const [header, name] of Object.entries(secretHeaders)) {
+    const value = take(name);
+    if (value !== null && /^[\x21-\x7e]+$/.test(value)) headers[header] = value;
+  }
+  const hasBody = method !== 'GET' && method !== 'DELETE' && operation.upload === undefined;
+  const search = new URLSearchParams(
+    (hasBody ? query : Object.keys(rest)).flatMap((name) => {
+      const value = take(name);
+      return value === null ? [] : [[name, value] as [string, string]];
+    }),
+  );
+  const body = operation.upload === undefined ? { ...(hasBody && { body: rest }) } : { body: Buffer.from('x') };
+  return service.call(method, `${atRoot === 'only' ? '' : '/v1'}${url}?${search}`, {
+    ...{ token: tokenFor(route), headers, ...body },
+  });
+}
+
+it.each(cases)(
+  'the errors of %s name every field in the texts of the service',
+  async (_, { route, variants, inputs }) => {
+    const failed = new Set<string>();
+    for (const input of inputs) {
+      const { status, body } = await send(route, input);
+      if (status !== 400) expect([input, status, body]).toBeNull();
+      expectOwnErrors(body);
+      for (const { path } of body.errors) failed.add(path.split('.')[0]);
+    }
+    const members = variants.flatMap(({ values }) => [...values.keys()]);
+    expect(failed).toEqual(new Set([...members, 'no_such_member']));
+    expect(service.errors).toEqual([]);
+  },
+);
+
+/** An input that the operation accepts, from its example. */
+function validInput({ operation: { input, example } }: Route): JsonObject | null {
+  const { required = [], properties = {} } = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
+  const ids = required.filter((name) => (properties[name] as { format?: string }).format === 'uuid');
+  const valid = { ...Object.fromEntries(ids.map((id) => [id, v4()])), ...(example?.input as JsonObject | undefined) };
+  return input.safeParse(valid).success ? valid : null;
+}
+
+it.each(cases)('no extreme value of a field of %s leads to an error of a library', async (_, { route }) => {
+  const { input: schema } = route.operation;
+  const valid = validInput(route);
+  if (valid === null) return;
+  const { properties = {}, $defs } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as InputSchema;
+  for (const [name, member] of Object.entries(properties)) {
+    for (const value of extremeValues(member, $defs)) {
+      const input = { ...valid, [name]: value };
+      if (!schema.safeParse(input).success) continue;
+      const { status, body } = await send(route, input);
+      if (status >= 500) expect([input, status, body]).toBeNull();
+      if (status >= 400) expectNoLibraryText(body.detail);
+    }
+  }
+  expect(service.errors).toEqual([]);
+});
+
+describe('GraphQL', () => {
+  const fields = cases.flatMap(([, { route, variants }]) => {
+    const valid = graphql.has({ route, input: {}, token: '' }) ? validInput(route) : null;
+    return valid === null ? [] : [[route.operation.name, { route, variants, valid }] as const];
+  });
+
+  it('serves most operations', () => expect(fields.length).toBeGreaterThan(60));
+
+  it.each(fields)('words the errors of %s that its types admit', async (_, { route, variants, valid }) => {
+    const { input: schema } = route.operation;
+    for (const { fixed, values } of variants) {
+      const codes = new Set<string>();
+      const inputs = [...values]
+        .filter(([name]) => !(name in fixed))
+        .flatMap(([name, all]) => all.map((value) => ({ ...valid, ...fixed, [name]: value })));
+      for (const input of inputs) {
+        const issues = schema.safeParse(input).error?.issues ?? [];
+        const code = issues.map(({ code, path }) => (code === 'invalid_type' ? code : `${code} ${path}`)).join();
+        if (codes.has(code)) continue;
+        codes.add(code);
+        for (const text of schemaTexts(schema, input)) ownTexts.add(text);
+        const request = { path: route.path };
+        const answered = await graphql.call({ service, route, input, request, token: tokenFor(route) });
+        if ('code' in answered) expectOwnErrors(answered as { detail: string; errors: FieldError[] | null });
+      }
+    }
+    expect(service.errors).toEqual([]);
+  });
+});
+
+describe('MCP', () => {
+  const ROUNDS = 12;
+
+  it.each(tools.map((tool) => [tool.name, tool] as const))('words the errors of %s', async (name, { inputSchema }) => {
+    const members = Object.entries((inputSchema as InputSchema).properties ?? {});
+    const columns = members.map(([member, schema]) => [member, [...oddValues(schema)]] as const);
+    const client = await mcpClient(service.url, tokens.owner);
+    try {
+      for (let n = 0; n < ROUNDS; n++) {
+        const at = (values: readonly Json[]) => values[Math.floor((n / ROUNDS) * values.length)];
+        const args = Object.fromEntries(columns.map(([member, values]) => [member, at(values)]));
+        const { isError, _meta } = await callTool(client, name, args);
+        if (isError) expectOwnErrors(_meta?.[REFUSAL_META_KEY] as { detail: string });
+      }
+    } finally {
+      await client.close();
+    }
+  });
+
+  it.each([
+    ...['tools/call', 'resources/read', 'resources/subscribe', 'prompts/get', 'completion/complete'],
+    ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'logging/setLevel'],
+  ])('words the errors of the parameters of %s', async (method) => {
+    const client = await mcpClient(service.url, tokens.owner);
+    try {
+      for (const value of [null, 7, [], {}]) {
+        const params = Object.fromEntries(
+          ['name', 'uri', 'cursor', 'level', 'ref', 'argument', 'arguments'].map((member) => [member, value]),
+        );
+        const { code, message } = await client.request({ method, params } as never, z.any()).then(
+          () => ({ code: 0, message: '' }),
+          (error: McpError) => error,
+        );
+        expect(code).toBe(ErrorCode.InvalidParams);
+        expectOwnText(message.replace(/^MCP error -32602: [\w.]+: /, ''));
+      }
+    } finally {
+      await client.close();
+    }
+  });
+});
