@@ -33,8 +33,20 @@ const WAIT_S = 900;
 /** A rejected end may be proposed again, but not without limit. */
 const MAX_END_ATTEMPTS = 3;
 
-const doneStates: ReadonlySet<NodeState> = new Set(['succeeded', 'proposed']);
-const activeStates: ReadonlySet<NodeState> = new Set(['pending', 'running', 'awaiting_confirmation']);
+/** Whether the planner waits for a step, or may end the context after it. */
+const progressOf: Readonly<Record<NodeState, 'active' | 'done' | 'undone'>> = {
+  pending: 'active',
+  running: 'active',
+  awaiting_confirmation: 'active',
+  succeeded: 'done',
+  failed: 'undone',
+  skipped: 'undone',
+  compensating: 'undone',
+  compensated: 'undone',
+  compensation_failed: 'undone',
+  rejected: 'undone',
+  proposed: 'done',
+};
 
 /**
  * The planning of one context during one stream. Runs the planner whenever the context has no step in progress,
@@ -173,11 +185,11 @@ export class PlanningTask {
   }
 
   #isSettled(): boolean {
-    return this.#openSteps.size === 0 && this.#context.nodes.every(({ state }) => doneStates.has(state));
+    return this.#openSteps.size === 0 && this.#context.nodes.every(({ state }) => progressOf[state] === 'done');
   }
 
   #isBusy(): boolean {
-    return this.#openSteps.size > 0 || this.#context.nodes.some(({ state }) => activeStates.has(state));
+    return this.#openSteps.size > 0 || this.#context.nodes.some(({ state }) => progressOf[state] === 'active');
   }
 }
 

@@ -60,6 +60,10 @@ export class StreamSession {
       case 'interruptSignal':
         this.#drop(event.value.contextId);
         break;
+      case undefined:
+        break;
+      default:
+        event satisfies never;
     }
   }
 

@@ -1,4 +1,4 @@
-import { type EpochMs, SYSTEM } from '../domain/values.ts';
+import { type EpochMs, type Principal, SYSTEM } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorMessage } from '../machines/outputs.ts';
 import type { OutboxKey } from '../store/contract.ts';
@@ -93,6 +93,23 @@ export class Envelope {
 export const toMachineEvent = (event: ActorMessage, at: EpochMs): MachineEvent => ({
   ...event,
   at,
-  by:
-    event.type === 'ack.received' || event.type === 'state.observed' ? { kind: 'device', id: event.deviceId } : SYSTEM,
+  by: originatorOf(event),
 });
+
+function originatorOf(event: ActorMessage): Principal {
+  switch (event.type) {
+    case 'ack.received':
+    case 'state.observed':
+      return { kind: 'device', id: event.deviceId };
+    case 'device.revoked':
+    case 'plan.withdrawn':
+    case 'command.moved':
+    case 'tenant.suspended':
+    case 'tenant.resumed':
+      return SYSTEM;
+    default:
+      // Written by another build.
+      event satisfies never;
+      return SYSTEM;
+  }
+}

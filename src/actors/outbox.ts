@@ -186,13 +186,20 @@ export class Outbox {
         );
       case 'plans.tell':
         return this.#sendToAll('plan', await this.#store.plans.open(output.tenantId), output.event, row);
-      default: {
-        const resolver = this.#resolvers.get(output.type);
-        if (resolver === undefined) throw new Error(`no resolver is registered for outputs of type '${output.type}'`);
-        const addressed = await resolver.resolve(output as never);
-        return addressed === null ? this.#markDelivered(row) : this.#sendResolved(addressed, row);
-      }
+      case 'plan.ask':
+      case 'plan.unheard':
+        return this.#resolveAndSend(output, row);
+      default:
+        // Written by another build.
+        throw new Error(`unknown output type '${(output satisfies never as DurableOutput).type}'`);
     }
+  }
+
+  async #resolveAndSend(output: ResolvableOutput, row: OutboxRow): Promise<void> {
+    const resolver = this.#resolvers.get(output.type);
+    if (resolver === undefined) throw new Error(`no resolver is registered for outputs of type '${output.type}'`);
+    const addressed = await resolver.resolve(output as never);
+    return addressed === null ? this.#markDelivered(row) : this.#sendResolved(addressed, row);
   }
 
   async #sendToAll(kind: ActorRef['kind'], ids: readonly Uuid[], event: ActorMessage, row: OutboxRow): Promise<void> {

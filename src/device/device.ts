@@ -243,6 +243,8 @@ export class Device extends EventEmitter<DeviceEvents> {
         this.emit('command', message.payload);
         void this.#commands.handle(message.payload, () => this.#now());
         break;
+      default:
+        message satisfies never;
     }
   }
 

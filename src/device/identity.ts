@@ -101,7 +101,15 @@ export class DeviceIdentity {
 
   /** HMAC: the shared secret verifies both directions. Ed25519: the service has its own keys. */
   #updateCloudKeys(): void {
-    const shared = this.#key.alg === 'hmac-sha256';
-    this.#cloudKeys = shared ? [this.#key] : this.#cloudPublicKeys.map((text) => verifyingKey('ed25519', text));
+    this.#cloudKeys = this.#keysOfCloud(this.#key);
+  }
+
+  #keysOfCloud(key: SigningKey): VerifyingKey[] {
+    switch (key.alg) {
+      case 'hmac-sha256':
+        return [key];
+      case 'ed25519':
+        return this.#cloudPublicKeys.map((text) => verifyingKey('ed25519', text));
+    }
   }
 }

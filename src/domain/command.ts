@@ -45,8 +45,22 @@ export const commandPhaseOf = (status: CommandStatus): CommandPhase => phases[st
 /** Whether the status is final; after `timed_out` only a late ack is still recorded. */
 export const isFinalCommandStatus = (status: CommandStatus): boolean => isFinalPhase[phases[status]];
 
-/** Whether the device may have executed the command, so that a rollback must compensate it. */
-export const mayHaveActed = (status: CommandStatus): boolean => status === 'succeeded' || status === 'timed_out';
+const mayHaveActedIn: Readonly<Record<CommandStatus, boolean>> = {
+  submitted: false,
+  rejected: false,
+  awaiting_confirmation: false,
+  dispatched: false,
+  acknowledged: false,
+  in_progress: false,
+  succeeded: true,
+  failed: false,
+  timed_out: true,
+  expired: false,
+  cancelled: false,
+};
+
+/** Whether the device of an ended command may have executed it, so that a rollback must compensate it. */
+export const mayHaveActed = (status: CommandStatus): boolean => mayHaveActedIn[status];
 
 export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed_out', 'unverifiable'] as const;
 export type VerificationStatus = (typeof verificationStatuses)[number];

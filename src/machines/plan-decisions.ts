@@ -130,6 +130,9 @@ function applyToStep(update: PlanUpdate, step: PlanStep, event: PlanEventOf<'com
       if (status === 'cancelled' && update.context.live.ending !== null) finish(update, step, { status: 'skipped' });
       else
         failStep(update, step, errorOf(event), { acted: mayHaveActed(status), lost: isLostToSuspension(step, event) });
+      return;
+    default:
+      outcome satisfies never;
   }
 }
 
@@ -272,7 +275,13 @@ function errorOf({ status, verification, refusal }: PlanEventOf<'command.moved'>
       return { code: 'CANCELLED', detail: 'The command was cancelled, or its confirmation was refused.' };
     case 'timed_out':
       return { code: 'TIMED_OUT', detail: 'The device did not report an outcome in time.' };
-    default:
+    case 'submitted':
+    case 'rejected':
+    case 'awaiting_confirmation':
+    case 'dispatched':
+    case 'acknowledged':
+    case 'in_progress':
+    case 'succeeded':
       return verification === 'mismatched'
         ? { code: 'STATE_MISMATCHED', detail: 'The device reported success, but another state than expected.' }
         : { code: 'STATE_NOT_REPORTED', detail: 'The device reported success, but no state in time.' };

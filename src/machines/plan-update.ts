@@ -182,7 +182,8 @@ export function phaseOf(context: PlanContext): PlanPhase {
       return steps.some(({ status }) => status !== 'pending') ? 'running' : 'pending';
     case 'stop':
       return steps.some(isUnderWay) ? 'stopping' : 'failed';
-    default:
+    case 'cancel':
+    case 'rollback':
       if (steps.some((step) => isUnderWay(step) || isUndoing(step) || needsCompensation(step))) return 'rolling_back';
       if (steps.some(({ status }) => status === 'compensation_failed')) return 'rollback_failed';
       return ending === 'cancel' ? 'cancelled' : 'rolled_back';

@@ -48,10 +48,12 @@ export function newNonce(): string {
 /** A device's signing key, from its `device_secret`. Throws unless the secret is 32 bytes in base64url. */
 export function signingKey(alg: SigningAlg, secret: string): SigningKey {
   if (!KEY_PATTERN.test(secret)) throw new TypeError('device secret must be 32 bytes in base64url');
-  return {
-    alg,
-    material: alg === 'hmac-sha256' ? createSecretKey(Buffer.from(secret, 'ascii')) : privateKeyFromSeed(secret),
-  };
+  switch (alg) {
+    case 'hmac-sha256':
+      return { alg, material: createSecretKey(Buffer.from(secret, 'ascii')) };
+    case 'ed25519':
+      return { alg, material: privateKeyFromSeed(secret) };
+  }
 }
 
 /**
@@ -59,10 +61,12 @@ export function signingKey(alg: SigningAlg, secret: string): SigningKey {
  * for `ed25519` from the raw public key. Throws unless the text is 32 bytes in base64url.
  */
 export function verifyingKey(alg: SigningAlg, keyText: string): VerifyingKey {
-  if (alg === 'hmac-sha256') return signingKey(alg, keyText);
-  if (!KEY_PATTERN.test(keyText)) throw new TypeError('public key must be 32 bytes in base64url');
-  const der = Buffer.concat([SPKI_HEADER, Buffer.from(keyText, 'base64url')]);
-  return { alg, material: createPublicKey({ key: der, format: 'der', type: 'spki' }) };
+  switch (alg) {
+    case 'hmac-sha256':
+      return signingKey(alg, keyText);
+    case 'ed25519':
+      return { alg, material: publicKeyFromText(keyText) };
+  }
 }
 
 /** The public key (32 raw bytes, base64url) of the Ed25519 key with this seed. */
@@ -97,20 +101,34 @@ export function isPublicKey(text: string): boolean {
 
 /** The signature over the UTF-8 bytes of `text`, base64url without padding. */
 export function signText(key: SigningKey, text: string): string {
-  if (key.alg === 'hmac-sha256') return computeHmac(key.material, text);
-  return sign(null, Buffer.from(text), key.material).toString('base64url');
+  switch (key.alg) {
+    case 'hmac-sha256':
+      return computeHmac(key.material, text);
+    case 'ed25519':
+      return sign(null, Buffer.from(text), key.material).toString('base64url');
+  }
 }
 
 /** Verifies `signature` over `text`, in constant time for HMAC. A malformed signature returns false. */
 export function verifyText(key: VerifyingKey, text: string, signature: string): boolean {
-  if (key.alg === 'hmac-sha256') return verifyHmac(key.material, text, signature);
-  if (!ED25519_TEXT.test(signature)) return false;
-  return verify(null, Buffer.from(text), key.material, Buffer.from(signature, 'base64url'));
+  switch (key.alg) {
+    case 'hmac-sha256':
+      return verifyHmac(key.material, text, signature);
+    case 'ed25519':
+      if (!ED25519_TEXT.test(signature)) return false;
+      return verify(null, Buffer.from(text), key.material, Buffer.from(signature, 'base64url'));
+  }
 }
 
 function publicKeyOf(privateKey: KeyObject): string {
   const der = createPublicKey(privateKey).export({ format: 'der', type: 'spki' });
   return der.subarray(SPKI_HEADER.length).toString('base64url');
+}
+
+function publicKeyFromText(text: string): KeyObject {
+  if (!KEY_PATTERN.test(text)) throw new TypeError('public key must be 32 bytes in base64url');
+  const der = Buffer.concat([SPKI_HEADER, Buffer.from(text, 'base64url')]);
+  return createPublicKey({ key: der, format: 'der', type: 'spki' });
 }
 
 function privateKeyFromSeed(seed: string): KeyObject {

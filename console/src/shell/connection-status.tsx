@@ -1,7 +1,16 @@
+import type { StreamState } from '../live/stream.ts';
 import { retryAllStreams, useConnectionState } from '../live/use-stream.ts';
 import { useNow } from '../ui/clock.ts';
 import { Note, Pill } from '../ui/feedback.tsx';
 import { ago } from '../ui/time.tsx';
+import type { Tone } from '../ui/tone.ts';
+
+const pills: Readonly<Record<StreamState['status'], { tone: Tone; text: string }>> = {
+  live: { tone: 'good', text: 'Live' },
+  connecting: { tone: 'info', text: 'Connecting' },
+  lost: { tone: 'warn', text: 'Reconnecting' },
+  refused: { tone: 'bad', text: 'Not live' },
+};
 
 /** Connection status in the menu. */
 export function ConnectionStatus() {
@@ -10,14 +19,8 @@ export function ConnectionStatus() {
     <p className="connection" role="status">
       {connection === null ? (
         <Pill tone="quiet">Updates periodically</Pill>
-      ) : connection.status === 'live' ? (
-        <Pill tone="good">Live</Pill>
-      ) : connection.status === 'connecting' ? (
-        <Pill tone="info">Connecting</Pill>
-      ) : connection.status === 'lost' ? (
-        <Pill tone="warn">Reconnecting</Pill>
       ) : (
-        <Pill tone="bad">Not live</Pill>
+        <Pill tone={pills[connection.status].tone}>{pills[connection.status].text}</Pill>
       )}
     </p>
   );

@@ -160,7 +160,8 @@ export class Enlistment {
       case 'commands.tell':
       case 'plans.tell':
         return null;
-      default:
+      case 'plan.ask':
+      case 'plan.unheard':
         try {
           return this.#directory.resolveSync(output, view);
         } catch {

@@ -46,7 +46,10 @@ const commandFilter: SubscriptionFilter = {
   about: 'Only these commands',
 };
 
-const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
+/** A missing kind of update does not compile. */
+const subscriptionTable: {
+  readonly [Kind in UpdateKindName as `${Kind}Changed`]: SubscriptionField & { kind: Kind };
+} = {
   stateChanged: {
     kind: 'state',
     name: 'StateChange',
@@ -104,7 +107,7 @@ const subscriptionTable: Readonly<Record<string, SubscriptionField>> = {
 
 /** The kind of update that a subscription's root field delivers. */
 export const updateKindOf = (field: string): UpdateKindName | null =>
-  Object.hasOwn(subscriptionTable, field) ? (subscriptionTable[field]?.kind ?? null) : null;
+  Object.hasOwn(subscriptionTable, field) ? subscriptionTable[field as keyof typeof subscriptionTable].kind : null;
 
 export function subscriptionFields(outputs: OutputTypes, enums: Enums): GraphQLFieldConfigMap<unknown, GraphqlContext> {
   return Object.fromEntries(Object.entries(subscriptionTable).map(([name, row]) => [name, field(outputs, enums, row)]));

@@ -5,7 +5,7 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { DeviceContext } from '../../machines/device-types.ts';
+import type { DeviceContext, DeviceEvent } from '../../machines/device-types.ts';
 import type { Cognition, ContextChange } from '../../operations/cognition/contract.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { Sidecar } from '../../services/sidecar.ts';
@@ -146,6 +146,9 @@ class SidecarStream implements StreamHandler {
         return;
       case 'outcome':
         this.#sender.send(() => this.#outcomeEventOf(change));
+        return;
+      default:
+        change satisfies never;
     }
   }
 
@@ -186,11 +189,14 @@ class SidecarStream implements StreamHandler {
       actors.subscribe('device.state', markChanged),
       actors.subscribe('device.presence', markChanged),
       actors.subscribeTransitions(({ ref, snapshot }, event) => {
-        if (ref.kind !== 'device' || !deviceEvents.has(event.type)) return;
+        if (ref.kind !== 'device') return;
+        // Undefined for a timer.
+        const changed: PerceptionChange | undefined = perceptionChanges[event.type as DeviceEvent['type']];
+        if (changed === undefined || changed === 'nothing') return;
         const device = snapshot.context as DeviceContext;
         markChanged({ tenantId: device.fixed.tenantId, deviceId: device.fixed.id });
-        if (placementEvents.has(event.type)) this.#markTenantChanged(device);
-        if (manifestEvents.has(event.type)) this.#syncManifest(device);
+        if (changed === 'placement') this.#markTenantChanged(device);
+        if (changed === 'manifest') this.#syncManifest(device);
       }),
     ];
   }
@@ -213,11 +219,26 @@ class SidecarStream implements StreamHandler {
   }
 }
 
-/** Administrative events that change what a sidecar sees of a device. */
-const manifestEvents = new Set(['manifest.register', 'manifest.update']);
-const deviceEvents = new Set(['register', 'patch', 'revoke', 'reinstate', 'delete', ...manifestEvents]);
-/** Events after which a device may have left its home. */
-const placementEvents = new Set(['patch', 'revoke', 'delete']);
+/** What an event changes of what a sidecar sees of a device. `placement`: the device may have left its home. */
+type PerceptionChange = 'nothing' | 'device' | 'placement' | 'manifest';
+
+/** Reported states and presence have outputs. */
+const perceptionChanges: Readonly<Record<DeviceEvent['type'], PerceptionChange>> = {
+  register: 'device',
+  patch: 'placement',
+  rotate: 'nothing',
+  revoke: 'placement',
+  reinstate: 'device',
+  delete: 'placement',
+  'manifest.register': 'manifest',
+  'manifest.update': 'manifest',
+  'presence.lost': 'nothing',
+  'heartbeat.received': 'nothing',
+  'hello.received': 'nothing',
+  'state.reported': 'nothing',
+  'ack.reported': 'nothing',
+  'message.rejected': 'nothing',
+};
 
 const interruptEventOf = ({
   contextId,

@@ -81,7 +81,7 @@ function parseBody(proposal: CognitionProposal['proposal']): Outcome<ProposalBod
       const read = readFields(bodySchemas.error, { code, detail });
       return read.ok ? done({ type: 'error', code, detail }) : withSingleDetail(read);
     }
-    default:
+    case undefined:
       return refuse('VALIDATION_FAILED', 'The proposal is empty or of an unknown kind.');
   }
 }

@@ -117,7 +117,7 @@ export class ProposalReceiver {
   }
 
   async #execute(proposal: CognitionProposal, about: ProposalRef): Promise<Outcome<null>> {
-    const { cognition, onContextEnded } = this.#parts;
+    const { cognition } = this.#parts;
     const { contextId } = about;
     if (contextId === '') return refuse('NOT_FOUND', 'Context not found.');
     const parsed = parseProposal(proposal);
@@ -128,13 +128,17 @@ export class ProposalReceiver {
         return this.#propose(body, contextId, about);
       case 'suspend':
         return cognition.suspend(contextId, body);
-      default: {
-        const ended =
-          body.type === 'complete' ? await cognition.complete(contextId, body) : await cognition.fail(contextId, body);
-        if (ended.ok) onContextEnded(contextId);
-        return ended;
-      }
+      case 'complete':
+        return this.#end(contextId, cognition.complete(contextId, body));
+      case 'error':
+        return this.#end(contextId, cognition.fail(contextId, body));
     }
+  }
+
+  async #end(contextId: Uuid, ending: Promise<Outcome<null>>): Promise<Outcome<null>> {
+    const ended = await ending;
+    if (ended.ok) this.#parts.onContextEnded(contextId);
+    return ended;
   }
 
   async #propose(

@@ -3,6 +3,7 @@ import {
   type CallToolRequest,
   CallToolRequestSchema,
   type CallToolResult,
+  type ClientRequest,
   CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
@@ -132,8 +133,11 @@ export abstract class McpTransport implements Transport {
   protected onCancelled(_id: RequestId): void {}
 }
 
+/** The methods with parameters. The service has no tasks. */
+type ServedMethod = Exclude<ClientRequest['method'], 'ping' | `tasks/${string}`>;
+
 /** Checked here because the SDK reports invalid params as an internal error. */
-const requestSchemas: Readonly<Record<string, ZodType>> = {
+const requestSchemas: Readonly<Record<ServedMethod, ZodType>> = {
   initialize: InitializeRequestSchema,
   'tools/list': ListToolsRequestSchema,
   'tools/call': CallToolRequestSchema,
@@ -150,7 +154,7 @@ const requestSchemas: Readonly<Record<string, ZodType>> = {
 
 function paramsError(message: { method: string }): string | null {
   const parsed = Object.hasOwn(requestSchemas, message.method)
-    ? requestSchemas[message.method]?.safeParse(message, { error: errorText })
+    ? requestSchemas[message.method as ServedMethod].safeParse(message, { error: errorText })
     : undefined;
   if (parsed === undefined || parsed.success) return null;
   const [error] = fieldErrors(parsed.error.issues);

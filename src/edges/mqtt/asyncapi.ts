@@ -170,7 +170,7 @@ const MQTT_SERVERS = ['mqtt', 'mqttOverWebSocket'];
 const QOS = { mqtt: { qos: 1, retain: false, bindingVersion: '0.2.0' } };
 
 /** Message types that the service sends on `cmd` in reply. */
-const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
+const replies: Readonly<Record<DeviceChannel, readonly CloudMessageType[]>> = {
   hello: ['hello_ack', 'error'],
   heartbeat: ['error'],
   state: ['error'],
@@ -179,7 +179,7 @@ const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
 
 function operation(type: MessageType): JsonObject {
   const { title, summary } = messageDocs[type];
-  const replyTypes = isFromDevice(type) ? (replies[type] ?? []) : [];
+  const replyTypes = isFromDevice(type) ? replies[type] : [];
   const ackReply: JsonObject = {
     channel: ref.channel('cmd_ack'),
     messages: [ref.messageOf('cmd_ack', 'cmd_ack')],

@@ -105,7 +105,7 @@ export class DeviceAuthenticator {
       return {
         keyVersion: stored.keyVersion,
         key,
-        cloudKey: key.alg === 'ed25519' ? this.#signingKey : key,
+        cloudKey: this.#cloudKeyOf(key),
         expiresAt: stored.graceUntil === null ? end : Math.min(end, stored.graceUntil),
       };
     }
@@ -114,8 +114,22 @@ export class DeviceAuthenticator {
   }
 
   #keyOf(deviceId: string, { signingAlg, sealedSecret, publicKey, keyVersion }: LiveKey): VerifyingKey | null {
-    if (signingAlg === 'ed25519') return publicKey === null ? null : verifyingKey('ed25519', publicKey);
-    if (sealedSecret === null) return null;
-    return verifyingKey('hmac-sha256', this.#services.open(sealedSecret, secretBinding(deviceId, keyVersion)));
+    switch (signingAlg) {
+      case 'ed25519':
+        return publicKey === null ? null : verifyingKey(signingAlg, publicKey);
+      case 'hmac-sha256':
+        if (sealedSecret === null) return null;
+        return verifyingKey(signingAlg, this.#services.open(sealedSecret, secretBinding(deviceId, keyVersion)));
+    }
+  }
+
+  /** The key that signs messages to the device: an HMAC key is shared. */
+  #cloudKeyOf(key: VerifyingKey): SigningKey {
+    switch (key.alg) {
+      case 'ed25519':
+        return this.#signingKey;
+      case 'hmac-sha256':
+        return key;
+    }
   }
 }

@@ -39,11 +39,12 @@ export function generateKey(
     return { key: { ...base, signingAlg: 'ed25519', publicKey: requested.publicKey }, secret: null };
   }
   const secret = newDeviceSecret();
-  const material =
-    requested.alg === 'ed25519'
-      ? { publicKey: publicKeyFromSeed(secret) }
-      : { sealedSecret: seal(secret, secretBinding(deviceId, keyVersion)) };
-  return { key: { ...base, ...material }, secret };
+  switch (requested.alg) {
+    case 'ed25519':
+      return { key: { ...base, publicKey: publicKeyFromSeed(secret) }, secret };
+    case 'hmac-sha256':
+      return { key: { ...base, sealedSecret: seal(secret, secretBinding(deviceId, keyVersion)) }, secret };
+  }
 }
 
 const newSecret = z.string().nullable().meta({ description: 'Shown once; null if the device generated its key' });

@@ -137,50 +137,62 @@ interface NewKey extends DeviceKeyRow {
 }
 type KeysEnd = Pick<Extract<RowOutput, { type: 'keys.end' }>, 'status' | 'at'> & { except: number[] };
 
-/** Merges several outputs about one device's keys, applied in order, into at most one change of each row. */
-function addRows(rows: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
-  const added = new Map<number, NewKey>();
-  const graces: Record<string, number> = {};
-  const ends: KeysEnd[] = [];
-  const members: Json[] = [];
-  const proposals: Json[] = [];
-  let manifest: Json | null = null;
-  let deviceId = '';
-  for (const row of rows) {
-    switch (row.type) {
-      case 'key.put':
-        deviceId = row.deviceId;
-        added.set(row.key.keyVersion, { ...row.key, graceUntil: null, endedAt: null, endedAs: null });
-        break;
-      case 'key.grace': {
-        deviceId = row.deviceId;
-        const key = added.get(row.keyVersion);
-        if (key) key.graceUntil = row.graceUntil;
-        else graces[row.keyVersion] = row.graceUntil;
-        break;
-      }
-      case 'keys.end': {
-        deviceId = row.deviceId;
-        const end = { status: row.status, at: row.at, except: row.except ?? [] };
-        ends.push(end);
-        for (const key of added.values()) {
-          if (key.endedAt !== null || end.except.includes(key.keyVersion)) continue;
-          key.endedAt = end.at;
-          key.endedAs = end.status;
-        }
-        break;
-      }
-      case 'manifest.put':
-        manifest = { ...row.manifest } as unknown as Json;
-        break;
-      case 'member.bind':
-        members.push({ user_id: row.userId, tenant_id: row.tenantId, role: row.role });
-        break;
-      case 'proposal.accept':
-        proposals.push({ id: row.proposalId, plan_id: row.planId });
-        break;
+/** The rows of an actor's commit: of one device at most. */
+interface GatheredRows {
+  deviceId: string;
+  added: Map<number, NewKey>;
+  graces: Record<string, number>;
+  ends: KeysEnd[];
+  manifest: Json | null;
+  members: Json[];
+  proposals: Json[];
+}
+
+type RowOf<Type extends RowOutput['type']> = Extract<RowOutput, { type: Type }>;
+
+/** Adds an output to the rows. A missing output does not compile. */
+const gatherRow: { readonly [Type in RowOutput['type']]: (rows: GatheredRows, output: RowOf<Type>) => void } = {
+  'key.put'(rows, { deviceId, key }) {
+    rows.deviceId = deviceId;
+    rows.added.set(key.keyVersion, { ...key, graceUntil: null, endedAt: null, endedAs: null });
+  },
+  'key.grace'(rows, { deviceId, keyVersion, graceUntil }) {
+    rows.deviceId = deviceId;
+    const key = rows.added.get(keyVersion);
+    if (key) key.graceUntil = graceUntil;
+    else rows.graces[keyVersion] = graceUntil;
+  },
+  'keys.end'(rows, { deviceId, status, at, except = [] }) {
+    rows.deviceId = deviceId;
+    rows.ends.push({ status, at, except });
+    for (const key of rows.added.values()) {
+      if (key.endedAt !== null || except.includes(key.keyVersion)) continue;
+      key.endedAt = at;
+      key.endedAs = status;
     }
+  },
+  'manifest.put'(rows, { manifest }) {
+    rows.manifest = { ...manifest } as unknown as Json;
+  },
+  'member.bind'({ members }, { userId, tenantId, role }) {
+    members.push({ user_id: userId, tenant_id: tenantId, role });
+  },
+  'proposal.accept'({ proposals }, { proposalId, planId }) {
+    proposals.push({ id: proposalId, plan_id: planId });
+  },
+};
+
+/** Merges several outputs about one device's keys, applied in order, into at most one change of each row. */
+function addRows(outputs: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
+  const rows: GatheredRows = {
+    ...{ deviceId: '', added: new Map(), graces: {}, ends: [] },
+    ...{ manifest: null, members: [], proposals: [] },
+  };
+  for (const output of outputs) {
+    const gather = gatherRow[output.type] as (rows: GatheredRows, output: RowOutput) => void;
+    gather(rows, output);
   }
+  const { deviceId, added, graces, ends, manifest, members, proposals } = rows;
   put(
     'keys',
     [...added.values()].map((key) => ({

@@ -1,4 +1,5 @@
-import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import { commandStatuses, isFinalCommandStatus } from '../../../src/domain/command.ts';
+import type { Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
 import { tableOf } from '../../../src/store/postgres/actor-tables.ts';
@@ -26,7 +27,7 @@ const isLiveOnly = ({ fixedUnchanged, readVersion }: ActorCommit): boolean => fi
 const pickMembers = (members: JsonObject, fits: (name: string) => boolean): JsonObject =>
   Object.fromEntries(Object.entries(members).filter(([name]) => fits(name)));
 
-const openStatuses = new Set<Json>(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
+const openStatuses = new Set<Json>(commandStatuses.filter((status) => !isFinalCommandStatus(status)));
 const nullableColumns = new Set(['home_id', 'room_id', 'category', 'firmware', 'token_hash']);
 const types: Readonly<Record<string, Column>> = { uuid, text, boolean, bigint };
 /** Columns of actors that are indexed. */
@@ -48,8 +49,6 @@ export function commitBatch(database: MemoryDatabase, tables: Tables, sent: stri
     return { actor, row };
   });
   if (batch.atomic && stored.length < batch.actors.length) throw new AtomicConflict(batch.actors.map(({ ref }) => ref));
-  for (const { actor } of written) bindMembers(tables, actor.rows);
-  for (const { actor } of written) acceptProposals(tables, actor.rows);
   // Delivered rows existed before: rows of this batch are not among them.
   for (const key of [...batch.delivered, ...stored.flatMap(({ delivered }) => delivered)]) {
     tables.outbox.delete(outboxKey(key));
@@ -131,26 +130,6 @@ function checkRow(tables: Tables, { ref, columns }: ActorRow): void {
   if (taken !== undefined) refuse('23505', 'duplicate key value violates unique constraint "tenants_slug_key"');
 }
 
-function bindMembers(tables: Tables, rows: readonly RowOutput[]): void {
-  for (const row of rows) {
-    if (row.type !== 'member.bind') continue;
-    const user = tables.users.get(row.userId);
-    if (user === undefined || user.tenantId !== null) {
-      refuse('23505', 'the user already belongs to a tenant or does not exist');
-    }
-    tables.users.set(user.id, { ...user, tenantId: row.tenantId, role: row.role });
-  }
-}
-
-function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
-  for (const row of rows) {
-    if (row.type !== 'proposal.accept') continue;
-    const proposal = tables.proposals.get(row.proposalId);
-    if (proposal?.status !== 'pending') refuse('23505', 'the proposal is no longer pending');
-    tables.proposals.set(proposal.id, { ...proposal, status: 'accepted', planId: row.planId });
-  }
-}
-
 /** All effects of an actor's commit except its outputs and its stored response. */
 function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommit, row: ActorRow): void {
   const key = actorKey(ref);
@@ -171,49 +150,65 @@ function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommi
   for (const { id, event, dueAt } of set.values()) {
     tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt });
   }
-  if (rows.length > 0) applyRowOutputs(tables, rows);
+  if (rows.length > 0) writeRows(tables, rows);
 }
 
-function applyRowOutputs(tables: Tables, rows: readonly RowOutput[]): void {
-  const added = new Set<number>();
-  for (const row of rows) {
-    if (row.type === 'manifest.put') {
-      const { deviceId } = row.manifest;
-      const tenantId = tables.manifests.get(deviceId)?.tenantId ?? row.manifest.tenantId;
-      tables.manifests.set(deviceId, { ...row.manifest, tenantId });
-    } else if (row.type === 'key.put' || row.type === 'key.grace' || row.type === 'keys.end') {
-      tables.deviceKeys.set(row.deviceId, keysAfter(tables.deviceKeys.get(row.deviceId) ?? [], row, added));
-    }
-  }
+/** The tables, and the versions of keys that the same commit added. */
+interface RowTarget {
+  tables: Tables;
+  added: Set<number>;
 }
 
-type KeyOutput = Extract<RowOutput, { type: 'key.put' | 'key.grace' | 'keys.end' }>;
+type RowOf<Type extends RowOutput['type']> = Extract<RowOutput, { type: Type }>;
 
-/** The device's keys after an output; `added` are the versions added by the same commit. */
-function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number>): KeyRow[] {
-  switch (output.type) {
-    case 'key.put': {
-      const { key } = output;
+/** Writes an output. A missing output does not compile. */
+const writeRow: { readonly [Type in RowOutput['type']]: (target: RowTarget, output: RowOf<Type>) => void } = {
+  'key.put': ({ tables, added }, { deviceId, key }) =>
+    changeKeys(tables, deviceId, (keys) => {
       const others = keys.filter((one) => !(one.keyVersion === key.keyVersion && added.has(key.keyVersion)));
       if (others.some(({ keyVersion }) => keyVersion === key.keyVersion)) {
-        return refuse('23505', 'duplicate key value violates unique constraint "device_keys_pkey"');
+        refuse('23505', 'duplicate key value violates unique constraint "device_keys_pkey"');
       }
       added.add(key.keyVersion);
       return [...others, { ...key, graceUntil: null, lastUsedAt: null, endedAt: null, endedAs: null }];
+    }),
+  'key.grace': ({ tables, added }, { deviceId, keyVersion, graceUntil }) =>
+    changeKeys(tables, deviceId, (keys) =>
+      keys.map((key) =>
+        key.keyVersion === keyVersion && (key.endedAt === null || added.has(keyVersion)) ? { ...key, graceUntil } : key,
+      ),
+    ),
+  'keys.end': ({ tables }, { deviceId, except, at, status }) =>
+    changeKeys(tables, deviceId, (keys) =>
+      keys.map((key) =>
+        key.endedAt === null && !except?.includes(key.keyVersion) ? { ...key, endedAt: at, endedAs: status } : key,
+      ),
+    ),
+  'manifest.put'({ tables }, { manifest }) {
+    const tenantId = tables.manifests.get(manifest.deviceId)?.tenantId ?? manifest.tenantId;
+    tables.manifests.set(manifest.deviceId, { ...manifest, tenantId });
+  },
+  'member.bind'({ tables }, { userId, tenantId, role }) {
+    const user = tables.users.get(userId);
+    if (user === undefined || user.tenantId !== null) {
+      refuse('23505', 'the user already belongs to a tenant or does not exist');
     }
-    case 'key.grace':
-      return keys.map((key) =>
-        key.keyVersion === output.keyVersion && (key.endedAt === null || added.has(key.keyVersion))
-          ? { ...key, graceUntil: output.graceUntil }
-          : key,
-      );
-    case 'keys.end':
-      return keys.map((key) =>
-        key.endedAt === null && !output.except?.includes(key.keyVersion)
-          ? { ...key, endedAt: output.at, endedAs: output.status }
-          : key,
-      );
-  }
+    tables.users.set(user.id, { ...user, tenantId, role });
+  },
+  'proposal.accept'({ tables }, { proposalId, planId }) {
+    const proposal = tables.proposals.get(proposalId);
+    if (proposal?.status !== 'pending') refuse('23505', 'the proposal is no longer pending');
+    tables.proposals.set(proposal.id, { ...proposal, status: 'accepted', planId });
+  },
+};
+
+const changeKeys = (tables: Tables, deviceId: Uuid, change: (keys: readonly KeyRow[]) => KeyRow[]): void =>
+  void tables.deviceKeys.set(deviceId, change(tables.deviceKeys.get(deviceId) ?? []));
+
+function writeRows(tables: Tables, outputs: readonly RowOutput[]): void {
+  const target = { tables, added: new Set<number>() };
+  for (const output of outputs)
+    (writeRow[output.type] as (target: RowTarget, output: RowOutput) => void)(target, output);
 }
 
 /** In the order of their numbers, and of the actors in the batch. */
