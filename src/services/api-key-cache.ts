@@ -62,7 +62,7 @@ export class ApiKeyCache implements SizeReporter {
     return key !== null && matches && this.#isUsable(key) ? key : null;
   }
 
-  /** Like `findLive`, from memory only; undefined on a cache miss. */
+  /** Like `findValid`, from memory only; undefined on a cache miss. */
   cached(prefix: string): ApiKey | null | undefined {
     const key = this.#keys.get(prefix);
     return key === undefined ? undefined : this.#isUsable(key) ? key : null;

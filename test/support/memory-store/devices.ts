@@ -124,7 +124,7 @@ export const deviceStore = (session: Session): DeviceStore => ({
     }),
 
   validKeys: (ids) =>
-    session.read('devices.liveKeys', [ids], (tables, ids) => {
+    session.read('devices.validKeys', [ids], (tables, ids) => {
       const live = new Map<Uuid, StoredDeviceKey[]>();
       for (const id of ids) {
         const keys = newestKeys(tables.deviceKeys.get(id)).filter(({ endedAt }) => endedAt === null);
