@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { isObject } from '../domain/json/value.ts';
 import type { StateChanges } from '../domain/twin.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
@@ -65,12 +66,20 @@ export const storedForm =
       write: (context) => context as object as StoredContext,
       read(members) {
         // The schema of a part ignores all other members.
-        for (const name in members) if (!names.has(name)) whole.parse(members);
-        return { fixed: parts.fixed.parse(members), live: parts.live.parse(members) } as object as Context;
+        for (const name in members) if (!names.has(name)) parse(whole, members);
+        return { fixed: parse(parts.fixed, members), live: parse(parts.live, members) } as object as Context;
       },
       divide: (members) => ({ fixed: pick(members, fixed), live: pick(members, live) }) as object as Context,
     };
   };
+
+/** The text of its error names each member, because administrators see it as the reason of a quarantine. */
+function parse<Part>(schema: z.ZodType<Part>, members: JsonObject): Part {
+  const parsed = schema.safeParse(members, { error: errorText });
+  if (parsed.success) return parsed.data;
+  const errors = fieldErrors(parsed.error.issues).map(({ path, message }) => `${path} ${message}`);
+  throw new TypeError(errors.join('; '));
+}
 
 const pick = (members: JsonObject, shape: object): JsonObject =>
   Object.fromEntries(Object.entries(members).filter(([name]) => Object.hasOwn(shape, name)));

@@ -128,7 +128,7 @@ describe('GraphQL', () => {
 
   it('serves most operations', () => expect(fields.length).toBeGreaterThan(60));
 
-  it.each(fields)('words the errors of %s that its types admit', async (_, { route, variants, valid }) => {
+  it.each(fields)('reports errors of %s that its types admit in own texts', async (_, { route, variants, valid }) => {
     const { input: schema } = route.operation;
     for (const { fixed, values } of variants) {
       const codes = new Set<string>();
@@ -153,26 +153,29 @@ describe('GraphQL', () => {
 describe('MCP', () => {
   const ROUNDS = 12;
 
-  it.each(tools.map((tool) => [tool.name, tool] as const))('words the errors of %s', async (name, { inputSchema }) => {
-    const members = Object.entries((inputSchema as InputSchema).properties ?? {});
-    const columns = members.map(([member, schema]) => [member, [...oddValues(schema)]] as const);
-    const client = await mcpClient(service.url, tokens.owner);
-    try {
-      for (let n = 0; n < ROUNDS; n++) {
-        const at = (values: readonly Json[]) => values[Math.floor((n / ROUNDS) * values.length)];
-        const args = Object.fromEntries(columns.map(([member, values]) => [member, at(values)]));
-        const { isError, _meta } = await callTool(client, name, args);
-        if (isError) expectOwnErrors(_meta?.[REFUSAL_META_KEY] as { detail: string });
+  it.each(tools.map((tool) => [tool.name, tool] as const))(
+    'reports errors of %s in own texts',
+    async (name, { inputSchema }) => {
+      const members = Object.entries((inputSchema as InputSchema).properties ?? {});
+      const columns = members.map(([member, schema]) => [member, [...oddValues(schema)]] as const);
+      const client = await mcpClient(service.url, tokens.owner);
+      try {
+        for (let n = 0; n < ROUNDS; n++) {
+          const at = (values: readonly Json[]) => values[Math.floor((n / ROUNDS) * values.length)];
+          const args = Object.fromEntries(columns.map(([member, values]) => [member, at(values)]));
+          const { isError, _meta } = await callTool(client, name, args);
+          if (isError) expectOwnErrors(_meta?.[REFUSAL_META_KEY] as { detail: string });
+        }
+      } finally {
+        await client.close();
       }
-    } finally {
-      await client.close();
-    }
-  });
+    },
+  );
 
   it.each([
     ...['tools/call', 'resources/read', 'resources/subscribe', 'prompts/get', 'completion/complete'],
     ...['tools/list', 'resources/list', 'resources/templates/list', 'prompts/list', 'logging/setLevel'],
-  ])('words the errors of the parameters of %s', async (method) => {
+  ])('reports errors of the parameters of %s in own texts', async (method) => {
     const client = await mcpClient(service.url, tokens.owner);
     try {
       for (const value of [null, 7, [], {}]) {
