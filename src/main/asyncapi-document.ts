@@ -1,6 +1,6 @@
 import type { JsonObject } from '../domain/values.ts';
 import { mqttAsyncApi } from '../edges/mqtt/asyncapi.ts';
-import { asyncApi } from '../edges/shared/asyncapi.ts';
+import { asyncApi } from '../edges/shared/asyncapi-builder.ts';
 import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
 import type { OperationSettings } from '../operations/operation.ts';
 

@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
+import { Authenticator, internalTokenVerifier } from '../edges/shared/authenticator.ts';
 import { type AddressOf, clientAddress } from '../edges/shared/client-address.ts';
 import { type HttpAuthenticator, makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
-import { Identity, internalTokenVerifier } from '../edges/shared/identity.ts';
 import type { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { fixedRates, makeRequestRateLimiter, type RequestRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
@@ -15,7 +15,7 @@ import { makeIdentityProvider } from './sign-in-services.ts';
 export interface RequestHandling {
   rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
-  identity: Identity;
+  identity: Authenticator;
   authenticator: HttpAuthenticator;
   /** Null without an identity provider that has a client. */
   browserSignIn: BrowserSignIn | null;
@@ -32,7 +32,7 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
   const rateLimiter = makeRequestRateLimiter(services, liveness, { ...fixedRates, ...limits.rates });
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
   const identityProvider = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
-  const identity = new Identity({
+  const identity = new Authenticator({
     ...callers,
     verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...identityProvider.verifiers],
     rateLimiter,

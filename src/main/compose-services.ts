@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import { parseChangelog } from '../domain/changelog.ts';
 import { makeSealer, type Sealer } from '../domain/sealing.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
-import type { Identity } from '../edges/shared/identity.ts';
+import type { Authenticator } from '../edges/shared/authenticator.ts';
 import { CognitiveLayer } from '../operations/cognition/cognition.ts';
 import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
 import type { OperationSettings, Services } from '../operations/operation.ts';
@@ -12,7 +12,7 @@ import { AuditWriter } from '../services/audit-writer.ts';
 import { DeviceActivityLog } from '../services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../services/flags.ts';
 import { Health } from '../services/health.ts';
-import { Locks } from '../services/locks.ts';
+import { KeyedLocks } from '../services/keyed-locks.ts';
 import { ManifestCache } from '../services/manifest-cache.ts';
 import { importTokenKey, type TokenKey } from '../services/tokens.ts';
 import { openArtifacts } from './artifacts.ts';
@@ -34,7 +34,7 @@ export interface ComposedServices {
 
 /** Parts that are created after the services. */
 export interface LaterParts {
-  identity(): Pick<Identity, 'authenticate'>;
+  identity(): Pick<Authenticator, 'authenticate'>;
   /** Null until the MQTT edge is open. */
   mqtt(): MqttEdge | null;
 }
@@ -58,7 +58,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     deviceActivity: new DeviceActivityLog(clock),
     manifests: new ManifestCache(store.devices),
     artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
-    locks: new Locks(),
+    locks: new KeyedLocks(),
     seal: sealer.seal,
     open: sealer.open,
     flags: () => flags.current(),

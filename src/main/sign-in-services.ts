@@ -2,7 +2,7 @@ import type { Oidc } from '../config.ts';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
-import type { Identity, Verifier } from '../edges/shared/identity.ts';
+import type { Authenticator, Verifier } from '../edges/shared/authenticator.ts';
 import { BrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { externalTokenVerifier } from '../edges/shared/oidc/external-tokens.ts';
 import { makeProvider } from '../edges/shared/oidc/provider.ts';
@@ -23,7 +23,7 @@ export function makeSignInServices(
   parts: Pick<Services, 'cache' | 'clock'> & {
     sealer: Sealer;
     /** A function, because the identity is created from these services. */
-    identity(): Pick<Identity, 'authenticate'>;
+    identity(): Pick<Authenticator, 'authenticate'>;
     tokenKey: TokenKey;
   },
 ): SignInServices {

@@ -18,7 +18,7 @@ import type { Flag } from '../services/flags.ts';
 import type { Handshakes } from '../services/handshakes.ts';
 import type { Health } from '../services/health.ts';
 import type { InvalidationBus } from '../services/invalidation-bus.ts';
-import type { Locks } from '../services/locks.ts';
+import type { KeyedLocks } from '../services/keyed-locks.ts';
 import type { ManifestCache } from '../services/manifest-cache.ts';
 import type { SealedCache } from '../services/sealed-cache.ts';
 import type { Sidecar } from '../services/sidecar.ts';
@@ -145,7 +145,7 @@ export interface Services {
   deviceActivity: DeviceActivityLog;
   manifests: ManifestCache;
   artifacts: Artifacts;
-  locks: Locks;
+  locks: KeyedLocks;
   audit: AuditWriter;
   clock: Clock;
   /** UUID version 7. */

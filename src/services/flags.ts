@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AdministrationStore } from '../store/contract/administration.ts';
 import { CommitUnknown, type IdempotencyRow, StoreUnavailable } from '../store/contract.ts';
-import { Locks } from './locks.ts';
+import { KeyedLocks } from './keyed-locks.ts';
 
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;
 export type Flag = (typeof flagNames)[number];
@@ -21,7 +21,7 @@ const RETRY_MS = 500;
 export async function loadFlags(store: AdministrationStore): Promise<Flags> {
   const stored = await store.flags();
   let flags = Object.fromEntries(flagNames.map((name) => [name, stored[name] === true])) as Record<Flag, boolean>;
-  const locks = new Locks();
+  const locks = new KeyedLocks();
   const listeners: ((flag: Flag, state: boolean) => void)[] = [];
 
   function apply(flag: Flag, state: boolean): void {

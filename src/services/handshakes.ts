@@ -4,7 +4,7 @@ import type { Clock } from '../domain/clock.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import { scopesSchema } from './cookie-sessions.ts';
-import { Locks } from './locks.ts';
+import { KeyedLocks } from './keyed-locks.ts';
 import type { SealedCache } from './sealed-cache.ts';
 
 // The CLI handshake (contract §3): pairs a command line with a person's browser by a code that only the two know.
@@ -54,7 +54,7 @@ const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base6
 export class Handshakes {
   readonly #sealedCache: SealedCache;
   readonly #clock: Clock;
-  readonly #locks = new Locks();
+  readonly #locks = new KeyedLocks();
 
   constructor({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }) {
     this.#sealedCache = sealedCache;

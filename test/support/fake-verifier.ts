@@ -1,4 +1,4 @@
-import type { Proof, Verifier } from '../../src/edges/shared/identity.ts';
+import type { Proof, Verifier } from '../../src/edges/shared/authenticator.ts';
 
 const PREFIX = 'stand-in.';
 

@@ -19,9 +19,9 @@ import { publicResources } from '../../src/edges/rest/public-resources.ts';
 import { routes } from '../../src/edges/rest/routes.ts';
 import { handleProtocolErrors, serverLimits } from '../../src/edges/rest/server.ts';
 import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
+import { Authenticator, internalTokenVerifier, type Verifier } from '../../src/edges/shared/authenticator.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
-import { Identity, internalTokenVerifier, type Verifier } from '../../src/edges/shared/identity.ts';
 import { Metrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import {
@@ -46,7 +46,7 @@ import { AuditWriter } from '../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
 import { Health, type PartState } from '../../src/services/health.ts';
-import { Locks } from '../../src/services/locks.ts';
+import { KeyedLocks } from '../../src/services/keyed-locks.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
@@ -82,7 +82,7 @@ export interface HttpService<Kept extends Store = Store> {
   services: Services;
   cognition: Cognition;
   perform: Perform;
-  identity: Identity;
+  identity: Authenticator;
   rateLimiter: RequestRateLimiter;
   flags: Flags;
   key: TokenKey;
@@ -169,7 +169,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     deviceActivity: new DeviceActivityLog(clock),
     manifests: new ManifestCache(store.devices),
     artifacts,
-    locks: new Locks(),
+    locks: new KeyedLocks(),
     audit,
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
     open: (blob, boundTo) => sealer.open(blob, boundTo),
@@ -203,7 +203,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   const cognition = new CognitiveLayer(services, flags);
   const perform = makePerform(services, liveness);
   const latch = makeRequestRateLimiter(services, liveness, { ...UNLIMITED, ...fixedRates });
-  const identity = new Identity({
+  const identity = new Authenticator({
     ...{ ...callers, rateLimiter: latch, clock, newId },
     verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });

@@ -42,11 +42,10 @@ const outputFor = (id: Uuid, [to, text]: RelayedMessage): Output =>
       };
 
 /** Resolves a `plan.ask` of a relay actor. */
-export const resolveCreate = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): AddressedEvent => ({
-  to: relayRef(commandId),
-  event: { type: 'create', at: 0, id: commandId, calledBy: planId } as MachineEvent,
-  create: true,
-});
+export function resolveCreate({ planId, commandId }: { planId: Uuid; commandId: Uuid }): AddressedEvent {
+  const event: CreateEvent = { type: 'create', at: 0, id: commandId, createdBy: planId };
+  return { to: relayRef(commandId), event, create: true };
+}
 
 /** A test actor that records its sent and received messages, each in order. */
 export const relayMachine: MachineDefinition<RelayContext> = {

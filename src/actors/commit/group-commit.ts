@@ -19,7 +19,7 @@ import type { RuntimeLimits } from '../runtime-limits.ts';
 import { type ActorDirectory, type BatchBuilder, Enlistment } from './enlist.ts';
 import { InDoubtCommits } from './in-doubt.ts';
 import { LingeringBatch } from './linger.ts';
-import { createUnitOfWork, seal, type UnitOfWork, unansweredEnvelopes } from './unit-of-work.ts';
+import { createUnitOfWork, finalize, type UnitOfWork, unansweredEnvelopes } from './unit-of-work.ts';
 
 /** Receives the outcome of each batch; implemented by the supervisor. */
 export interface BatchOutcomeHandler {
@@ -173,7 +173,7 @@ export class GroupCommit {
 
   #sealAndCommit({ units, atomic }: BatchBuilder): void {
     this.#lingering = null;
-    units.forEach(seal);
+    units.forEach(finalize);
     this.#deadlines.commitStarted(units);
     this.#schedule();
     this.#commitInOrder({ units, atomic }).finally(() => {
@@ -286,7 +286,7 @@ export class GroupCommit {
     const redecided = units.flatMap((unit) =>
       unit.isNew ? [] : [this.#decideMailbox(unit.actor, unansweredEnvelopes(unit))],
     );
-    redecided.forEach(seal);
+    redecided.forEach(finalize);
     return { units: redecided, atomic: false };
   }
 

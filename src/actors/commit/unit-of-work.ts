@@ -69,7 +69,7 @@ export function createUnitOfWork(actor: LiveActor, envelopes: readonly Envelope[
 const IGNORED = { understood: false, outputs: [] } as const;
 
 /** Closes the unit for further decisions and builds its commit. */
-export function seal(unit: UnitOfWork): void {
+export function finalize(unit: UnitOfWork): void {
   if (!unit.effects.needsCommit) return;
   unit.commit = unit.effects.toCommit(unit);
   // A later event set a timer with the same name; that row must not be deleted.

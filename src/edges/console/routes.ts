@@ -5,8 +5,8 @@ import { refusalOf } from '../../operations/faults.ts';
 import { SERVICE_VERSION } from '../../operations/platform/system.ts';
 import type { BuiltFiles } from '../shared/built-files.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { problemOf, refusalHeaders } from '../shared/http.ts';
 import { type Content, type HttpExchange, type HttpExchangeLocals, send } from '../shared/http-exchange.ts';
+import { problemOf, refusalHeaders } from '../shared/problem-details.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 
 export interface ConsoleParts {

@@ -7,7 +7,7 @@ import {
   GraphQLString,
 } from 'graphql';
 import type { GraphqlContext } from './graphql-context.ts';
-import { withLeafNodes } from './leaf-nodes.ts';
+import { withLeafNodes } from './list-projection.ts';
 import type { ShapeMember } from './operation-shapes.ts';
 import type { Fields, OutputTypes } from './output-types.ts';
 import type { RelayConnection } from './relay-connection.ts';

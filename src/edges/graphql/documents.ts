@@ -18,7 +18,7 @@ import {
   fragmentsOf,
   hasIntrospection,
 } from './document-limits.ts';
-import { rewriteDocument } from './leaf-nodes.ts';
+import { rewriteDocument } from './list-projection.ts';
 import { costOf } from './operation-cost.ts';
 
 /** A document that passed all checks. */

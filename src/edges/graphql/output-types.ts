@@ -13,7 +13,7 @@ import {
 import { camel, pascal } from './casing.ts';
 import type { Enums } from './enum-types.ts';
 import type { GraphqlContext } from './graphql-context.ts';
-import type { LeafExtension } from './leaf-nodes.ts';
+import type { LeafExtension } from './list-projection.ts';
 import type { FieldCosts } from './operation-cost.ts';
 import type { NullableShape, Shape, ShapeMember } from './operation-shapes.ts';
 import { dateTimeScalar, jsonObjectScalar, jsonScalar } from './scalars.ts';

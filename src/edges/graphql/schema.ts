@@ -19,7 +19,7 @@ let built: readonly [GraphQLSchema, GraphQLSchema] | undefined;
 export const getSchemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
   (built ??= [makeSchema(), makeSchema({ executed: true })]);
 
-/** Builds the schema from the operations. `executed` adds the fields that documents are rewritten to (leaf-nodes.ts). */
+/** Builds the schema from the operations. `executed` adds the fields that documents are rewritten to (list-projection.ts). */
 export function makeSchema({ executed = false } = {}): GraphQLSchema {
   const enums = new Enums();
   const inputs = new InputTypes(enums);

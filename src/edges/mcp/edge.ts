@@ -9,11 +9,11 @@ import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
+import type { Authenticator } from '../shared/authenticator.ts';
 import { Aborted, readJson, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn, DRAINING } from '../shared/http.ts';
 import { applyCharge, type HttpExchange, httpExchangeOf, send, sendRefusal } from '../shared/http-exchange.ts';
-import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
@@ -42,7 +42,7 @@ import { Subscriptions } from './subscriptions.ts';
 export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
   perform: Perform;
-  identity: Pick<Identity, 'authenticate'>;
+  identity: Pick<Authenticator, 'authenticate'>;
   rateLimiter: RequestRateLimiter;
   addressOf: AddressOf;
   /** How clients reach the service, without a slash at the end. */

@@ -13,7 +13,7 @@ import {
   type DeviceChannel,
   deviceChannels,
 } from '../../protocol/topics.ts';
-import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi.ts';
+import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi-builder.ts';
 import { defaultMqttLimits } from './mqtt-limits.ts';
 
 type MessageType = DeviceChannel | CloudMessageType;

@@ -2,7 +2,7 @@ import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { atLeast, type Role } from '../../domain/roles.ts';
 import { allowsScope, type Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { Identity } from '../shared/identity.ts';
+import type { Authenticator } from '../shared/authenticator.ts';
 import type { ClientConnection } from './client-connection.ts';
 import type { FlowControl } from './flow-control.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
@@ -29,7 +29,7 @@ export type AuthenticateUser = (secret: string, address: string | null) => Promi
 
 /** Adapts the service's identity check to this edge. */
 export const userAuthentication =
-  (identity: Pick<Identity, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
+  (identity: Pick<Authenticator, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
   async (secret, address) => {
     const caller = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
     if (!caller.ok) return null;

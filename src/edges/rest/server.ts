@@ -2,7 +2,7 @@ import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { problemOf } from '../shared/http.ts';
+import { problemOf } from '../shared/problem-details.ts';
 import { endConnection, formatProblemResponse, REQUEST_TIMEOUT_TITLE } from '../shared/upgrade.ts';
 
 /** Timeouts and size limits of the HTTP and HTTPS servers. */

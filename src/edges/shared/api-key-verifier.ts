@@ -1,7 +1,7 @@
 import { isApiKey } from '../../domain/api-key.ts';
 import { scopesOfKey } from '../../domain/scopes.ts';
 import type { ApiKeyCache } from '../../services/api-key-cache.ts';
-import type { Verifier } from './identity.ts';
+import type { Verifier } from './authenticator.ts';
 
 /** Verifies API keys. A key acts for the user that created it, in that tenant, and never counts as a person. */
 export const apiKeyVerifier = (keys: Pick<ApiKeyCache, 'verify' | 'recordUse'>): Verifier => ({

@@ -2,9 +2,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { CookieSession } from '../../services/cookie-sessions.ts';
+import type { Authenticator, ProofOfUser, RequestOrigin } from './authenticator.ts';
 import { type Cookies, makeCookies } from './cookies.ts';
 import { credentialIn } from './http.ts';
-import type { Identity, ProofOfUser, RequestOrigin } from './identity.ts';
 
 /** Authenticates requests of every HTTP edge: by a credential in the headers, otherwise by the session cookie. */
 export interface HttpAuthenticator {
@@ -22,7 +22,7 @@ export interface HttpAuthenticator {
 }
 
 export function makeHttpAuthenticator(parts: {
-  identity: Pick<Identity, 'authenticate' | 'resolveCaller' | 'refuseUnseenCredential' | 'refuseCredential'>;
+  identity: Pick<Authenticator, 'authenticate' | 'resolveCaller' | 'refuseUnseenCredential' | 'refuseCredential'>;
   services: Pick<Services, 'cookieSessions' | 'csrf' | 'clock'>;
   secure: boolean;
 }): HttpAuthenticator {

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
+import { requestIdOf, standardHeaders } from './http.ts';
+import { problemOf, refusalHeaders } from './problem-details.ts';
 import type { Charge } from './rate-limiter.ts';
 
 /** One HTTP request and its response. */

@@ -3,7 +3,8 @@ import type { Duplex } from 'node:stream';
 import { type ServerOptions, WebSocketServer } from 'ws';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { type ProblemDetails, problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
+import { requestIdOf, standardHeaders } from './http.ts';
+import { type ProblemDetails, problemOf, refusalHeaders } from './problem-details.ts';
 
 // Responses on sockets without a response object: WebSocket handshakes, and input that is not a valid request.
 

@@ -1,7 +1,7 @@
 import { toJsonSchema } from '../../domain/message-schema.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { actorKinds } from '../../machines/outputs.ts';
-import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi.ts';
+import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi-builder.ts';
 import { closeReasons } from '../shared/live/close-codes.ts';
 import { type UpdateKindName, updateKindNames, updateKinds } from '../shared/live/update-kinds.ts';
 import { actorAccessRequirement, transitionFields } from './actor-stream.ts';

@@ -7,8 +7,8 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
+import type { Authenticator } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import type { Identity } from '../shared/identity.ts';
 import { checkAccess, checkCurrentAccess, checkExpiry } from '../shared/live/authorization.ts';
 import { closeFrameOf } from '../shared/live/close-codes.ts';
 import { type ConnectionGuard, guardConnections } from '../shared/live/connection-guard.ts';
@@ -27,7 +27,7 @@ export interface WebSocketParts {
     'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'apiKeys' | 'agentTokens' | 'sealedCache'
   >;
   streams: readonly UpdateStream[];
-  identity: Pick<Identity, 'authenticate'>;
+  identity: Pick<Authenticator, 'authenticate'>;
   rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<WebSocketLimits>;

@@ -3,7 +3,7 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import type { Memory } from '../../domain/memory.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 import type { Flags } from '../../services/flags.ts';
-import { WakeTimers } from '../../services/wake-timers.ts';
+import { SuspensionTimers } from '../../services/suspension-timers.ts';
 import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition, World, WorldQuery } from './contract.ts';
 import { SidecarHandlers, type SidecarServices } from './sidecar-handlers.ts';
@@ -13,7 +13,7 @@ import { makeWorldReader, memoriesOf, type WorldReader } from './world.ts';
 export class CognitiveLayer implements Cognition, SizeReporter {
   readonly #services: SidecarServices;
   readonly #worlds: WorldReader;
-  readonly #wakeTimers: WakeTimers;
+  readonly #wakeTimers: SuspensionTimers;
   readonly #handlers: SidecarHandlers;
   readonly #unsubscribes: readonly (() => void)[];
   #closed = false;
@@ -21,7 +21,7 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   constructor(services: SidecarServices, flags: Pick<Flags, 'subscribe'>) {
     this.#services = services;
     this.#worlds = makeWorldReader(services);
-    this.#wakeTimers = new WakeTimers(services.clock, (id) => void this.#logged(this.#wake(id)));
+    this.#wakeTimers = new SuspensionTimers(services.clock, (id) => void this.#logged(this.#wake(id)));
     this.#handlers = new SidecarHandlers(services, this.#wakeTimers);
     this.#unsubscribes = this.#subscribe(flags);
   }

@@ -9,7 +9,7 @@ import { isCanonicalUuid } from '../../domain/uuid.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
 import type { PlannerEventType } from '../../machines/plan-cognition.ts';
 import type { PlanEvent, StepInput } from '../../machines/plan-types.ts';
-import type { WakeTimers } from '../../services/wake-timers.ts';
+import type { SuspensionTimers } from '../../services/suspension-timers.ts';
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { refusalOf } from '../faults.ts';
 import type { Caller, Services } from '../operation.ts';
@@ -43,9 +43,9 @@ type SidecarEventInput = SidecarEvent extends infer One
  */
 export class SidecarHandlers implements SidecarRequests {
   readonly #services: SidecarServices;
-  readonly #wakeTimers: WakeTimers;
+  readonly #wakeTimers: SuspensionTimers;
 
-  constructor(services: SidecarServices, wakeTimers: WakeTimers) {
+  constructor(services: SidecarServices, wakeTimers: SuspensionTimers) {
     this.#services = services;
     this.#wakeTimers = wakeTimers;
   }

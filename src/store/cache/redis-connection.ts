@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
-import { guardWrites } from '../../domain/guard-writes.ts';
 import type { Lease } from '../../domain/lease.ts';
+import { guardWrites } from '../../domain/write-guard.ts';
 
 /** Key prefix, as other services may share the Redis server. */
 export const PREFIX = 'twinkeep:';

@@ -1,6 +1,6 @@
 import type { Packet } from 'mqtt-packet';
-import { guardWrites } from '../../../src/domain/guard-writes.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
+import { guardWrites } from '../../../src/domain/write-guard.ts';
 import type { RunningMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { type MqttConnection, PUBLISH } from '../../../src/edges/mqtt/mqtt-connection.ts';
 import type { CloseReason } from '../../../src/edges/mqtt/mqtt-meter.ts';

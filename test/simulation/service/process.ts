@@ -22,7 +22,7 @@ import { AuditWriter } from '../../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { loadFlags } from '../../../src/services/flags.ts';
 import { Health } from '../../../src/services/health.ts';
-import { Locks } from '../../../src/services/locks.ts';
+import { KeyedLocks } from '../../../src/services/keyed-locks.ts';
 import { ManifestCache } from '../../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../../src/services/sidecar.ts';
 import { StoreLiveness } from '../../../src/services/store-liveness.ts';
@@ -120,7 +120,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       files: noFiles,
       signer: makeUrlSigner(keys.master),
     }),
-    locks: new Locks(),
+    locks: new KeyedLocks(),
     seal: sealer.seal,
     open: sealer.open,
     flags: () => flags.current(),

@@ -1,7 +1,7 @@
 import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
 import { isTicket, redeemTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
-import type { Identity, RequestOrigin } from '../identity.ts';
+import type { Authenticator, RequestOrigin } from '../authenticator.ts';
 import type { RequestRateLimiter } from '../rate-limiter.ts';
 
 /**
@@ -16,7 +16,7 @@ export type WebSocketAuthenticator = (
 export const makeWebSocketAuthenticator =
   (
     services: Pick<Services, 'users' | 'agentTokens' | 'sealedCache'>,
-    identity: Pick<Identity, 'authenticate'>,
+    identity: Pick<Authenticator, 'authenticate'>,
     rateLimiter: Pick<RequestRateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
   ): WebSocketAuthenticator =>
   async (credential, origin) => {

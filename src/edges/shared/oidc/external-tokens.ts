@@ -3,7 +3,7 @@ import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
 import { digestOf, isStorableClaim, LEEWAY_S, type TokenRef } from '../../../services/tokens.ts';
-import type { Proof, Verifier } from '../identity.ts';
+import type { Proof, Verifier } from '../authenticator.ts';
 import type { Provider } from './provider.ts';
 
 /** Interval after which a token is verified again, so that a key withdrawn by the provider stops being accepted. */

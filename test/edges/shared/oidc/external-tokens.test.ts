@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Proof } from '../../../../src/edges/shared/identity.ts';
+import type { Proof } from '../../../../src/edges/shared/authenticator.ts';
 import { externalTokenVerifier } from '../../../../src/edges/shared/oidc/external-tokens.ts';
 import { makeProvider, requireSecureUri } from '../../../../src/edges/shared/oidc/provider.ts';
 import { ProviderUnavailable } from '../../../../src/operations/faults.ts';

@@ -67,7 +67,7 @@ const AGENT_EDGE = 'mcp';
 const MAX_CACHED_PROOFS = 20_000;
 const MAX_CREDENTIAL_LENGTH = 8_192;
 
-export interface IdentityParts {
+export interface AuthenticatorParts {
   verifiers: readonly Verifier[];
   users: UserCache;
   revocations: Revocations;
@@ -84,8 +84,8 @@ interface CachedProof {
 }
 
 /** Authenticates the credentials of all edges; caches the proofs that they are valid. */
-export class Identity implements SizeReporter {
-  readonly #parts: IdentityParts;
+export class Authenticator implements SizeReporter {
+  readonly #parts: AuthenticatorParts;
   /** Digest of an API key, under which its proof is cached, by the key's prefix. */
   readonly #digestByKey = new Map<string, string>();
   readonly #proofs = new LRUCache<string, CachedProof>({
@@ -95,7 +95,7 @@ export class Identity implements SizeReporter {
   /** Counts evictions by invalidation: a proof verified while one occurred may be outdated and is not cached. */
   #evictions = 0;
 
-  constructor(parts: IdentityParts) {
+  constructor(parts: AuthenticatorParts) {
     this.#parts = parts;
     parts.invalidations.subscribe((invalidation) => {
       if (invalidation.about !== 'key') return;

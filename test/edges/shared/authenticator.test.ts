@@ -1,12 +1,12 @@
 import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
-  Identity,
+  Authenticator,
   internalTokenVerifier,
   type Proof,
   type ProofOfUser,
   type Verifier,
-} from '../../../src/edges/shared/identity.ts';
+} from '../../../src/edges/shared/authenticator.ts';
 import { loadAgentTokens } from '../../../src/services/agent-tokens.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { type HttpService, startHttpService } from '../../support/http-service.ts';
@@ -185,7 +185,7 @@ describe('another kind of credential', () => {
         return credential === 'tk_good' ? proof : null;
       },
     };
-    const identity = new Identity({
+    const identity = new Authenticator({
       verifiers: [internalTokenVerifier(service.key, clock), keys],
       ...{ users, revocations, agentTokens, invalidations, clock, newId, rateLimiter: service.rateLimiter },
     });
@@ -283,7 +283,7 @@ describe('a token that is presented at /mcp', () => {
     const token = await service.token('ada');
     await request(token);
     const { users, revocations, invalidations, clock, newId, store } = service.services;
-    const next = new Identity({
+    const next = new Authenticator({
       verifiers: [internalTokenVerifier(service.key, clock)],
       ...{ users, revocations, invalidations, clock, newId, rateLimiter: service.rateLimiter },
       agentTokens: await loadAgentTokens(store.identity, clock),

@@ -1,6 +1,6 @@
 import { parse, print } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { rewriteDocument } from '../../../src/edges/graphql/leaf-nodes.ts';
+import { rewriteDocument } from '../../../src/edges/graphql/list-projection.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 import { queryGraphql } from '../../support/graphql.ts';
 import type { HttpService } from '../../support/http-service.ts';

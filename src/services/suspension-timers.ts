@@ -8,7 +8,7 @@ const POLL_MS: Milliseconds = 1_000;
  * Timers that end the suspension of proposals; plans have their own timers. In memory only: after a restart, `opened`
  * is sent again for every context.
  */
-export class WakeTimers {
+export class SuspensionTimers {
   readonly #due = new Map<Uuid, EpochMs>();
   #timer: NodeJS.Timeout | null = null;
   readonly #clock: Clock;

@@ -12,7 +12,7 @@ interface Queue {
  * Fair read-write locks by key, for operations that read before they write: counting devices before registering one,
  * finding a home before placing a device there. In-process is enough: only one process per database is active.
  */
-export class Locks {
+export class KeyedLocks {
   readonly #queues = new Map<string, Queue>();
 
   sizes(): CollectionSizes {

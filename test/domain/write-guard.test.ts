@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { expect, it } from 'vitest';
-import { guardWrites } from '../../src/domain/guard-writes.ts';
+import { guardWrites } from '../../src/domain/write-guard.ts';
 
 function guarded() {
   const written: string[] = [];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Locks } from '../../src/services/locks.ts';
+import { KeyedLocks } from '../../src/services/keyed-locks.ts';
 
 /** Tasks that record their start and end, and end when the test releases them. */
 function recorder() {
@@ -24,7 +24,7 @@ function recorder() {
 
 describe('Locks', () => {
   it('runs exclusive tasks one after another, in order of arrival', async () => {
-    const locks = new Locks();
+    const locks = new KeyedLocks();
     const { log, work, end, settle } = recorder();
     const all = [locks.exclusive('a', work('1')), locks.exclusive('a', work('2')), locks.exclusive('b', work('3'))];
     await settle();
@@ -37,7 +37,7 @@ describe('Locks', () => {
   });
 
   it('runs shared tasks concurrently, and never together with an exclusive one', async () => {
-    const locks = new Locks();
+    const locks = new KeyedLocks();
     const { log, work, end, settle } = recorder();
     const all = [
       locks.shared('a', work('s1')),
@@ -57,7 +57,7 @@ describe('Locks', () => {
   });
 
   it('continues after a task that throws, and rejects only its caller', async () => {
-    const locks = new Locks();
+    const locks = new KeyedLocks();
     const broken = locks.exclusive('a', () => Promise.reject(new Error('no')));
     const after = locks.shared('a', async () => 'fine');
     await expect(broken).rejects.toThrow('no');
