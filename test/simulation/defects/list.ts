@@ -63,8 +63,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
-        from: '    unit.version += 1;',
-        to: "    unit.version += event.type === 'state.reported' ? 2 : 1;",
+        from: '  unit.version += 1;',
+        to: "  unit.version += event.type === 'state.reported' ? 2 : 1;",
       },
     ],
   },
@@ -168,12 +168,12 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/timers.ts',
-        from: '    this.stopped = false;\n    this.arm();',
-        to: '    this.stopped = false;\n    this.nextAt = Number.POSITIVE_INFINITY;\n    this.lastReadAt = this.clock.now();\n    this.arm();',
+        from: '    this.#stopped = false;\n    this.#arm();',
+        to: '    this.#stopped = false;\n    this.#nextAt = Number.POSITIVE_INFINITY;\n    this.#lastReadAt = this.#clock.now();\n    this.#arm();',
       },
       {
         file: 'src/actors/timers.ts',
-        from: 'Math.abs(now - this.lastReadAt) >= STORE_POLL_MS',
+        from: 'Math.abs(now - this.#lastReadAt) >= STORE_POLL_MS',
         to: 'now < STORE_POLL_MS',
       },
     ],
@@ -183,8 +183,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/unit-of-work.ts',
-        from: '    if (note) {',
-        to: "    if (note && event.type !== 'ack.received') {",
+        from: '  if (note) {',
+        to: "  if (note && event.type !== 'ack.received') {",
       },
     ],
   },
@@ -233,8 +233,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/group-commit.ts',
-        from: '      if (units.length === 1) return this.isolatePoisonEvent(units[0] as UnitOfWork, error);',
-        to: '      for (const unit of units) this.isolatePoisonEvent(unit, error);\n      if (units.length > 0) return;',
+        from: '      if (units.length === 1) return this.#isolatePoisonEvent(units[0] as UnitOfWork, error);',
+        to: '      for (const unit of units) this.#isolatePoisonEvent(unit, error);\n      if (units.length > 0) return;',
       },
     ],
   },
@@ -243,8 +243,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/actors/commit/in-doubt.ts',
-        from: '      return this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });',
-        to: '      return until > 0 ? [] : this.retryUntilKnown(batch, error, { stillWaits, onNoAnswer });',
+        from: '      return this.#retryUntilKnown(retry, error, { stillWaits, onNoAnswer });',
+        to: '      return stillWaits() ? [] : this.#retryUntilKnown(retry, error, { stillWaits, onNoAnswer });',
       },
     ],
   },
@@ -277,8 +277,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/mqtt-connection.ts',
-        from: '    this.#parts.push(bytes.subarray(from, to));',
-        to: '    this.#parts = [bytes.subarray(from, to)];',
+        from: '    this.#parts.push(chunk.subarray(from, to));',
+        to: '    this.#parts = [chunk.subarray(from, to)];',
       },
     ],
   },
@@ -286,9 +286,9 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A connection stays open although its client exceeds the keep-alive',
     changes: [
       {
-        file: 'src/edges/mqtt/mqtt-connection.ts',
-        from: "        if (idleMs >= maxIdleMs) this.terminate('silent');",
-        to: "        if (idleMs < 0) this.terminate('silent');",
+        file: 'src/edges/mqtt/keep-alive.ts',
+        from: "        if (idleMs >= maxIdleMs) connection.terminate('silent');",
+        to: "        if (idleMs < 0) connection.terminate('silent');",
       },
     ],
   },
