@@ -163,6 +163,9 @@ function note(event: CommandEvent | { type: CommandDelay }, after: CommandContex
       return { reason: 'no late ack within 24 h' };
     case 'verificationOver':
       return { reason: 'not verified within verify_within_s' };
+    default:
+      event satisfies never;
+      return {};
   }
 }
 

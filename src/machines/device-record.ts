@@ -161,6 +161,9 @@ function note(
     case 'ack.reported':
     case 'message.rejected':
       return null;
+    default:
+      event satisfies never;
+      return null;
   }
 }
 

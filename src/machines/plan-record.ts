@@ -137,6 +137,9 @@ function note(event: PlanEvent | { type: PlanDelay }, after: PlanContext): JsonO
     case 'wakeUp':
     case 'patience':
       return status;
+    default:
+      event satisfies never;
+      return status;
   }
 }
 

@@ -66,19 +66,21 @@ export const storedForm =
       write: (context) => context as object as StoredContext,
       read(members) {
         // The schema of a part ignores all other members.
-        for (const name in members) if (!names.has(name)) parse(whole, members);
-        return { fixed: parse(parts.fixed, members), live: parse(parts.live, members) } as object as Context;
+        for (const name in members) if (!names.has(name)) throw mismatch(whole, members);
+        const fixedPart = parts.fixed.safeParse(members);
+        const livePart = parts.live.safeParse(members);
+        if (!fixedPart.success || !livePart.success) throw mismatch(whole, members);
+        return { fixed: fixedPart.data, live: livePart.data } as object as Context;
       },
       divide: (members) => ({ fixed: pick(members, fixed), live: pick(members, live) }) as object as Context,
     };
   };
 
-/** The text of its error names each member, because administrators see it as the reason of a quarantine. */
-function parse<Part>(schema: z.ZodType<Part>, members: JsonObject): Part {
-  const parsed = schema.safeParse(members, { error: errorText });
-  if (parsed.success) return parsed.data;
-  const errors = fieldErrors(parsed.error.issues).map(({ path, message }) => `${path} ${message}`);
-  throw new TypeError(errors.join('; '));
+/** Names each member that does not match, because administrators see the text as the reason of a quarantine. */
+function mismatch(whole: z.ZodType, members: JsonObject): TypeError {
+  const { error } = whole.safeParse(members, { error: errorText });
+  const errors = fieldErrors(error?.issues ?? []).map(({ path, message }) => `${path} ${message}`);
+  return new TypeError(errors.join('; '));
 }
 
 const pick = (members: JsonObject, shape: object): JsonObject =>

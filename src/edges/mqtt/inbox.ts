@@ -70,7 +70,11 @@ export class Inbox {
         this.#putBack(received);
         this.#unblock();
       },
-      (error: unknown) => received.reject(error),
+      (error: unknown) => {
+        this.#lookupPending = false;
+        received.lookup = lookup;
+        received.reject(error);
+      },
     );
   }
 

@@ -64,9 +64,15 @@ export function refuseUpgrade(
   endConnection(socket, formatProblemResponse(problem, [...refusalHeaders(refusal, false), ...headers]));
 }
 
-/** RFC 6455 §4.2.1. */
-const INVALID_HANDSHAKE =
-  'The WebSocket handshake is not valid: use GET with Upgrade: websocket, Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key.';
+/** An invalid handshake (RFC 6455 §4.2.1) in own words, with the header that the library's error names. */
+function handshakeRefusal({ message }: Error): Refusal {
+  const [header] = /\b(?:Upgrade|Sec-WebSocket-\w+)\b/.exec(message) ?? [];
+  const detail =
+    header === undefined
+      ? 'The WebSocket handshake is not valid: use GET.'
+      : `The WebSocket handshake is not valid: its header ${header} is missing or not acceptable.`;
+  return { code: 'VALIDATION_FAILED', detail };
+}
 
 /** A WebSocket server for upgrades whose handshake responses carry the standard headers. */
 export function makeWebSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
@@ -74,9 +80,8 @@ export function makeWebSocketServer(options: ServerOptions, newId: () => Uuid): 
   server.on('headers', (headers, request) => {
     headers.push(...linesOf(standardHeaders(ensureRequestId(request, newId))));
   });
-  server.on('wsClientError', (_error, socket, request) => {
-    const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: INVALID_HANDSHAKE };
-    refuseUpgrade(request, socket, refusal, { newId, headers: ['Sec-WebSocket-Version', '13'] });
+  server.on('wsClientError', (error, socket, request) => {
+    refuseUpgrade(request, socket, handshakeRefusal(error), { newId, headers: ['Sec-WebSocket-Version', '13'] });
   });
   return server;
 }

@@ -62,6 +62,15 @@ describe('an inbox', () => {
     expect([sent, rejected]).toEqual([[], [0]]);
   });
 
+  it('looks up again after the runtime was overloaded during a lookup', async () => {
+    const outcomes = [Promise.reject(new Error('overloaded')), Promise.resolve()];
+    const received = enqueue(0, () => outcomes.shift() as Promise<void>);
+    received.reject = () => inbox.retryLater(received);
+    enqueue(1);
+    await vi.advanceTimersByTimeAsync(RETRIED_MS);
+    expect([sent, outcomes.length]).toEqual([[0, 1], 0]);
+  });
+
   it('sends overloaded messages again in their order, and pauses reading until then', async () => {
     const [first, second] = [enqueue(0), enqueue(1)];
     inbox.retryLater(second);

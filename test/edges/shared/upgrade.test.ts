@@ -51,5 +51,28 @@ it.each([
   },
 );
 
+it.each([
+  ['Sec-WebSocket-Key', 'GET /ws', 'Upgrade: websocket\r\nSec-WebSocket-Version: 13'],
+  ['Sec-WebSocket-Version', 'GET /ws', 'Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='],
+  [
+    'Sec-WebSocket-Protocol',
+    'GET /ws',
+    'Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: ,',
+  ],
+  ['use GET', 'POST /ws', 'Upgrade: websocket\r\nSec-WebSocket-Version: 13'],
+])('an invalid handshake is refused with what is wrong: %s', async (named, requestLine, headers) => {
+  const client = connect({ port: (server.address() as AddressInfo).port });
+  clients.push(client);
+  let sent = '';
+  client.on('data', (chunk) => {
+    sent += chunk;
+  });
+  client.write(`${requestLine} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n${headers}\r\n\r\n`);
+  await eventually(() => sent.endsWith('}'));
+  const { detail } = JSON.parse(sent.slice(sent.indexOf('\r\n\r\n')));
+  expect(detail).toContain(named);
+  expect(detail).not.toMatch(/Missing or invalid|Invalid/);
+});
+
 const connections = (): Promise<number> =>
   new Promise((resolve, reject) => server.getConnections((fault, many) => (fault ? reject(fault) : resolve(many))));
