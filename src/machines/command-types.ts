@@ -5,7 +5,15 @@ import type { Compensation } from '../domain/plan.ts';
 import type { SafetyPolicy } from '../domain/policy.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { Preview } from '../domain/twin.ts';
-import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
+import {
+  type EpochMs,
+  type Json,
+  type JsonObject,
+  type Milliseconds,
+  type Principal,
+  SYSTEM,
+  type Uuid,
+} from '../domain/values.ts';
 import type { MessageToCommand } from './outputs.ts';
 
 /** A live session of the device with a granted `cmd` subscription, or null. */
@@ -119,6 +127,33 @@ interface Base {
   at: EpochMs;
   by?: Principal;
 }
+
+/** The context before the first event. A field that is missing here does not compile. */
+export const initialCommand: CommandContext = {
+  fixed: {
+    id: '',
+    tenantId: '',
+    deviceId: '',
+    action: '',
+    params: {},
+    messageId: '',
+    origin: { requestId: '', plan: null },
+    requestedBy: SYSTEM,
+    requestedAt: 0,
+    safetyClass: null,
+    manifestVersion: null,
+    limits: { ttlMs: 0, timeoutMs: 0 },
+    refusal: null,
+    confirmation: null,
+    confirmedBy: null,
+  },
+  live: {
+    status: 'submitted',
+    delivery: null,
+    answer: { progress: null, result: null, error: null, timedOutAt: null, late: false, strayWords: 0 },
+    verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
+  },
+};
 
 export type CommandEvent =
   | (Base & {

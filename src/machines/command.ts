@@ -7,40 +7,13 @@ import {
   mayHaveActed,
   type VerificationStatus,
 } from '../domain/command.ts';
-import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
-import type { CommandContext } from './command-types.ts';
+import { type CommandContext, initialCommand } from './command-types.ts';
 import { actionsFor, changeLive, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = decisions.AnyCommandEvent;
 type Judged = decisions.CommandEventOf<'self.judged' | 'self.judged_again'>;
-
-const initialContext: CommandContext = {
-  fixed: {
-    id: '',
-    tenantId: '',
-    deviceId: '',
-    action: '',
-    params: {},
-    messageId: '',
-    origin: { requestId: '', plan: null },
-    requestedBy: SYSTEM,
-    requestedAt: 0,
-    safetyClass: null,
-    manifestVersion: null,
-    limits: { ttlMs: 0, timeoutMs: 0 },
-    refusal: null,
-    confirmation: null,
-    confirmedBy: null,
-  },
-  live: {
-    status: 'submitted',
-    delivery: null,
-    answer: { progress: null, result: null, error: null, timedOutAt: null, late: false, strayWords: 0 },
-    verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
-  },
-};
 
 const action = actionsFor<CommandContext, Event>();
 const guard = guardsFor<CommandContext, Event>();
@@ -139,7 +112,7 @@ export const commandMachine = base.createMachine({
   description:
     "A command: its lifecycle from request to final ack and, in parallel, its verification by the device's reported state.",
   type: 'parallel',
-  context: initialContext,
+  context: initialCommand,
   states: {
     lifecycle: {
       initial: 'submitted',

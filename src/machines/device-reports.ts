@@ -5,7 +5,7 @@ import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/repl
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { changeFixed, changeLive, type Decision, emit } from './decision.ts';
-import type { DeviceContext, DeviceEvent, DeviceLive, MessageHeader, VerificationWatch } from './device-types.ts';
+import type { DeviceContext, DeviceEvent, MessageHeader, VerificationWatch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
 import { applyLateReport, orderAfter, type ReportOrder, recordReport, unsupersededPart } from './report-order.ts';
 
@@ -151,9 +151,8 @@ function applyStateReport(
   for (const watch of details.watches) notifyWatch(outputs, deviceId, state, watch);
   if (details.finalOutput) outputs.push(details.finalOutput);
   const reported = { at, bytes, order: order && recordReport(order, report, full, sequence) };
-  // A literal: `changeLive` takes 0.1 µs longer, of 1.9 µs for a report. `Required`, so that no member is forgotten.
-  const live: Required<DeviceLive> = { state, stateVersion, reported, replay };
-  return { changes: { live }, outputs };
+  // Without `changeLive`, which takes 0.1 µs longer, of 1.9 µs for a report.
+  return { changes: { live: { ...context.live, state, stateVersion, reported, replay } }, outputs };
 }
 
 /** Always reports a match, but a mismatch only once, which is enough to distinguish it from a missing report. */

@@ -2,7 +2,7 @@ import type { SigningAlg } from '../domain/device-key.ts';
 import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
-import type { ReplayWindow } from '../domain/replay-window.ts';
+import { emptyWindow, type ReplayWindow } from '../domain/replay-window.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
@@ -43,6 +43,33 @@ export interface DeviceLive {
   reported: { at: EpochMs | null; bytes: number; order: ReportOrder | null };
   replay: ReplayWindow;
 }
+
+/** The context before the first event. A field that is missing here does not compile. */
+export const initialDevice: DeviceContext = {
+  fixed: {
+    id: '',
+    tenantId: '',
+    deviceType: '',
+    category: null,
+    name: null,
+    homeId: null,
+    roomId: null,
+    metadata: {},
+    firmware: null,
+    createdAt: 0,
+    signingAlg: 'hmac-sha256',
+    keyVersion: 0,
+    grace: null,
+    manifestVersion: 0,
+    manifestOwn: false,
+  },
+  live: {
+    state: {},
+    stateVersion: 0,
+    reported: { at: null, bytes: 2, order: null },
+    replay: emptyWindow(),
+  },
+};
 
 /** A command that waits for its expected state; the runtime attaches the watches to a device's reports. */
 export interface VerificationWatch {

@@ -1,36 +1,9 @@
 import { setup, stateIn } from 'xstate';
-import { emptyWindow } from '../domain/replay-window.ts';
 import { actionsFor, guardsFor } from './decision.ts';
 import * as administration from './device-administration.ts';
 import * as reports from './device-reports.ts';
-import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import { type DeviceContext, type DeviceEvent, initialDevice } from './device-types.ts';
 import type { Output } from './outputs.ts';
-
-const initialContext: DeviceContext = {
-  fixed: {
-    id: '',
-    tenantId: '',
-    deviceType: '',
-    category: null,
-    name: null,
-    homeId: null,
-    roomId: null,
-    metadata: {},
-    firmware: null,
-    createdAt: 0,
-    signingAlg: 'hmac-sha256',
-    keyVersion: 0,
-    grace: null,
-    manifestVersion: 0,
-    manifestOwn: false,
-  },
-  live: {
-    state: {},
-    stateVersion: 0,
-    reported: { at: null, bytes: 2, order: null },
-    replay: emptyWindow(),
-  },
-};
 
 const action = actionsFor<DeviceContext, DeviceEvent>();
 const guard = guardsFor<DeviceContext, DeviceEvent>();
@@ -83,7 +56,7 @@ export const deviceMachine = base.createMachine({
   id: 'device',
   description: 'A device: its administration by users and, in parallel, its presence.',
   type: 'parallel',
-  context: initialContext,
+  context: initialDevice,
   states: {
     administration: {
       initial: 'unregistered',

@@ -1,7 +1,14 @@
 import type { ContextInput, PlannerPhase } from '../domain/cognition.ts';
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { Scope } from '../domain/scopes.ts';
-import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
+import {
+  type EpochMs,
+  type JsonObject,
+  type Milliseconds,
+  type Principal,
+  SYSTEM,
+  type Uuid,
+} from '../domain/values.ts';
 import type { MessageToPlan } from './outputs.ts';
 
 /** A step as requested. */
@@ -102,6 +109,29 @@ interface Base {
   at: EpochMs;
   by?: Principal;
 }
+
+/** The context before the first event. A field that is missing here does not compile. */
+export const initialPlan: PlanContext = {
+  fixed: {
+    id: '',
+    tenantId: '',
+    name: null,
+    onFailure: 'rollback',
+    createdBy: SYSTEM,
+    scopes: null,
+    requestId: '',
+    createdAt: 0,
+  },
+  live: {
+    finishedAt: null,
+    status: 'pending',
+    steps: [],
+    ending: null,
+    finished: 0,
+    wakeAt: null,
+    cognition: null,
+  },
+};
 
 export type PlanEvent =
   | (Base & {

@@ -1,36 +1,13 @@
 import { setup } from 'xstate';
 import type { PlanStatus } from '../domain/plan.ts';
-import { SYSTEM } from '../domain/values.ts';
 import { actionsFor, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 import * as cognition from './plan-cognition.ts';
 import * as decisions from './plan-decisions.ts';
-import type { PlanContext } from './plan-types.ts';
+import { initialPlan, type PlanContext } from './plan-types.ts';
 import type { AnyPlanEvent, PlannerState, PlanPhase } from './plan-update.ts';
 
 type Event = AnyPlanEvent;
-
-const initialContext: PlanContext = {
-  fixed: {
-    id: '',
-    tenantId: '',
-    name: null,
-    onFailure: 'rollback',
-    createdBy: SYSTEM,
-    scopes: null,
-    requestId: '',
-    createdAt: 0,
-  },
-  live: {
-    finishedAt: null,
-    status: 'pending',
-    steps: [],
-    ending: null,
-    finished: 0,
-    wakeAt: null,
-    cognition: null,
-  },
-};
 
 const action = actionsFor<PlanContext, Event>();
 const guard = guardsFor<PlanContext, Event>();
@@ -198,7 +175,7 @@ const root = {
   description:
     'A graph of steps, each executed by a command. Ready steps run in parallel. When a step fails, no further steps start, steps under way finish, and finished steps are compensated in reverse order.',
   type: 'parallel',
-  context: initialContext,
+  context: initialPlan,
 } as const;
 
 /** Version 1, without a planner. */

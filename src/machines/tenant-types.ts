@@ -1,4 +1,4 @@
-import type { SafetyPolicy } from '../domain/policy.ts';
+import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs, Principal, Uuid } from '../domain/values.ts';
 
 export interface TenantContext {
@@ -19,6 +19,12 @@ interface Base {
   at: EpochMs;
   by?: Principal;
 }
+
+/** The context before the first event. A field that is missing here does not compile. */
+export const initialTenant: TenantContext = {
+  fixed: { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 },
+  live: {},
+};
 
 export type TenantEvent =
   | (Base & { type: 'register'; tenant: Pick<TenantFixed, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })

@@ -1,14 +1,9 @@
 import { setup } from 'xstate';
-import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
+import type { SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { actionsFor, changeFixed, type Decision, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
-import type { TenantContext, TenantEvent } from './tenant-types.ts';
-
-const initialContext: TenantContext = {
-  fixed: { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 },
-  live: {},
-};
+import { initialTenant, type TenantContext, type TenantEvent } from './tenant-types.ts';
 
 type TenantEventOf<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
 type Decided = Decision<TenantContext>;
@@ -77,7 +72,7 @@ export const tenantMachine = setup({
 }).createMachine({
   id: 'tenant',
   description: 'A tenant: whether its users and devices may act.',
-  context: initialContext,
+  context: initialTenant,
   initial: 'unregistered',
   states: {
     unregistered: {
