@@ -78,6 +78,18 @@ describe('file paths in documents', () => {
   });
 });
 
+describe('the stages of a device message in ARCHITECTURE.md', () => {
+  const rows = [...read('ARCHITECTURE.md').matchAll(/^\| .+ \| `\w+: (\w+)` \| `(.+\.ts)` \|$/gm)];
+  const stages = rows.map(([, type = '', file = '']) => [type, file] as const);
+
+  it('are nine rows', () => expect(stages).toHaveLength(9));
+
+  // `Buffer` is a type of Node; its row names the file that reads the socket.
+  it.each(stages.filter(([type]) => type !== 'Buffer'))('name the type %s, which is declared in %s', (type, file) => {
+    expect(read(`src/${file}`)).toMatch(new RegExp(`^(?:export )?(?:interface|type|class) ${type}\\b`, 'm'));
+  });
+});
+
 describe('the index of decision records', () => {
   it('lists each record once, in order, with its number and title', () => {
     const listed = [...read('docs/decisions/README.md').matchAll(/^\| (\d+) \| \[(.+)\]\((.+)\) \| .+ \|$/gm)];
