@@ -1,5 +1,4 @@
 import type { ActorKind } from '../../../src/machines/outputs.ts';
-
 import type { IconName } from '../ui/icons.tsx';
 import type { Tone } from '../ui/tone.ts';
 

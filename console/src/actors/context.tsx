@@ -2,7 +2,6 @@ import { Link } from 'wouter';
 import { isCanonicalUuid } from '../../../src/domain/uuid.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
-
 import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { abbreviateId, humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
