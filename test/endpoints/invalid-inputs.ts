@@ -7,6 +7,8 @@ export interface InputSchema {
   $ref?: string;
   $defs?: Record<string, InputSchema>;
   type?: string;
+  format?: string;
+  pattern?: string;
   anyOf?: InputSchema[];
   oneOf?: InputSchema[];
   enum?: Json[];
@@ -66,11 +68,24 @@ export function* oddValues(schema: InputSchema, defs: InputSchema['$defs'] = {},
   }
 }
 
-/** Candidates for valid values that a store might not take: at the limits of the schema, or with a meaning in SQL. */
-export function* extremeValues(schema: InputSchema, defs: InputSchema['$defs'] = {}): Generator<Json> {
-  const { $ref = '', maxLength = 0, minimum, maximum, anyOf = [], oneOf = [] } = schema;
+/**
+ * Candidates for valid values that a store might not take: at the limits of the schema, or with a meaning in SQL. The
+ * candidates for a member of an object, and for the first entry of an array, have the rest of the `valid` value.
+ */
+export function* extremeValues(schema: InputSchema, defs: InputSchema['$defs'] = {}, valid?: Json): Generator<Json> {
+  const { $ref = '', maxLength = 0, minimum, maximum, anyOf = [], oneOf = [], properties = {}, items } = schema;
   const target = defs[$ref.replace('#/$defs/', '')];
-  for (const one of [...(target === undefined ? [] : [target]), ...anyOf, ...oneOf]) yield* extremeValues(one, defs);
+  for (const one of [...(target === undefined ? [] : [target]), ...anyOf, ...oneOf]) {
+    yield* extremeValues(one, defs, valid);
+  }
+  if (isObject(valid)) {
+    for (const [name, member] of Object.entries(properties)) {
+      for (const value of extremeValues(member, defs, valid[name])) yield { ...valid, [name]: value };
+    }
+  }
+  if (Array.isArray(valid) && items !== undefined) {
+    for (const value of extremeValues(items, defs, valid[0])) yield [value, ...valid.slice(1)];
+  }
   yield* [true, '%', "\\'--", '0000-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z', '10', 'a\n', '{', []];
   yield* [{ '': { $ne: null } }, { "'": "\\'" }, ['\u{10ffff}']];
   yield* ['x'.repeat(maxLength), '\u{10ffff}'.repeat(Math.floor(maxLength / 2))];
