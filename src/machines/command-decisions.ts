@@ -3,20 +3,21 @@ import {
   type CommandStatus,
   DEFAULT_TIMEOUT_S,
   DEFAULT_TTL_S,
-  DEFAULT_VERIFY_WITHIN_S,
   LATE_ACK_MS,
 } from '../domain/command.ts';
-import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
-import { jsonEqual } from '../domain/json/value.ts';
-import { type Compensation, outcomeOf } from '../domain/plan.ts';
-import type { Refusal } from '../domain/refusals.ts';
-import { expectedState } from '../domain/twin.ts';
-import type { EpochMs, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
+import { outcomeOf } from '../domain/plan.ts';
+import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
+import {
+  type CommandEventOf,
+  confirmationFailed,
+  criticalCompensation,
+  notAwaitingConfirmation,
+  type Passed,
+  type Refused,
+} from './command-judgement.ts';
 import type {
-  Approval,
   CommandAcks,
   CommandContext,
-  CommandEvent,
   CommandFixed,
   Confirmation,
   Delivery,
@@ -26,155 +27,14 @@ import type {
 import { changeBoth, changeFixed, changeLive, type Decision, emit, emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';
 
-// Decisions of the command machine, as pure functions. The chart is in command.ts.
+// Decisions of the command machine, as pure functions. The chart is in command.ts, the judgement of a request in
+// command-judgement.ts.
 
-/** A command that the gateway lets pass, with the data it needs from the manifest. */
-export interface Passed {
-  kind: 'allowed' | 'confirmation';
-  reason: string;
-  expected: JsonObject | null;
-  withinMs: Milliseconds;
-  /** The principal who confirmed this compensation in advance, together with its step. */
-  approvedBy: Principal | null;
-}
-export interface Refused {
-  kind: 'refused';
-  refusal: Refusal;
-}
-export type Judgement = Passed | Refused;
-
-/** Raised by the machine within one transition to synchronize its regions; never sent from outside. */
-export type RaisedCommandEvent =
-  | { type: 'self.judged'; at: EpochMs; judgement: Judgement; cause: Extract<CommandEvent, { type: 'request' }> }
-  | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; cause: Extract<CommandEvent, { type: 'confirm' }> }
-  /** The lifecycle's status changed; the new one is `context.status`. */
-  | { type: 'self.moved'; at: EpochMs }
-  /** Late acks are no longer accepted: the outcome of the timed-out command stays unknown. */
-  | { type: 'self.closed'; at: EpochMs };
-
-export type AnyCommandEvent = CommandEvent | RaisedCommandEvent;
-export type CommandEventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
 type Decided = Decision<CommandContext>;
 type Timestamped = { at: EpochMs };
 
 /** Acks of a final command are counted, not stored. Above this limit they are not counted either. */
 export const MAX_LATE_ACKS = 32;
-
-export function judgeRequest(event: CommandEventOf<'request'>): CommandEventOf<'self.judged'> {
-  const { command, facts, approval } = event;
-  const { action, params, ttlS, timeoutS } = command;
-  const approvedBy = approval === undefined ? null : approverOf(approval, event);
-  const judgement = judgeFacts({ ...facts, action, params, confirmed: approvedBy !== null }, ttlS, timeoutS);
-  return {
-    type: 'self.judged',
-    at: event.at,
-    judgement: includeCriticalCompensation(judgement, approvedBy, event),
-    cause: event,
-  };
-}
-
-/**
- * The principal who confirmed the step, if that confirmation covers this compensation: same plan, step, device, action,
- * parameters and manifest version. Otherwise the compensation needs a separate confirmation.
- */
-function approverOf(approval: Approval, { command, facts }: CommandEventOf<'request'>): Principal | null {
-  const { plan } = command.origin;
-  const { plan: approved } = approval.origin;
-  const covers =
-    plan !== null &&
-    approved?.compensation != null &&
-    approval.tenantId === command.tenantId &&
-    approval.deviceId === command.deviceId &&
-    approved.id === plan.id &&
-    approved.stepId === plan.stepId &&
-    approved.compensation.action === command.action &&
-    jsonEqual(approved.compensation.params, command.params) &&
-    facts.manifest !== null &&
-    approval.manifestVersion === facts.manifest.version;
-  return covers ? approval.confirmedBy : null;
-}
-
-/** A step with a critical compensation is confirmed together with it, before it runs. */
-function includeCriticalCompensation(
-  judgement: Judgement,
-  approvedBy: Principal | null,
-  event: CommandEventOf<'request'>,
-): Judgement {
-  if (judgement.kind === 'refused') return judgement;
-  const compensation = criticalCompensation(event);
-  if (compensation === null) return { ...judgement, approvedBy };
-  const compensationReason = `Its compensation '${compensation.action}' is critical and needs confirmation.`;
-  const reason = judgement.kind === 'confirmation' ? `${judgement.reason} ${compensationReason}` : compensationReason;
-  return { ...judgement, kind: 'confirmation', reason };
-}
-
-function criticalCompensation({ command, facts }: CommandEventOf<'request'>): Compensation | null {
-  const compensation = command.origin.plan?.compensation ?? null;
-  const capability = facts.manifest?.capabilities.find(({ action }) => action === compensation?.action);
-  return capability?.safetyClass === 'CRITICAL' ? compensation : null;
-}
-
-/**
- * Checks the confirmation, then judges the command again. A refusal by either does not consume the token. The time
- * limits of the request stay in effect.
- */
-export function judgeConfirmed(
-  context: CommandContext,
-  event: CommandEventOf<'confirm'>,
-): CommandEventOf<'self.judged_again'> {
-  const { action, params } = context.fixed;
-  const refusal = confirmationRefusal(context, event);
-  const judgement: Judgement = refusal
-    ? { kind: 'refused', refusal }
-    : judgeFacts({ ...event.facts, action, params, confirmed: true });
-  return { type: 'self.judged_again', at: event.at, judgement, cause: event };
-}
-
-function confirmationRefusal(context: CommandContext, event: CommandEventOf<'confirm'>): Refusal | null {
-  const { requestedBy, manifestVersion } = context.fixed;
-  const { at, by, tokenHash, policy, facts } = event;
-  const confirmation = context.fixed.confirmation as Confirmation;
-  if (at >= confirmation.expiresAt) {
-    return tokenHash === null
-      ? notAwaitingConfirmation('expired')
-      : confirmationFailed('The confirmation has expired. Request the command again.');
-  }
-  const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
-  const allowed = mayConfirm(policy, requestedBy, by, claim);
-  if (!allowed.ok) return allowed.refusal;
-  if (facts.manifest === null || facts.manifest.version === manifestVersion) return null;
-  return confirmationFailed("The device's manifest has changed since the request.");
-}
-
-const confirmationFailed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
-
-const notAwaitingConfirmation = (status: CommandStatus): Refusal => ({
-  code: 'ILLEGAL_TRANSITION',
-  detail: `The command is ${status} and does not wait for a confirmation.`,
-});
-
-function judgeFacts(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
-  const verdict = judge(facts);
-  return verdict.kind === 'refused' ? verdict : passed(verdict, facts, ttlS, timeoutS);
-}
-
-function passed(
-  verdict: Exclude<Verdict, { kind: 'refused' }>,
-  facts: GatewayFacts,
-  ttlS?: number,
-  timeoutS?: number,
-): Judgement {
-  const { capability, kind } = verdict;
-  const limits = dispatchLimits(capability.safetyClass, ttlS, timeoutS);
-  if (!limits.ok) return { kind: 'refused', refusal: limits.refusal };
-  return {
-    kind,
-    reason: verdict.kind === 'confirmation' ? verdict.reason : '',
-    expected: expectedState(capability.expectedState, facts.params),
-    withinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
-    approvedBy: null,
-  };
-}
 
 /** Records the data of every command, including a refused one. */
 export function recordRequest(

@@ -8,12 +8,13 @@ import {
   type VerificationStatus,
 } from '../domain/command.ts';
 import * as decisions from './command-decisions.ts';
+import { type AnyCommandEvent, type CommandEventOf, judgeConfirmed, judgeRequest } from './command-judgement.ts';
 import { type CommandContext, initialCommand } from './command-types.ts';
 import { actionsFor, changeLive, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
-type Event = decisions.AnyCommandEvent;
-type Judged = decisions.CommandEventOf<'self.judged' | 'self.judged_again'>;
+type Event = AnyCommandEvent;
+type Judged = CommandEventOf<'self.judged' | 'self.judged_again'>;
 
 const action = actionsFor<CommandContext, Event>();
 const guard = guardsFor<CommandContext, Event>();
@@ -32,15 +33,15 @@ export type CommandDelay = keyof typeof delays;
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    judge: action((_, event: decisions.CommandEventOf<'request'>) => ({
+    judge: action((_, event: CommandEventOf<'request'>) => ({
       changes: null,
       outputs: [],
-      raised: decisions.judgeRequest(event),
+      raised: judgeRequest(event),
     })),
-    judgeAgain: action((context, event: decisions.CommandEventOf<'confirm'>) => ({
+    judgeAgain: action((context, event: CommandEventOf<'confirm'>) => ({
       changes: null,
       outputs: [],
-      raised: decisions.judgeConfirmed(context, event),
+      raised: judgeConfirmed(context, event),
     })),
     recordRequest: action(decisions.recordRequest),
     awaitConfirmation: action(decisions.awaitConfirmation),

@@ -92,7 +92,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'The requester may confirm a critical command under every policy',
     changes: [
       {
-        file: 'src/machines/command-decisions.ts',
+        file: 'src/machines/command-judgement.ts',
         from: '  if (!allowed.ok) return allowed.refusal;',
         to: '  if (!allowed.ok && by.kind !== "user") return allowed.refusal;',
       },
