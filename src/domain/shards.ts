@@ -4,10 +4,15 @@ import type { Uuid } from './values.ts';
 export const SHARD_COUNT = 256;
 
 /**
- * The shard of a tenant, from 0 to 255: the last byte of its id, which is random (RFC 9562 §5.7). In SQL:
- * `get_byte(uuid_send(tenant_id), 15)`.
+ * The shard of a tenant, from 0 to 255: the last byte of its id, which is random (RFC 9562 §5.7).
  */
 export const shardOf = (tenantId: Uuid): number => Number.parseInt(tenantId.slice(-2), 16);
+
+/** The same shard as an SQL expression; `tenantId` is an expression of type uuid. */
+export const shardInSql = (tenantId: string): string => `get_byte(uuid_send(${tenantId}), 15)::smallint`;
+
+/** The shards that this process owns; null: all. */
+export type OwnedShards = readonly number[] | null;
 
 /** An active node as other nodes reach it. */
 export interface PeerNode {

@@ -2,6 +2,7 @@ import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Position } from '../domain/cursor.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { Role } from '../domain/roles.ts';
+import type { OwnedShards } from '../domain/shards.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './contract/actor-rows.ts';
@@ -124,7 +125,7 @@ export interface ActorStore {
   commit(commits: readonly ActorCommit[], options?: CommitOptions): Promise<{ lost: ActorRef[] }>;
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
   /** Timers due at or before `until`, oldest first. Firing does not delete a timer: the transition's commit does. */
-  dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
+  dueTimers(until: EpochMs, limit: number, shards?: OwnedShards): Promise<TimerRow[]>;
   /**
    * Removes timers with an unhandled event, unless they were set again for a time after `dueBy` or their actor has a
    * newer version.
@@ -133,9 +134,9 @@ export interface ActorStore {
   /** Makes a timer due again at `until`, unless it was set again for a time after `dueBy`. */
   postponeTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
   /** Due time of the earliest timer, or null. */
-  nextTimerAt(): Promise<EpochMs | null>;
+  nextTimerAt(shards?: OwnedShards): Promise<EpochMs | null>;
   /** Undelivered outputs in insertion order, from the one after sequence number `after`. */
-  pendingOutbox(limit: number, after: number): Promise<PendingOutput[]>;
+  pendingOutbox(limit: number, after: number, shards?: OwnedShards): Promise<PendingOutput[]>;
   journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]>;
 }
 
@@ -202,8 +203,8 @@ export interface DeviceStore {
   lastSeen(
     ids: readonly Uuid[],
   ): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>>;
-  /** Devices that were online when this process started. */
-  online(): Promise<Uuid[]>;
+  /** Devices of these shards that are stored as online. */
+  online(shards?: OwnedShards): Promise<Uuid[]>;
   /** Full reported states, for the snapshot that opens a WebSocket subscription. */
   states(
     tenantId: Uuid,
@@ -232,9 +233,11 @@ export interface CommandStore {
    * Commands that are not final and whose device is revoked, deleted, or was reinstated after they were created;
    * ordered by command id.
    */
-  openOnRevokedDevices(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
+  openOnRevokedDevices(shards?: OwnedShards): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
   /** Dispatched commands with a pending verification, to watch again after a start. */
-  awaitingVerification(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
+  awaitingVerification(
+    shards?: OwnedShards,
+  ): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
 }
 
 export interface PlanStore {
@@ -243,10 +246,10 @@ export interface PlanStore {
   /** Plans that are not over and can receive messages (not quarantined). */
   open(tenantId: Uuid): Promise<Uuid[]>;
   /**
-   * Plans that wait for the planner, oldest first, without quarantined ones: of one tenant, or of all tenants that are
-   * not suspended. The next page begins after `after`.
+   * Plans that wait for the planner, oldest first, without quarantined ones: of one tenant, or of all tenants of these
+   * shards that are not suspended. The next page begins after `after`.
    */
-  awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
+  awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid, shards?: OwnedShards): Promise<Page<Uuid>>;
 }
 
 export interface Home {

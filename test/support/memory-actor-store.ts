@@ -1,4 +1,5 @@
 import { setup } from 'xstate';
+import type { OwnedShards } from '../../src/domain/shards.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import { actionsFor, changeFixed, emit } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -73,8 +74,8 @@ export class MemoryActorStore implements ActorStore {
     await this.#store.quarantine(ref, reason);
   }
 
-  dueTimers(until: number, limit: number): Promise<TimerRow[]> {
-    return this.#store.dueTimers(until, limit);
+  dueTimers(until: number, limit: number, shards?: OwnedShards): Promise<TimerRow[]> {
+    return this.#store.dueTimers(until, limit, shards);
   }
 
   dropTimers(timers: readonly UnhandledTimer[], dueBy: number): Promise<void> {
@@ -85,15 +86,15 @@ export class MemoryActorStore implements ActorStore {
     return this.#store.postponeTimer(timer, dueBy, until);
   }
 
-  nextTimerAt(): Promise<number | null> {
-    return this.#store.nextTimerAt();
+  nextTimerAt(shards?: OwnedShards): Promise<number | null> {
+    return this.#store.nextTimerAt(shards);
   }
 
-  pendingOutbox(limit: number, after: number): Promise<PendingOutput[]> {
+  pendingOutbox(limit: number, after: number, shards?: OwnedShards): Promise<PendingOutput[]> {
     for (const [key, row] of this.#database.tables.outbox) {
       if (row.seq === undefined) this.outbox.set(key, { ...row, seq: this.#database.nextSequence() } as OutboxRow);
     }
-    return this.#store.pendingOutbox(limit, after);
+    return this.#store.pendingOutbox(limit, after, shards);
   }
 
   journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]> {

@@ -13,7 +13,7 @@ it('the PGlite that suites share keeps neither rows, sequences, settings, tempor
     locks: "select count(*)::int from pg_locks where locktype = 'advisory'",
     statements: "select count(*)::int from pg_prepared_statements where name = 'left_over'",
     statistics: "select count(*)::int from pg_statistic where starelid = 'pruning'::regclass",
-    sequence: "select coalesce(last_value, 0)::int from pg_sequences where schemaname = 'public'",
+    sequence: "select coalesce(sum(last_value), 0)::int from pg_sequences where schemaname = 'public'",
   };
   const read = async (database: Database) =>
     Object.fromEntries(

@@ -5,28 +5,22 @@ import { type Lease, type MonotonicClock, RenewedLease } from '../../domain/leas
 import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActiveLock, RenewalSample } from '../contract/active-lock.ts';
-import { ACTIVE_LOCK, type Fence } from '../postgres/fence.ts';
+import { StoreUnavailable } from '../contract.ts';
+import type { Fence } from '../postgres/fence.ts';
 import { sessionConfig } from '../postgres/session-config.ts';
+import { exclusiveOwnership } from './exclusive-ownership.ts';
 import { type LockTiming, lockTiming, sessionSettings } from './lock-timing.ts';
-import { claimShard, type NodeInfo, SHARD } from './shard-claim.ts';
-import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
+import { FIRST_NODE_EPOCH, type NodeInfo } from './node-registration.ts';
+import type { OwnershipProtocol } from './ownership-protocol.ts';
 import { StandbyReporter } from './standby-reporter.ts';
 
 const RECONNECT_MS = 1_000;
 const CONNECT_MS = 3_000;
 const LOCK_NAME = 'twinkeep active lock';
-/** Epoch that nodes register with; the node that takes over raises it once. */
-const FIRST_NODE_EPOCH = 1;
 /** Checks per lease while no other code checks it. */
 const CHECKS_PER_LEASE = 40;
 
 const databaseNow = '(extract(epoch from clock_timestamp()) * 1000)::float8 as now';
-const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid, ${databaseNow}`;
-/** `held` is false if a connection pooler switched to another session. */
-const renewal = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
-    and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
-  coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current,
-  ${databaseNow}`;
 
 type Accepts = (sample: RenewalSample) => boolean;
 
@@ -36,12 +30,14 @@ export interface AdvisoryLockParts {
   timing?: Partial<LockTiming>;
   /** Defaults to `performance.now()`. */
   monotonic?: MonotonicClock;
+  /** Exclusive by default. */
+  ownership?: OwnershipProtocol;
 }
 
 /**
  * The session advisory lock of a PostgreSQL database. It has a dedicated connection and lives exactly as long as that
  * connection. A node that acquires it raises the epoch, terminates the previous owner's sessions, and only then is
- * active. The lease covers failures that TCP does not report; it ends before the server gives the lock to another
+ * active. With a shared `ownership`, several nodes hold the lock, and the shards decide who may act. The lease covers failures that TCP does not report; it ends before the server gives the lock to another
  * process.
  */
 export class AdvisoryLock implements ActiveLock {
@@ -51,6 +47,7 @@ export class AdvisoryLock implements ActiveLock {
   readonly #timing: LockTiming;
   readonly #now: MonotonicClock;
   readonly #lease: RenewedLease;
+  readonly #ownership: OwnershipProtocol;
   readonly #lostListeners: (() => void)[] = [];
   readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
   #client: pg.Client | null = null;
@@ -61,11 +58,12 @@ export class AdvisoryLock implements ActiveLock {
   #checkTimer: NodeJS.Timeout | null = null;
   #ended = false;
 
-  constructor(url: string, { log, node, timing, monotonic }: AdvisoryLockParts) {
+  constructor(url: string, { log, node, timing, monotonic, ownership = exclusiveOwnership }: AdvisoryLockParts) {
     this.#url = url;
     this.#log = log;
     this.#info = node;
     this.#timing = { ...lockTiming, ...timing };
+    this.#ownership = ownership;
     this.#now = monotonic ?? (() => performance.now());
     this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost('lease expired'));
   }
@@ -79,11 +77,24 @@ export class AdvisoryLock implements ActiveLock {
     return {
       node: this.#node,
       nodeEpoch: FIRST_NODE_EPOCH,
-      shard: SHARD,
-      shardEpoch: this.#lease.epoch,
+      allShardsEpoch: this.#ownership.allShards ? this.#lease.epoch : null,
       lockPid: this.#lockPid,
       refused: (reason) => this.#lost(reason),
     };
+  }
+
+  /** The id of this node. A new one for each attempt, so it is final when the lock is held. */
+  get node(): Uuid {
+    return this.#node;
+  }
+
+  /**
+   * Runs statements on the lock's connection, between its renewals. They must be short, and no transaction may span two
+   * of them. Throws if the lock is not held.
+   */
+  onLockSession<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
+    if (this.#client === null) return Promise.reject(new StoreUnavailable('the active lock is not held'));
+    return run(this.#client);
   }
 
   /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts. */
@@ -149,7 +160,9 @@ export class AdvisoryLock implements ActiveLock {
   async #wait(client: pg.Client, signal: AbortSignal, reports: StandbyReporter): Promise<RenewalSample> {
     for (;;) {
       const sentAt = this.#now();
-      const { rows } = await client.query<{ got: boolean; pid: number; now: number }>(tryLock);
+      const { rows } = await client.query<{ got: boolean; pid: number; now: number }>(
+        `select ${this.#ownership.lock} as got, pg_backend_pid() as pid, ${databaseNow}`,
+      );
       const [row] = rows;
       this.#lockPid = row?.pid ?? 0;
       if (row?.got) return { sentAt, receivedAt: this.#now(), databaseNow: row.now };
@@ -158,13 +171,11 @@ export class AdvisoryLock implements ActiveLock {
     }
   }
 
-  /** Returns the shard's new epoch. */
-  async #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
+  /** Returns the fencing token of the lease. */
+  #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
     this.#node = randomUUID();
     const options = { signal, log: this.#log, reportMs: this.#timing.report };
-    const epoch = await claimShard(client, this.#node, this.#info, () => endUnrecordedSessions(client, options));
-    await endStaleSessions(client, options);
-    return epoch;
+    return this.#ownership.register(client, this.#node, this.#info, options);
   }
 
   #hold(client: pg.Client): void {
@@ -182,7 +193,11 @@ export class AdvisoryLock implements ActiveLock {
   async #renew(client: pg.Client): Promise<boolean> {
     const sentAt = this.#now();
     try {
-      const { rows } = await client.query<{ held: boolean; current: boolean; now: number }>(renewal, [this.#node]);
+      const { rows } = await client.query<{ held: boolean; current: boolean; now: number }>(
+        `select ${this.#ownership.held} as held,
+          coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current, ${databaseNow}`,
+        [this.#node],
+      );
       const [row] = rows;
       if (!row?.held || !row.current) return false;
       this.#lease.renewed(sentAt);

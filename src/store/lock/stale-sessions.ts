@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { Log } from '../../domain/log.ts';
-import { STORE_NAME } from '../postgres/connect.ts';
+import { STORE_NAME, storeName } from '../postgres/connect.ts';
+import { FIRST_NODE_EPOCH } from './node-registration.ts';
 
 const POLL_MS = 10;
 const INSUFFICIENT_PRIVILEGE = '42501';
@@ -16,10 +17,17 @@ const recorded = `select a.pid, s.role, s.node from node_sessions s
   left join nodes n on n.id = s.node
   where n.epoch is distinct from s.epoch and a.pid <> pg_backend_pid()`;
 
-/** Sessions of builds that do not record them, and sessions that were not recorded yet. */
-const unrecorded = `select a.pid, a.usename as role, null as node from pg_stat_activity a
-  where a.datname = current_database() and a.usename = current_user and a.application_name = '${STORE_NAME}'
-    and a.pid <> pg_backend_pid()`;
+/**
+ * Sessions of builds that do not record them, and sessions that were not recorded yet, by their application name. The
+ * name of a node that shares the database includes its id; all others are of a node that had the database to itself.
+ */
+const unrecorded = (fenced: string): string => `select a.pid, a.usename as role, null as node from pg_stat_activity a
+  where a.datname = current_database() and a.usename = current_user and a.pid <> pg_backend_pid()
+    and (a.application_name = '${STORE_NAME}' or a.application_name like '${storeName('%')}' and ${fenced})`;
+
+const unrecordedOfFenced = unrecorded(
+  `not exists (select from nodes n where n.epoch = ${FIRST_NODE_EPOCH} and a.application_name = '${storeName('')}' || n.id)`,
+);
 
 const forgetEnded = `delete from node_sessions s
   where not exists (select from nodes n where n.id = s.node and n.epoch = s.epoch)`;
@@ -37,15 +45,16 @@ export interface TerminationOptions {
   reportMs: number;
 }
 
-/** Resolves when no session of a fenced node is left: from then on it cannot write. */
+/** Resolves when no session of a node whose epoch was raised is left: from then on it cannot write. */
 export async function endStaleSessions(client: pg.Client, options: TerminationOptions): Promise<void> {
   await endAll(client, recorded, options);
-  await endAll(client, unrecorded, options);
+  await endAll(client, unrecordedOfFenced, options);
   await client.query(forgetEnded);
 }
 
+/** The same for all sessions of other processes, in a database without the tables of nodes. */
 export const endUnrecordedSessions = (client: pg.Client, options: TerminationOptions): Promise<void> =>
-  endAll(client, unrecorded, options);
+  endAll(client, unrecorded('true'), options);
 
 async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: TerminationOptions): Promise<void> {
   let reportAt = performance.now();

@@ -1,7 +1,6 @@
 import type pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { ACTIVE_LOCK } from '../postgres/fence.ts';
-import { SHARD } from './shard-claim.ts';
 
 const UNDEFINED_TABLE = '42P01';
 
@@ -10,7 +9,7 @@ const holderSession = `select l.pid, host(a.client_addr) as client, a.backend_st
   where l.locktype = 'advisory' and l.classid = 0 and l.objid = ${ACTIVE_LOCK} and l.objsubid = 1 and l.granted
     and l.database = (select oid from pg_database where datname = current_database())`;
 const owner = `select n.id as node, n.address, n.build, n.started_at as started, s.epoch::integer as epoch
-  from shards s join nodes n on n.id = s.owner where s.shard = ${SHARD}`;
+  from shards s join nodes n on n.id = s.owner where s.shard = 0`;
 
 /** Logs the wait of a standby for the active lock: at the beginning, periodically, and at its end. */
 export class StandbyReporter {

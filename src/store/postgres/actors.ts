@@ -7,6 +7,7 @@ import { type Database, idArray } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import type { Fence } from './fence.ts';
+import { inShards } from './shard-condition.ts';
 
 export interface ActorRow {
   id: string;
@@ -117,11 +118,12 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       });
     },
 
-    async dueTimers(until, limit) {
+    async dueTimers(until, limit, shards) {
+      const { suffix, condition, values } = inShards(shards, 'shard', 3);
       const rows = await database.read<TimerColumns>({
-        name: 'timers_due',
-        text: 'select kind, id, timer_id, event, due_at from timers where due_at <= $1 order by due_at limit $2',
-        values: [until, limit],
+        name: `timers_due${suffix}`,
+        text: `select kind, id, timer_id, event, due_at from timers where due_at <= $1${condition} order by due_at limit $2`,
+        values: [until, limit, ...values],
       });
       return rows.map((row) => ({
         ref: { kind: row.kind, id: row.id },
@@ -153,19 +155,22 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       });
     },
 
-    async nextTimerAt() {
+    async nextTimerAt(shards) {
+      const { suffix, condition, values } = inShards(shards, 'shard', 1);
       const [row] = await database.read<{ due_at: EpochMs }>({
-        name: 'timers_next',
-        text: 'select due_at from timers order by due_at limit 1',
+        name: `timers_next${suffix}`,
+        text: `select due_at from timers where true${condition} order by due_at limit 1`,
+        values,
       });
       return row?.due_at ?? null;
     },
 
-    async pendingOutbox(limit, after) {
+    async pendingOutbox(limit, after, shards) {
+      const { suffix, condition, values } = inShards(shards, 'shard', 3);
       const rows = await database.read<OutboxColumns>({
-        name: 'outbox_pending',
-        text: 'select seq, kind, id, version, n, output from outbox where seq > $2 order by seq limit $1',
-        values: [limit, after],
+        name: `outbox_pending${suffix}`,
+        text: `select seq, kind, id, version, n, output from outbox where seq > $2${condition} order by seq limit $1`,
+        values: [limit, after, ...values],
       });
       return rows.map(({ seq, kind, id, version, n, output }) => ({ seq, from: { kind, id }, version, n, output }));
     },

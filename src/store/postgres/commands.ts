@@ -4,6 +4,7 @@ import { type ActorRow, actorColumns, contextField, storedActor } from './actors
 import { executingStatuses, openStatuses } from './command-statuses.ts';
 import type { Database, SqlValue } from './database.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
+import { inShards } from './shard-condition.ts';
 
 /*
  * No column that every command changes is indexed, so that an update stays in its page (HOT). A command that is not
@@ -101,21 +102,22 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     open: (deviceId, revokedAt) =>
       openOf('commands_open', `${openStatuses} and ${requestedBefore}`, [deviceId, revokedAt ?? null]),
 
-    async openOnRevokedDevices() {
+    async openOnRevokedDevices(shards) {
+      const { suffix, condition, values } = inShards(shards, 'shard', 3);
       const found: Awaited<ReturnType<CommandStore['openOnRevokedDevices']>> = [];
       for (let after = FIRST_ID, more = true; more; ) {
         const rows = await database.read<{ id: Uuid; device_id: Uuid | null }>({
-          name: 'commands_open_of_revoked',
+          name: `commands_open_of_revoked${suffix}`,
           text: `select t.id, revoked.id as device_id
             from ${timed(
-              "kind = 'command' and open_at is not null and id > $1 order by id limit $2",
+              `kind = 'command' and open_at is not null and id > $1${condition} order by id limit $2`,
               `status in ${openStatuses}`,
               'left',
             )}
               left join lateral (select d.id from devices d where d.id = found.device_id
                 and (d.revoked or ${reinstatedSince('d.id', 'found.created_at')}) offset 0) revoked on true
             order by t.id`,
-          values: [after, batchSize],
+          values: [after, batchSize, ...values],
         });
         for (const { id: commandId, device_id: deviceId } of rows)
           if (deviceId !== null) found.push({ deviceId, commandId });
@@ -126,16 +128,17 @@ export function commandStore(database: Database, batchSize = 10_000): CommandSto
     },
 
     // Reads all commands with a timer, which may be many, in batches, so that each statement is short.
-    async awaitingVerification() {
+    async awaitingVerification(shards) {
+      const { suffix, condition, values } = inShards(shards, 'shard', 3);
       const watched: Awaited<ReturnType<CommandStore['awaitingVerification']>> = [];
       for (let after = FIRST_ID, more = true; more; ) {
         const rows = await database.read<WatchedRow>({
-          name: 'commands_watching',
+          name: `commands_watching${suffix}`,
           text: `select t.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
-            from ${timed("kind = 'command' and id > $1 order by id limit $2", "verification = 'pending'", 'left')}
+            from ${timed(`kind = 'command' and id > $1${condition} order by id limit $2`, "verification = 'pending'", 'left')}
               left join lateral (select ${contextField('verification')} as about) verified on true
             order by t.id`,
-          values: [after, batchSize],
+          values: [after, batchSize, ...values],
         });
         for (const { id: commandId, device_id: deviceId, expected, seen } of rows) {
           if (expected !== null) watched.push({ deviceId, commandId, expected, seen });

@@ -1,3 +1,4 @@
+import { shardInSql } from '../../domain/shards.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import { actorTables, tableOf } from './actor-tables.ts';
 import { openStatuses } from './command-statuses.ts';
@@ -12,8 +13,9 @@ import {
 } from './commit-input.ts';
 import type { SqlValue } from './database.ts';
 import { deleteByKey } from './delete-by-key.ts';
-import { type Fence, ownsShard } from './fence.ts';
+import { type Fence, ownsAllShards, ownsShards } from './fence.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
+import { shardArray } from './shard-condition.ts';
 
 /*
  * The statements of group commits. A statement has a fixed set of sections, and a section whose parameter has no rows
@@ -92,12 +94,14 @@ const effectSections: Readonly<Record<EffectKind, string>> = {
   journal: `insert into journal (kind, id, version, tenant_id, at, by, event, from_value, to_value, data)
     select a.kind, a.id, r.version, a.tenant_id, r.at, r.by, r.event, r."from", r."to", r.data
     ${from('journal', 'version bigint, at bigint, by jsonb, event text, "from" jsonb, "to" jsonb, data jsonb')}`,
-  outbox: `insert into outbox (kind, id, version, n, output)
-    select a.kind, a.id, a.version, r.n, r.output ${from('outbox', 'n integer, output jsonb')} order by r.n`,
-  set: `insert into timers (kind, id, timer_id, event, due_at, open_at)
-    select a.kind, a.id, r.id, coalesce(r.event, r.id), r.due_at, a.open_at ${from('set', 'id text, event text, due_at bigint')}
+  outbox: `insert into outbox (kind, id, version, n, output, shard)
+    select a.kind, a.id, a.version, r.n, r.output, ${shardInSql('a.tenant_id')}
+    ${from('outbox', 'n integer, output jsonb')} order by r.n`,
+  set: `insert into timers (kind, id, timer_id, event, due_at, open_at, shard)
+    select a.kind, a.id, r.id, coalesce(r.event, r.id), r.due_at, a.open_at, ${shardInSql('a.tenant_id')}
+    ${from('set', 'id text, event text, due_at bigint')}
     on conflict (id, timer_id, kind) do update
-      set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at`,
+      set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at, shard = excluded.shard`,
   clear: deleteByKey(
     'timers',
     `effects a, jsonb_array_elements_text(a.effects->'clear') as r(id)`,
@@ -177,12 +181,16 @@ export class BatchStatement {
     return needed.every((section) => this.sections.has(section));
   }
 
-  /** `expected`: number of actors that must be stored. */
-  values(parameters: SectionParameters, { expected, atomic }: { expected: number; atomic: boolean }): SqlValue[] {
+  /** `expected`: number of actors that must be stored. `shards`: those of the actors, for a fence that checks them. */
+  values(
+    parameters: SectionParameters,
+    { expected, atomic, shards }: { expected: number; atomic: boolean; shards: ReadonlySet<number> | null },
+  ): SqlValue[] {
     const values: SqlValue[] = [];
     for (const { name } of this.#actors) values.push(...(parameters.get(name) ?? NO_ACTORS));
     if (this.#actors.length > 0) values.push(expected, atomic);
     if (this.sections.has('deliveries')) values.push(...(parameters.get('deliveries') ?? [NO_ROWS]));
+    if (shards !== null) values.push(shardArray(shards));
     return values;
   }
 
@@ -210,13 +218,18 @@ export class BatchStatement {
     if (this.sections.has('members')) results.push(membersBound);
     if (this.sections.has('proposals')) results.push(proposalsAccepted);
     if (this.sections.has('deliveries')) {
-      const rows = `jsonb_to_recordset($${parameters + 1}::jsonb) as r(${outboxKeyFields})`;
+      parameters += 1;
+      const rows = `jsonb_to_recordset($${parameters}::jsonb) as r(${outboxKeyFields})`;
       parts.push(`deliveries_done as (${deliver(rows)})`);
     }
-    if (fence !== null) results.unshift(ownsShard(fence));
+    if (fence !== null) results.unshift(fenceOf(fence, parameters + 1));
     return `with ${parts.join(',\n')}\nselect ${results.join(', ')}`;
   }
 }
+
+/** `n`: number of the parameter with the shards, if the fence checks them. */
+const fenceOf = ({ node, allShardsEpoch }: Fence, n: number): string =>
+  allShardsEpoch === null ? ownsShards(node, n) : ownsAllShards(node, allShardsEpoch);
 
 const storedSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
   `stored as (${actors

@@ -1,3 +1,4 @@
+import { shardOf } from '../../domain/shards.ts';
 import type { ActorRef } from '../../machines/outputs.ts';
 import { type ActorCommit, type CommitOptions, DataRefused, StoreUnavailable } from '../contract.ts';
 import { sectionParameters } from './commit-input.ts';
@@ -47,7 +48,8 @@ export class Committer {
     const found = this.#statements.find(({ statement }) => statement.covers(needed));
     if (!found) throw new Error(`no statement covers the sections ${needed.join(', ')}`);
     const { statement, text, skipText } = found;
-    const values = statement.values(parameters, { expected: commits.length, atomic });
+    const shards = this.#fence?.allShardsEpoch === null ? shardsOf(commits) : null;
+    const values = statement.values(parameters, { expected: commits.length, atomic, shards });
     const creates = commits.some(({ readVersion }) => readVersion === 0);
     const row = await this.#write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
       // If the duplicate is a new actor, this stores the others. It is too rare for a prepared statement.
@@ -85,6 +87,9 @@ export class Committer {
     if (magnitude(this.#inserted) > before) this.#database.discardPlans();
   }
 }
+
+const shardsOf = (commits: readonly ActorCommit[]): ReadonlySet<number> =>
+  new Set(commits.map(({ tenantId }) => shardOf(tenantId)));
 
 /** SQLSTATE. */
 const UNIQUE_VIOLATION = '23505';

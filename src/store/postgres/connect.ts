@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
+import type { Uuid } from '../../domain/values.ts';
 import { DEVICE_TIMEOUT_MS } from '../contract.ts';
 import { type Database, PooledDatabase, typeParsers } from './database.ts';
 import type { Fence } from './fence.ts';
@@ -10,6 +11,8 @@ import { SESSION_SETTINGS, sessionConfig } from './session-config.ts';
 
 /** Application name of the store's sessions, as `pg_stat_activity` shows it. */
 export const STORE_NAME = 'twinkeep';
+/** The same for a node that shares the database with others. */
+export const storeName = (node: Uuid): string => `${STORE_NAME} node ${node}`;
 /** Two batches in flight, and the rest for concurrent queries. */
 const CONNECTIONS = 8;
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -31,7 +34,7 @@ export function connectPostgres(
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
-    application_name: STORE_NAME,
+    application_name: fence?.allShardsEpoch === null ? storeName(fence.node) : STORE_NAME,
     types: typeParsers,
   });
   return new PooledDatabase(

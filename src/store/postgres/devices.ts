@@ -1,3 +1,4 @@
+import { shardInSql } from '../../domain/shards.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
 import { contextField } from './actors.ts';
@@ -7,6 +8,7 @@ import type { DeviceCounts } from './device-counts.ts';
 import { keyHistoryOf, validKeys } from './device-keys.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
+import { inShards } from './shard-condition.ts';
 
 /** Select list of a `DeviceRow`, with the names of its members. */
 const listed = `select d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
@@ -134,7 +136,10 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
 
     flushPresence: (rows) => flushPresence(database, rows),
     lastSeen: (wanted) => lastSeen(database, wanted),
-    online: () => ids('devices_online', 'online and not deleted', []),
+    online(shards) {
+      const { suffix, condition, values } = inShards(shards, shardInSql('tenant_id'), 1);
+      return ids(`devices_online${suffix}`, `online and not deleted${condition}`, values);
+    },
 
     async states(tenantId, wanted) {
       const rows = await database.read<StateRow>({

@@ -1,12 +1,15 @@
 import type { Uuid } from '../../domain/values.ts';
 
-/** Ownership of a shard, which each new connection and each group commit verify in the database. */
+/** Ownership of shards, which each new connection and each group commit verify in the database. */
 export interface Fence {
   readonly node: Uuid;
   /** Epoch that the node registered with; a node that takes over its shards raises it. */
   readonly nodeEpoch: number;
-  readonly shard: number;
-  readonly shardEpoch: number;
+  /**
+   * The epoch of all shards, for a node that owns all of them as long as it is active. Null: shards move between nodes,
+   * and each group commit names its own.
+   */
+  readonly allShardsEpoch: number | null;
   /** Server process that holds the active lock: it identifies the server, in case a name resolves to another one. */
   readonly lockPid: number;
   /** Reports that the database rejected this node, because another node is the owner. */
@@ -16,10 +19,20 @@ export interface Fence {
 /** Error message of a fenced statement that fails. */
 export const FENCED = 'another node owns the shard';
 
-/** SQL expression that fails with `FENCED` unless the node owns its shard. Both values come from the database. */
-export const ownsShard = ({ shard, node, shardEpoch }: Fence): string =>
-  `case when not exists (select from shards where shard = ${shard} and owner = '${node}' and epoch = ${shardEpoch})
-    then refuse('${FENCED}') end as fenced`;
+const refuseIf = (condition: string): string => `case when ${condition} then refuse('${FENCED}') end as fenced`;
+
+/**
+ * SQL expression that fails with `FENCED` unless the node owns all shards. The values come from the database. One shard
+ * is checked, because all shards of such a node have the same owner.
+ */
+export const ownsAllShards = (node: Uuid, epoch: number): string =>
+  refuseIf(`not exists (select from shards where shard = 0 and owner = '${node}' and epoch = ${epoch})`);
+
+/** The same for the shards in the parameter `$n`, an array of smallint without duplicates. */
+export const ownsShards = (node: Uuid, n: number): string =>
+  refuseIf(
+    `(select count(*) from shards where shard = any($${n}::smallint[]) and owner = '${node}') < cardinality($${n}::smallint[])`,
+  );
 
 /** Records the current session, and deletes ended sessions of the same node. */
 export const recordSession = `with ended as (

@@ -15,6 +15,7 @@ import { fieldsInColumns } from './migrations/0012-fields-in-columns.ts';
 import { nodes } from './migrations/0013-nodes.ts';
 import { clock } from './migrations/0017-clock.ts';
 import { liveColumn } from './migrations/0018-live-column.ts';
+import { shardColumns } from './migrations/0019-shards.ts';
 
 export interface Migration {
   id: number;
@@ -43,6 +44,7 @@ export const migrations: readonly Migration[] = [
   // 14 to 16 were never released.
   { id: 17, name: 'clock', sql: clock },
   { id: 18, name: 'live column', sql: liveColumn },
+  { id: 19, name: 'shards', sql: shardColumns },
 ];
 
 /** The database's schema was changed by another program version, or is unknown to this one. */

@@ -275,7 +275,7 @@ eachDatabase('commits', (backend) => {
       const { database } = backend();
       const [row] = await database.write<{ stored: number; names: null }>({
         text: statement.text(null, 'fail'),
-        values: statement.values(new Map(), { expected: 0, atomic: true }),
+        values: statement.values(new Map(), { expected: 0, atomic: true, shards: null }),
       });
       expect(row).toMatchObject({ stored: 0, names: null });
     },

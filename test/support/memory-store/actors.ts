@@ -1,4 +1,5 @@
-import type { JsonObject } from '../../../src/domain/values.ts';
+import { type OwnedShards, shardOf } from '../../../src/domain/shards.ts';
+import type { JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { ActorStore, JournalEntry, StoredActor, TimerRow } from '../../../src/store/contract.ts';
 import { actorTables } from '../../../src/store/postgres/actor-tables.ts';
 import { toCommittedBatch } from '../committed-batch.ts';
@@ -46,7 +47,14 @@ export const newestEntries = (
     .slice(0, limit)
     .map(journalEntry);
 
-export const timerRow = ({ openAt: _, ...timer }: StoredTimer): TimerRow => timer;
+/** Whether a tenant is in one of the shards. */
+export const isInShards = (shards: OwnedShards | undefined, tenantId: Uuid): boolean =>
+  shards === null || shards === undefined || shards.includes(shardOf(tenantId));
+
+const isRowInShards = (shards: OwnedShards | undefined, { shard = 0 }: { shard?: number }): boolean =>
+  shards === null || shards === undefined || shards.includes(shard);
+
+export const timerRow = ({ openAt: _, shard: _shard, ...timer }: StoredTimer): TimerRow => timer;
 
 export const actorStore = (session: Session): ActorStore => ({
   load: (kind, ids) =>
@@ -77,10 +85,10 @@ export const actorStore = (session: Session): ActorStore => ({
       if (row !== undefined) tables.actors.set(actorKey(ref), { ...row, quarantine });
     }),
 
-  dueTimers: (until, limit) =>
-    session.read('actors.dueTimers', [until, limit], (tables, until, limit) =>
+  dueTimers: (until, limit, shards) =>
+    session.read('actors.dueTimers', [until, limit, shards], (tables, until, limit, shards) =>
       tables.timers
-        .where(({ dueAt }) => dueAt <= until)
+        .where((timer) => timer.dueAt <= until && isRowInShards(shards, timer))
         .sort((a, b) => a.dueAt - b.dueAt)
         .slice(0, limit)
         .map(timerRow),
@@ -102,19 +110,22 @@ export const actorStore = (session: Session): ActorStore => ({
       if (timer !== undefined && timer.dueAt <= dueBy) tables.timers.set(timerKey(ref, id), { ...timer, dueAt });
     }),
 
-  nextTimerAt: () =>
-    session.read('actors.nextTimerAt', [], (tables) => {
+  nextTimerAt: (shards) =>
+    session.read('actors.nextTimerAt', [shards], (tables, shards) => {
       let next: number | null = null;
-      for (const { dueAt } of tables.timers.values()) if (next === null || dueAt < next) next = dueAt;
+      for (const timer of tables.timers.values()) {
+        if ((next === null || timer.dueAt < next) && isRowInShards(shards, timer)) next = timer.dueAt;
+      }
       return next;
     }),
 
-  pendingOutbox: (limit, after) =>
-    session.read('actors.pendingOutbox', [limit, after], (tables, limit, after) =>
+  pendingOutbox: (limit, after, shards) =>
+    session.read('actors.pendingOutbox', [limit, after, shards], (tables, limit, after, shards) =>
       tables.outbox
-        .where(({ seq }) => seq > after)
+        .where((row) => row.seq > after && isRowInShards(shards, row))
         .sort((a, b) => a.seq - b.seq)
-        .slice(0, limit),
+        .slice(0, limit)
+        .map(({ shard: _, ...row }) => row),
     ),
 
   journal: (ref, limit, before) =>

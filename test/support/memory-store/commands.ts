@@ -1,6 +1,6 @@
 import type { EpochMs, Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { CommandStore, Position } from '../../../src/store/contract.ts';
-import { storedActor } from './actors.ts';
+import { isInShards, storedActor } from './actors.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
 import { mapPage, newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
@@ -103,10 +103,10 @@ export const commandStore = (session: Session): CommandStore => ({
       );
     }),
 
-  openOnRevokedDevices: () =>
-    session.read('commands.openOfRevoked', [], (tables) =>
+  openOnRevokedDevices: (shards) =>
+    session.read('commands.openOfRevoked', [shards], (tables, shards) =>
       timed(tables, ({ openAt = null }) => openAt !== null)
-        .filter(({ columns: { status = null } }) => open.has(status))
+        .filter(({ columns: { status = null }, tenantId }) => open.has(status) && isInShards(shards, tenantId))
         .filter(({ columns: { device_id: id, created_at: time } }) => {
           const device = deviceOf(tables, id as Uuid);
           if (device === undefined) return false;
@@ -116,10 +116,10 @@ export const commandStore = (session: Session): CommandStore => ({
         .sort((a, b) => (a.commandId < b.commandId ? -1 : 1)),
     ),
 
-  awaitingVerification: () =>
-    session.read('commands.watching', [], (tables) =>
+  awaitingVerification: (shards) =>
+    session.read('commands.watching', [shards], (tables, shards) =>
       timed(tables, () => true)
-        .filter(({ columns }) => columns.verification === 'pending')
+        .filter(({ columns, tenantId }) => columns.verification === 'pending' && isInShards(shards, tenantId))
         .sort((a, b) => (a.ref.id < b.ref.id ? -1 : 1))
         .flatMap(({ ref, columns, context }) => {
           const { expected = null, observed = null } = (context.verification ?? {}) as Watched;

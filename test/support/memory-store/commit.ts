@@ -1,4 +1,5 @@
 import { commandStatuses, isFinalCommandStatus } from '../../../src/domain/command.ts';
+import { shardOf } from '../../../src/domain/shards.ts';
 import type { Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
 import type { ActorCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
@@ -147,8 +148,9 @@ function applyEffects(tables: Tables, { ref, journal, timers, rows }: ActorCommi
   for (const id of timers.clear) if (!set.has(id)) tables.timers.delete(timerKey(ref, id));
   const { status = null, device_id: deviceId = null } = row.columns;
   const openAt = ref.kind === 'command' && openStatuses.has(status) ? (deviceId as string) : null;
+  const shard = shardOf(row.tenantId);
   for (const { id, event, dueAt } of set.values()) {
-    tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt });
+    tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt, shard });
   }
   if (rows.length > 0) writeRows(tables, rows);
 }
@@ -217,8 +219,9 @@ function addOutputs(database: MemoryDatabase, tables: Tables, stored: readonly A
   for (const { from, version, n, output } of outputs.sort((a, b) => a.n - b.n)) {
     const key = outboxKey({ from, version, n });
     if (tables.outbox.has(key)) refuse('23505', 'duplicate key value violates unique constraint "outbox_id_key"');
+    const shard = shardOf((tables.actors.get(actorKey(from)) as ActorRow).tenantId);
     const row: PendingOutput = { from, version, n, output, seq: database.nextSequence() };
-    tables.outbox.set(key, row);
+    tables.outbox.set(key, { ...row, shard });
   }
 }
 

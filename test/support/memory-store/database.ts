@@ -32,7 +32,9 @@ export interface JournalRow extends JournalEntry {
 }
 
 /** `openAt` is the device of a command that was open when the timer was set. */
-export type StoredTimer = TimerRow & { openAt?: Uuid | null };
+/** A row without a shard, as a test may insert it, is in shard 0. */
+export type StoredTimer = TimerRow & { openAt?: Uuid | null; shard?: number };
+type StoredOutput = PendingOutput & { shard?: number };
 
 export type KeyRow = Omit<StoredDeviceKey, 'status'> & { endedAs: 'retired' | 'revoked' | null };
 
@@ -51,7 +53,7 @@ const tables = (undo: UndoLog) => ({
   /** By the actor's `kind:id`, oldest first. */
   journal: new Table<readonly JournalRow[]>(undo),
   /** By `kind:id:version:n`. */
-  outbox: new Table<PendingOutput>(undo),
+  outbox: new Table<StoredOutput>(undo),
   /** By `kind:id:timer`. */
   timers: new Table<StoredTimer>(undo),
   /** By device, in insertion order. */

@@ -1,6 +1,6 @@
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, StoredDeviceKey } from '../../../src/store/contract.ts';
-import { isDeleted } from './actors.ts';
+import { isDeleted, isInShards } from './actors.ts';
 import { actorsOf, oldestIds } from './commands.ts';
 import type { ActorRow, KeyRow, Tables } from './database.ts';
 import { newestFirst } from './keyset-pagination.ts';
@@ -91,9 +91,11 @@ const placementStore = (
           of === tenantId && ('homeId' in place ? columns.home_id === place.homeId : columns.room_id === place.roomId),
       ).map(({ ref }) => ref.id),
     ),
-  online: () =>
-    session.read('devices.online', [], (tables) =>
-      devicesOf(tables, ({ columns }) => columns.online === true).map(({ ref }) => ref.id),
+  online: (shards) =>
+    session.read('devices.online', [shards], (tables, shards) =>
+      devicesOf(tables, ({ columns, tenantId }) => columns.online === true && isInShards(shards, tenantId)).map(
+        ({ ref }) => ref.id,
+      ),
     ),
 });
 

@@ -23,7 +23,8 @@ export class StoreModel {
   /** The nth id of a sort: a UUID version 7, created `n` days after the epoch. */
   id(sort: string, n: number): Uuid {
     const time = (n * DAY).toString(16).padStart(12, '0');
-    const tail = sort.charCodeAt(0).toString(16).padStart(2, '0') + sort.charCodeAt(1).toString(16).padStart(2, '0');
+    const tail =
+      sort.charCodeAt(0).toString(16).padStart(2, '0') + (sort.charCodeAt(1) + (n % 128)).toString(16).padStart(2, '0');
     return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${this.#run}${tail}`;
   }
 

@@ -1,3 +1,4 @@
+import { shardOf } from '../../../src/domain/shards.ts';
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Page, Position, Store } from '../../../src/store/contract.ts';
 import { type Call, comparable, DAY, ids, refsOf, type StoreModel, sizes, sorted } from './model.ts';
@@ -32,6 +33,12 @@ const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Pr
 const own = <T>(model: StoreModel, rows: readonly T[]): T[] =>
   rows.filter((row) => JSON.stringify(comparable(row)).includes(model.run));
 
+/** The shard of each tenant of the model, and both together. */
+const eachShard = (model: StoreModel, read: (shards: readonly number[]) => Promise<unknown>): Promise<unknown[]> => {
+  const shards = ids(model, 'tenant', 2).map(shardOf);
+  return each([...shards.map((shard) => [shard]), shards], read);
+};
+
 const actors: Record<string, Read> = {
   load: ({ actors }, model) => each(kinds, (kind) => sorted(actors.load(kind, ids(model, kind, sizes[kind])))),
   journal: ({ actors }, model) =>
@@ -41,6 +48,14 @@ const actors: Record<string, Read> = {
     ),
   timers: async ({ actors }, model) => sorted(actors.dueTimers(3 * DAY, MAX).then((all) => own(model, all))),
   nextTimerAt: ({ actors }) => actors.nextTimerAt(),
+  shards: ({ actors }, model) =>
+    eachShard(model, async (shards) => [
+      await sorted(actors.dueTimers(3 * DAY, MAX, shards).then((all) => own(model, all))),
+      await actors.nextTimerAt(shards),
+      own(model, await actors.pendingOutbox(MAX, 0, shards))
+        .map(({ from }) => from.id)
+        .sort(),
+    ]),
   // Within a batch the order is only that of the output numbers.
   outbox: async ({ actors }, model) => {
     const all = own(model, await actors.pendingOutbox(MAX, 0));
@@ -67,6 +82,7 @@ const devices: Record<string, Read> = {
       await sorted(devices.states(tenantId)),
     ]),
   service: async ({ devices }, model) => [await devices.countActive(), own(model, (await devices.online()).sort())],
+  shards: ({ devices }, model) => eachShard(model, async (shards) => own(model, (await devices.online(shards)).sort())),
   keys: async ({ devices }, model) => [
     await devices.validKeys(ids(model, 'device', 4)),
     await each(ids(model, 'device', 4), (id) => devices.keyHistory(id)),
@@ -93,6 +109,11 @@ const commands: Record<string, Read> = {
     ]),
   ofRevoked: async ({ commands }, model) => own(model, await commands.openOnRevokedDevices()),
   watching: async ({ commands }, model) => own(model, await commands.awaitingVerification()),
+  shards: ({ commands }, model) =>
+    eachShard(model, async (shards) => [
+      own(model, await commands.openOnRevokedDevices(shards)),
+      own(model, await commands.awaitingVerification(shards)),
+    ]),
 };
 
 const plans: Record<string, Read> = {
@@ -103,6 +124,10 @@ const plans: Record<string, Read> = {
       await pages((after) => plans.awaitingPlanner(2, after, tenantId)),
     ]),
   thought: async ({ plans }, model) => own(model, (await plans.awaitingPlanner(MAX - 1)).items),
+  shards: ({ plans }, model) =>
+    eachShard(model, async (shards) =>
+      own(model, (await plans.awaitingPlanner(MAX - 1, undefined, undefined, shards)).items),
+    ),
   proposals: async ({ proposals }, model) => [
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => proposals.list(tenantId, 3, after)),

@@ -1,0 +1,248 @@
+import pg from 'pg';
+import { afterEach, describe, expect, inject, it, vi } from 'vitest';
+import { SHARD_COUNT, shardOf } from '../../../src/domain/shards.ts';
+import type { Uuid } from '../../../src/domain/values.ts';
+import { type Store, StoreUnavailable } from '../../../src/store/contract.ts';
+import { AdvisoryLock } from '../../../src/store/lock/advisory-lock.ts';
+import type { OwnershipProtocol } from '../../../src/store/lock/ownership-protocol.ts';
+import { PostgresCluster } from '../../../src/store/lock/postgres-cluster.ts';
+import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
+import { connectPostgres } from '../../../src/store/postgres/connect.ts';
+import type { Database } from '../../../src/store/postgres/database.ts';
+import { createStore } from '../../../src/store/postgres/store.ts';
+import { deviceCommit, newId } from '../../support/actor-commits.ts';
+import { eventually } from '../../support/clock.ts';
+import { longLivedLockParts, silentLog } from '../../support/lock-parts.ts';
+import { freshDatabase } from '../../support/store.ts';
+
+const serverUrl = inject('postgresUrl');
+const never = new AbortController().signal;
+const allShards = Array.from({ length: SHARD_COUNT }, (_, shard) => shard);
+const closing: (() => Promise<unknown> | unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function database(empty = false): Promise<string> {
+  const { url, drop } = await freshDatabase(serverUrl ?? '', empty);
+  closing.push(drop);
+  return url;
+}
+
+function lockOf(url: string, ownership?: OwnershipProtocol): AdvisoryLock {
+  const lock = new AdvisoryLock(url, { ...longLivedLockParts, ...(ownership && { ownership }) });
+  closing.push(() => lock.release());
+  return lock;
+}
+
+interface TestNode {
+  lock: AdvisoryLock;
+  cluster: PostgresCluster;
+  pool: Database;
+  store: Store;
+  lost: ReturnType<typeof vi.fn>;
+}
+
+/** A node that is active. */
+async function nodeOf(url: string): Promise<TestNode> {
+  const lock = lockOf(url, sharedOwnership);
+  await lock.acquire(never);
+  const lost = vi.fn();
+  lock.onLost(lost);
+  const cluster = new PostgresCluster(lock, silentLog);
+  await cluster.announce('active', '127.0.0.1:7000');
+  const pool = connectPostgres(url, { fence: lock.fence() });
+  closing.push(() => pool.close());
+  return { lock, cluster, pool, store: createStore(pool, undefined, lock.fence()), lost };
+}
+
+async function sql<Row extends object>(url: string, text: string): Promise<Row[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The lock's session ends on the server, as after a crash of the process. */
+const endLockSession = (url: string, { lock }: TestNode): Promise<unknown> =>
+  sql(url, `select pg_terminate_backend(${lock.fence().lockPid}, 5000)`);
+
+const ownersOf = async ({ cluster }: TestNode): Promise<Set<Uuid | null>> => new Set((await cluster.view()).owners);
+
+/** A device of a tenant in this shard. */
+const deviceIn = (shard: number) =>
+  deviceCommit({ tenantId: `${newId().slice(0, -2)}${shard.toString(16).padStart(2, '0')}` });
+
+describe.runIf(serverUrl)('nodes that share a database', () => {
+  it('are all active, with numbers that increase, also on a database without migrations', async () => {
+    const url = await database(true);
+    const first = await nodeOf(url);
+    const second = await nodeOf(url);
+    const { nodes } = await first.cluster.view();
+    expect(nodes.map(({ id }) => id)).toEqual([first.cluster.self, second.cluster.self]);
+    expect(nodes[0]).toMatchObject({ alive: true, state: 'active', link: '127.0.0.1:7000', address: 'test:1' });
+    expect(nodes[1]?.number).toBeGreaterThan(nodes[0]?.number ?? Number.NaN);
+    expect(await second.cluster.view()).toMatchObject({ nodes });
+  });
+
+  it('exclude a node that needs the database to itself, and are excluded by it', async () => {
+    const url = await database();
+    const shared = await nodeOf(url);
+    const exclusive = lockOf(url);
+    let active = false;
+    const waiting = exclusive.acquire(never).then(() => {
+      active = true;
+    });
+    await shared.cluster.claim([1]);
+    expect(active).toBe(false);
+    await shared.lock.release();
+    await waiting;
+    const blocked = new AbortController();
+    const later = lockOf(url, sharedOwnership).acquire(blocked.signal);
+    blocked.abort();
+    await expect(later).rejects.toThrow('aborted');
+  });
+
+  it('own a shard one at a time', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    expect(await ownersOf(first)).toEqual(new Set([null]));
+    await Promise.all([first.cluster.claim(allShards), second.cluster.claim(allShards)]);
+    const { owners } = await first.cluster.view();
+    expect(new Set(owners).size).toBe(1);
+    expect([first.cluster.self, second.cluster.self]).toContain(owners[0]);
+  });
+
+  it('commit actors of their own shards alone', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim([1, 2]);
+    await second.cluster.claim([3]);
+    const own = [deviceIn(1), deviceIn(2)];
+    await expect(first.store.actors.commit(own)).resolves.toEqual({ lost: [] });
+    await expect(second.store.actors.commit([deviceIn(3)])).resolves.toEqual({ lost: [] });
+    await expect(first.store.actors.commit([deviceIn(1), deviceIn(3)])).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(first.lost).toHaveBeenCalledTimes(1);
+    expect(second.lost).not.toHaveBeenCalled();
+    expect(await sql(url, 'select id from devices')).toHaveLength(3);
+  });
+
+  it('hand over a shard: the new owner commits, and the old one no longer', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim([1, 2]);
+    const changed = vi.fn();
+    second.cluster.onChange(changed);
+    await first.cluster.handOver([2], second.cluster.self);
+    await eventually(() => changed.mock.calls.length > 0);
+    expect((await second.cluster.view()).owners[2]).toBe(second.cluster.self);
+    await second.store.actors.commit([deviceIn(2)]);
+    await first.store.actors.commit([deviceIn(1)]);
+    await expect(first.store.actors.commit([deviceIn(2)])).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+
+  it('hand over only what they own', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim([1]);
+    await second.cluster.handOver([1], second.cluster.self);
+    expect((await first.cluster.view()).owners[1]).toBe(first.cluster.self);
+  });
+
+  it('have one leader; another one follows it', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    expect((await first.cluster.view()).leader).toBe(true);
+    expect((await second.cluster.view()).leader).toBe(false);
+    expect((await first.cluster.view()).leader).toBe(true);
+    await first.lock.release();
+    expect((await second.cluster.view()).leader).toBe(true);
+  });
+
+  it('do not fence a node that is alive', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await second.cluster.fence([first.cluster.self]);
+    await first.cluster.claim([1]);
+    await first.store.actors.commit([deviceIn(1)]);
+    expect((await second.cluster.view()).nodes).toHaveLength(2);
+  });
+});
+
+describe.runIf(serverUrl)('a node whose lock is gone', () => {
+  it('is seen at once, and its shards are free once it is fenced', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim(allShards);
+    await first.store.actors.commit([deviceIn(7)]);
+    await endLockSession(url, first);
+    expect((await second.cluster.view()).nodes[0]).toMatchObject({ id: first.cluster.self, alive: false });
+    await second.cluster.claim(allShards);
+    expect(await ownersOf(second)).toEqual(new Set([first.cluster.self]));
+    await second.cluster.fence([first.cluster.self]);
+    expect((await second.cluster.view()).nodes.map(({ id }) => id)).toEqual([second.cluster.self]);
+    await second.cluster.claim(allShards);
+    expect(await ownersOf(second)).toEqual(new Set([second.cluster.self]));
+    await expect(first.pool.read({ text: 'select 1 as one', noRetry: true })).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+
+  it('loses its database sessions, and the other nodes keep theirs', async () => {
+    const url = await database();
+    const [first, second, third] = [await nodeOf(url), await nodeOf(url), await nodeOf(url)];
+    const sessionOf = async ({ pool }: TestNode): Promise<number | undefined> =>
+      (await pool.read<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]?.pid;
+    const pids = [await sessionOf(first), await sessionOf(second), await sessionOf(third)];
+    await endLockSession(url, first);
+    await second.cluster.fence([first.cluster.self]);
+    const alive = await sql<{ pid: number }>(url, `select pid from pg_stat_activity where pid in (${pids.join(',')})`);
+    expect(alive.map(({ pid }) => pid).sort()).toEqual(pids.slice(1).sort());
+  });
+
+  it('can be fenced by two nodes at once', async () => {
+    const url = await database();
+    const [first, second, third] = [await nodeOf(url), await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim(allShards);
+    await endLockSession(url, first);
+    await Promise.all([second, third].map(({ cluster }) => cluster.fence([first.cluster.self])));
+    await Promise.all([second.cluster.claim(allShards.slice(0, 128)), third.cluster.claim(allShards.slice(128))]);
+    const { owners } = await second.cluster.view();
+    expect(new Set(owners.slice(0, 128))).toEqual(new Set([second.cluster.self]));
+    expect(new Set(owners.slice(128))).toEqual(new Set([third.cluster.self]));
+    expect(await sql(url, `select epoch from nodes where id = '${first.cluster.self}'`)).toEqual([{ epoch: '2' }]);
+  });
+
+  it('does not claim shards any more', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await sql(url, `update nodes set epoch = epoch + 1 where id = '${first.cluster.self}'`);
+    await first.cluster.claim([1]).catch(() => {});
+    expect((await second.cluster.view()).owners[1]).toBe(null);
+  });
+
+  it('cannot use its lock session', async () => {
+    const url = await database();
+    const first = await nodeOf(url);
+    await endLockSession(url, first);
+    await eventually(() => first.lost.mock.calls.length === 1);
+    await expect(first.cluster.view()).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+});
+
+describe('shardOf in SQL', () => {
+  it.runIf(serverUrl)('gives the same shard as in memory', async () => {
+    const url = await database();
+    const node = await nodeOf(url);
+    await node.cluster.claim(allShards);
+    const device = { ...deviceIn(0xc3), timers: { set: [], clear: [] } };
+    const timer = { ref: device.ref, id: 'later', event: 'later', dueAt: 5 };
+    await node.store.actors.commit([{ ...device, timers: { set: [timer], clear: [] } }]);
+    const shard = shardOf(device.tenantId);
+    expect(shard).toBe(0xc3);
+    expect(await node.store.actors.dueTimers(9, 10, [shard])).toEqual([timer]);
+    expect(await node.store.actors.dueTimers(9, 10, [shard - 1, shard + 1])).toEqual([]);
+    expect(await node.store.actors.dueTimers(9, 10, null)).toEqual([timer]);
+  });
+});
