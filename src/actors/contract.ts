@@ -59,6 +59,14 @@ export class LeaseExpired extends StoreUnavailable {
   }
 }
 
+/** Another node owns the actor's shard. Nothing was done; its owner can do it. */
+export class NotOwner extends StoreUnavailable {
+  override name = 'NotOwner';
+  constructor() {
+    super('another node owns the shard of the actor');
+  }
+}
+
 /** A resolved durable output: an event and its target, which is created if `create` is set. */
 export interface AddressedEvent {
   to: ActorRef;

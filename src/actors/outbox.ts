@@ -11,12 +11,14 @@ import {
   type BatchView,
   EventFailed,
   NoSuchActor,
+  NotOwner,
   type OutputResolver,
   Quarantined,
   type SyncOutputResolver,
 } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
 import { addressOf } from './live-actor.ts';
+import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -51,13 +53,22 @@ export class Outbox {
   readonly #clock: Clock;
   readonly #limits: RuntimeLimits;
   readonly #log: Log;
+  readonly #shards: ShardOwnership;
 
-  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: RuntimeLimits; log: Log }) {
+  constructor(parts: {
+    supervisor: Supervisor;
+    store: Store;
+    clock: Clock;
+    limits: RuntimeLimits;
+    log: Log;
+    shards?: ShardOwnership;
+  }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
+    this.#shards = parts.shards ?? ownsEverything;
   }
 
   /** Registers the resolver of an output type, before the start; outputs without a resolver wait in the outbox. */
@@ -76,7 +87,9 @@ export class Outbox {
 
   /** Resolves when every target has committed; rejects if a delivery has to be retried. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const failed = await collectRejections(rows, (row) => this.#deliverRow(row));
+    const rejected = await collectRejections(rows, (row) => this.#deliverRow(row));
+    // The new owner of the shard delivers the others.
+    const failed = rejected.filter(({ reason }) => !(reason instanceof NotOwner));
     const [first] = failed;
     if (first === undefined) return;
     const from = addressOf(first.item.from);
@@ -127,7 +140,7 @@ export class Outbox {
     try {
       for (let after = 0, more = true; more; ) {
         this.#deliveredDuringSweep.clear();
-        const rows = await this.#store.actors.pendingOutbox(SWEEP_BATCH, after);
+        const rows = await this.#store.actors.pendingOutbox(SWEEP_BATCH, after, this.#shards.list);
         const notInFlight = rows.filter(
           (row) => !this.#inFlight.has(keyOf(row)) && !this.#deliveredDuringSweep.has(keyOf(row)),
         );

@@ -1,11 +1,13 @@
 import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
+import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
 import { collectRejections } from './collect-rejections.ts';
-import { type DeviceSessions, type LiveSession, NoSuchActor, Overloaded, Quarantined } from './contract.ts';
+import { type DeviceSessions, type LiveSession, NoSuchActor, NotOwner, Overloaded, Quarantined } from './contract.ts';
+import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -49,13 +51,22 @@ export class Presence implements DeviceSessions {
   readonly #clock: Clock;
   readonly #limits: RuntimeLimits;
   readonly #log: Log;
+  readonly #shards: ShardOwnership;
 
-  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: RuntimeLimits; log: Log }) {
+  constructor(parts: {
+    supervisor: Supervisor;
+    store: Store;
+    clock: Clock;
+    limits: RuntimeLimits;
+    log: Log;
+    shards?: ShardOwnership;
+  }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
+    this.#shards = parts.shards ?? ownsEverything;
     // A command dispatched just before the subscription was granted would otherwise wait for the next session.
     this.#supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;
@@ -69,12 +80,28 @@ export class Presence implements DeviceSessions {
     });
   }
 
-  /** Schedules the offline check of devices that were online when the last process ended. */
   async start(): Promise<void> {
-    const until = elapsedOf(this.#clock) + this.#limits.reconnectGraceMs;
-    for (const deviceId of await this.#store.devices.online()) this.#awaitingReconnect.set(deviceId, until);
+    await this.expectReconnects(this.#shards.list);
     this.#handle = setInterval(() => void this.tick(), FLUSH_MS);
     this.#handle.unref();
+  }
+
+  /** Schedules the offline check of devices that were online when the last owner of these shards ended. */
+  async expectReconnects(shards: OwnedShards): Promise<void> {
+    const until = elapsedOf(this.#clock) + this.#limits.reconnectGraceMs;
+    for (const deviceId of await this.#store.devices.online(shards)) {
+      if (!this.#sessions.has(deviceId)) this.#awaitingReconnect.set(deviceId, until);
+    }
+  }
+
+  /** Removes the sessions of shards that another node takes over, and writes what they have reported. */
+  async leaveShards(shards: ReadonlySet<number>): Promise<void> {
+    for (const [deviceId, session] of this.#sessions) {
+      if (!shards.has(shardOf(session.tenantId))) continue;
+      this.#sessions.delete(deviceId);
+      this.#recordKeyUse(session);
+    }
+    await this.flush();
   }
 
   async stop(): Promise<void> {
@@ -241,7 +268,7 @@ export class Presence implements DeviceSessions {
     const rejected = await collectRejections(deviceIds, (id) =>
       this.#supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.#clock.now(), by: SYSTEM }),
     );
-    const failed = rejected.filter(({ reason }) => !(reason instanceof NoSuchActor));
+    const failed = rejected.filter(({ reason }) => !(reason instanceof NoSuchActor || reason instanceof NotOwner));
     const [first] = failed;
     if (first === undefined) return;
     const now = elapsedOf(this.#clock);

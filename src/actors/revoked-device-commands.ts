@@ -4,8 +4,9 @@ import type { Log } from '../domain/log.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { administrationOf } from '../machines/device-record.ts';
 import type { Store } from '../store/contract.ts';
-import { NoSuchActor, Quarantined } from './contract.ts';
+import { NoSuchActor, NotOwner, Quarantined } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
+import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -26,6 +27,7 @@ export class RevokedDeviceCommands {
   readonly #clock: Clock;
   readonly #limits: Pick<RuntimeLimits, 'sweepMs'>;
   readonly #log: Log;
+  readonly #shards: ShardOwnership;
   /** Repeats a sweep that failed. */
   #retry: NodeJS.Timeout | undefined;
   /** Sweeps again after the last commit with an unknown outcome. */
@@ -38,12 +40,14 @@ export class RevokedDeviceCommands {
     clock: Clock;
     limits: Pick<RuntimeLimits, 'sweepMs'>;
     log: Log;
+    shards?: ShardOwnership;
   }) {
     this.#supervisor = parts.supervisor;
     this.#commands = parts.store.commands;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
+    this.#shards = parts.shards ?? ownsEverything;
     parts.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (isFinalCommandStatus(status)) return;
       const device = parts.supervisor.peek({ kind: 'device', id: deviceId });
@@ -55,7 +59,7 @@ export class RevokedDeviceCommands {
   /** Cancels the open commands of all revoked devices. Never rejects: it is retried if the store does not answer. */
   async sweep(): Promise<void> {
     try {
-      await this.#cancelAll(await this.#commands.openOnRevokedDevices());
+      await this.#cancelAll(await this.#commands.openOnRevokedDevices(this.#shards.list));
     } catch (error) {
       this.#log.warn({ err: error }, 'revoked-device commands: open commands of revoked devices not read; retrying');
       clearTimeout(this.#retry);
@@ -101,7 +105,7 @@ export class RevokedDeviceCommands {
       await this.#supervisor.sendWith({ kind: 'command', id: commandId }, event, { noTimeout: true });
     } catch (error) {
       if (error instanceof Quarantined) return false;
-      if (!(error instanceof NoSuchActor))
+      if (!(error instanceof NoSuchActor || error instanceof NotOwner))
         this.#log.warn(
           { err: error, command: commandId, device: deviceId },
           'revoked-device commands: command of a revoked device not cancelled',

@@ -2,10 +2,12 @@ import type { Clock } from '../domain/clock.ts';
 import { type CollectionSizes, type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import type { Milliseconds } from '../domain/values.ts';
 import type { Store } from '../store/contract.ts';
 import { type RuntimeMeter, unmetered } from './contract.ts';
 import { EventBus } from './event-bus.ts';
 import { Outbox } from './outbox.ts';
+import type { LocalShards } from './owned-shards.ts';
 import { Presence } from './presence.ts';
 import { RevokedDeviceCommands } from './revoked-device-commands.ts';
 import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts';
@@ -25,6 +27,7 @@ export class Runtime implements SizeReporter {
   readonly timers: Timers;
   readonly outbox: Outbox;
   readonly #revokedDeviceCommands: RevokedDeviceCommands;
+  readonly #shards: LocalShards | null;
   #passivationTimer: NodeJS.Timeout | null = null;
 
   constructor(parts: {
@@ -36,8 +39,11 @@ export class Runtime implements SizeReporter {
     log: Log;
     limits?: Partial<RuntimeLimits>;
     meter?: RuntimeMeter;
+    /** The shards of this node; without it, the process owns everything. */
+    shards?: LocalShards;
   }) {
-    const { store, clock, log } = parts;
+    const { store, clock, log, shards } = parts;
+    this.#shards = shards ?? null;
     const limits = { ...DEFAULT_RUNTIME_LIMITS, ...parts.limits };
     this.eventBus = new EventBus(log);
     this.actors = new Supervisor({
@@ -50,8 +56,9 @@ export class Runtime implements SizeReporter {
       log,
       meter: parts.meter ?? unmetered,
       eventBus: this.eventBus,
+      ...(shards && { shards }),
     });
-    const shared = { supervisor: this.actors, store, clock, limits, log };
+    const shared = { supervisor: this.actors, store, clock, limits, log, ...(shards && { shards }) };
     this.outbox = new Outbox(shared);
     this.timers = new Timers({ ...shared, store: store.actors });
     this.watches = new VerificationWatches(shared);
@@ -79,6 +86,28 @@ export class Runtime implements SizeReporter {
     this.timers.start();
     this.#passivationTimer = setInterval(() => this.actors.passivate(), PASSIVATE_MS);
     this.#passivationTimer.unref();
+  }
+
+  /** Loads what the previous owner of these shards has left; their actors can be used from then on. */
+  async openShards(shards: readonly number[]): Promise<void> {
+    this.#shards?.add(shards);
+    await this.watches.load(shards);
+    await this.outbox.sweep();
+    await this.#revokedDeviceCommands.sweep();
+    await this.sessions.expectReconnects(shards);
+    this.timers.shardsAdded();
+  }
+
+  /**
+   * Finishes the work of these shards and removes them from memory: another node can own them. False if their actors do
+   * not become idle in time; they stay open then. The caller has ended everything that sends them events.
+   */
+  async closeShards(shards: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
+    if (this.#shards === null) throw new Error('the process owns everything');
+    if (!(await this.actors.unloadShards(this.#shards, shards, timeoutMs))) return false;
+    await this.sessions.leaveShards(shards);
+    this.watches.reload();
+    return true;
   }
 
   /** Rejects new events, finishes the accepted ones, flushes presence. */

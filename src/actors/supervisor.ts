@@ -1,14 +1,16 @@
-import type { Clock } from '../domain/clock.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { EpochMs, Uuid } from '../domain/values.ts';
+import { shardOf } from '../domain/shards.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import { compiledMachine } from '../machines/compiled.ts';
 import type { ContextParts, MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
 import { ActivationQueue } from './activation-queue.ts';
-import { Admission } from './admission.ts';
+import { Admission, bypassesLimits } from './admission.ts';
 import type { ActorDirectory } from './commit/enlist.ts';
 import { type BatchOutcomeHandler, GroupCommit } from './commit/group-commit.ts';
 import { isFixedUnchanged, type UnitOfWork } from './commit/unit-of-work.ts';
@@ -18,6 +20,7 @@ import {
   type Committed,
   type Inspection,
   LeaseExpired,
+  NotOwner,
   Quarantined,
   type Reply,
   type ReplyHandler,
@@ -31,6 +34,7 @@ import type { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
+import { type LocalShards, ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import { ActorRegistry, type RegistryStats } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
@@ -50,6 +54,14 @@ export interface CommitHooks {
 
 const RESOLVED: Promise<void> = Promise.resolve();
 const POSTED: InternalSendOptions = { deferReply: true };
+const UNLOAD_POLL_MS: Milliseconds = 5;
+
+/** An actor before its first event belongs to no tenant yet, so it may be of any shard. */
+const isOfShard = ({ version, definition, snapshot }: LiveActor, shards: ReadonlySet<number>): boolean =>
+  version === 0 || shards.has(shardOf(definition.tenantOf(snapshot.context)));
+
+const isBusy = ({ version, status, mailbox }: LiveActor): boolean =>
+  version === 0 || status !== 'idle' || mailbox.length > 0;
 
 /** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
@@ -60,6 +72,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   readonly #definitions: Definitions;
   readonly #clock: Clock;
   readonly #lease: Lease;
+  readonly #shards: ShardOwnership;
   readonly #limits: RuntimeLimits;
   readonly #log: Log;
   readonly #meter: RuntimeMeter;
@@ -87,11 +100,14 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     log: Log;
     meter: RuntimeMeter;
     eventBus: EventBus;
+    shards?: ShardOwnership;
   }) {
+    const { shards = ownsEverything } = parts;
     this.#store = parts.store;
     this.#definitions = parts.definitions;
     this.#clock = parts.clock;
     this.#lease = parts.lease;
+    this.#shards = shards;
     this.#limits = parts.limits;
     this.#log = parts.log;
     this.#meter = parts.meter;
@@ -107,6 +123,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     });
     this.groupCommit = new GroupCommit({
       ...parts,
+      shards,
       outcomeHandler: this,
       maxInFlight: parts.batchesInFlight,
       deadlines: this.#deadlines,
@@ -160,7 +177,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   async read<Context extends ContextParts>(ref: ActorRef): Promise<Committed<Context> | null> {
     if (!this.#lease.valid()) throw new LeaseExpired();
     const live = this.#registry.get(ref);
-    const actor = live && live.version > 0 ? live : await this.#getOrLoad(ref);
+    const actor = live && live.version > 0 ? live : await this.#readOrLoad(ref);
     if (!actor || actor.version === 0) return null;
     actor.lastUsedAt = this.#clock.now();
     return actor.committed();
@@ -230,6 +247,28 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       await this.#activationQueue.whenDrained();
       await this.groupCommit.whenDrained();
     } while (!this.#activationQueue.empty);
+  }
+
+  /**
+   * Removes the actors of shards from memory when none of them has anything to do; the shards accept no further actors
+   * before. False if some are still busy after `timeoutMs`; then nothing has changed.
+   */
+  async unloadShards(shards: LocalShards, of: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
+    const until = elapsedOf(this.#clock) + timeoutMs;
+    shards.startUnloading(of);
+    for (;;) {
+      const actors = [...this.#registry].filter((actor) => isOfShard(actor, of));
+      if (!actors.some(isBusy)) {
+        for (const actor of actors) this.#registry.remove(actor);
+        shards.remove(of);
+        return true;
+      }
+      if (elapsedOf(this.#clock) >= until) {
+        shards.cancelUnloading(of);
+        return false;
+      }
+      await pause(UNLOAD_POLL_MS);
+    }
   }
 
   /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */
@@ -323,8 +362,11 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   #enqueue(actor: LiveActor, event: MachineEvent, internal: InternalSendOptions, replyTo: ReplyHandler): void {
     const { quarantine, mailbox } = actor;
-    const rejection =
-      quarantine === null ? this.#admission.rejectionFor(mailbox.length, internal) : new Quarantined(quarantine);
+    const rejection = this.#isUnloading(actor, internal)
+      ? new NotOwner()
+      : quarantine === null
+        ? this.#admission.rejectionFor(mailbox.length, internal)
+        : new Quarantined(quarantine);
     const now = this.#clock.now();
     const envelope = this.#admit(event, internal, now, replyTo);
     if (rejection) {
@@ -336,6 +378,12 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.groupCommit.enqueue(actor);
   }
 
+  /** Whether an event from outside comes too late: the actor only finishes its work. */
+  #isUnloading({ version, definition, snapshot }: LiveActor, internal: InternalSendOptions): boolean {
+    if (!this.#shards.unloading || version === 0 || bypassesLimits(internal)) return false;
+    return !this.#shards.accepts(definition.tenantOf(snapshot.context));
+  }
+
   #admit(event: MachineEvent, internal: InternalSendOptions, now: EpochMs, replyTo: ReplyHandler): Envelope {
     return this.#admission.admit(event, internal, this.#deadlines.deadlineOf(event, internal, now), replyTo);
   }
@@ -345,18 +393,34 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return this.#load(ref, this.#deadlines.callerWaits());
   }
 
-  #load(ref: ActorRef, isWanted: () => boolean): Promise<LiveActor | null> {
-    return this.#loader.load(ref, isWanted).then((stored) => {
-      if (stored !== null) return this.#instantiate(stored);
-      // It may have been created since the query.
-      const live = this.#registry.get(ref);
-      return live && live.version > 0 ? live : null;
-    });
+  /** The same to read its state: that of another node's actor is read from the store, and not kept. */
+  #readOrLoad(ref: ActorRef): Promise<LiveActor | null> {
+    return this.#load(ref, this.#deadlines.callerWaits(), (stored) => this.#instantiate(stored));
+  }
+
+  /** Rejects with `NotOwner` for another node's actor, unless `elsewhere` makes something of it. */
+  async #load(
+    ref: ActorRef,
+    isWanted: () => boolean,
+    elsewhere?: (stored: StoredActor) => LiveActor,
+  ): Promise<LiveActor | null> {
+    const { generation } = this.#shards;
+    const stored = await this.#loader.load(ref, isWanted);
+    const live = this.#registry.get(ref);
+    if (stored === null) return live && live.version > 0 ? live : null; // It may have been created since the query.
+    if (live) return live;
+    if (!this.#shards.accepts(stored.tenantId)) {
+      if (elsewhere === undefined) throw new NotOwner();
+      return elsewhere(stored);
+    }
+    // Its shard may have been added since the query, and its row changed by another node.
+    if (generation !== this.#shards.generation) return this.#load(ref, isWanted, elsewhere);
+    const actor = this.#instantiate(stored);
+    this.#register(actor);
+    return actor;
   }
 
   #instantiate(stored: StoredActor): LiveActor {
-    const live = this.#registry.get(stored.ref);
-    if (live) return live;
     let definition = this.#definitions(stored.ref.kind);
     const now = this.#clock.now();
     let quarantine = stored.quarantine;
@@ -379,7 +443,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       now,
     );
     actor.quarantine = quarantine;
-    this.#register(actor);
     return actor;
   }
 

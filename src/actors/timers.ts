@@ -4,8 +4,9 @@ import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { collectRejections } from './collect-rejections.ts';
-import { NoSuchActor, Quarantined } from './contract.ts';
+import { NoSuchActor, NotOwner, Quarantined } from './contract.ts';
 import { addressOf } from './live-actor.ts';
+import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -36,13 +37,22 @@ export class Timers {
   readonly #clock: Clock;
   readonly #limits: RuntimeLimits;
   readonly #log: Log;
+  readonly #shards: ShardOwnership;
 
-  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; limits: RuntimeLimits; log: Log }) {
+  constructor(parts: {
+    supervisor: Supervisor;
+    store: ActorStore;
+    clock: Clock;
+    limits: RuntimeLimits;
+    log: Log;
+    shards?: ShardOwnership;
+  }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
+    this.#shards = parts.shards ?? ownsEverything;
   }
 
   start(): void {
@@ -54,6 +64,12 @@ export class Timers {
     this.#stopped = true;
     if (this.#handle) clearTimeout(this.#handle);
     this.#handle = null;
+  }
+
+  /** Reads the store soon, for the timers of shards that were added. */
+  shardsAdded(): void {
+    this.#nextAt = 0;
+    this.#arm();
   }
 
   /** Called when a committed transition has set a timer. */
@@ -115,7 +131,7 @@ export class Timers {
       for (;;) {
         const now = this.#clock.now();
         this.#lastReadAt = now;
-        const due = await this.#store.dueTimers(now, BATCH);
+        const due = await this.#store.dueTimers(now, BATCH, this.#shards.list);
         const fresh = due.filter((timer) => !this.#firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
         for (const timer of fresh) tried.add(keyOf(timer));
         await this.#sendAll(fresh, now);
@@ -124,7 +140,7 @@ export class Timers {
       }
       // A timer set during this query may be missing from its result; `timerSet` handles it.
       this.#nextAt = Number.POSITIVE_INFINITY;
-      const nextAt = await this.#store.nextTimerAt();
+      const nextAt = await this.#store.nextTimerAt(this.#shards.list);
       if (nextAt !== null) this.#nextAt = Math.min(this.#nextAt, nextAt);
       // A row that stays due, for example because its actor has a full mailbox, must not cause a busy loop.
       if (this.#nextAt <= this.#lastReadAt) this.#nextAt = this.#clock.now() + MAX_SLEEP_MS;
@@ -135,7 +151,8 @@ export class Timers {
   }
 
   async #sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
-    const failed = await collectRejections(timers, (timer) => this.#send(timer, now));
+    const rejected = await collectRejections(timers, (timer) => this.#send(timer, now));
+    const failed = rejected.filter(({ reason }) => !(reason instanceof NotOwner));
     const [first] = failed;
     if (first === undefined) return;
     const { ref, id } = first.item;

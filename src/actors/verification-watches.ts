@@ -1,9 +1,11 @@
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
+import type { OwnedShards } from '../domain/shards.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { VerificationWatch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
+import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const RETRY_MS = 1_000;
@@ -26,8 +28,20 @@ export class VerificationWatches {
 
   readonly #store: Store;
   readonly #log: Log;
+  readonly #shards: ShardOwnership;
 
-  constructor({ supervisor, store, log }: { supervisor: Supervisor; store: Store; log: Log }) {
+  constructor({
+    supervisor,
+    store,
+    log,
+    shards = ownsEverything,
+  }: {
+    supervisor: Supervisor;
+    store: Store;
+    log: Log;
+    shards?: ShardOwnership;
+  }) {
+    this.#shards = shards;
     this.#store = store;
     this.#log = log;
     supervisor.subscribe('verification.watch', ({ deviceId, commandId, expected }) => {
@@ -57,13 +71,16 @@ export class VerificationWatches {
     return list;
   }
 
-  /** Synchronizes the index with the command rows. */
-  async load(): Promise<void> {
+  /** Synchronizes the index with the command rows; with `added`, only adds the watches of these shards. */
+  async load(added?: OwnedShards): Promise<void> {
     const stale = new Map<Uuid, Uuid>();
-    for (const [deviceId, watches] of this.#byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
+    if (added === undefined) {
+      for (const [deviceId, watches] of this.#byDevice) for (const id of watches.keys()) stale.set(id, deviceId);
+    }
+    const shards = added ?? this.#shards.list;
     this.#readsInProgress += 1;
     try {
-      for (const { deviceId, ...watch } of await this.#store.commands.awaitingVerification()) {
+      for (const { deviceId, ...watch } of await this.#store.commands.awaitingVerification(shards)) {
         stale.delete(watch.commandId);
         if (!this.#endedWhileReading.has(watch.commandId)) this.#add(deviceId, watch);
       }

@@ -11,10 +11,11 @@ import {
   type OutboxKey,
   StoreUnavailable,
 } from '../../store/contract.ts';
-import { ActorExists, EventFailed, type RuntimeMeter } from '../contract.ts';
+import { ActorExists, EventFailed, NotOwner, type RuntimeMeter } from '../contract.ts';
 import { type Deadlines, rejectUnit } from '../deadlines.ts';
 import type { Envelope } from '../envelope.ts';
 import { addressOf, type LiveActor, takeEnvelopes } from '../live-actor.ts';
+import type { ShardOwnership } from '../owned-shards.ts';
 import type { RuntimeLimits } from '../runtime-limits.ts';
 import { type ActorDirectory, type BatchBuilder, Enlistment } from './enlist.ts';
 import { InDoubtCommits } from './in-doubt.ts';
@@ -71,6 +72,7 @@ export class GroupCommit {
   readonly #log: Log;
   readonly #meter: RuntimeMeter;
   readonly #maxInFlight: number;
+  readonly #shards: ShardOwnership;
 
   constructor(parts: {
     store: ActorStore;
@@ -83,6 +85,7 @@ export class GroupCommit {
     maxInFlight: number;
     deadlines: Deadlines;
     directory: ActorDirectory;
+    shards: ShardOwnership;
   }) {
     const { clock, limits, directory } = parts;
     this.#enlistment = new Enlistment({ clock, directory, maxEnlisted: limits.enlistedActors });
@@ -94,6 +97,7 @@ export class GroupCommit {
     this.#log = parts.log;
     this.#meter = parts.meter;
     this.#maxInFlight = parts.maxInFlight;
+    this.#shards = parts.shards;
   }
 
   /** Queues the actor for the next batch if it has events. */
@@ -208,10 +212,19 @@ export class GroupCommit {
   }
 
   #decideMailbox(actor: LiveActor, envelopes: readonly Envelope[]): UnitOfWork {
-    const unit = createUnitOfWork(actor, envelopes);
+    const unit = this.#refuseUnowned(createUnitOfWork(actor, envelopes));
     for (const { envelope, error } of unit.failed) this.#outcomeHandler.handleFailedEvent(actor, envelope, error);
     actor.startCommit();
     return unit;
+  }
+
+  /** A new actor belongs to the tenant that its first event names, which may be another node's. */
+  #refuseUnowned(unit: UnitOfWork): UnitOfWork {
+    const { actor, decisions, snapshot } = unit;
+    if (actor.version > 0 || decisions.length === 0) return unit;
+    if (this.#shards.holds(actor.definition.tenantOf(snapshot.context))) return unit;
+    for (const { envelope } of decisions) envelope.reject(new NotOwner());
+    return createUnitOfWork(actor, []);
   }
 
   async #commitInOrder(batch: Batch): Promise<void> {

@@ -4,7 +4,7 @@ import type { Uuid } from '../../domain/values.ts';
  * What a node does with shards: `joining` starts and owns none yet, `active` owns its part of them, `draining` hands
  * them over and ends.
  */
-export type NodeState = 'joining' | 'active' | 'draining';
+export type MembershipState = 'joining' | 'active' | 'draining';
 
 /** A registered node that was not fenced. */
 export interface ClusterNode {
@@ -17,7 +17,7 @@ export interface ClusterNode {
   link: string | null;
   /** Version of the program. */
   build: string;
-  state: NodeState;
+  state: MembershipState;
   /** Epoch milliseconds. */
   startedAt: number;
   /** Whether its lock is held: false once its process has ended or lost its connection. */
@@ -38,7 +38,7 @@ export interface Cluster {
   readonly self: Uuid;
   view(): Promise<ClusterView>;
   /** Tells the other nodes. */
-  announce(state: NodeState, link: string): Promise<void>;
+  announce(state: MembershipState, link: string): Promise<void>;
   /** Raises the epochs of nodes that are not alive, and resolves when none of their database sessions is left. */
   fence(nodes: readonly Uuid[]): Promise<void>;
   /** Becomes the owner of those shards that have none or a fenced one. */

@@ -3,7 +3,7 @@ import type { Log } from '../../domain/log.ts';
 import { SHARD_COUNT } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Cluster, ClusterNode, ClusterView, NodeState } from '../contract/cluster.ts';
+import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../contract/cluster.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { shardArray } from '../postgres/shard-condition.ts';
 import type { AdvisoryLock } from './advisory-lock.ts';
@@ -56,7 +56,7 @@ export class PostgresCluster implements Cluster {
     });
   }
 
-  announce(state: NodeState, link: string): Promise<void> {
+  announce(state: MembershipState, link: string): Promise<void> {
     return this.#run(async (client) => {
       await client.query('update nodes set state = $2, link = $3 where id = $1', [this.self, state, link]);
       await client.query(notify);

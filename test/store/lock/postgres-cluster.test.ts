@@ -116,7 +116,7 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     expect([first.cluster.self, second.cluster.self]).toContain(owners[0]);
   });
 
-  it('commit actors of their own shards alone', async () => {
+  it('commit actors of the shards that they own, and of no others', async () => {
     const url = await database();
     const [first, second] = [await nodeOf(url), await nodeOf(url)];
     await first.cluster.claim([1, 2]);
@@ -152,7 +152,7 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     expect((await first.cluster.view()).owners[1]).toBe(first.cluster.self);
   });
 
-  it('have one leader; another one follows it', async () => {
+  it('have one leader, and another one after it has ended', async () => {
     const url = await database();
     const [first, second] = [await nodeOf(url), await nodeOf(url)];
     expect((await first.cluster.view()).leader).toBe(true);
@@ -214,7 +214,7 @@ describe.runIf(serverUrl)('a node whose lock is gone', () => {
     expect(await sql(url, `select epoch from nodes where id = '${first.cluster.self}'`)).toEqual([{ epoch: '2' }]);
   });
 
-  it('does not claim shards any more', async () => {
+  it('cannot claim shards', async () => {
     const url = await database();
     const [first, second] = [await nodeOf(url), await nodeOf(url)];
     await sql(url, `update nodes set epoch = epoch + 1 where id = '${first.cluster.self}'`);

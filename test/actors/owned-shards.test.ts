@@ -1,0 +1,186 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Committed, NotOwner } from '../../src/actors/contract.ts';
+import { LocalShards } from '../../src/actors/owned-shards.ts';
+import { Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { silentLog } from '../support/lock-parts.ts';
+import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+
+/** The shard of an actor is the end of its id: `lamp 01` is in shard 1. */
+const definition = {
+  ...lamp,
+  tenantOf: ({ fixed: { id } }: LampContext) => id,
+} as unknown as MachineDefinition;
+const ref = (id: string) => ({ kind: 'device', id }) as const;
+const CLOSE_MS = 5_000;
+
+let memory: MemoryActorStore;
+let clock: TestClock;
+let nodes: { shards: LocalShards; runtime: Runtime }[];
+
+function openNode(): (typeof nodes)[number] {
+  const shards = new LocalShards();
+  const { store } = makeRuntimeStore(memory);
+  const runtime = new Runtime({ store, definitions: () => definition, clock, log: silentLog, shards });
+  nodes.push({ shards, runtime });
+  return { shards, runtime };
+}
+
+beforeEach(() => {
+  memory = new MemoryActorStore();
+  clock = testClock();
+  nodes = [];
+});
+afterEach(() => {
+  for (const { runtime } of nodes) runtime.halt();
+});
+
+const event = (type: string, more: object = {}): MachineEvent => ({ type, at: clock.now(), ...more }) as MachineEvent;
+const make = ({ runtime }: (typeof nodes)[number], id: string) => runtime.actors.create(ref(id), event('make', { id }));
+const pressedOf = (committed: Committed | null) =>
+  (committed?.snapshot.context as LampContext | undefined)?.live.pressed;
+
+describe('a node without the shard of an actor', () => {
+  it('neither creates nor changes the actor', async () => {
+    const [owner, other] = [openNode(), openNode()];
+    await owner.runtime.openShards([1]);
+    await other.runtime.openShards([2]);
+    await make(owner, 'lamp 01');
+    await expect(make(other, 'lamp 01')).rejects.toBeInstanceOf(NotOwner);
+    await expect(other.runtime.actors.send(ref('lamp 01'), event('press'))).rejects.toBeInstanceOf(NotOwner);
+    expect(pressedOf(await owner.runtime.actors.read(ref('lamp 01')))).toBe(0);
+  });
+
+  it('reads its state from the store each time', async () => {
+    const [owner, other] = [openNode(), openNode()];
+    await owner.runtime.openShards([1]);
+    await make(owner, 'lamp 01');
+    for (const version of [2, 3]) {
+      await owner.runtime.actors.send(ref('lamp 01'), event('press'));
+      expect(await other.runtime.actors.read(ref('lamp 01'))).toMatchObject({ version });
+    }
+    expect(other.runtime.actors.stats().live).toBe(0);
+  });
+
+  it('does not fire its timers', async () => {
+    const [owner, other] = [openNode(), openNode()];
+    await owner.runtime.openShards([1]);
+    await make(owner, 'lamp 01');
+    await owner.runtime.actors.send(ref('lamp 01'), event('press'));
+    clock.advance(2_000);
+    await other.runtime.timers.tick();
+    expect(await memory.dueTimers(clock.now(), 10)).toHaveLength(1);
+    await owner.runtime.timers.tick();
+    expect(await memory.dueTimers(clock.now(), 10)).toHaveLength(0);
+  });
+});
+
+describe('a shard that moves', () => {
+  it('is closed when its actors are idle, and opened with their state', async () => {
+    const [first, second] = [openNode(), openNode()];
+    await first.runtime.openShards([1, 2]);
+    await make(first, 'lamp 01');
+    await make(first, 'lamp 02');
+    const pressed = first.runtime.actors.send(ref('lamp 01'), event('press'));
+    expect(await first.runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+    expect(pressedOf(await pressed)).toBe(1);
+    expect(first.shards.list).toEqual([2]);
+    expect(first.runtime.actors.stats().live).toBe(1);
+    await expect(first.runtime.actors.send(ref('lamp 01'), event('press'))).rejects.toBeInstanceOf(NotOwner);
+    await second.runtime.openShards([1]);
+    expect(pressedOf(await second.runtime.actors.send(ref('lamp 01'), event('note', { text: 'x' })))).toBe(1);
+  });
+
+  it('stays open if its actors do not become idle', async () => {
+    const { runtime, shards } = openNode();
+    await runtime.openShards([1]);
+    await make({ runtime, shards }, 'lamp 01');
+    const held = Promise.withResolvers<void>();
+    memory.beforeCommit = () => held.promise;
+    const pressed = runtime.actors.send(ref('lamp 01'), event('press'));
+    const closing = runtime.closeShards(new Set([1]), 50);
+    await eventually(() => {
+      clock.advance(60);
+      return shards.list.includes(1);
+    });
+    expect(await closing).toBe(false);
+    held.resolve();
+    await pressed;
+    expect(pressedOf(await runtime.actors.send(ref('lamp 01'), event('note', { text: 'x' })))).toBe(1);
+  });
+
+  it('waits for an actor that is being created', async () => {
+    const { runtime, shards } = openNode();
+    await runtime.openShards([1]);
+    const created = make({ runtime, shards }, 'lamp 01');
+    expect(await runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+    await expect(created).resolves.toMatchObject({ version: 1 });
+    expect(runtime.actors.stats().live).toBe(0);
+  });
+
+  it('is read again if it comes back while an actor is loaded', async () => {
+    const [first, second] = [openNode(), openNode()];
+    await first.runtime.openShards([1]);
+    await make(first, 'lamp 01');
+    await first.runtime.closeShards(new Set([1]), CLOSE_MS);
+    // The query begins while the node owns the shard, and ends after another node has changed the row.
+    await first.runtime.openShards([1]);
+    const load = memory.load.bind(memory);
+    const started = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    memory.load = async (kind, ids) => {
+      const rows = await load(kind, ids);
+      memory.load = load;
+      started.resolve();
+      await release.promise;
+      return rows;
+    };
+    const read = first.runtime.actors.read(ref('lamp 01'));
+    await started.promise;
+    await first.runtime.closeShards(new Set([1]), CLOSE_MS);
+    await second.runtime.openShards([1]);
+    await second.runtime.actors.send(ref('lamp 01'), event('press'));
+    await second.runtime.closeShards(new Set([1]), CLOSE_MS);
+    await first.runtime.openShards([1]);
+    release.resolve();
+    expect(pressedOf(await read)).toBe(1);
+  });
+
+  it('loses no event and repeats none, whenever it moves', async () => {
+    const pair = [openNode(), openNode()] as const;
+    await pair[0].runtime.openShards([1, 2]);
+    await make(pair[0], 'lamp 01');
+    await make(pair[0], 'lamp 02');
+    const notes = new Map<string, number>();
+    let moving = true;
+    const sender = async (id: string): Promise<void> => {
+      for (let n = 0; moving || n < 50; n += 1) {
+        const answers = await Promise.allSettled(
+          pair.map(({ runtime }) => runtime.actors.send(ref(id), event('note', { text: `${n}` }))),
+        );
+        const done = answers.filter(({ status }) => status === 'fulfilled').length;
+        notes.set(id, (notes.get(id) ?? 0) + done);
+        for (const answer of answers) {
+          if (answer.status === 'rejected') expect(answer.reason).toBeInstanceOf(NotOwner);
+        }
+      }
+    };
+    const sending = Promise.all(['lamp 01', 'lamp 02'].map(sender));
+    for (let n = 0; n < 20; n += 1) {
+      const [from, to] = n % 2 === 0 ? pair : [pair[1], pair[0]];
+      expect(await from.runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+      await to.runtime.openShards([1]);
+    }
+    moving = false;
+    await sending;
+    const owner = pair.find(({ shards }) => shards.list.includes(1));
+    for (const [id, node] of [
+      ['lamp 01', owner],
+      ['lamp 02', pair[0]],
+    ] as const) {
+      const stored = await node?.runtime.actors.read(ref(id));
+      expect(stored?.version).toBe(1 + (notes.get(id) ?? Number.NaN));
+    }
+  });
+});
