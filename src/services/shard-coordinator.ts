@@ -1,0 +1,379 @@
+import type { Log } from '../domain/log.ts';
+import { placeShards } from '../domain/shard-placement.ts';
+import { type PeerNode, SHARD_COUNT, type ShardDirectory, type ShardRoute } from '../domain/shards.ts';
+import type { Milliseconds, Uuid } from '../domain/values.ts';
+import type { Cluster, ClusterNode, ClusterView } from '../store/contract/cluster.ts';
+
+/** What runs the shards of this node. */
+export interface ShardHost {
+  /** Loads what the previous owner has left. Repeated if it throws. */
+  open(shards: readonly number[]): Promise<void>;
+  /** Ends what depends on the shards, and writes what is left. False, with the shards still open, if that takes long. */
+  close(shards: ReadonlySet<number>): Promise<boolean>;
+}
+
+/**
+ * A shard on this node: `absent`, or owned and being loaded (`opening`), in use (`open`), or being handed over
+ * (`closing`).
+ */
+type ShardStatus = 'absent' | 'opening' | 'open' | 'closing';
+
+export interface CoordinatorTiming {
+  /** Interval at which nodes and owners are read; changes that another node announces are read at once. */
+  poll: Milliseconds;
+  /** How long a request waits for a shard that moves. */
+  route: Milliseconds;
+  /** How long a shard waits for its requests in progress before it is handed over. */
+  requests: Milliseconds;
+  /** Pause after a shard that could not be closed. */
+  retry: Milliseconds;
+}
+
+const defaultTiming: CoordinatorTiming = { poll: 250, route: 2_000, requests: 5_000, retry: 5_000 };
+/** Shards that are closed and handed over together. */
+const MOVED_TOGETHER = 16;
+
+const allShards: readonly number[] = Array.from({ length: SHARD_COUNT }, (_, shard) => shard);
+
+/** Counts since the start of the process, for metrics. */
+export interface CoordinatorCounts {
+  /** Shards that this node runs. */
+  open: number;
+  /** Shards handed over to other nodes. */
+  handedOver: number;
+  /** Nodes that this node fenced. */
+  fenced: number;
+}
+
+/**
+ * Runs the shards that this node owns. It takes the shards of nodes that have ended, hands over shards that another
+ * node should own by rendezvous hashing, and knows the owner of every shard. What may act is decided by the database
+ * alone: the coordinator may act late, but two coordinators never run the same shard.
+ */
+export class ShardCoordinator implements ShardDirectory {
+  readonly #cluster: Cluster;
+  readonly #host: ShardHost;
+  readonly #log: Log;
+  readonly #timing: CoordinatorTiming;
+  readonly #status: ShardStatus[] = allShards.map(() => 'absent');
+  readonly #inProgress: number[] = allShards.map(() => 0);
+  #view: ClusterView = { nodes: [], owners: [], leader: false };
+  #peers = new Map<Uuid, PeerNode>();
+  #placement: { nodes: string; owners: readonly Uuid[] } = { nodes: '', owners: [] };
+  #changed = Promise.withResolvers<void>();
+  #timer: NodeJS.Timeout | null = null;
+  #reconciling: Promise<void> | null = null;
+  #again = false;
+  #opening: Promise<void> | null = null;
+  #moving: Promise<void> | null = null;
+  /** Monotonic milliseconds before which a busy shard is not closed again. */
+  readonly #moveAfter = new Map<number, number>();
+  #draining = false;
+  #stopped = true;
+  #link = '';
+  readonly #counts = { handedOver: 0, fenced: 0 };
+
+  constructor(parts: { cluster: Cluster; host: ShardHost; log: Log; timing?: Partial<CoordinatorTiming> }) {
+    this.#cluster = parts.cluster;
+    this.#host = parts.host;
+    this.#log = parts.log;
+    this.#timing = { ...defaultTiming, ...parts.timing };
+    parts.cluster.onChange(() => void this.#reconcileSoon());
+  }
+
+  /** True on one node at a time, for work that must not be done twice. */
+  get leader(): boolean {
+    return !this.#stopped && this.#view.leader;
+  }
+
+  /** The nodes and owners as this node knows them. */
+  get view(): ClusterView {
+    return this.#view;
+  }
+
+  /** Number of nodes that are alive, at least 1. */
+  get nodeCount(): number {
+    return Math.max(1, this.#view.nodes.length);
+  }
+
+  counts(): CoordinatorCounts {
+    return { open: this.#status.filter((status) => status === 'open').length, ...this.#counts };
+  }
+
+  /** The shards that this node runs. */
+  openShards(): readonly number[] {
+    return allShards.filter((shard) => this.#status[shard] === 'open');
+  }
+
+  /**
+   * Makes the node active. `link`: address of its listener for other nodes. Resolves when the shards that it got first
+   * are open; a node among others gets its part of theirs afterwards, one after another.
+   */
+  async start(link: string): Promise<void> {
+    this.#link = link;
+    this.#stopped = false;
+    await this.#cluster.announce('active', link);
+    await this.#reconcileSoon();
+    await this.#opening;
+    this.#timer = setInterval(() => void this.#reconcileSoon(), this.#timing.poll).unref();
+  }
+
+  /** Hands over all shards; resolves when none is left, or no other node is active, or the time has passed. */
+  async drain(timeoutMs: Milliseconds): Promise<void> {
+    const until = performance.now() + timeoutMs;
+    this.#draining = true;
+    this.#moveAfter.clear();
+    await this.#cluster.announce('draining', this.#link).catch((error: unknown) => {
+      this.#log.warn({ err: error }, 'shard coordinator: other nodes were not told that this node drains');
+    });
+    while (performance.now() < until) {
+      await this.#reconcileSoon();
+      if (this.#status.every((status) => status === 'absent') || this.#candidates().length === 0) return;
+      await Promise.race([this.#moving ?? this.#changed.promise, pauseFor(this.#timing.poll)]);
+    }
+  }
+
+  /** Reads no more; the shards of this node stay as they are. */
+  stop(): void {
+    this.#stopped = true;
+    if (this.#timer) clearInterval(this.#timer);
+    this.#notifyChanged();
+  }
+
+  // ShardDirectory
+
+  enter(shard: number): ShardRoute | Promise<ShardRoute> {
+    return this.#routeNow(shard) ?? this.#waitForRoute(shard);
+  }
+
+  refresh(): Promise<void> {
+    return this.#reconcileSoon();
+  }
+
+  /** Null while the shard moves. */
+  #routeNow(shard: number): ShardRoute | null {
+    if (this.#status[shard] === 'open') return { at: 'here', leave: this.#countRequest(shard) };
+    if (this.#status[shard] !== 'absent') return null;
+    const owner = this.#view.owners[shard] ?? null;
+    const node = owner === null ? undefined : this.#peers.get(owner);
+    return node === undefined ? null : { at: 'node', node };
+  }
+
+  async #waitForRoute(shard: number): Promise<ShardRoute> {
+    const until = performance.now() + this.#timing.route;
+    for (;;) {
+      const left = until - performance.now();
+      if (left <= 0 || this.#stopped) return { at: 'none' };
+      await Promise.race([this.#changed.promise, pauseFor(left)]);
+      const route = this.#routeNow(shard);
+      if (route !== null) return route;
+    }
+  }
+
+  #countRequest(shard: number): () => void {
+    let left = false;
+    this.#inProgress[shard] = (this.#inProgress[shard] ?? 0) + 1;
+    return () => {
+      if (left) return;
+      left = true;
+      this.#inProgress[shard] = (this.#inProgress[shard] ?? 1) - 1;
+      if (this.#inProgress[shard] === 0 && this.#status[shard] === 'closing') this.#notifyChanged();
+    };
+  }
+
+  #notifyChanged(): void {
+    const { resolve } = this.#changed;
+    this.#changed = Promise.withResolvers();
+    resolve();
+  }
+
+  #setStatus(shards: Iterable<number>, status: ShardStatus): void {
+    for (const shard of shards) this.#status[shard] = status;
+    this.#notifyChanged();
+  }
+
+  /** Joins a run that has not begun to read; another one follows a run that has. */
+  #reconcileSoon(): Promise<void> {
+    if (this.#reconciling !== null) {
+      this.#again = true;
+      return this.#reconciling;
+    }
+    this.#reconciling = this.#reconcileUntilCurrent().finally(() => {
+      this.#reconciling = null;
+    });
+    return this.#reconciling;
+  }
+
+  async #reconcileUntilCurrent(): Promise<void> {
+    do {
+      this.#again = false;
+      if (this.#stopped) return;
+      try {
+        await this.#reconcile();
+      } catch (error) {
+        this.#log.warn({ err: error }, 'shard coordinator: nodes and owners not read; retrying');
+        return;
+      }
+    } while (this.#again);
+  }
+
+  async #reconcile(): Promise<void> {
+    let view = await this.#cluster.view();
+    const dead = view.nodes.filter(({ alive }) => !alive);
+    if (dead.length > 0) {
+      this.#log.warn({ nodes: dead.map(describe) }, 'shard coordinator: nodes have ended; taking over their shards');
+      await this.#cluster.fence(dead.map(({ id }) => id));
+      this.#counts.fenced += dead.length;
+      view = await this.#cluster.view();
+    }
+    this.#apply(view);
+    const claimed = this.#claimable();
+    if (claimed.length > 0) {
+      await this.#cluster.claim(claimed);
+      this.#apply(await this.#cluster.view());
+    }
+    this.#openOwned();
+    this.#moveNext();
+  }
+
+  #apply(view: ClusterView): void {
+    const { self } = this.#cluster;
+    this.#view = view;
+    this.#peers = new Map(
+      view.nodes.flatMap(({ id, link, alive }) =>
+        alive && link !== null && id !== self ? [[id, { id, address: link }]] : [],
+      ),
+    );
+    this.#notifyChanged();
+  }
+
+  #candidates(): Uuid[] {
+    const { self } = this.#cluster;
+    return this.#view.nodes
+      .filter(({ id, alive, state }) => alive && state === 'active' && !(this.#draining && id === self))
+      .map(({ id }) => id);
+  }
+
+  /** The node that should own each shard; empty if no node is active. */
+  #placed(): readonly Uuid[] {
+    const nodes = this.#candidates();
+    const key = nodes.join();
+    if (key !== this.#placement.nodes) this.#placement = { nodes: key, owners: placeShards(nodes) };
+    return this.#placement.owners;
+  }
+
+  /** Shards without an owner that this node should own. */
+  #claimable(): number[] {
+    const placed = this.#placed();
+    const known = new Set<Uuid | null>(this.#view.nodes.map(({ id }) => id));
+    return allShards.filter(
+      (shard) => placed[shard] === this.#cluster.self && !known.has(this.#view.owners[shard] ?? null),
+    );
+  }
+
+  #openOwned(): void {
+    const owned = allShards.filter(
+      (shard) => this.#view.owners[shard] === this.#cluster.self && this.#status[shard] === 'absent',
+    );
+    if (owned.length === 0 || this.#opening !== null) return;
+    this.#setStatus(owned, 'opening');
+    this.#opening = this.#open(owned).finally(() => {
+      this.#opening = null;
+      this.#again = true;
+      void this.#reconcileSoon();
+    });
+  }
+
+  async #open(shards: readonly number[]): Promise<void> {
+    const began = performance.now();
+    try {
+      await this.#host.open(shards);
+      this.#setStatus(shards, 'open');
+      this.#log.info({ shards: shards.length, ms: since(began) }, 'shard coordinator: shards opened');
+    } catch (error) {
+      this.#setStatus(shards, 'absent');
+      this.#log.warn({ err: error, shards: shards.length }, 'shard coordinator: shards not opened; retrying');
+      await pauseFor(this.#timing.poll);
+    }
+  }
+
+  #moveNext(): void {
+    if (this.#moving !== null) return;
+    const placed = this.#placed();
+    const now = performance.now();
+    const misplaced = allShards.filter(
+      (shard) =>
+        this.#status[shard] === 'open' &&
+        placed[shard] !== undefined &&
+        placed[shard] !== this.#cluster.self &&
+        (this.#moveAfter.get(shard) ?? 0) <= now,
+    );
+    if (misplaced.length === 0) return;
+    this.#moving = this.#move(misplaced.slice(0, MOVED_TOGETHER), placed).finally(() => {
+      this.#moving = null;
+      void this.#reconcileSoon();
+    });
+  }
+
+  async #move(shards: readonly number[], placed: readonly Uuid[]): Promise<void> {
+    this.#setStatus(shards, 'closing');
+    const idle = await this.#whenRequestsEnd(shards);
+    this.#keepOpen(shards.filter((shard) => !idle.includes(shard)));
+    if (idle.length === 0 || (await this.#handOver(idle, placed))) return;
+    // One of them is busy.
+    for (const shard of idle) if (!(await this.#handOver([shard], placed))) this.#keepOpen([shard]);
+  }
+
+  #keepOpen(shards: readonly number[]): void {
+    if (shards.length === 0) return;
+    const after = performance.now() + (this.#draining ? this.#timing.poll : this.#timing.retry);
+    for (const shard of shards) this.#moveAfter.set(shard, after);
+    this.#setStatus(shards, 'open');
+    this.#log.warn({ shards }, 'shard coordinator: shards are busy; handing them over later');
+  }
+
+  /** False if the shards could not be closed. */
+  async #handOver(shards: readonly number[], placed: readonly Uuid[]): Promise<boolean> {
+    const began = performance.now();
+    try {
+      if (!(await this.#host.close(new Set(shards)))) return false;
+      for (const [to, ofNode] of Map.groupBy(shards, (shard) => placed[shard] as Uuid)) {
+        await this.#cluster.handOver(ofNode, to);
+        this.#counts.handedOver += ofNode.length;
+      }
+      this.#log.info({ shards: shards.length, ms: since(began) }, 'shard coordinator: shards handed over');
+    } catch (error) {
+      // A shard that is still this node's is opened again.
+      this.#log.warn({ err: error, shards: shards.length }, 'shard coordinator: shards not handed over');
+    }
+    // The owners that were read before are outdated.
+    const owners = [...this.#view.owners];
+    for (const shard of shards) {
+      owners[shard] = null;
+      this.#moveAfter.delete(shard);
+    }
+    this.#view = { ...this.#view, owners };
+    this.#setStatus(shards, 'absent');
+    return true;
+  }
+
+  /** The shards without requests in progress, once that is all of them, or after a time. */
+  async #whenRequestsEnd(shards: readonly number[]): Promise<number[]> {
+    const until = performance.now() + this.#timing.requests;
+    for (;;) {
+      const idle = shards.filter((shard) => this.#inProgress[shard] === 0);
+      const left = until - performance.now();
+      if (idle.length === shards.length || left <= 0) return idle;
+      await Promise.race([this.#changed.promise, pauseFor(left)]);
+    }
+  }
+}
+
+const describe = ({ id, address, build }: ClusterNode) => ({ id, address, build });
+
+const since = (began: number): number => Math.round(performance.now() - began);
+
+const pauseFor = (ms: Milliseconds): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, Math.max(0, ms)).unref();
+  });

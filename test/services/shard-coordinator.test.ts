@@ -1,0 +1,363 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { SHARD_COUNT, type ShardRoute } from '../../src/domain/shards.ts';
+import type { Uuid } from '../../src/domain/values.ts';
+import { type CoordinatorTiming, ShardCoordinator } from '../../src/services/shard-coordinator.ts';
+import type { Cluster, ClusterNode, MembershipState } from '../../src/store/contract/cluster.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { eventually } from '../support/clock.ts';
+import { silentLog } from '../support/lock-parts.ts';
+
+const timing: CoordinatorTiming = { poll: 5, route: 2_000, requests: 5_000, retry: 20 };
+const nodeId = (n: number): Uuid => `0195d9a2-7f00-7000-8000-00000000000${n}`;
+
+/** The tables of nodes and owners that all nodes of a test share, with the rules of the database. */
+class SharedTables {
+  readonly nodes = new Map<Uuid, ClusterNode>();
+  readonly fenced = new Set<Uuid>();
+  readonly owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
+  readonly listeners: (() => void)[] = [];
+  /** While it is set, every statement fails. */
+  unavailable = false;
+
+  cluster(self: Uuid): Cluster {
+    const number = this.nodes.size + 1;
+    this.nodes.set(self, {
+      ...{ id: self, number, address: `${number}:8080`, link: null, build: 'test' },
+      ...{ state: 'joining', startedAt: 0, alive: true },
+    });
+    const statement = async <T>(run: () => T): Promise<T> => {
+      await null;
+      if (this.unavailable || this.fenced.has(self)) throw new StoreUnavailable('no database');
+      return run();
+    };
+    const changed = (): void => {
+      for (const listener of this.listeners) listener();
+    };
+    return {
+      self,
+      view: () =>
+        statement(() => ({
+          nodes: [...this.nodes.values()].filter(({ id }) => !this.fenced.has(id)).map((node) => ({ ...node })),
+          owners: [...this.owners],
+          leader: [...this.nodes.values()].find(({ id, alive }) => alive && !this.fenced.has(id))?.id === self,
+        })),
+      announce: (state: MembershipState, link: string) =>
+        statement(() => {
+          Object.assign(this.nodes.get(self) as ClusterNode, { state, link });
+          changed();
+        }),
+      fence: (ids) =>
+        statement(() => {
+          for (const id of ids) if (this.nodes.get(id)?.alive === false) this.fenced.add(id);
+          changed();
+        }),
+      claim: (shards) =>
+        statement(() => {
+          for (const shard of shards) {
+            const owner = this.owners[shard] ?? null;
+            if (owner === null || this.fenced.has(owner)) this.owners[shard] = self;
+          }
+          changed();
+        }),
+      handOver: (shards, to) =>
+        statement(() => {
+          for (const shard of shards) if (this.owners[shard] === self) this.owners[shard] = to;
+          changed();
+        }),
+      onChange: (listener) => void this.listeners.push(listener),
+    };
+  }
+
+  /** The process of a node ends without a word. */
+  kill({ self, coordinator }: TestNode): void {
+    coordinator.stop();
+    (this.nodes.get(self) as ClusterNode).alive = false;
+  }
+}
+
+interface TestNode {
+  self: Uuid;
+  coordinator: ShardCoordinator;
+  /** The shards that its host runs. */
+  running: Set<number>;
+  /** What its host does; replaced by a test. */
+  host: { beforeOpen(): Promise<void>; mayClose(shards: ReadonlySet<number>): Promise<boolean> };
+}
+
+const stopping: ShardCoordinator[] = [];
+afterEach(() => {
+  for (const coordinator of stopping.splice(0)) coordinator.stop();
+});
+
+/** No two nodes that are alive run the same shard, whatever happens. */
+function assertExclusive(nodes: readonly TestNode[]): void {
+  const seen = new Set<number>();
+  for (const { running } of nodes) {
+    for (const shard of running) {
+      expect(seen.has(shard)).toBe(false);
+      seen.add(shard);
+    }
+  }
+}
+
+function makeNode(
+  tables: SharedTables,
+  n: number,
+  all: TestNode[] = [],
+  more: Partial<CoordinatorTiming> = {},
+): TestNode {
+  const self = nodeId(n);
+  const running = new Set<number>();
+  const host: TestNode['host'] = { beforeOpen: async () => {}, mayClose: async () => true };
+  const coordinator = new ShardCoordinator({
+    cluster: tables.cluster(self),
+    log: silentLog,
+    timing: { ...timing, ...more },
+    host: {
+      async open(shards) {
+        await host.beforeOpen();
+        for (const shard of shards) running.add(shard);
+        assertExclusive(all);
+      },
+      async close(shards) {
+        if (!(await host.mayClose(shards))) return false;
+        for (const shard of shards) running.delete(shard);
+        return true;
+      },
+    },
+  });
+  stopping.push(coordinator);
+  const node = { self, coordinator, running, host };
+  all.push(node);
+  return node;
+}
+
+async function startNode(...args: Parameters<typeof makeNode>): Promise<TestNode> {
+  const node = makeNode(...args);
+  await node.coordinator.start(`127.0.0.1:700${args[1]}`);
+  return node;
+}
+
+const total = (nodes: readonly TestNode[]): number => nodes.reduce((sum, { running }) => sum + running.size, 0);
+
+describe('the first node', () => {
+  it('has opened all shards when it has started', async () => {
+    const node = await startNode(new SharedTables(), 1);
+    expect(node.running.size).toBe(SHARD_COUNT);
+    expect(node.coordinator.counts()).toEqual({ open: SHARD_COUNT, handedOver: 0, fenced: 0 });
+    expect(node.coordinator.leader).toBe(true);
+    expect(node.coordinator.enter(3)).toMatchObject({ at: 'here' });
+  });
+
+  it('opens its shards again until it succeeds', async () => {
+    const node = makeNode(new SharedTables(), 1);
+    let failures = 2;
+    node.host.beforeOpen = async () => {
+      if (failures-- > 0) throw new StoreUnavailable('no answer');
+    };
+    await node.coordinator.start('127.0.0.1:7001');
+    await eventually(() => node.running.size === SHARD_COUNT);
+    expect(await node.coordinator.enter(3)).toMatchObject({ at: 'here' });
+  });
+});
+
+describe('a node that joins', () => {
+  it('gets its part of the shards, and each shard runs on one node at a time', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    const second = await startNode(tables, 2, all);
+    const third = await startNode(tables, 3, all);
+    await eventually(() => all.every(({ running }) => running.size > 50) && total(all) === SHARD_COUNT);
+    await eventually(() => all.every(({ running, coordinator }) => coordinator.counts().open === running.size));
+    for (const shard of Array.from({ length: SHARD_COUNT }, (_, n) => n)) {
+      const owner = all.find(({ running }) => running.has(shard)) as TestNode;
+      for (const { coordinator } of [first, second, third]) {
+        const route = await coordinator.enter(shard);
+        if (coordinator === owner.coordinator) expect(route.at).toBe('here');
+        else expect(route).toMatchObject({ at: 'node', node: { id: owner.self } });
+      }
+    }
+  });
+
+  it('gets a shard only when the requests of the shard have ended', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    const leaves: (() => void)[] = [];
+    for (const shard of Array(SHARD_COUNT).keys()) {
+      const route = await first.coordinator.enter(shard);
+      if (route.at === 'here') leaves.push(route.leave);
+    }
+    const second = await startNode(tables, 2, all);
+    const waiting = Promise.withResolvers<ShardRoute>();
+    // A request that arrives while a shard waits for others is routed when the shard has moved.
+    await eventually(() => {
+      const route = [...Array(SHARD_COUNT).keys()].map((shard) => first.coordinator.enter(shard));
+      for (const one of route) if (!(one instanceof Promise) && one.at === 'here') one.leave();
+      const pending = route.find((one) => one instanceof Promise);
+      if (pending !== undefined) waiting.resolve(pending);
+      return pending !== undefined;
+    });
+    expect(second.running.size).toBe(0);
+    expect(first.running.size).toBe(SHARD_COUNT);
+    for (const leave of leaves) leave();
+    expect(await waiting.promise).toMatchObject({ at: 'node', node: { id: second.self } });
+    await eventually(() => second.running.size > 50);
+  });
+
+  it('gets the others while one has a request that does not end', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all, { requests: 20 });
+    const routes = Array.from({ length: SHARD_COUNT }, (_, shard) => first.coordinator.enter(shard));
+    for (const [shard, route] of routes.entries()) if (shard % 32 !== 0 && 'leave' in route) route.leave();
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    expect([...second.running].filter((shard) => shard % 32 === 0)).toEqual([]);
+  });
+
+  it('gets the others while one has an actor that stays busy', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    first.host.mayClose = async (shards) => ![...shards].some((shard) => shard % 32 === 0);
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    expect([...second.running].filter((shard) => shard % 32 === 0)).toEqual([]);
+  });
+
+  it('does not get a shard that stays busy, which can be used meanwhile', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    let refusals = 0;
+    first.host.mayClose = async () => {
+      refusals += 1;
+      return false;
+    };
+    const second = await startNode(tables, 2, all);
+    await eventually(() => refusals > 2);
+    expect(second.running.size).toBe(0);
+    expect(first.running.size).toBe(SHARD_COUNT);
+    const route = await first.coordinator.enter(3);
+    expect(route.at).toBe('here');
+    if (route.at === 'here') route.leave();
+    first.host.mayClose = async () => true;
+    await eventually(() => second.running.size > 50);
+  });
+});
+
+describe('a node that has ended', () => {
+  it('is fenced, and the others open its shards', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const [first, second, third] = [
+      await startNode(tables, 1, all),
+      await startNode(tables, 2, all),
+      await startNode(tables, 3, all),
+    ];
+    await eventually(() => all.every(({ running }) => running.size > 50) && total(all) === SHARD_COUNT);
+    tables.kill(first);
+    const left = [second, third];
+    first.running.clear();
+    await eventually(() => total(left) === SHARD_COUNT);
+    expect(tables.fenced).toEqual(new Set([first.self]));
+    await eventually(() => left.some(({ coordinator }) => coordinator.leader));
+    expect(await second.coordinator.enter(3)).not.toEqual({ at: 'none' });
+  });
+
+  it('leaves requests waiting until its shard is open elsewhere', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    const [shard] = [...first.running] as [number];
+    tables.kill(first);
+    first.running.clear();
+    const opened = Promise.withResolvers<void>();
+    second.host.beforeOpen = () => opened.promise;
+    await eventually(() => tables.owners[shard] === second.self);
+    const route = second.coordinator.enter(shard);
+    expect(route).toBeInstanceOf(Promise);
+    opened.resolve();
+    expect(await route).toMatchObject({ at: 'here' });
+  });
+
+  it('leaves requests without a route if nobody opens its shard in time', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all, { route: 30 });
+    const second = await startNode(tables, 2, all, { route: 30 });
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    const [shard] = [...first.running] as [number];
+    tables.unavailable = true;
+    tables.kill(first);
+    await second.coordinator.refresh();
+    // What was read last is used while the database does not answer.
+    expect(await second.coordinator.enter(shard)).toMatchObject({ at: 'node', node: { id: first.self } });
+    second.host.beforeOpen = () => new Promise(() => {});
+    tables.unavailable = false;
+    await eventually(() => tables.owners[shard] === second.self);
+    expect(await second.coordinator.enter(shard)).toEqual({ at: 'none' });
+  });
+});
+
+describe('a node that drains', () => {
+  it('hands over all its shards', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50);
+    await first.coordinator.drain(10_000);
+    expect(first.running.size).toBe(0);
+    await eventually(() => second.running.size === SHARD_COUNT);
+    expect(await first.coordinator.enter(3)).toMatchObject({ at: 'node', node: { id: second.self } });
+  });
+
+  it('keeps its shards if there is no other node', async () => {
+    const node = await startNode(new SharedTables(), 1);
+    await node.coordinator.drain(10_000);
+    expect(node.running.size).toBe(SHARD_COUNT);
+  });
+
+  it('ends after its time limit', async () => {
+    const tables = new SharedTables();
+    const first = await startNode(tables, 1);
+    first.host.mayClose = () => new Promise(() => {});
+    await startNode(tables, 2);
+    await first.coordinator.drain(50);
+    expect(first.running.size).toBe(SHARD_COUNT);
+  });
+});
+
+describe('a request', () => {
+  it('counts until it has ended, however often it says so', async () => {
+    const tables = new SharedTables();
+    const first = await startNode(tables, 1, [], { requests: 20 });
+    const routes = Array.from({ length: SHARD_COUNT }, (_, shard) => [
+      first.coordinator.enter(shard),
+      first.coordinator.enter(shard),
+    ]);
+    for (const [one] of routes) {
+      if (one === undefined || !('leave' in one)) continue;
+      one.leave();
+      one.leave();
+    }
+    const refused = Promise.withResolvers<void>();
+    first.host.mayClose = async (shards) => {
+      if (shards.size > 0) refused.reject(new Error('a shard with a request was closed'));
+      return true;
+    };
+    const second = await startNode(tables, 2);
+    await eventually(
+      () => first.coordinator.enter(0) instanceof Promise || first.coordinator.counts().open < SHARD_COUNT,
+    );
+    await first.coordinator.refresh();
+    refused.resolve();
+    await refused.promise;
+    expect(second.running.size).toBe(0);
+  });
+});
