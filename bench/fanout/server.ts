@@ -51,6 +51,7 @@ function attachService(server: Server): Emit {
       if (type === 'device.state') emit = sink;
       return () => {};
     }) as Actors['subscribe'],
+    owns: () => true,
     peek: () => ({ snapshot: { value: 'active' } }),
   };
   const quiet = { debug() {}, info() {}, warn() {}, error: console.error };

@@ -134,6 +134,8 @@ export interface Actors {
   inspect(ref: ActorRef): Inspection;
   /** Releases a quarantined actor. False if it does not exist. */
   releaseQuarantine(ref: ActorRef): Promise<boolean>;
+  /** Whether this process runs the actors of the tenant, and will for the next moment. */
+  owns(tenantId: Uuid): boolean;
   /** Subscribes to a type of volatile output; `handler` is called after the commit and must not throw. */
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void;
   /** Subscribes to every committed transition, for inspection; `from` is null for a new actor. */

@@ -9,6 +9,8 @@ export interface ShardOwnership {
   readonly unloading: boolean;
   /** Increases when shards are added: an actor that was read before may have been changed by another node since. */
   readonly generation: number;
+  /** Whether sessions of the tenant may begin: not while their shard is about to be unloaded. */
+  admits(tenantId: Uuid): boolean;
   /** Whether actors of the tenant may be loaded. */
   accepts(tenantId: Uuid): boolean;
   /** Whether actors of the tenant may commit: also those that finish their work while their shard is unloaded. */
@@ -20,6 +22,7 @@ export const ownsEverything: ShardOwnership = {
   list: null,
   unloading: false,
   generation: 0,
+  admits: () => true,
   accepts: () => true,
   holds: () => true,
 };
@@ -27,6 +30,8 @@ export const ownsEverything: ShardOwnership = {
 /** The shards of a node among others. */
 export class LocalShards implements ShardOwnership {
   readonly #accepted = new Set<number>();
+  /** Accepted shards that will be unloaded. */
+  readonly #leaving = new Set<number>();
   /** Shards that load no further actors, but have some in memory. */
   readonly #unloading = new Set<number>();
   generation = 0;
@@ -37,6 +42,11 @@ export class LocalShards implements ShardOwnership {
 
   get unloading(): boolean {
     return this.#unloading.size > 0;
+  }
+
+  admits(tenantId: Uuid): boolean {
+    const shard = shardOf(tenantId);
+    return this.#accepted.has(shard) && !this.#leaving.has(shard);
   }
 
   accepts(tenantId: Uuid): boolean {
@@ -53,16 +63,29 @@ export class LocalShards implements ShardOwnership {
     for (const shard of shards) this.#accepted.add(shard);
   }
 
+  /** The first step of a removal: no session begins. */
+  startLeaving(shards: Iterable<number>): void {
+    for (const shard of shards) if (this.#accepted.has(shard)) this.#leaving.add(shard);
+  }
+
+  /** The second step: no actor is loaded. */
   startUnloading(shards: Iterable<number>): void {
     for (const shard of shards) if (this.#accepted.delete(shard)) this.#unloading.add(shard);
   }
 
-  /** The shards were not unloaded: nothing has changed. */
-  cancelUnloading(shards: Iterable<number>): void {
-    for (const shard of shards) if (this.#unloading.delete(shard)) this.#accepted.add(shard);
+  /** The shards stay: nothing has changed. */
+  stay(shards: Iterable<number>): void {
+    for (const shard of shards) {
+      this.#leaving.delete(shard);
+      if (this.#unloading.delete(shard)) this.#accepted.add(shard);
+    }
   }
 
+  /** The last step. */
   remove(shards: Iterable<number>): void {
-    for (const shard of shards) this.#unloading.delete(shard);
+    for (const shard of shards) {
+      this.#leaving.delete(shard);
+      this.#unloading.delete(shard);
+    }
   }
 }

@@ -98,6 +98,16 @@ export class Runtime implements SizeReporter {
     this.timers.shardsAdded();
   }
 
+  /** Begins no session of these shards any more; `closeShards` or `keepShards` follows. */
+  startLeaving(shards: ReadonlySet<number>): void {
+    this.#shards?.startLeaving(shards);
+  }
+
+  /** The shards are not closed: sessions may begin again. */
+  keepShards(shards: ReadonlySet<number>): void {
+    this.#shards?.stay(shards);
+  }
+
   /**
    * Finishes the work of these shards and removes them from memory: another node can own them. False if their actors do
    * not become idle in time; they stay open then. The caller has ended everything that sends them events.

@@ -198,6 +198,10 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return live && live.version > 0 && this.#lease.valid() ? live.committed() : undefined;
   }
 
+  owns(tenantId: Uuid): boolean {
+    return this.#shards.admits(tenantId);
+  }
+
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
     return this.#eventBus.subscribe(type, handler);
   }
@@ -264,7 +268,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
         return true;
       }
       if (elapsedOf(this.#clock) >= until) {
-        shards.cancelUnloading(of);
+        shards.stay(of);
         return false;
       }
       await pause(UNLOAD_POLL_MS);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { NotOwner } from '../actors/contract.ts';
 import { errorText, fieldErrors } from '../domain/field-errors.ts';
 import { checkJson } from '../domain/json/strict.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
@@ -69,7 +70,10 @@ async function run(
 ): Promise<Outcome<Performed>> {
   if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
   const { services, granted, keys } = parts;
-  const refused = callerRefusal(operation, caller) ?? (await tenantRefusal(services, operation, caller));
+  const denied = callerRefusal(operation, caller);
+  if (denied !== null) return denied;
+  assertOwner(services, operation, caller);
+  const refused = await tenantRefusal(services, operation, caller);
   if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
   if (stopped !== null) return stopped;
@@ -95,6 +99,16 @@ async function runAudited(
   const outcome = await operation.run(granted.for(operation), call);
   if (outcome.ok && isAudited(operation)) await auditDone(services, operation, call, outcome.value);
   return outcome;
+}
+
+/**
+ * Throws `NotOwner` for a change in a tenant that another node runs: only there, changes of plain records are ordered. A
+ * change of an operator in any tenant changes actors, which check it themselves.
+ */
+function assertOwner({ actors }: Pick<Services, 'actors'>, operation: Operation, caller: Caller): void {
+  const { changes, platformOnly, acrossTenants } = operation;
+  if (!changes || platformOnly || acrossTenants || caller.tenantId === null) return;
+  if (!actors.owns(caller.tenantId)) throw new NotOwner();
 }
 
 type Refused = ReturnType<typeof refuse>;

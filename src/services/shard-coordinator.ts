@@ -46,7 +46,7 @@ export interface CoordinatorCounts {
 }
 
 /**
- * Runs the shards that this node owns. It takes the shards of nodes that have ended, hands over shards that another
+ * Runs the shards that this node owns, takes over those of nodes that have ended, hands over those that another
  * node should own by rendezvous hashing, and knows the owner of every shard. What may act is decided by the database
  * alone: the coordinator may act late, but two coordinators never run the same shard.
  */
@@ -124,7 +124,7 @@ export class ShardCoordinator implements ShardDirectory {
     this.#draining = true;
     this.#moveAfter.clear();
     await this.#cluster.announce('draining', this.#link).catch((error: unknown) => {
-      this.#log.warn({ err: error }, 'shard coordinator: other nodes were not told that this node drains');
+      this.#log.warn({ err: error }, 'shard coordinator: the drain was not announced to other nodes');
     });
     while (performance.now() < until) {
       await this.#reconcileSoon();

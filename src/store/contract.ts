@@ -246,10 +246,10 @@ export interface PlanStore {
   /** Plans that are not over and can receive messages (not quarantined). */
   open(tenantId: Uuid): Promise<Uuid[]>;
   /**
-   * Plans that wait for the planner, oldest first, without quarantined ones: of one tenant, or of all tenants of these
-   * shards that are not suspended. The next page begins after `after`.
+   * Plans that wait for the planner, oldest first, without quarantined ones: of one tenant, or of all tenants that are
+   * not suspended. The next page begins after `after`.
    */
-  awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid, shards?: OwnedShards): Promise<Page<Uuid>>;
+  awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
 }
 
 export interface Home {

@@ -68,7 +68,7 @@ class SharedTables {
     };
   }
 
-  /** The process of a node ends without a word. */
+  /** The process of a node ends without an announcement. */
   kill({ self, coordinator }: TestNode): void {
     coordinator.stop();
     (this.nodes.get(self) as ClusterNode).alive = false;
@@ -80,7 +80,7 @@ interface TestNode {
   coordinator: ShardCoordinator;
   /** The shards that its host runs. */
   running: Set<number>;
-  /** What its host does; replaced by a test. */
+  /** The behaviour of its host, which a test can replace. */
   host: { beforeOpen(): Promise<void>; mayClose(shards: ReadonlySet<number>): Promise<boolean> };
 }
 
@@ -227,7 +227,7 @@ describe('a node that joins', () => {
     expect([...second.running].filter((shard) => shard % 32 === 0)).toEqual([]);
   });
 
-  it('does not get a shard that stays busy, which can be used meanwhile', async () => {
+  it('does not get a shard that stays busy, which stays in use', async () => {
     const tables = new SharedTables();
     const all: TestNode[] = [];
     const first = await startNode(tables, 1, all);
@@ -285,7 +285,7 @@ describe('a node that has ended', () => {
     expect(await route).toMatchObject({ at: 'here' });
   });
 
-  it('leaves requests without a route if nobody opens its shard in time', async () => {
+  it('leaves requests without a route if its shard is not opened in time', async () => {
     const tables = new SharedTables();
     const all: TestNode[] = [];
     const first = await startNode(tables, 1, all, { route: 30 });
@@ -295,7 +295,7 @@ describe('a node that has ended', () => {
     tables.unavailable = true;
     tables.kill(first);
     await second.coordinator.refresh();
-    // What was read last is used while the database does not answer.
+    // The last reading is used while the database does not answer.
     expect(await second.coordinator.enter(shard)).toMatchObject({ at: 'node', node: { id: first.self } });
     second.host.beforeOpen = () => new Promise(() => {});
     tables.unavailable = false;
@@ -317,7 +317,7 @@ describe('a node that drains', () => {
     expect(await first.coordinator.enter(3)).toMatchObject({ at: 'node', node: { id: second.self } });
   });
 
-  it('keeps its shards if there is no other node', async () => {
+  it('keeps its shards if it is alone', async () => {
     const node = await startNode(new SharedTables(), 1);
     await node.coordinator.drain(10_000);
     expect(node.running.size).toBe(SHARD_COUNT);
@@ -334,7 +334,7 @@ describe('a node that drains', () => {
 });
 
 describe('a request', () => {
-  it('counts until it has ended, however often it says so', async () => {
+  it('counts until it has ended, and ends only once', async () => {
     const tables = new SharedTables();
     const first = await startNode(tables, 1, [], { requests: 20 });
     const routes = Array.from({ length: SHARD_COUNT }, (_, shard) => [

@@ -5,7 +5,7 @@ import { actorStream } from '../../src/edges/websocket/actor-stream.ts';
 import { WebSocketEdge } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { WebSocketLimits } from '../../src/edges/websocket/websocket-limits.ts';
-import type { VolatileOutput } from '../../src/machines/outputs.ts';
+import type { ActorRef, VolatileOutput } from '../../src/machines/outputs.ts';
 import type { DeviceStore } from '../../src/store/contract.ts';
 import { schemaViolation } from './asyncapi-validation.ts';
 import { eventually } from './clock.ts';
@@ -101,7 +101,12 @@ export async function startTestSockets(
   const sockets = new WebSocketEdge({
     services: {
       ...service.services,
-      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe } as Actors,
+      actors: {
+        owns: () => true,
+        peek: (ref: ActorRef) => actors.peek(ref),
+        read: (ref: ActorRef) => actors.read(ref),
+        subscribe,
+      } as unknown as Actors,
     },
     streams: [stateStream({ actors: { subscribe }, store: { devices } }), actorStream({ actors: transitions })],
     identity: service.identity,

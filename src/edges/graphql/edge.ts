@@ -13,7 +13,9 @@ type BuiltParts = 'schema' | 'prepareDocument' | 'eventSource';
 
 export type GraphqlParts = Omit<HttpParts, BuiltParts | 'newId' | 'log'> & Omit<SocketParts, BuiltParts>;
 
-export interface GraphqlEdge extends SizeReporter, Pick<GraphqlSockets, 'upgrade' | 'connections' | 'close'> {
+export interface GraphqlEdge
+  extends SizeReporter,
+    Pick<GraphqlSockets, 'upgrade' | 'connections' | 'close' | 'endTenants'> {
   listener: RequestListener;
   /** Active subscriptions to this kind of update in a tenant. */
   subscriberCount: SubscriberCount;
@@ -32,6 +34,7 @@ export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
     subscriberCount: (tenantId, kind) => eventSource.subscriberCount(kind, tenantId),
     upgrade: (request, socket, head) => sockets.upgrade(request, socket, head),
     connections: () => sockets.connections(),
+    endTenants: (matches) => sockets.endTenants(matches),
     close: () => sockets.close(),
     sizes: () => sumSizes([documents, eventSource, sockets]),
   };

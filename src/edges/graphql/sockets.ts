@@ -17,7 +17,12 @@ import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn } from '../shared/http.ts';
 import { checkAccess, checkCurrentAccess, checkExpiry, refreshCaller } from '../shared/live/authorization.ts';
 import { type CloseCode, closeFrameOf } from '../shared/live/close-codes.ts';
-import { type ConnectionGuard, guardConnections } from '../shared/live/connection-guard.ts';
+import {
+  type ConnectionGuard,
+  guardConnections,
+  TENANT_MOVED,
+  tenantOfConnection,
+} from '../shared/live/connection-guard.ts';
 import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
@@ -123,6 +128,14 @@ export class GraphqlSockets implements SizeReporter {
     });
     for (const { ws } of this.#clients) goAway(ws);
     if (this.#clients.size > 0) await allClosed;
+  }
+
+  /** Closes the connections of the tenants for which `matches` returns true: another node serves them. */
+  endTenants(matches: (tenantId: Uuid) => boolean): void {
+    for (const client of this.#clients) {
+      const tenantId = tenantOfConnection(client);
+      if (tenantId !== null && matches(tenantId)) shut(client.ws, 1001, TENANT_MOVED);
+    }
   }
 
   #makeServer(): Server<Client> {

@@ -6,6 +6,7 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv
 import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
@@ -157,6 +158,11 @@ export class McpEdge implements SizeReporter {
     );
     this.#sessions.close();
     this.#subscriptions.close();
+  }
+
+  /** Ends the sessions of the tenants for which `matches` returns true: their clients initialize new ones. */
+  endTenants(matches: (tenantId: Uuid) => boolean): void {
+    this.#sessions.endTenants(matches);
   }
 
   async #authenticate(exchange: HttpExchange, address: string): Promise<Outcome<Caller>> {

@@ -142,6 +142,14 @@ export class SessionRegistry implements SizeReporter {
     void session.transport.close();
   }
 
+  /** Ends the sessions of the tenants for which `matches` returns true: another node serves them. */
+  endTenants(matches: (tenantId: Uuid) => boolean): void {
+    for (const session of [...this.#sessions.values()]) {
+      const { tenantId } = session.caller;
+      if (tenantId !== null && matches(tenantId)) this.end(session);
+    }
+  }
+
   #makeSession(owner: string, caller: Caller, transport: SessionTransport): McpSession {
     const { subscriptions, makeServer } = this.#parts;
     const sessions = this.#sessions;

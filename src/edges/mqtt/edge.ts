@@ -62,6 +62,12 @@ export interface MqttEdge extends SizeReporter {
   close(): Promise<void>;
   /** Terminates every connection now: this process is no longer the active one. */
   abort(): void;
+  /**
+   * Reads no more from the peers of the tenants for which `matches` returns true, and resolves when the messages that
+   * were read are acknowledged. Their connections are closed later, each at a random time, so that they do not all
+   * connect again at once. False, with the peers read again, if the messages take longer than `drainMs`.
+   */
+  endTenants(matches: (tenantId: Uuid) => boolean): Promise<boolean>;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
@@ -82,6 +88,8 @@ export interface RunningMqtt {
   drain(): Promise<void>;
   /** Terminates every connection now. */
   abort(): void;
+  /** As `MqttEdge.endTenants`. */
+  endTenants: MqttEdge['endTenants'];
 }
 
 /**
@@ -150,6 +158,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       upgrade: listeners.upgrade,
       connections: () => this.#connections.size,
       sizes: () => this.sizes(),
+      endTenants: running.endTenants,
       close: async () => {
         listeners.close();
         await running.drain();
@@ -200,6 +209,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
         unsubscribe();
         for (const connection of this.#connections) connection.terminate('stopping');
       },
+      endTenants: (matches) => this.#endTenants(matches),
     };
   }
 
@@ -211,8 +221,8 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   beforeConnack(peer: Peer): boolean {
     const { connection } = peer;
-    if (connection.closing || this.#stopping) return false;
     const { sessions, actors } = this.#parts.services;
+    if (connection.closing || this.#stopping || !actors.owns(peer.tenantId)) return false;
     if (peer.kind === 'user') {
       if (isTenantKnownInactive(actors, peer.tenantId)) return false;
       this.#userSessions.add(peer);
@@ -372,13 +382,36 @@ export class MqttSessionLayer implements BrokerCallbacks {
     }
   }
 
-  async #drain(): Promise<void> {
-    const sessions = [...this.#devices.all()];
+  async #endTenants(matches: (tenantId: Uuid) => boolean): Promise<boolean> {
+    const devices = [...this.#devices.all()].filter(({ tenantId }) => matches(tenantId));
+    const users = [...this.#userSessions.all()].filter(({ tenantId }) => matches(tenantId));
+    if (!(await this.#finishMessages(devices))) {
+      for (const { flow } of devices) flow.resume();
+      return false;
+    }
+    for (const session of devices) this.#devices.remove(session);
+    for (const session of users) this.#userSessions.remove(session);
+    for (const session of [...devices, ...users]) {
+      const delay = Math.random() * this.#limits.moveSpreadMs;
+      const timer = setTimeout(() => session.end('moved'), delay).unref();
+      session.connection.once('close', () => clearTimeout(timer));
+    }
+    return true;
+  }
+
+  /** Reads no more from these devices; false if their messages in flight are not all acknowledged within `drainMs`. */
+  async #finishMessages(sessions: readonly DeviceSession[]): Promise<boolean> {
     for (const { flow } of sessions) flow.pause();
     const until = performance.now() + this.#limits.drainMs;
-    const busy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
-    while (busy() && performance.now() < until) await after(DRAIN_POLL_MS);
+    const isBusy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
+    while (isBusy() && performance.now() < until) await after(DRAIN_POLL_MS);
     await nextPass();
+    return !isBusy();
+  }
+
+  async #drain(): Promise<void> {
+    const sessions = [...this.#devices.all()];
+    await this.#finishMessages(sessions);
     for (const session of sessions) session.end('stopping');
     for (const connection of this.#connections) connection.close('stopping');
     await nextPass();

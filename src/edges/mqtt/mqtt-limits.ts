@@ -25,6 +25,8 @@ export interface MqttLimits {
   lingerMs: number;
   /** How long messages in flight may take at shutdown. */
   drainMs: number;
+  /** Within which the connections of tenants that another node serves are closed. */
+  moveSpreadMs: number;
 }
 
 export const defaultMqttLimits: MqttLimits = {
@@ -42,4 +44,5 @@ export const defaultMqttLimits: MqttLimits = {
   maxFilters: 64,
   lingerMs: 1_000,
   drainMs: 5_000,
+  moveSpreadMs: 3_000,
 };

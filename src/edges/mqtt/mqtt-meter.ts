@@ -18,6 +18,7 @@ export type CloseReason =
   | 'suspended'
   | 'credential'
   | 'failed'
+  | 'moved'
   | 'stopping';
 
 export type Transport = 'tcp' | 'tls' | 'websocket';

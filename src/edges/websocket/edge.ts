@@ -11,7 +11,12 @@ import type { Authenticator } from '../shared/authenticator.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { checkAccess, checkCurrentAccess, checkExpiry } from '../shared/live/authorization.ts';
 import { closeFrameOf } from '../shared/live/close-codes.ts';
-import { type ConnectionGuard, guardConnections } from '../shared/live/connection-guard.ts';
+import {
+  type ConnectionGuard,
+  guardConnections,
+  TENANT_MOVED,
+  tenantOfConnection,
+} from '../shared/live/connection-guard.ts';
 import { NO_SUBSCRIPTION } from '../shared/live/subscription.ts';
 import { makeWebSocketAuthenticator, type WebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
 import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
@@ -129,6 +134,14 @@ export class WebSocketEdge implements SizeReporter {
     });
     for (const connection of this.#connections.keys()) goAway(connection);
     if (this.#connections.size > 0) await allClosed;
+  }
+
+  /** Closes the connections of the tenants for which `matches` returns true: another node serves them. */
+  endTenants(matches: (tenantId: Uuid) => boolean): void {
+    for (const connection of this.#connections.keys()) {
+      const tenantId = tenantOfConnection(connection);
+      if (tenantId !== null && matches(tenantId)) connection.close(1001, TENANT_MOVED);
+    }
   }
 
   /** Activates a client, or returns why not. Subscribes before the snapshot is read, so that no update is missed. */

@@ -67,6 +67,25 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     return { ...this.#worlds.sizes(), ...this.#wakeTimers.sizes() };
   }
 
+  /** Another node has served these tenants until now: sends their contexts to the sidecar. */
+  async openTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
+    if (!this.#services.sidecar.connected()) return;
+    for await (const context of activeContexts(this.#services)) {
+      if (matches(context.tenantId)) this.#notify({ ...this.#changeBase(context), type: 'opened' });
+    }
+  }
+
+  /** Another node serves these tenants soon: interrupts their contexts, which are sent to the sidecar there. */
+  async endTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
+    const { sidecar } = this.#services;
+    if (!sidecar.connected()) return;
+    const detail = 'The tenant is served by another node.';
+    for await (const context of activeContexts(this.#services)) {
+      if (!matches(context.tenantId)) continue;
+      sidecar.notify({ ...this.#changeBase(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+    }
+  }
+
   close(): void {
     this.#closed = true;
     this.#wakeTimers.close();
@@ -118,7 +137,10 @@ export class CognitiveLayer implements Cognition, SizeReporter {
   }
 
   async #wake(id: Uuid): Promise<void> {
-    const woken = await this.#services.store.proposals.change(id, { phase: 'thinking' });
+    const { actors, store } = this.#services;
+    const proposal = await store.proposals.find(id);
+    if (proposal === null || !actors.owns(proposal.tenantId)) return;
+    const woken = await store.proposals.change(id, { phase: 'thinking' });
     if (woken !== null) this.#notify({ ...this.#changeBase(woken), type: 'opened' });
   }
 

@@ -85,7 +85,10 @@ const proposedNode = (step: StepInput): ContextNode => ({
 
 const PAGE = 100;
 
-/** All active contexts of one tenant, or of all tenants that are not suspended: plans, then proposals, oldest first. */
+/**
+ * All active contexts of one tenant, or of all tenants of this node that are not suspended: plans, then proposals, oldest
+ * first.
+ */
 export async function* activeContexts(
   services: Pick<Services, 'actors' | 'clock' | 'store'>,
   tenantId?: Uuid,
@@ -96,14 +99,14 @@ export async function* activeContexts(
     for (const id of ids) {
       const plan = plans.get(id);
       const active = plan === undefined ? null : activeContextOf(services, { plan });
-      if (active !== null) yield active;
+      if (active !== null && actors.owns(active.tenantId)) yield active;
     }
   }
   const since = clock.now() - CONTEXT_LIFE_MS;
   for await (const proposals of pages((after) => store.proposals.open(since, PAGE, after, tenantId))) {
     for (const proposal of proposals) {
       const active = activeContextOf(services, { proposal });
-      if (active !== null) yield active;
+      if (active !== null && actors.owns(active.tenantId)) yield active;
     }
   }
 }

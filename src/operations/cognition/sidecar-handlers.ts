@@ -113,12 +113,12 @@ export class SidecarHandlers implements SidecarRequests {
     contextId: Uuid,
     handler: (found: ContextSource, active: ActiveContext) => Promise<Outcome<T>>,
   ): Promise<Outcome<T>> {
-    const { locks, log } = this.#services;
+    const { actors, locks, log } = this.#services;
     if (!isCanonicalUuid(contextId)) return unknownContext();
     try {
       return await locks.exclusive(`context:${contextId}`, async () => {
         const found = await findContext(this.#services, contextId);
-        if (found === null) return unknownContext();
+        if (found === null || !actors.owns(tenantOfContext(found))) return unknownContext();
         const refusal = await cognitionRefusal(this.#services, tenantOfContext(found));
         if (refusal !== null) return { ok: false, refusal };
         const active = activeContextOf(this.#services, found);

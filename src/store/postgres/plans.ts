@@ -1,10 +1,8 @@
-import { shardInSql } from '../../domain/shards.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanStore } from '../contract.ts';
 import { type ActorRow, actorColumns, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
 import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
-import { inShards } from './shard-condition.ts';
 
 export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
@@ -27,15 +25,14 @@ export const planStore = (database: Database): PlanStore => ({
     return rows.map(({ id }) => id);
   },
 
-  async awaitingPlanner(limit, after, tenantId, shards) {
-    const { suffix, condition, values } = inShards(shards, shardInSql('p.tenant_id'), 5);
+  async awaitingPlanner(limit, after, tenantId) {
     const rows = await database.read<{ id: Uuid; created_at: EpochMs }>({
-      name: `plans_thought${suffix}`,
+      name: 'plans_thought',
       text: `select id, created_at from plans p
         where thought and quarantine is null and (created_at, id) > ($1, $2) and case when $3::uuid is null
-          then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end${condition}
+          then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end
         order by created_at, id limit $4`,
-      values: [...ascendingStart(after), tenantId ?? null, limit + 1, ...values],
+      values: [...ascendingStart(after), tenantId ?? null, limit + 1],
     });
     const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
     return { ...page, items: page.items.map(({ id }) => id) };

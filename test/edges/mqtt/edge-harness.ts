@@ -301,6 +301,7 @@ export class EdgeHarness {
         }
         return all;
       },
+      owns: () => true,
       peek: (ref: ActorRef) => (this.inMemory ? (this.#find(ref) ?? undefined) : undefined),
       subscribe: (type: VolatileOutput['type'], sink: VolatileOutputHandler) => {
         const subscribers = this.#subscribers.get(type) ?? new Set();

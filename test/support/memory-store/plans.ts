@@ -1,6 +1,6 @@
 import type { Uuid } from '../../../src/domain/values.ts';
 import type { PlanStore } from '../../../src/store/contract.ts';
-import { isInShards, storedActor } from './actors.ts';
+import { storedActor } from './actors.ts';
 import { actorsOf, oldestIds, positionOf } from './commands.ts';
 import { actorKey, type Tables } from './database.ts';
 import { mapPage, newestFirst, oldestFirst } from './keyset-pagination.ts';
@@ -27,15 +27,14 @@ export const planStore = (session: Session): PlanStore => ({
       ),
     ),
 
-  awaitingPlanner: (limit, after, tenantId, shards) =>
-    session.read('plans.thought', [limit, after, tenantId, shards], (tables, limit, after, tenantId, shards) => {
+  awaitingPlanner: (limit, after, tenantId) =>
+    session.read('plans.thought', [limit, after, tenantId], (tables, limit, after, tenantId) => {
       const rows = actorsOf(
         tables,
         'plan',
         (row) =>
           row.columns.thought === true &&
           row.quarantine === null &&
-          isInShards(shards, row.tenantId) &&
           (tenantId === undefined ? !isSuspended(tables, row.tenantId) : row.tenantId === tenantId),
       );
       return mapPage(oldestFirst(rows, positionOf, limit, after), ({ ref }) => ref.id);

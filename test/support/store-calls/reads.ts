@@ -124,10 +124,6 @@ const plans: Record<string, Read> = {
       await pages((after) => plans.awaitingPlanner(2, after, tenantId)),
     ]),
   thought: async ({ plans }, model) => own(model, (await plans.awaitingPlanner(MAX - 1)).items),
-  shards: ({ plans }, model) =>
-    eachShard(model, async (shards) =>
-      own(model, (await plans.awaitingPlanner(MAX - 1, undefined, undefined, shards)).items),
-    ),
   proposals: async ({ proposals }, model) => [
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => proposals.list(tenantId, 3, after)),

@@ -38,6 +38,9 @@ export function checkExpiry({ endsAt }: Caller, now: EpochMs): Refusal | null {
 }
 
 export const revokedRefusal = (): Refusal => refusal('UNAUTHENTICATED', 'the credential was revoked');
+/** The connection was opened while the tenant moved to another node; the client reaches that node when it connects again. */
+const movedRefusal = (): Refusal =>
+  refuse('OVERLOADED', 'The tenant is moving to another node; connect again.', { retryAfterS: 1 }).refusal;
 export const suspendedRefusal = (): Refusal => refusal('TENANT_SUSPENDED', 'the tenant is suspended');
 
 /**
@@ -52,6 +55,7 @@ export async function checkCurrentAccess(
   const { user, token, principal } = caller;
   const tenantId = subscription.tenantId ?? caller.tenantId;
   if (user === null || tenantId === null) return checkAccess(caller, subscription);
+  if (!actors.owns(tenantId)) return movedRefusal();
   const ref = { kind: 'tenant', id: tenantId } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
   if (tenant === null) return refusal('NOT_FOUND', 'the tenant does not exist');

@@ -13,6 +13,13 @@ export interface GuardedConnection {
   readonly subscription: Subscription;
 }
 
+/** Reason of the close frame (1001) for clients of a tenant that another node serves from now on. */
+export const TENANT_MOVED = 'the tenant is served by another node; connect again';
+
+/** The tenant that a connection is about; null until it is authenticated. */
+export const tenantOfConnection = ({ caller, subscription }: GuardedConnection): Uuid | null =>
+  subscription.tenantId ?? caller?.tenantId ?? null;
+
 export interface ConnectionGuard {
   /** Ends connections whose credential has expired; to be called more than once a second (contract §6). */
   endExpired(): void;
