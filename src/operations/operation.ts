@@ -24,6 +24,7 @@ import type { SealedCache } from '../services/sealed-cache.ts';
 import type { Sidecar } from '../services/sidecar.ts';
 import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
 import type { UserCache } from '../services/user-cache.ts';
+import type { StoredArtifact } from '../store/contract/artifact-files.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 
@@ -81,10 +82,9 @@ export interface Answer<Output> {
   cookies?: readonly CookieChange[];
 }
 
-/** A file on this machine; served with range support. */
+/** A file to download; served with range support. */
 export interface StoredFile {
-  /** Absolute path. */
-  path: string;
+  content: StoredArtifact;
   /** File name for a download; contains no quotes and no separators. */
   name: string;
   /** A strong entity tag: the same tag means the same bytes. */

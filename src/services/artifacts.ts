@@ -5,7 +5,7 @@ import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { UrlSigner } from '../domain/signed-url.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
-import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifact-files.ts';
+import { type ArtifactFiles, ArtifactTooLarge, type StoredArtifact } from '../store/contract/artifact-files.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
 
@@ -21,9 +21,9 @@ export interface Artifacts extends SizeReporter {
   urlOf(release: FirmwareRelease): string | null;
   /** Whether a URL of the release was signed by this service and has not expired. */
   isUrlValid(id: Uuid, expires: EpochMs, signature: string): boolean;
-  /** The file's path on this machine. */
-  pathOf(name: Uuid): string;
-  /** Removes files that a crash or a failed removal left behind. */
+  /** Null if the content does not exist. */
+  open(name: Uuid): Promise<StoredArtifact | null>;
+  /** Removes files that a crash or a failed removal left behind. Several processes may do so at the same time. */
   removeOrphans(): Promise<void>;
 }
 
@@ -96,7 +96,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
         ? url
         : `${settings.apiBaseUrl}${pathOf(id)}?${signer.query(pathOf(id), clock.now() + URL_LIFE_MS)}`,
     isUrlValid: (id, expires, signature) => signer.verifies(pathOf(id), expires, signature) && clock.now() < expires,
-    pathOf: (name) => files.pathOf(name),
+    open: (name) => files.open(name),
     async removeOrphans() {
       for (const name of await store.firmware.orphanedArtifacts(clock.now() - ORPHAN_AFTER_MS)) await discard(name);
     },

@@ -7,6 +7,7 @@ import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './contract/actor-rows.ts';
 import type { AdministrationStore } from './contract/administration.ts';
+import type { ArtifactFiles } from './contract/artifact-files.ts';
 import type { AuditStore } from './contract/audit.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
@@ -347,6 +348,8 @@ export interface Store extends SizeReporter {
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
   firmware: FirmwareStore;
+  /** Artifacts in the database; a deployment may store them in a folder instead. */
+  artifactFiles: ArtifactFiles;
   audit: AuditStore;
   inspection: InspectionStore;
   memories: AgentMemoryStore;

@@ -51,9 +51,10 @@ import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
 import { StoreLiveness } from '../../src/services/store-liveness.ts';
 import { importTokenKey, type NewToken, signToken, type TokenKey } from '../../src/services/tokens.ts';
-import { artifactFiles } from '../../src/store/artifact-files.ts';
+import { artifactFolder } from '../../src/store/artifact-folder.ts';
 import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { MemoryRateLimiter } from '../../src/store/cache/memory-rate-limiter.ts';
+import type { ArtifactFiles } from '../../src/store/contract/artifact-files.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { assertDocumented } from './assert-documented.ts';
 import { type TestClock, testClock } from './clock.ts';
@@ -113,6 +114,8 @@ export interface HttpServiceOptions extends Partial<RestParts> {
   production?: boolean;
   /** Verifiers in addition to the service's own. */
   verifiers?: readonly Verifier[];
+  /** A new folder by default. */
+  artifactFiles?: ArtifactFiles;
 }
 
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
@@ -130,9 +133,11 @@ export function startHttpService(more: HttpServiceOptions = {}): Promise<HttpSer
 /** Starts the service on any store; `change` changes a user in that store. */
 export async function startHttpServiceOn<Kept extends Store>(
   store: Kept,
-  { rateLimits, fixedRates, mcpLimits, graphqlLimits, verifiers = [], production = false, ...more }: HttpServiceOptions,
+  options: HttpServiceOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
+  const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, ...more } = options;
+  const { verifiers = [], production = false } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
@@ -152,11 +157,11 @@ export async function startHttpServiceOn<Kept extends Store>(
   const liveness = new StoreLiveness(store);
   const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
   const { users } = callers;
-  const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
+  const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
   const settings = { apiBaseUrl: '' };
   const artifacts = makeArtifacts({
     ...{ store, clock, newId, log, settings },
-    files: artifactFiles(join(artifactFolder, 'firmware')),
+    files: artifactFiles ?? artifactFolder(join(dataDir, 'firmware')),
     signer: makeUrlSigner(randomBytes(32)),
   });
   const services: Services = {
@@ -319,7 +324,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       cognition.close();
       await Promise.all([runtime.stop(), callers.apiKeys.close()]);
       await audit.close();
-      rmSync(artifactFolder, { recursive: true, force: true });
+      rmSync(dataDir, { recursive: true, force: true });
     },
   };
 }

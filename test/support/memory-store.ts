@@ -39,6 +39,7 @@ export class MemoryStore implements Store {
   readonly idempotency = this.#store.idempotency;
   readonly administration = this.#store.administration;
   readonly firmware = this.#store.firmware;
+  readonly artifactFiles = this.#store.artifactFiles;
   readonly audit = this.#store.audit;
   readonly inspection = this.#store.inspection;
   readonly memories = this.#store.memories;

@@ -87,7 +87,8 @@ export const getArtifact = operation({
       return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
     if (release.artifact === null) return refuse('GONE', 'The artifact was removed.');
     const name = `${release.deviceType}-${release.version}.bin`.replace(/[^A-Za-z0-9._+-]/g, '_');
-    const file = { path: artifacts.pathOf(release.artifact.name), name, etag: `"${release.checksum}"` };
-    return done({ body: null, file });
+    const content = await artifacts.open(release.artifact.name);
+    if (content === null) return refuse('GONE', 'The file no longer exists.');
+    return done({ body: null, file: { content, name, etag: `"${release.checksum}"` } });
   },
 });

@@ -2,6 +2,7 @@ import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
+import { databaseArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
 import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
@@ -37,6 +38,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     idempotency: idempotencyStore(database),
     administration: administrationStore(database),
     firmware: firmwareStore(database),
+    artifactFiles: databaseArtifactFiles(database),
     audit: auditStore(database),
     inspection: inspectionStore(database),
     memories: agentMemoryStore(database),

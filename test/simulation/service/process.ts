@@ -186,6 +186,6 @@ const noTokens = (): never => {
 
 const noFiles: ArtifactFiles = {
   write: () => Promise.reject(new Error('the simulation uploads nothing')),
-  pathOf: (name) => `/nowhere/${name}`,
+  open: async () => null,
   remove: async () => {},
 };

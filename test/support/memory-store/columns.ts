@@ -90,6 +90,7 @@ export function rowOf<Row extends object>(columns: Columns<Row>, input: object):
 export function copyOf<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map(copyOf) as T;
+  if (value instanceof Uint8Array) return Uint8Array.from(value) as T;
   if (value instanceof Set) return new Set([...value].map(copyOf)) as T;
   if (value instanceof Map) return new Map([...value].map(([key, member]) => [key, copyOf(member)])) as T;
   const copy: JsonObject = {};

@@ -77,6 +77,8 @@ const tables = (undo: UndoLog) => ({
   proposals: new Table<Proposal>(undo),
   firmware: new Table<FirmwareRelease>(undo),
   artifacts: new Table<EpochMs>(undo),
+  /** Of complete artifacts. */
+  artifactContents: new Table<Uint8Array>(undo),
   /** CONNECT tokens that opened a session, with their timestamps. */
   usedSessionTokens: new Table<EpochMs>(undo),
   /** One row, `last`. */

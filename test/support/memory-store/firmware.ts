@@ -129,6 +129,10 @@ export const firmwareStore = (session: Session): FirmwareStore => ({
 
   forgetArtifacts: (names) =>
     session.write('firmware.forgetArtifacts', [names], (tables, names) => {
-      for (const name of names) if (!isUsed(tables, name)) tables.artifacts.delete(name);
+      for (const name of names) {
+        if (isUsed(tables, name)) continue;
+        tables.artifacts.delete(name);
+        tables.artifactContents.delete(name);
+      }
     }),
 });

@@ -78,7 +78,7 @@ export class Session {
  */
 function checkParameter(value: unknown): void {
   if (typeof value === 'string') text(value, 'parameter');
-  if (typeof value !== 'object' || value === null) return;
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return;
   if (Array.isArray(value) || 'principal' in value) jsonb(value, 'parameter');
   else for (const [name, member] of Object.entries(value)) if (typeof member === 'string') text(member, name);
 }

@@ -2,6 +2,7 @@ import type { Store } from '../../../src/store/contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
 import { apiKeyStore } from './api-keys.ts';
+import { memoryArtifactFiles } from './artifact-files.ts';
 import { auditStore } from './audit.ts';
 import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
@@ -42,6 +43,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     idempotency: idempotencyStore(session),
     administration: administrationStore(session),
     firmware: firmwareStore(session),
+    artifactFiles: memoryArtifactFiles(session),
     audit: auditStore(session),
     inspection: inspectionStore(session),
     memories: agentMemoryStore(session),

@@ -1,14 +1,17 @@
-import { createHash } from 'node:crypto';
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { type ArtifactFiles, ArtifactTooLarge, type WrittenArtifact } from './contract/artifact-files.ts';
+import { ArtifactDigest } from './artifact-digest.ts';
+import type { ArtifactFiles, ByteRange, WrittenArtifact } from './contract/artifact-files.ts';
 import { StoreUnavailable } from './contract.ts';
+
+const READ_BYTES = 256 * 1024;
 
 /**
  * Artifacts as files in a folder, which is created with the first one. A file is written as `.part` and renamed once it
- * is complete and synced to disk.
+ * is complete and synced to disk. A reader that has begun continues after the file is removed.
  */
-export function artifactFiles(folder: string): ArtifactFiles {
+export function artifactFolder(folder: string): ArtifactFiles {
   const pathOf = (name: string): string => join(folder, name);
   const partOf = (name: string): string => `${pathOf(name)}.part`;
   const remove = async (name: string): Promise<void> => {
@@ -16,8 +19,12 @@ export function artifactFiles(folder: string): ArtifactFiles {
   };
 
   return {
-    pathOf,
     remove,
+    async open(name) {
+      const path = pathOf(name);
+      const size = await onDisk(sizeOf(path));
+      return size === null ? null : { bytes: size, read: (range) => readRange(path, range) };
+    },
     async write(name, source, maxBytes) {
       try {
         const created = await onDisk(mkdir(folder, { recursive: true, mode: 0o700 }));
@@ -37,20 +44,38 @@ export function artifactFiles(folder: string): ArtifactFiles {
 }
 
 async function copy(source: AsyncIterable<Uint8Array>, file: FileHandle, maxBytes: number): Promise<WrittenArtifact> {
-  const digest = createHash('sha256');
-  let bytes = 0;
+  const digest = new ArtifactDigest(maxBytes);
   for await (const chunk of source) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new ArtifactTooLarge(`more than ${maxBytes} bytes`);
-    digest.update(chunk);
+    digest.add(chunk);
     await onDisk(writeFully(file, chunk));
   }
   await onDisk(file.sync());
-  return { bytes, checksum: digest.digest('hex') };
+  return digest.finish();
 }
 
 async function writeFully(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let from = 0; from < chunk.length; ) from += (await file.write(chunk, from)).bytesWritten;
+}
+
+/** Null if there is no such file. */
+async function sizeOf(path: string): Promise<number | null> {
+  try {
+    return (await stat(path)).size;
+  } catch (error) {
+    if (MISSING.has(codeOf(error))) return null;
+    throw error;
+  }
+}
+
+const MISSING: ReadonlySet<unknown> = new Set(['ENOENT', 'ENOTDIR']);
+
+async function* readRange(path: string, range: ByteRange): AsyncGenerator<Uint8Array> {
+  const stream = createReadStream(path, { ...range, highWaterMark: READ_BYTES });
+  try {
+    yield* stream;
+  } catch (error) {
+    throw diskFault(error);
+  }
 }
 
 /** A new name is durable only after its folder is synced. */
@@ -62,5 +87,10 @@ async function syncFolder(folder: string): Promise<void> {
 /** A full or missing disk is a temporary fault: the operation can be retried. */
 const onDisk = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => {
-    throw new StoreUnavailable(`artifact folder: ${(error as NodeJS.ErrnoException).code ?? error}`);
+    throw diskFault(error);
   });
+
+const diskFault = (error: unknown): StoreUnavailable =>
+  new StoreUnavailable(`artifact folder: ${codeOf(error) ?? error}`);
+
+const codeOf = (error: unknown): string | undefined => (error as NodeJS.ErrnoException).code;

@@ -1,26 +1,34 @@
-import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { artifactFiles } from '../../src/store/artifact-files.ts';
+import { artifactFolder } from '../../src/store/artifact-folder.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
 const folder = join(root, 'data', 'firmware');
-const files = artifactFiles(folder);
+const files = artifactFolder(folder);
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-describe('an artifact', () => {
-  it('is written completely, readable by its owner only, in a folder that is created for it', async () => {
-    const written = await files.write('one', chunks('ab', '', 'c'), 3);
-    expect(written).toEqual({ bytes: 3, checksum: createHash('sha256').update('abc').digest('hex') });
-    expect(readFileSync(files.pathOf('one'), 'utf8')).toBe('abc');
-    expect(statSync(files.pathOf('one')).mode & 0o777).toBe(0o600);
+describe('an artifact in a folder', () => {
+  it('is readable by its owner only, in a folder that is created for it', async () => {
+    await files.write('one', chunks('ab', '', 'c'), 3);
+    const path = join(folder, 'one');
+    expect(readFileSync(path, 'utf8')).toBe('abc');
+    expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });
 
@@ -33,8 +41,7 @@ describe('an artifact', () => {
     }
     await files.write('two', looking(), 9);
     expect(seen).toEqual(['two.part']);
-    expect(existsSync(files.pathOf('two'))).toBe(true);
-    await files.remove('two');
+    expect(existsSync(join(folder, 'two'))).toBe(true);
     await files.remove('two');
     expect(readdirSync(folder)).toEqual(['one']);
   });
@@ -50,7 +57,7 @@ describe('an artifact', () => {
   });
 
   it('never overwrites another', async () => {
-    writeFileSync(`${files.pathOf('busy')}.part`, '');
+    writeFileSync(join(folder, 'busy.part'), '');
     await expect(files.write('busy', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
   });
 });
@@ -63,12 +70,26 @@ interface Writer {
 describe('a disk', () => {
   it('that cannot be written is reported as an unavailable store', async () => {
     writeFileSync(join(root, 'file'), '');
-    const nowhere = artifactFiles(join(root, 'file'));
+    const nowhere = artifactFolder(join(root, 'file'));
     await expect(nowhere.write('x', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    expect(await nowhere.open('x')).toBeNull();
+  });
+
+  it('that cannot be read is reported as an unavailable store', async () => {
+    mkdirSync(join(folder, 'a-folder'));
+    const opened = await files.open('a-folder');
+    const read = async () => {
+      for await (const chunk of opened?.read({ start: 0, end: 9 }) ?? []) expect(chunk).toBeUndefined();
+    };
+    await expect(read()).rejects.toMatchObject({
+      name: 'StoreUnavailable',
+      message: expect.stringContaining('EISDIR'),
+    });
+    rmSync(join(folder, 'a-folder'), { recursive: true });
   });
 
   it('that is full keeps no file, and is tried again later', async () => {
-    const small = artifactFiles(join(root, 'full'));
+    const small = artifactFolder(join(root, 'full'));
     const handle = await open(join(root, 'any'), 'w');
     const kind = Object.getPrototypeOf(handle) as Writer;
     await handle.close();
