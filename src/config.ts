@@ -50,6 +50,8 @@ export interface Config {
   /** Absolute path. */
   readonly dataDir: string;
   readonly databaseUrl: string | null;
+  /** `folder` is in `dataDir`. */
+  readonly artifactStore: 'folder' | 'database';
   readonly redisUrl: string | null;
   readonly keys: Readonly<Keys>;
   readonly oidc: Readonly<Oidc> | null;
@@ -77,6 +79,7 @@ export interface Config {
 export function readConfig(env: Environment = process.env, terminal: boolean = process.stdout.isTTY === true): Config {
   const read = makeSettingReader(env);
   const listening = readListening(read);
+  const databaseUrl = readServerUrl(read, 'DATABASE_URL', ['postgres', 'postgresql']);
   const rateLimits = readNamedNumbers(read, 'RATE_LIMITS', { free: 60, pro: 300 }, { min: 0, max: 1_000_000 });
   const defaultTier = read('DEFAULT_TIER') ?? 'free';
   if (!Object.hasOwn(rateLimits, defaultTier)) throw new ConfigError('DEFAULT_TIER', 'must be a tier of RATE_LIMITS');
@@ -85,7 +88,8 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     ...listening,
     trustedProxies: readProxies(read, 'TRUSTED_PROXIES'),
     dataDir: dataDirectory(read),
-    databaseUrl: readServerUrl(read, 'DATABASE_URL', ['postgres', 'postgresql']),
+    databaseUrl,
+    artifactStore: readArtifactStore(read, databaseUrl),
     redisUrl: readServerUrl(read, 'REDIS_URL', ['redis', 'rediss']),
     oidc: readOidc(read),
     sidecar: readSidecar(read),
@@ -221,6 +225,14 @@ function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
   } catch {
     throw new ConfigError(name, 'must be the path of a file that can be read');
   }
+}
+
+function readArtifactStore(read: ReadSetting, databaseUrl: string | null): Config['artifactStore'] {
+  const artifactStore = readChoice(read, 'ARTIFACT_STORE', ['folder', 'database'], 'folder');
+  if (artifactStore === 'database' && databaseUrl === null) {
+    throw new ConfigError('ARTIFACT_STORE', 'needs DATABASE_URL to be database');
+  }
+  return artifactStore;
 }
 
 function readOidc(read: ReadSetting): Oidc | null {

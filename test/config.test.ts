@@ -96,6 +96,13 @@ describe('a configuration', () => {
     expect(read({ PORT: '0', MQTT_PORT: '0' })).toMatchObject({ port: 0, mqttPort: 0 });
   });
 
+  it('stores artifacts in the database only where that is set and PostgreSQL is used', () => {
+    const databaseUrl = { DATABASE_URL: 'postgres://db/x' };
+    expect(read(databaseUrl).artifactStore).toBe('folder');
+    expect(read({ ...databaseUrl, ARTIFACT_STORE: 'database' }).artifactStore).toBe('database');
+    expect(problem({ ARTIFACT_STORE: 'database' }).message).toBe('ARTIFACT_STORE needs DATABASE_URL to be database');
+  });
+
   it('keeps the default of each retention that is not set', () => {
     expect(read({ RETENTION_DAYS: 'commands=7' }).retentionDays).toEqual({ commands: 7, journal: 365 });
   });
@@ -172,6 +179,8 @@ describe('an invalid setting', () => {
     ['TRUSTED_PROXIES', { TRUSTED_PROXIES: 'everyone' }],
     ['DATABASE_URL', { DATABASE_URL: 'mysql://root:hunter2@db/x' }],
     ['DATABASE_URL', { DATABASE_URL: 'postgres' }],
+    ['ARTIFACT_STORE', { ARTIFACT_STORE: 's3' }],
+    ['ARTIFACT_STORE', { ARTIFACT_STORE: 'database' }],
     ['REDIS_URL', { REDIS_URL: 'http://:hunter2@cache' }],
     ['MASTER_KEY', { MASTER_KEY: 'c2hvcnQ=' }],
     ['MASTER_KEY_PREVIOUS', { MASTER_KEY_PREVIOUS: 'hunter2' }],

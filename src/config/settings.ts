@@ -37,6 +37,11 @@ export const settingsTable = [
     'unset',
     'postgres://… for PostgreSQL 14 or later; its parameters do not replace application_name, timeouts or session options of the service; unset: the embedded store in DATA_DIR',
   ),
+  setting(
+    'ARTIFACT_STORE',
+    'folder',
+    'where uploaded firmware artifacts are stored: folder (in DATA_DIR) or database; database needs DATABASE_URL',
+  ),
   setting('REDIS_URL', 'unset', 'redis://… for Redis 6.2 or later, or Valkey; unset: a cache in the process'),
   setting(
     'MASTER_KEY',

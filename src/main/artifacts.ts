@@ -3,11 +3,19 @@ import type { Config } from '../config.ts';
 import { makeUrlSigner } from '../domain/signed-url.ts';
 import { type ArtifactParts, type Artifacts, makeArtifacts } from '../services/artifacts.ts';
 import { artifactFolder } from '../store/artifact-folder.ts';
+import type { Store } from '../store/contract.ts';
 
-/** Opens the firmware artifacts in `DATA_DIR`; their URLs are signed with a key derived from the master key. */
-export const openArtifacts = ({ dataDir, keys }: Config, parts: Omit<ArtifactParts, 'files' | 'signer'>): Artifacts =>
+interface Parts extends Omit<ArtifactParts, 'files' | 'signer'> {
+  store: Pick<Store, 'artifactFiles' | 'firmware'>;
+}
+
+/**
+ * Opens the firmware artifacts in `DATA_DIR` or in the database, by `ARTIFACT_STORE`; their URLs are signed with a key
+ * derived from the master key.
+ */
+export const openArtifacts = ({ artifactStore, dataDir, keys }: Config, parts: Parts): Artifacts =>
   makeArtifacts({
     ...parts,
-    files: artifactFolder(join(dataDir, 'firmware')),
+    files: artifactStore === 'database' ? parts.store.artifactFiles : artifactFolder(join(dataDir, 'firmware')),
     signer: makeUrlSigner(keys.master.export(), keys.masterPrevious?.export()),
   });
