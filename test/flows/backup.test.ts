@@ -43,22 +43,25 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
   const run = (name: string, args: string[]) =>
     execFileSync(postgresProgram(name), args, { env: { ...process.env, LC_ALL: 'C' }, stdio: 'pipe' });
 
-  it('taken while the service runs can be restored completely', async () => {
+  it.each(['folder', 'database'])('taken while the service runs can be restored completely (%s)', async (kind) => {
     const [source, target] = (await Promise.all([makePostgresDeployment(), makePostgresDeployment(true)])) as [
       Deployment,
       Deployment,
     ];
     const backup = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
-    const at = await startService(source.env);
+    const settings = { ...source.env, ARTIFACT_STORE: kind } as Record<string, string>;
+    const at = await startService(settings);
     const filled = await fill(await at.owner());
     run('pg_dump', ['--format=custom', `--file=${join(backup, 'dump')}`, source.databaseUrl ?? '']);
-    cpSync(join(source.env.DATA_DIR ?? '', 'firmware'), join(backup, 'firmware'), { recursive: true });
+    // The dump contains the artifacts that are in the database.
+    const folder = kind === 'folder' ? 'firmware' : null;
+    if (folder !== null) cpSync(join(source.env.DATA_DIR ?? '', folder), join(backup, folder), { recursive: true });
     await at.stop();
 
     run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${target.databaseUrl}`, join(backup, 'dump')]);
-    cpSync(join(backup, 'firmware'), join(target.env.DATA_DIR ?? '', 'firmware'), { recursive: true });
+    if (folder !== null) cpSync(join(backup, folder), join(target.env.DATA_DIR ?? '', folder), { recursive: true });
     const { DATABASE_URL, DATA_DIR } = target.env as Record<string, string>;
-    const restored = await startService({ ...source.env, ...{ DATABASE_URL, DATA_DIR } } as Record<string, string>);
+    const restored = await startService({ ...settings, ...{ DATABASE_URL, DATA_DIR } } as Record<string, string>);
     await check(restored, filled);
     await restored.stop();
     rmSync(backup, { recursive: true });

@@ -33,7 +33,7 @@ export interface RestParts extends Omit<ResponderParts, 'addressOf'> {
 export function makeRestListener(given: RestParts): RequestListener {
   const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
   const responder = new Responder(parts);
-  // A download is sent by Express, which has to route it.
+  // A download needs the request of Express, which has to route it.
   const { fast = [], download = [] } = Object.groupBy(parts.routes, ({ operation }) =>
     operation.download === undefined ? 'fast' : 'download',
   );

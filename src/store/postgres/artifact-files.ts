@@ -64,14 +64,16 @@ export function databaseArtifactFiles(database: Database): ArtifactFiles {
     for (let at = start; at <= end; ) {
       const statement = {
         name: 'artifact_chunk',
-        text: `select substring(bytes from ($2::bigint - start + 1)::integer for $3::integer) as bytes
+        // As base64 a chunk is received and decoded faster than in the hexadecimal format of `bytea`.
+        text: `select encode(substring(bytes from ($2::bigint - start + 1)::integer for $3::integer), 'base64') as text
           from artifact_chunks where artifact = $1 and start <= $2 order by start desc limit 1`,
         values: [name, at, Math.min(end - at + 1, CHUNK_BYTES)],
       };
-      const [row] = await permits.run(() => database.read<{ bytes: Buffer }>(statement));
-      if (row === undefined || row.bytes.length === 0) throw new StoreUnavailable('the artifact was removed');
-      at += row.bytes.length;
-      yield row.bytes;
+      const [row] = await permits.run(() => database.read<{ text: string }>(statement));
+      const bytes = Buffer.from(row?.text ?? '', 'base64');
+      if (bytes.length === 0) throw new StoreUnavailable('the artifact was removed');
+      at += bytes.length;
+      yield bytes;
     }
   }
 
