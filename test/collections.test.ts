@@ -16,6 +16,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/owned-shards.ts unloading': 'fixed size: at most one entry for each shard',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
+  'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',
   'domain/state-path.ts paths': 'per call',
   'edges/graphql/access.ts seen': 'per request',
   'edges/graphql/backlog.ts pending': 'per subscription',

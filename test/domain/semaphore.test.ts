@@ -14,6 +14,7 @@ it('a semaphore runs as many calls as it has permits, the others in their order,
     }),
   );
   expect(started).toEqual([0, 1]);
+  expect(semaphore.waiting).toBe(2);
   finish[1]?.(new Error('failed'));
   await expect(results[1]).rejects.toThrow('failed');
   await expect.poll(() => started).toEqual([0, 1, 2]);
@@ -23,4 +24,5 @@ it('a semaphore runs as many calls as it has permits, the others in their order,
   finish[2]?.();
   expect(await Promise.all([results[0], results[2], results[3]])).toEqual([0, 2, 3]);
   expect(await semaphore.run(async () => 'free')).toBe('free');
+  expect(semaphore.waiting).toBe(0);
 });

@@ -1,3 +1,4 @@
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import { Semaphore } from '../../domain/semaphore.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { ArtifactDigest } from '../artifact-digest.ts';
@@ -16,7 +17,7 @@ const FOREIGN_KEY_VIOLATION = '23503';
  * Artifacts as rows of `artifact_chunks`. Each statement writes or reads one chunk in a transaction of its own, so a
  * slow upload or download holds no connection. Rows are deleted with the registration of their artifact.
  */
-export function databaseArtifactFiles(database: Database): ArtifactFiles {
+export function databaseArtifactFiles(database: Database): ArtifactFiles & SizeReporter {
   const permits = new Semaphore(database.embedded ? 1 : STATEMENTS);
 
   /** A write that may be sent twice. `again` replaces the statement after a commit whose outcome is unknown. */
@@ -79,6 +80,7 @@ export function databaseArtifactFiles(database: Database): ArtifactFiles {
 
   return {
     remove,
+    sizes: () => ({ artifact_statements_waiting: permits.waiting }),
     async write(name, source, maxBytes) {
       try {
         const digest = new ArtifactDigest(maxBytes);

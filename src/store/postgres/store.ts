@@ -25,6 +25,7 @@ import { sessionTokenStore } from './session-tokens.ts';
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
 export function createStore(database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store {
   const reads = new CoalescedReads();
+  const artifactFiles = databaseArtifactFiles(database);
   return {
     actors: actorStore(database, counts, fence),
     devices: deviceStore(database, counts, reads),
@@ -38,7 +39,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     idempotency: idempotencyStore(database),
     administration: administrationStore(database),
     firmware: firmwareStore(database),
-    artifactFiles: databaseArtifactFiles(database),
+    artifactFiles,
     audit: auditStore(database),
     inspection: inspectionStore(database),
     memories: agentMemoryStore(database),
@@ -46,7 +47,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     sessionTokens: sessionTokenStore(database),
     batchesInFlight: database.embedded ? 1 : 2,
     preparedStatements: () => database.preparedStatements,
-    sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes() }),
+    sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes(), ...artifactFiles.sizes() }),
 
     async ping(timeoutMs) {
       let timer: NodeJS.Timeout | undefined;
