@@ -14,8 +14,11 @@ interface Subject {
   files(): ArtifactFiles;
   /** A new, registered name. */
   begin(): Promise<Uuid>;
-  /** Content is not in the memory of this process. */
-  outsideMemory: boolean;
+  /**
+   * Content is not in the memory of this process. False for PGlite: buffers that were sent to its thread count until the
+   * thread collects its garbage.
+   */
+  outsideMemory(): boolean;
   /** A reader that has begun can continue after the removal. */
   readersContinue: boolean;
 }
@@ -142,8 +145,7 @@ function suite({ files, begin, outsideMemory, readersContinue }: Subject): void 
     await expect(collect(later)).rejects.toMatchObject({ name: 'StoreUnavailable' });
   });
 
-  if (!outsideMemory) return;
-  it('of 64 MiB is never in memory as a whole', async () => {
+  it('may have 64 MiB, and is never in memory as a whole', async () => {
     const size = 64 * MIB;
     const chunk = Buffer.alloc(MIB, 7);
     const before = bufferBytesInUse();
@@ -164,8 +166,7 @@ function suite({ files, begin, outsideMemory, readersContinue }: Subject): void 
       if (received > size - part.length) held = bufferBytesInUse() - before;
     }
     expect(received).toBe(size);
-    expect(written).toBeLessThan(size / 4);
-    expect(held).toBeLessThan(size / 4);
+    if (outsideMemory()) expect(Math.max(written, held)).toBeLessThan(size / 4);
     await files().remove(large);
   });
 }
@@ -174,10 +175,10 @@ describe('an artifact (folder)', () => {
   const root = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
   afterAll(() => rmSync(root, { recursive: true, force: true }));
   const files = artifactFolder(root);
-  suite({ files: () => files, begin: async () => newId(), outsideMemory: true, readersContinue: true });
+  suite({ files: () => files, begin: async () => newId(), outsideMemory: () => true, readersContinue: true });
 });
 
-eachStore('an artifact', (backend, { sql }) => {
+eachStore('an artifact', (backend) => {
   suite({
     files: () => backend().store.artifactFiles,
     async begin() {
@@ -185,7 +186,7 @@ eachStore('an artifact', (backend, { sql }) => {
       await backend().store.firmware.beginArtifact(name, 1);
       return name;
     },
-    outsideMemory: sql,
+    outsideMemory: () => backend().name === 'PostgreSQL',
     readersContinue: false,
   });
 });
