@@ -1,0 +1,140 @@
+import { isIPv4, isIPv6 } from 'node:net';
+
+/*
+ * PROXY protocol, version 2 (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2): a header before
+ * the first byte of a connection that carries the client's address.
+ */
+
+/** The first 12 bytes of every header. */
+export const PROXY_SIGNATURE: Buffer = Buffer.from([
+  ...[0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a],
+]);
+
+/** Length of the part before the addresses: signature, version and command, family and protocol, length. */
+export const PROXY_PREFIX_BYTES = 16;
+
+/** Longest accepted header: addresses (at most 216 bytes) and the TLVs that balancers add. */
+export const MAX_PROXY_HEADER_BYTES = 1_024;
+
+/** One end of a connection. */
+export interface Endpoint {
+  /** IPv4 or IPv6 in text form. */
+  address: string;
+  port: number;
+}
+
+/**
+ * A decoded header. `source` is the client's end and `destination` the end that it connected to; both are null if the
+ * balancer sent no addresses: a health check of its own (`LOCAL`) or an address family without IP addresses.
+ */
+export interface ProxyHeader {
+  source: Endpoint | null;
+  destination: Endpoint | null;
+  /** Total length in bytes: what follows is the connection's data. */
+  length: number;
+}
+
+/** `incomplete`: more bytes are needed. `invalid`: these bytes are not the start of an acceptable header. */
+export type DecodedProxyHeader = ProxyHeader | 'incomplete' | 'invalid';
+
+const VERSION = 0x20;
+const LOCAL = 0x0;
+const PROXY = 0x1;
+const UNSPEC = 0x00;
+const TCP4 = 0x11;
+const TCP6 = 0x21;
+const MAX_PORT = 65_535;
+
+/** Encodes the header of a TCP connection; `UNSPEC` if the addresses are not two of the same family. */
+export function encodeProxyHeader(source: Endpoint | null, destination: Endpoint | null): Buffer {
+  if (source !== null && destination !== null && isEncodable(source) && isEncodable(destination)) {
+    if (isIPv4(source.address) && isIPv4(destination.address)) return encode(TCP4, ipv4Bytes, source, destination);
+    if (isIPv6(source.address) && isIPv6(destination.address)) return encode(TCP6, ipv6Bytes, source, destination);
+  }
+  return Buffer.from([...PROXY_SIGNATURE, VERSION | PROXY, UNSPEC, 0, 0]);
+}
+
+/** Decodes the header at the start of `bytes`. TLVs are skipped. */
+export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
+  const start = Math.min(bytes.length, PROXY_SIGNATURE.length);
+  if (PROXY_SIGNATURE.compare(bytes, 0, start, 0, start) !== 0) return 'invalid';
+  const command = bytes[12];
+  if (command !== undefined && command !== (VERSION | LOCAL) && command !== (VERSION | PROXY)) return 'invalid';
+  if (bytes.length < PROXY_PREFIX_BYTES) return 'incomplete';
+  const length = PROXY_PREFIX_BYTES + bytes.readUInt16BE(14);
+  if (length > MAX_PROXY_HEADER_BYTES) return 'invalid';
+  const family = bytes[13] as number;
+  const size = command === (VERSION | PROXY) ? addressBytes(family) : 0;
+  if (size === null || length < PROXY_PREFIX_BYTES + 2 * (size === 0 ? 0 : size + 2)) return 'invalid';
+  if (bytes.length < length) return 'incomplete';
+  if (size === 0) return { source: null, destination: null, length };
+  const ports = PROXY_PREFIX_BYTES + 2 * size;
+  return {
+    source: { address: addressAt(bytes, PROXY_PREFIX_BYTES, size), port: bytes.readUInt16BE(ports) },
+    destination: { address: addressAt(bytes, PROXY_PREFIX_BYTES + size, size), port: bytes.readUInt16BE(ports + 2) },
+    length,
+  };
+}
+
+/**
+ * Bytes of an address of this family and protocol: 4 or 16 for IP over a stream, 0 for families whose addresses are not
+ * used (UDP, UNIX sockets, unspecified); null for values that are reserved.
+ */
+function addressBytes(family: number): 0 | 4 | 16 | null {
+  if (family === TCP4) return 4;
+  if (family === TCP6) return 16;
+  return family >> 4 <= 3 && (family & 0x0f) <= 2 ? 0 : null;
+}
+
+const isEncodable = ({ port }: Endpoint): boolean => Number.isInteger(port) && port >= 0 && port <= MAX_PORT;
+
+function encode(
+  family: number,
+  bytesOf: (address: string) => number[],
+  source: Endpoint,
+  destination: Endpoint,
+): Buffer {
+  const addresses = [...bytesOf(source.address), ...bytesOf(destination.address)];
+  const ports = [source.port >> 8, source.port & 0xff, destination.port >> 8, destination.port & 0xff];
+  const length = addresses.length + ports.length;
+  return Buffer.from([...PROXY_SIGNATURE, VERSION | PROXY, family, 0, length, ...addresses, ...ports]);
+}
+
+const ipv4Bytes = (address: string): number[] => address.split('.').map(Number);
+
+/** The 16 bytes of an IPv6 address (RFC 4291 §2.2), without its zone. */
+function ipv6Bytes(address: string): number[] {
+  const [text = ''] = address.split('%', 1);
+  const [head = '', tail] = text.split('::');
+  const left = groupsOf(head);
+  const right = tail === undefined ? [] : groupsOf(tail);
+  const zeros = Array.from({ length: 8 - left.length - right.length }, () => 0);
+  return [...left, ...zeros, ...right].flatMap((group) => [group >> 8, group & 0xff]);
+}
+
+function groupsOf(text: string): number[] {
+  if (text === '') return [];
+  return text.split(':').flatMap((group) => {
+    if (!group.includes('.')) return [Number.parseInt(group, 16)];
+    const [a = 0, b = 0, c = 0, d = 0] = ipv4Bytes(group);
+    return [(a << 8) | b, (c << 8) | d];
+  });
+}
+
+function addressAt(bytes: Buffer, at: number, size: 4 | 16): string {
+  if (size === 4) return bytes.subarray(at, at + 4).join('.');
+  const groups = Array.from({ length: 8 }, (_, n) => bytes.readUInt16BE(at + 2 * n).toString(16));
+  return compressed(groups);
+}
+
+/** The text form of RFC 5952 §4.2: the longest run of at least two zero groups becomes `::`. */
+function compressed(groups: readonly string[]): string {
+  let best = { start: 0, length: 1 };
+  for (let start = 0; start < groups.length; start += 1) {
+    let length = 0;
+    while (groups[start + length] === '0') length += 1;
+    if (length > best.length) best = { start, length };
+  }
+  if (best.length === 1) return groups.join(':');
+  return `${groups.slice(0, best.start).join(':')}::${groups.slice(best.start + best.length).join(':')}`;
+}

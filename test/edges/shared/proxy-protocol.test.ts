@@ -1,0 +1,134 @@
+import { isIPv6, SocketAddress } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import {
+  decodeProxyHeader,
+  type Endpoint,
+  encodeProxyHeader,
+  MAX_PROXY_HEADER_BYTES,
+  PROXY_SIGNATURE,
+} from '../../../src/edges/shared/proxy-protocol.ts';
+import { fc } from '../../support/properties.ts';
+
+const client: Endpoint = { address: '192.0.2.7', port: 51_234 };
+const server: Endpoint = { address: '203.0.113.1', port: 8_883 };
+
+/** A header of any command and family, with this content after the first 16 bytes. */
+function header(command: number, family: number, content: Buffer | number[]): Buffer {
+  const rest = Buffer.from(content);
+  return Buffer.concat([PROXY_SIGNATURE, Buffer.from([command, family, rest.length >> 8, rest.length & 0xff]), rest]);
+}
+
+describe('an encoded header', () => {
+  it('has the bytes of the specification for TCP over IPv4', () => {
+    expect(encodeProxyHeader(client, server).toString('hex')).toBe(
+      '0d0a0d0a000d0a515549540a' + '21' + '11' + '000c' + 'c0000207' + 'cb007101' + 'c822' + '22b3',
+    );
+  });
+
+  it.each([
+    ['no addresses', null, null],
+    ['addresses of two families', client, { address: '2001:db8::1', port: 1 }],
+    ['a name', { address: 'localhost', port: 1 }, server],
+    ['a port out of range', { ...client, port: 65_536 }, server],
+  ])('with %s is UNSPEC', (_, source, destination) => {
+    const bytes = encodeProxyHeader(source, destination);
+    expect(bytes.toString('hex')).toBe('0d0a0d0a000d0a515549540a' + '21' + '00' + '0000');
+    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, length: 16 });
+  });
+
+  const endpoint = (address: fc.Arbitrary<string>) => fc.record({ address, port: fc.integer({ min: 0, max: 65_535 }) });
+  const canonical = ({ address, port }: Endpoint): Endpoint => {
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4';
+    return {
+      address: new URL(`http://${family === 'ipv6' ? `[${address}]` : address}`).hostname.replace(/[[\]]/g, ''),
+      port,
+    };
+  };
+
+  it('is decoded to the same addresses, whatever follows', () => {
+    const pairs = fc.oneof(
+      fc.tuple(endpoint(fc.ipV4()), endpoint(fc.ipV4())),
+      fc.tuple(endpoint(fc.ipV6()), endpoint(fc.ipV6())),
+    );
+    fc.assert(
+      fc.property(pairs, fc.uint8Array({ maxLength: 40 }), ([source, destination], data) => {
+        const encoded = encodeProxyHeader(source, destination);
+        const decoded = decodeProxyHeader(Buffer.concat([encoded, data]));
+        expect(decoded).toEqual({
+          source: canonical(source),
+          destination: canonical(destination),
+          length: encoded.length,
+        });
+      }),
+    );
+  });
+
+  it('is incomplete at every length below its own', () => {
+    const encoded = encodeProxyHeader({ address: '2001:db8::7', port: 1 }, { address: '::1', port: 2 });
+    for (let length = 0; length < encoded.length; length += 1)
+      expect(decodeProxyHeader(encoded.subarray(0, length))).toBe('incomplete');
+  });
+});
+
+describe('a header of a balancer', () => {
+  const addresses = [192, 0, 2, 7, 203, 0, 113, 1, 0xc8, 0x22, 0x22, 0xb3];
+
+  it('may have TLVs, which are skipped', () => {
+    const tlv = [0x02, 0, 3, 1, 2, 3];
+    expect(decodeProxyHeader(header(0x21, 0x11, [...addresses, ...tlv]))).toEqual({
+      ...{ source: client, destination: server },
+      length: 34,
+    });
+  });
+
+  it.each([
+    ['LOCAL, with addresses that are to be ignored', header(0x20, 0x11, addresses), 28],
+    ['LOCAL, without addresses', header(0x20, 0x00, []), 16],
+    ['UNSPEC', header(0x21, 0x00, [1, 2, 3]), 19],
+    ['UDP', header(0x21, 0x12, addresses), 28],
+    ['a UNIX socket', header(0x21, 0x31, Buffer.alloc(216)), 232],
+  ])('of %s gives no address', (_, bytes, length) => {
+    expect(decodeProxyHeader(bytes)).toEqual({ source: null, destination: null, length });
+  });
+
+  it.each([
+    ['another signature', Buffer.from('GET / HTTP/1.1\r\n\r\n')],
+    ['version 1', Buffer.from('PROXY TCP4 192.0.2.7 203.0.113.1 1 2\r\n')],
+    ['version 3', header(0x31, 0x11, addresses)],
+    ['an unknown command', header(0x22, 0x11, addresses)],
+    ['an unknown family', header(0x21, 0x41, addresses)],
+    ['an unknown transport', header(0x21, 0x13, addresses)],
+    ['too few bytes for its addresses', header(0x21, 0x11, addresses.slice(0, 11))],
+    ['IPv6 and the length of IPv4', header(0x21, 0x21, addresses)],
+    ['a length above the limit', header(0x21, 0x11, Buffer.alloc(MAX_PROXY_HEADER_BYTES - 15))],
+  ])('with %s is invalid', (_, bytes) => {
+    expect(decodeProxyHeader(bytes)).toBe('invalid');
+  });
+
+  it('is rejected at the first byte that differs, without waiting for more', () => {
+    expect(decodeProxyHeader(Buffer.from([0x10]))).toBe('invalid');
+    expect(decodeProxyHeader(Buffer.concat([PROXY_SIGNATURE, Buffer.from([0x11])]))).toBe('invalid');
+  });
+
+  it('of any bytes never throws, and gives IP addresses or none', () => {
+    const valid = fc.tuple(
+      fc.constantFrom(0x20, 0x21),
+      fc.constantFrom(0, 0x11, 0x21),
+      fc.uint8Array({ maxLength: 64 }),
+    );
+    const bytes = fc.oneof(
+      fc.uint8Array({ maxLength: 64 }).map((some) => Buffer.from(some)),
+      valid.map(([command, family, content]) => header(command, family, Buffer.from(content))),
+    );
+    fc.assert(
+      fc.property(bytes, (given) => {
+        const decoded = decodeProxyHeader(given);
+        if (typeof decoded === 'string') return;
+        expect(decoded.length).toBeLessThanOrEqual(given.length);
+        if (decoded.source === null) return;
+        const { address, port } = decoded.source;
+        expect(new SocketAddress({ address, port, family: isIPv6(address) ? 'ipv6' : 'ipv4' }).port).toBe(port);
+      }),
+    );
+  });
+});
