@@ -18,6 +18,7 @@ const folders = [
   'src/config',
   'src/device',
   'src/domain',
+  'src/edges/cluster',
   'src/edges/console',
   'src/edges/graphql',
   'src/edges/grpc',
