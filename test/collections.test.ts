@@ -18,6 +18,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
   'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',
   'domain/state-path.ts paths': 'per call',
+  'edges/cluster/peek-body.ts chunks': 'per request',
   'edges/graphql/access.ts seen': 'per request',
   'edges/graphql/backlog.ts pending': 'per subscription',
   'edges/graphql/enum-types.ts types': 'fixed size: types of the schema',

@@ -50,6 +50,11 @@ export class UserCache implements SizeReporter {
     return this.#users.get(id) ?? this.#liveness.guard(this.#loading.get(id) ?? this.#load(id));
   }
 
+  /** The existing user of a subject; never creates one. Throws `StoreUnavailable`. */
+  findBySubject({ iss, sub }: Pick<UserSubject, 'iss' | 'sub'>): Promise<User | null> {
+    return this.#liveness.guard(this.#store.identity.userBySubject(iss, sub));
+  }
+
   /**
    * The user of a subject; created on the first sign-in with role `none` and no tenant (contract §3). Throws
    * `StoreUnavailable`.

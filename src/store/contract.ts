@@ -325,6 +325,7 @@ export interface IdentityStore {
    */
   upsertUser(user: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
   user(id: Uuid): Promise<User | null>;
+  userBySubject(iss: string, sub: string): Promise<User | null>;
   slugTaken(slug: string): Promise<boolean>;
   /** Stores the `jti` of a token that was logged out, until a day after the token expires. */
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;

@@ -54,6 +54,13 @@ export interface Verifier {
   verify(credential: Credential): Promise<Proof | null>;
 }
 
+/** The user that a credential belongs to, and the tenant that it acts in: not authenticated yet. */
+export interface CredentialOwner {
+  userId: Uuid;
+  tenantId: Uuid | null;
+  platformAdmin: boolean;
+}
+
 export interface RequestOrigin {
   /** The edge: `rest`, `websocket`, … */
   via: string;
@@ -121,6 +128,21 @@ export class Authenticator implements SizeReporter {
       return this.#verifyNew(credential, digest, origin);
     }
     return this.#currentCaller(cached, origin);
+  }
+
+  /**
+   * The owner of a credential, to find the node that authenticates it; null if there is none. Unlike `authenticate` it
+   * counts no failure, creates no user and does not mark the token as presented; nor does it check whether the token was
+   * revoked. Returns a promise only if the proof or the user is not in memory. An address that failed far too often gets
+   * null for credentials that are not cached. Throws `StoreUnavailable`.
+   */
+  ownerOf(credential: Credential, address: string): CredentialOwner | null | Promise<CredentialOwner | null> {
+    if (credential.length > MAX_CREDENTIAL_LENGTH) return null;
+    const digest = hash('sha256', credential, 'base64url');
+    const cached = this.#proofs.get(digest);
+    if (cached !== undefined && cached.proof.until > referenceOf(this.#parts.clock)) return this.#ownerOf(cached);
+    if (this.#parts.rateLimiter.signInRefusal(address) !== null) return null;
+    return this.#verifyOwner(credential, digest);
   }
 
   sizes(): CollectionSizes {
@@ -205,6 +227,25 @@ export class Authenticator implements SizeReporter {
       const proof = await this.#parts.verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
       if (since === this.#evictions) return { proof: proof ?? null, since };
     }
+  }
+
+  #ownerOf({ proof, userId }: CachedProof): CredentialOwner | null | Promise<CredentialOwner | null> {
+    const { platformAdmin, tenantId } = proof;
+    if (tenantId !== undefined) return { userId, tenantId, platformAdmin };
+    const owner = (user: User | null) => user && { userId, tenantId: user.tenantId, platformAdmin };
+    const user = this.#parts.users.cached(userId);
+    return user === undefined ? this.#parts.users.get(userId).then(owner) : owner(user);
+  }
+
+  async #verifyOwner(credential: Credential, digest: string): Promise<CredentialOwner | null> {
+    const { proof, since } = await this.#proofOf(credential);
+    if (proof === null) return null;
+    const { subject } = proof;
+    const userId = 'userId' in subject ? subject.userId : (await this.#parts.users.findBySubject(subject))?.id;
+    if (userId === undefined) return null;
+    const cached = { proof, userId };
+    if (since === this.#evictions) this.#cacheProof(digest, cached);
+    return this.#ownerOf(cached);
   }
 
   async #verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {

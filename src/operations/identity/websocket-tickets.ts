@@ -103,4 +103,15 @@ export async function redeemTicket(
   };
 }
 
+/** The user, tenant and rights of a ticket, which stays valid; null if it is unknown, used or expired. */
+export async function peekTicket(
+  { sealedCache }: Pick<Services, 'sealedCache'>,
+  ticket: string,
+): Promise<{ userId: Uuid; tenantId: Uuid | null; platformAdmin: boolean } | null> {
+  const stored = TICKET.test(ticket) ? await sealedCache.get(cacheKey(ticket)) : null;
+  if (stored === null) return null;
+  const { userId, tenantId, platformAdmin } = ticketHolder.parse(JSON.parse(stored));
+  return { userId, tenantId, platformAdmin };
+}
+
 const cacheKey = (ticket: string): string => `ticket:${hash('sha256', ticket)}`;

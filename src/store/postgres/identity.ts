@@ -27,16 +27,17 @@ const userOf = (row: UserRow): User => ({
   createdAt: row.created_at,
 });
 
+const find = (database: Database, iss: string, sub: string): Promise<UserRow[]> =>
+  database.read<UserRow>({
+    name: 'user_find',
+    text: `select ${columns} from users where iss = $1 and sub = $2`,
+    values: [iss, sub],
+  });
+
 export const identityStore = (database: Database): IdentityStore => ({
   async upsertUser({ id, iss, sub, email, emailVerified, createdAt }) {
-    const find = (): Promise<UserRow[]> =>
-      database.read<UserRow>({
-        name: 'user_find',
-        text: `select ${columns} from users where iss = $1 and sub = $2`,
-        values: [iss, sub],
-      });
     const changed = (row: UserRow): boolean => emailVerified && (row.email !== email || !row.email_verified);
-    let [row] = await find();
+    let [row] = await find(database, iss, sub);
     if (row && !changed(row)) return userOf(row);
     [row] = await database.write<UserRow>({
       name: 'user_upsert',
@@ -58,6 +59,11 @@ export const identityStore = (database: Database): IdentityStore => ({
       text: `select ${columns} from users where id = $1`,
       values: [id],
     });
+    return row ? userOf(row) : null;
+  },
+
+  async userBySubject(iss, sub) {
+    const [row] = await find(database, iss, sub);
     return row ? userOf(row) : null;
   },
 

@@ -182,6 +182,8 @@ eachStore('plain records', (backend, has) => {
       expect(await identity().upsertUser({ ...one, id: newId() })).toEqual(user);
       expect(await identity().user(user.id)).toEqual(user);
       expect(await identity().user(newId())).toBeNull();
+      expect(await identity().userBySubject(one.iss, one.sub)).toEqual(user);
+      expect(await identity().userBySubject('urn:other', one.sub)).toBeNull();
       expect((await identity().upsertUser({ ...one, id: newId(), iss: 'urn:other' })).id).not.toBe(user.id);
     });
 

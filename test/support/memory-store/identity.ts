@@ -35,6 +35,13 @@ export const identityStore = (session: Session): IdentityStore => ({
 
   user: (id) => session.read('identity.user', [id], (tables, id) => tables.users.get(id) ?? null),
 
+  userBySubject: (iss, sub) =>
+    session.read(
+      'identity.userBySubject',
+      [iss, sub],
+      (tables, iss, sub) => tables.users.first((user) => user.iss === iss && user.sub === sub) ?? null,
+    ),
+
   slugTaken: (slug) =>
     session.read(
       'identity.slugTaken',

@@ -143,6 +143,7 @@ const records: Record<string, Read> = {
     ]),
   people: async ({ identity, members, keys }, model) => [
     await each(ids(model, 'user', 4), (id) => identity.user(id)),
+    await each([0, 1, 2], (n) => identity.userBySubject('urn:test', model.name('sub', n))),
     await each(ids(model, 'tenant', 2), async (tenantId) => [
       await pages((after) => members.list(tenantId, 2 * DAY, 3, after)),
       [await members.countInvited(tenantId, DAY), await members.countOwners(tenantId)],

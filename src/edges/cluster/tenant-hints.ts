@@ -1,0 +1,152 @@
+import type { IncomingMessage } from 'node:http';
+import { UUID } from '../../domain/uuid.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { isTicket, peekTicket } from '../../operations/identity/websocket-tickets.ts';
+import type { Services } from '../../operations/operation.ts';
+import type { Authenticator, CredentialOwner } from '../shared/authenticator.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import type { Cookies } from '../shared/cookies.ts';
+import { credentialIn } from '../shared/http.ts';
+import type { RequestRateLimiter } from '../shared/rate-limiter.ts';
+import { peekBody } from './peek-body.ts';
+
+export interface TenantHintParts {
+  identity: Pick<Authenticator, 'ownerOf'>;
+  services: Pick<Services, 'cookieSessions' | 'sealedCache' | 'users'>;
+  cookies: Pick<Cookies, 'read'>;
+  rateLimiter: Pick<RequestRateLimiter, 'signInRefusal'>;
+  addressOf: AddressOf;
+}
+
+/** A value, or a promise of it if it is not in memory. */
+type Found<T> = T | Promise<T>;
+
+/** The tenant whose owner serves a request or connection; null: the node where it arrived. */
+export type TenantHint = Found<Uuid | null>;
+
+/**
+ * Finds the tenant of a request or connection before it is authenticated, to send it to the node that owns the tenant.
+ * A hint decides nothing else: the owner authenticates in full. All methods may throw `StoreUnavailable`.
+ */
+export class TenantHints {
+  readonly #parts: TenantHintParts;
+
+  constructor(parts: TenantHintParts) {
+    this.#parts = parts;
+  }
+
+  /** The hint of a request. Reads the body of a platform operator's GraphQL or MCP request, and puts it back. */
+  ofRequest(request: IncomingMessage): TenantHint {
+    const url = request.url ?? '/';
+    const administered = administeredTenant(url);
+    if (administered !== null) return administered;
+    return mapped(this.#ownerOf(request), (owner) => (owner === null ? null : this.#tenantOf(owner, request)));
+  }
+
+  /** The hint of a WebSocket handshake, whose credential is in the query: a token, an API key or a ticket. */
+  ofUpgrade(request: IncomingMessage): TenantHint {
+    const { searchParams } = new URL(request.url ?? '/', 'ws://host');
+    const credential = searchParams.get('token');
+    if (credential === null) return null;
+    return mapped(this.#ownerOfCredential(credential, this.#parts.addressOf(request)), (owner) => {
+      if (owner === null) return null;
+      return (owner.platformAdmin ? uuidOrNull(searchParams.get('tenant_id')) : null) ?? owner.tenantId;
+    });
+  }
+
+  /** The hint of a token, an API key or a ticket. `address` is the client's. */
+  ofCredential(credential: string, address: string): TenantHint {
+    return mapped(this.#ownerOfCredential(credential, address), (owner) => owner?.tenantId ?? null);
+  }
+
+  /** By the credential in the headers, otherwise by the session cookie: the order of `makeHttpAuthenticator`. */
+  #ownerOf(request: IncomingMessage): Found<CredentialOwner | null> {
+    const { identity, cookies, addressOf } = this.#parts;
+    const credential = credentialIn(request.headers);
+    if (credential !== null) return identity.ownerOf(credential, addressOf(request));
+    const secret = cookies.read(request.headers, 'session');
+    return secret === null ? null : this.#ownerOfSession(secret, request);
+  }
+
+  #ownerOfCredential(credential: string, address: string): Found<CredentialOwner | null> {
+    const { identity, services, rateLimiter } = this.#parts;
+    if (!isTicket(credential)) return identity.ownerOf(credential, address);
+    return rateLimiter.signInRefusal(address) === null ? peekTicket(services, credential) : null;
+  }
+
+  #ownerOfSession(secret: string, request: IncomingMessage): Found<CredentialOwner | null> {
+    const { services, rateLimiter, addressOf } = this.#parts;
+    const { cookieSessions, users } = services;
+    if (!cookieSessions.isCached(secret) && rateLimiter.signInRefusal(addressOf(request)) !== null) return null;
+    return mapped(cookieSessions.find(secret), (session) => {
+      if (session === null) return null;
+      const { userId, platformAdmin } = session;
+      return mapped(
+        users.cached(userId) ?? users.get(userId),
+        (user) => user && { userId, tenantId: user.tenantId, platformAdmin },
+      );
+    });
+  }
+
+  #tenantOf({ userId, tenantId, platformAdmin }: CredentialOwner, request: IncomingMessage): TenantHint {
+    // An MCP session is at one node: without a tenant, at the owner of the shard that the user's id falls into.
+    const own = tenantId ?? (isMcp(request) ? userId : null);
+    if (!platformAdmin) return own;
+    const named = namedInQuery(request.url ?? '/');
+    if (named !== null) return named;
+    return mayNameTenant(request) ? peekBody(request).then((body) => namedInText(body) ?? own) : own;
+  }
+}
+
+function mapped<T, U>(value: Found<T>, map: (value: T) => Found<U>): Found<U> {
+  return value instanceof Promise ? value.then(map) : map(value);
+}
+
+const pathOf = (url: string): string => url.split('?', 1)[0] as string;
+
+const uuidOrNull = (text: string | null): Uuid | null => (text !== null && UUID.test(text) ? text.toLowerCase() : null);
+
+const UUID_TEXT = UUID.source.slice(1, -1);
+const ADMINISTERED = new RegExp(`^(?:/api)?/v1/admin/tenants/(${UUID_TEXT})/`);
+
+/** The tenant in a path of platform administration, which is refused for anyone else on every node. */
+function administeredTenant(url: string): Uuid | null {
+  return url.includes('/v1/admin/tenants/') ? uuidOrNull(ADMINISTERED.exec(url)?.[1] ?? null) : null;
+}
+
+const isMcp = ({ url = '' }: IncomingMessage): boolean => /^\/mcp(?:[/?]|$)/.test(url);
+
+/** `tenant_id` of REST, or the query of a GraphQL request by GET. */
+function namedInQuery(url: string): Uuid | null {
+  const at = url.indexOf('?');
+  if (at === -1 || !/tenant/i.test(url)) return null;
+  const query = new URLSearchParams(url.slice(at + 1));
+  return (
+    uuidOrNull(query.get('tenant_id')) ?? namedInText(`${query.get('query') ?? ''}${query.get('variables') ?? ''}`)
+  );
+}
+
+/**
+ * Whether the body can name a tenant. The requests of an MCP session, whose state is at one node, all go to the owner of
+ * its user's tenant.
+ */
+function mayNameTenant({ method, url = '', headers }: IncomingMessage): boolean {
+  if (method !== 'POST') return false;
+  const path = pathOf(url).replace(/\/$/, '');
+  return path === '/graphql' || (path === '/mcp' && headers['mcp-session-id'] === undefined);
+}
+
+const NAMED = new RegExp(`\\btenant(?:Id|_id)\\\\?"?\\s*:\\s*\\\\?"(${UUID_TEXT})\\\\?"`);
+const NAMED_BY_VARIABLE = /\btenantId\s*:\s*\$(\w+)/;
+
+/**
+ * The first tenant in the text of a GraphQL document, its variables, or arguments of an MCP tool: a value, or a variable
+ * with any name. Quotes may be escaped, as in a JSON string.
+ */
+function namedInText(text: string): Uuid | null {
+  const [, value] = NAMED.exec(text) ?? [];
+  if (value !== undefined) return value.toLowerCase();
+  const [, name] = NAMED_BY_VARIABLE.exec(text) ?? [];
+  if (name === undefined) return null;
+  return uuidOrNull(new RegExp(`"${name}"\\s*:\\s*"(${UUID_TEXT})"`).exec(text)?.[1] ?? null);
+}
