@@ -45,7 +45,7 @@ export class LinkDialler implements SizeReporter {
 
   /** A connection that the node has accepted for this content, in paused mode. Rejects with a `LinkError`. */
   async open(node: PeerNode, content: LinkContent): Promise<Socket> {
-    const socket = this.#connect(node);
+    const socket = this.#connect(node, content);
     // Every fault also closes the socket, which ends the reads.
     socket.on('error', () => socket.destroy());
     this.#links.set(socket, node.id);
@@ -70,11 +70,12 @@ export class LinkDialler implements SizeReporter {
     for (const [socket, id] of this.#links) if (peer === undefined || id === peer) socket.destroy();
   }
 
-  #connect({ address }: PeerNode): Socket {
+  #connect({ address }: PeerNode, { kind }: LinkContent): Socket {
     // Not `https:`, whose default port would be left out.
     const { hostname, port } = new URL(`link://${address}`);
     const to = { host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port), noDelay: true };
-    const alive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
+    // An HTTP link that the node has ended cannot be used again; other content may end in each direction.
+    const alive = { keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, allowHalfOpen: kind !== 'http' };
     // The certificate has the public name of the service; the handshake authenticates the node and this TLS session.
     return this.#parts.tls
       ? connectTls({ ...to, ...alive, minVersion: 'TLSv1.3', rejectUnauthorized: false })

@@ -48,7 +48,7 @@ export class LinkServer implements SizeReporter {
     const { tls } = parts;
     this.#parts = parts;
     this.#secureContext = tls === null ? null : createSecureContext({ ...tls, minVersion: 'TLSv1.3' });
-    this.#server = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
+    this.#server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => void this.#accept(socket));
   }
 
   /** Resolves with the bound port. The port is not shared with other processes of a `node:cluster`. */

@@ -133,7 +133,7 @@ describe('a link to a shard', () => {
     const { node, owners, accepted } = await listening();
     const socket = await dialling().open(node, mqtt(8));
     socket.write('CONNECT without a header');
-    await once(socket.resume(), 'close');
+    await once(socket.resume(), 'end');
     expect([owners.inProgress(node.id, 8), accepted.length]).toEqual([0, 0]);
   });
 });

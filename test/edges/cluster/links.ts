@@ -22,7 +22,7 @@ export class Owners {
   readonly byShard: (string | undefined)[] = Array.from({ length: SHARD_COUNT });
   refreshes = 0;
 
-  /** What `nodeId` is told: by default the truth, after `outdated` the owners of that time until it refreshes. */
+  /** Outdated owners that some nodes see until they refresh. */
   readonly #views = new Map<string, (string | undefined)[]>();
   /** Entries in progress, by node and shard. */
   readonly entered = new Map<string, number>();

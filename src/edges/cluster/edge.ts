@@ -1,0 +1,143 @@
+import type { RequestListener } from 'node:http';
+import { setTimeout as after } from 'node:timers/promises';
+import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
+import type { Lease } from '../../domain/lease.ts';
+import type { Log } from '../../domain/log.ts';
+import type { PeerNode, ShardDirectory } from '../../domain/shards.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import { HttpRouter } from './http-router.ts';
+import { LinkDialler } from './link-dialler.ts';
+import type { LinkKeys } from './link-handshake.ts';
+import type { LinkSockets } from './link-headers.ts';
+import { LinkHttp, type UpgradeListener } from './link-http.ts';
+import { defaultLinkLimits, type LinkLimits, type LinkTls } from './link-limits.ts';
+import { LinkPool } from './link-pool.ts';
+import { type AcceptedLink, LinkServer } from './link-server.ts';
+import type { TenantHints } from './tenant-hints.ts';
+
+/** The functions of the other edges, which serve the shards of this node. */
+export interface LocalEdges {
+  listener: RequestListener;
+  upgrade: UpgradeListener;
+}
+
+export interface ClusterParts {
+  nodeId: Uuid;
+  /** See `deriveLinkKeys`. */
+  keys: LinkKeys;
+  /** Where this node listens for the others; a port of 0 lets the system choose. */
+  host: string;
+  port: number;
+  /** For links; either all nodes of a deployment use TLS, or none. */
+  tls: LinkTls | null;
+  directory: ShardDirectory;
+  hints: TenantHints;
+  local: LocalEdges;
+  /** The one that `LinkSockets.addressOf` of the local edges belongs to. */
+  linkSockets: LinkSockets;
+  /** The client's address of a public request. */
+  addressOf: AddressOf;
+  lease: Pick<Lease, 'valid'>;
+  newId(): Uuid;
+  /** True while the process stops. */
+  draining(): boolean;
+  log: Log;
+  limits?: Partial<LinkLimits>;
+}
+
+const DRAIN_MS = 4_000;
+const DRAIN_POLL_MS = 20;
+
+/** Opens the edge between the public listeners of a node and its local edges. */
+export async function openClusterEdge(parts: ClusterParts): Promise<ClusterEdge> {
+  const edge = new ClusterEdge(parts);
+  await edge.listen();
+  return edge;
+}
+
+/** Routes connections and requests to the nodes that own their tenants, and accepts those that other nodes send. */
+export class ClusterEdge implements SizeReporter {
+  readonly #parts: ClusterParts;
+  readonly #server: LinkServer;
+  readonly #dialler: LinkDialler;
+  readonly #linkHttp: LinkHttp;
+  readonly #pool: LinkPool;
+  readonly #router: HttpRouter;
+  #port = 0;
+
+  constructor(parts: ClusterParts) {
+    const { nodeId, keys, tls, directory, lease, local, newId } = parts;
+    const limits = { ...defaultLinkLimits, ...parts.limits };
+    this.#parts = parts;
+    this.#server = new LinkServer({
+      ...{ nodeId, keys, tls, directory, lease, limits },
+      onLink: (link) => this.#accept(link),
+    });
+    this.#dialler = new LinkDialler({ nodeId, keys, tls: tls !== null, limits });
+    this.#linkHttp = new LinkHttp({ ...local, directory, newId, linkSockets: parts.linkSockets });
+    const self: PeerNode = { id: nodeId, address: '' };
+    this.#pool = new LinkPool({
+      ...{ nodeId, dialler: this.#dialler, idleMs: limits.idleMs },
+      connectLocally: () => this.#linkHttp.connectRequests(),
+    });
+    this.#router = new HttpRouter({ ...parts, self, listener: local.listener, pool: this.#pool });
+  }
+
+  async listen(): Promise<void> {
+    this.#port = await this.#server.listen(this.#parts.host, this.#parts.port);
+  }
+
+  /** The bound port of the listener for other nodes. */
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Request listener of the public HTTP server. */
+  get listener(): RequestListener {
+    return this.#router.listener;
+  }
+
+  sizes(): CollectionSizes {
+    return sumSizes([this.#server, this.#dialler, this.#pool, this.#linkHttp]);
+  }
+
+  /** Closes all links to and from a node that is not a member any more. */
+  disconnect(node: Uuid): void {
+    this.#server.abort(node);
+    this.#pool.remove(node);
+    this.#dialler.abort(node);
+  }
+
+  /** Accepts no link any more; closes all when the requests in progress are answered, after 4 s at the latest. */
+  async close(): Promise<void> {
+    this.#server.close();
+    this.#linkHttp.drain();
+    const until = performance.now() + DRAIN_MS;
+    const inProgress = () => this.#router.forwarding + this.#linkHttp.responses > 0;
+    while (inProgress() && performance.now() < until) await after(DRAIN_POLL_MS);
+    this.abort();
+  }
+
+  /** Closes everything now. */
+  abort(): void {
+    this.#server.close();
+    this.#server.abort();
+    this.#pool.remove();
+    this.#dialler.abort();
+  }
+
+  #accept(link: AcceptedLink): void {
+    switch (link.kind) {
+      case 'http':
+        this.#linkHttp.acceptRequests(link.socket);
+        break;
+      case 'upgrade':
+        this.#linkHttp.acceptUpgrade(link.socket, link.leave);
+        break;
+      case 'mqtt':
+        link.leave();
+        link.socket.destroy();
+    }
+  }
+}
