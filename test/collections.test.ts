@@ -19,6 +19,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',
   'domain/state-path.ts paths': 'per call',
   'edges/cluster/peek-body.ts chunks': 'per request',
+  'edges/cluster/request-body.ts copy': 'per request, at most 64 KiB',
   'edges/graphql/access.ts seen': 'per request',
   'edges/graphql/backlog.ts pending': 'per subscription',
   'edges/graphql/enum-types.ts types': 'fixed size: types of the schema',

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { setTimeout as after } from 'node:timers/promises';
 import { type CollectionSizes, type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
@@ -8,18 +9,21 @@ import type { Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { HttpRouter } from './http-router.ts';
 import { LinkDialler } from './link-dialler.ts';
-import type { LinkKeys } from './link-handshake.ts';
+import type { LinkKeys, MqttTransport } from './link-handshake.ts';
 import type { LinkSockets } from './link-headers.ts';
 import { LinkHttp, type UpgradeListener } from './link-http.ts';
 import { defaultLinkLimits, type LinkLimits, type LinkTls } from './link-limits.ts';
 import { LinkPool } from './link-pool.ts';
 import { type AcceptedLink, LinkServer } from './link-server.ts';
+import { type MqttConnectLimits, MqttRouter } from './mqtt-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
 
 /** The functions of the other edges, which serve the shards of this node. */
 export interface LocalEdges {
   listener: RequestListener;
   upgrade: UpgradeListener;
+  /** Takes over an MQTT connection from another node; null if it does not accept it. */
+  acceptMqtt(source: Duplex, address: string, transport: MqttTransport): object | null;
 }
 
 export interface ClusterParts {
@@ -43,6 +47,7 @@ export interface ClusterParts {
   /** True while the process stops. */
   draining(): boolean;
   log: Log;
+  mqttLimits: MqttConnectLimits;
   limits?: Partial<LinkLimits>;
 }
 
@@ -64,10 +69,11 @@ export class ClusterEdge implements SizeReporter {
   readonly #linkHttp: LinkHttp;
   readonly #pool: LinkPool;
   readonly #router: HttpRouter;
+  readonly #mqttRouter: MqttRouter;
   #port = 0;
 
   constructor(parts: ClusterParts) {
-    const { nodeId, keys, tls, directory, lease, local, newId } = parts;
+    const { nodeId, keys, tls, directory, hints, lease, local, newId } = parts;
     const limits = { ...defaultLinkLimits, ...parts.limits };
     this.#parts = parts;
     this.#server = new LinkServer({
@@ -82,6 +88,7 @@ export class ClusterEdge implements SizeReporter {
       connectLocally: () => this.#linkHttp.connectRequests(),
     });
     this.#router = new HttpRouter({ ...parts, self, listener: local.listener, pool: this.#pool });
+    this.#mqttRouter = new MqttRouter({ directory, hints, dialler: this.#dialler, limits: parts.mqttLimits });
   }
 
   async listen(): Promise<void> {
@@ -97,6 +104,9 @@ export class ClusterEdge implements SizeReporter {
   get listener(): RequestListener {
     return this.#router.listener;
   }
+
+  /** Routes a public MQTT connection: `MqttParts.route`. See `MqttRouter.route`. */
+  readonly routeMqtt: MqttRouter['route'] = (...connection) => this.#mqttRouter.route(...connection);
 
   sizes(): CollectionSizes {
     return sumSizes([this.#server, this.#dialler, this.#pool, this.#linkHttp]);
@@ -136,8 +146,9 @@ export class ClusterEdge implements SizeReporter {
         this.#linkHttp.acceptUpgrade(link.socket, link.leave);
         break;
       case 'mqtt':
+        if (this.#parts.local.acceptMqtt(link.socket, link.address ?? '', link.transport) === null)
+          link.socket.destroy();
         link.leave();
-        link.socket.destroy();
     }
   }
 }

@@ -20,7 +20,7 @@ import { MessageReceiver } from './message-receiver.ts';
 import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
 import { MqttConnection } from './mqtt-connection.ts';
 import { defaultMqttLimits, type MqttLimits } from './mqtt-limits.ts';
-import { type AcceptConnection, type ListenerSettings, openListeners } from './mqtt-listeners.ts';
+import { type AcceptConnection, type ListenerSettings, openListeners, type RouteConnection } from './mqtt-listeners.ts';
 import { type MqttMeter, noopMqttMeter, type Transport } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import { AckWriter } from './puback-queue.ts';
@@ -49,6 +49,8 @@ export interface MqttParts {
   log: Log;
   meter?: MqttMeter;
   limits?: Partial<MqttLimits>;
+  /** Routes public connections to other nodes; without it all are served here. */
+  route?: RouteConnection;
 }
 
 export interface MqttEdge extends SizeReporter {
@@ -57,6 +59,8 @@ export interface MqttEdge extends SizeReporter {
   tlsPort: number | null;
   /** For the HTTP server's `upgrade` event, path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Takes over a connection that another node has forwarded. The caller has guarded its writes by the lease. */
+  accept: AcceptConnection;
   connections(): number;
   /** Accepts nothing new, waits until messages in flight are committed and acknowledged, and ends every connection. */
   close(): Promise<void>;
@@ -142,12 +146,13 @@ export class MqttSessionLayer implements BrokerCallbacks {
   }
 
   async open(): Promise<MqttEdge> {
-    const { settings, addressOf, services, lease = unlimitedLease } = this.#parts;
+    const { settings, addressOf, services, lease = unlimitedLease, route = null } = this.#parts;
     const running = await this.start();
     const listeners = await openListeners(settings, this.#limits, running.accept, {
       addressOf,
       newId: services.newId,
       lease,
+      route,
     }).catch(async (error: unknown) => {
       await running.drain();
       throw error;
@@ -156,6 +161,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       port: listeners.port,
       tlsPort: listeners.tlsPort,
       upgrade: listeners.upgrade,
+      accept: running.accept,
       connections: () => this.#connections.size,
       sizes: () => this.sizes(),
       endTenants: running.endTenants,

@@ -16,6 +16,17 @@ import type { Transport } from './mqtt-meter.ts';
 /** Takes over a connection; `null` if the limit of connections is reached. */
 export type AcceptConnection = (source: Duplex, address: string, transport: Transport) => MqttConnection | null;
 
+/**
+ * Decides where a connection is served, and calls `accept` if that is here. Resolves when `accept` was called, or the
+ * connection is with another node or has ended; never rejects.
+ */
+export type RouteConnection = (
+  source: Duplex,
+  address: string,
+  transport: Transport,
+  accept: () => void,
+) => Promise<void>;
+
 const KEEP_ALIVE_MS = 60_000;
 /** Longest WebSocket message: it may contain several packets, each with its own limit. */
 const WS_MESSAGE_BYTES = 262_144;
@@ -48,13 +59,27 @@ export async function openListeners(
   settings: ListenerSettings,
   limits: MqttLimits,
   accept: AcceptConnection,
-  { addressOf, newId, lease }: { addressOf(request: IncomingMessage): string; newId(): Uuid; lease: Lease },
+  {
+    addressOf,
+    newId,
+    lease,
+    route,
+  }: {
+    addressOf(request: IncomingMessage): string;
+    newId(): Uuid;
+    lease: Lease;
+    /** Null: every connection is served here. */
+    route: RouteConnection | null;
+  },
 ): Promise<MqttListeners> {
   const listener = (transport: Transport) => (socket: Socket) => {
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    if (accept(socket, normalizeAddress(socket.remoteAddress ?? ''), transport) === null) socket.destroy();
+    const address = normalizeAddress(socket.remoteAddress ?? '');
+    const acceptHere = () => void (accept(socket, address, transport) === null && socket.destroy());
+    if (route === null) acceptHere();
+    else void route(socket, address, transport, acceptHere);
   };
   const plain = createServer(listener('tcp'));
   const servers = [plain];
@@ -91,10 +116,16 @@ export async function openListeners(
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
         webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
-        const connection = accept(createWebSocketStream(webSocket), address, 'websocket');
-        if (connection === null) return webSocket.terminate();
+        const stream = createWebSocketStream(webSocket);
+        const peer: WebSocketPeer = { connection: null, isElsewhere: false, terminate: () => webSocket.terminate() };
+        const acceptHere = () => {
+          peer.connection = accept(stream, address, 'websocket');
+          if (peer.connection === null) webSocket.terminate();
+        };
+        if (route === null) acceptHere();
+        else void route(stream, address, 'websocket', acceptHere).then(() => markElsewhere(peer));
         // A WebSocket message is in memory before the size of its first packet can be checked.
-        limitBytesBeforeConnack(connection, socket, limits.maxPacketBytesBeforeConnack + WS_FRAMING_BYTES);
+        limitBytesBeforeConnack(peer, socket, limits.maxPacketBytesBeforeConnack + WS_FRAMING_BYTES);
       });
     },
     close() {
@@ -115,12 +146,28 @@ const SUBPROTOCOL_MISSING: Refusal = {
   detail: `Sec-WebSocket-Protocol must offer ${SUBPROTOCOL}.`,
 };
 
-function limitBytesBeforeConnack(connection: MqttConnection, socket: Duplex, limit: number): void {
+/** A WebSocket before its CONNACK. */
+interface WebSocketPeer {
+  /** Null until the session layer has accepted it. */
+  connection: MqttConnection | null;
+  /** Whether another node serves it, and limits its packets. */
+  isElsewhere: boolean;
+  terminate(): void;
+}
+
+function markElsewhere(peer: WebSocketPeer): void {
+  peer.isElsewhere = peer.connection === null;
+}
+
+function limitBytesBeforeConnack(peer: WebSocketPeer, socket: Duplex, limit: number): void {
   let bytes = 0;
   const count = (chunk: Buffer) => {
-    if (connection.signedIn) return void socket.off('data', count);
+    const { connection } = peer;
+    if (peer.isElsewhere || connection?.signedIn) return void socket.off('data', count);
     bytes += chunk.length;
-    if (bytes > limit) connection.terminate('oversized');
+    if (bytes <= limit) return;
+    if (connection === null) peer.terminate();
+    else connection.terminate('oversized');
   };
   socket.on('data', count);
 }

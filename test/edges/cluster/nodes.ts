@@ -32,6 +32,8 @@ export interface TestNode {
   draining: boolean;
 }
 
+const mqttLimits = { connectMs: 5_000, maxPacketBytesBeforeConnack: 4_096 };
+
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Hints that the client names: `x-tenant` of a request, `tenant` of an upgrade's query, `tenant <id>` as a credential. */
@@ -66,9 +68,12 @@ export class TestCluster {
         newId: () => v7(),
         log: silentLog,
       },
-      ...{ lease: { valid: () => true }, draining: () => node.draining },
+      ...{ lease: { valid: () => true }, draining: () => node.draining, mqttLimits },
       ...more,
-      local: { listener: notFound, upgrade: (_request, socket) => socket.destroy(), ...makeLocal(() => node) },
+      local: {
+        ...{ listener: notFound, upgrade: (_request, socket) => void socket.destroy(), acceptMqtt: () => null },
+        ...makeLocal(() => node),
+      },
     });
     this.owners.nodes.set(id, { id, address: `127.0.0.1:${node.edge.port}` });
     const shouldUpgradeCallback = ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket';
