@@ -7,16 +7,18 @@ import type { Log } from '../../domain/log.ts';
 import type { PeerNode, ShardDirectory } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import { type GraphqlConnectLimits, GraphqlRelay } from './graphql-relay.ts';
 import { HttpRouter } from './http-router.ts';
 import { LinkDialler } from './link-dialler.ts';
 import type { LinkKeys, MqttTransport } from './link-handshake.ts';
-import type { LinkSockets } from './link-headers.ts';
+import { type LinkSockets, removePrivateHeaders } from './link-headers.ts';
 import { LinkHttp, type UpgradeListener } from './link-http.ts';
 import { defaultLinkLimits, type LinkLimits, type LinkTls } from './link-limits.ts';
 import { LinkPool } from './link-pool.ts';
 import { type AcceptedLink, LinkServer } from './link-server.ts';
 import { type MqttConnectLimits, MqttRouter } from './mqtt-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
+import { UpgradeRouter } from './upgrade-router.ts';
 
 /** The functions of the other edges, which serve the shards of this node. */
 export interface LocalEdges {
@@ -48,6 +50,7 @@ export interface ClusterParts {
   draining(): boolean;
   log: Log;
   mqttLimits: MqttConnectLimits;
+  graphqlLimits: GraphqlConnectLimits;
   limits?: Partial<LinkLimits>;
 }
 
@@ -70,6 +73,8 @@ export class ClusterEdge implements SizeReporter {
   readonly #pool: LinkPool;
   readonly #router: HttpRouter;
   readonly #mqttRouter: MqttRouter;
+  readonly #upgradeRouter: UpgradeRouter;
+  readonly #graphqlRelay: GraphqlRelay;
   #port = 0;
 
   constructor(parts: ClusterParts) {
@@ -89,6 +94,10 @@ export class ClusterEdge implements SizeReporter {
     });
     this.#router = new HttpRouter({ ...parts, self, listener: local.listener, pool: this.#pool });
     this.#mqttRouter = new MqttRouter({ directory, hints, dialler: this.#dialler, limits: parts.mqttLimits });
+    this.#upgradeRouter = new UpgradeRouter({ ...parts, dialler: this.#dialler, upgrade: local.upgrade });
+    this.#graphqlRelay = new GraphqlRelay({
+      ...{ ...parts, dialler: this.#dialler, linkHttp: this.#linkHttp, limits: parts.graphqlLimits },
+    });
   }
 
   async listen(): Promise<void> {
@@ -105,11 +114,28 @@ export class ClusterEdge implements SizeReporter {
     return this.#router.listener;
   }
 
+  /** For the `upgrade` event of the public HTTP server. */
+  readonly upgrade: UpgradeListener = (request, socket, head) => {
+    const [path] = (request.url ?? '/').split('?', 1);
+    switch (path) {
+      case '/graphql':
+        this.#graphqlRelay.upgrade(request, socket, head);
+        break;
+      case '/mqtt':
+        // The MQTT edge completes the handshake, and then routes the connection by its CONNECT.
+        removePrivateHeaders(request);
+        this.#parts.local.upgrade(request, socket, head);
+        break;
+      default:
+        this.#upgradeRouter.upgrade(request, socket, head);
+    }
+  };
+
   /** Routes a public MQTT connection: `MqttParts.route`. See `MqttRouter.route`. */
   readonly routeMqtt: MqttRouter['route'] = (...connection) => this.#mqttRouter.route(...connection);
 
   sizes(): CollectionSizes {
-    return sumSizes([this.#server, this.#dialler, this.#pool, this.#linkHttp]);
+    return sumSizes([this.#server, this.#dialler, this.#pool, this.#linkHttp, this.#graphqlRelay]);
   }
 
   /** Closes all links to and from a node that is not a member any more. */
@@ -123,6 +149,7 @@ export class ClusterEdge implements SizeReporter {
   async close(): Promise<void> {
     this.#server.close();
     this.#linkHttp.drain();
+    this.#graphqlRelay.close();
     const until = performance.now() + DRAIN_MS;
     const inProgress = () => this.#router.forwarding + this.#linkHttp.responses > 0;
     while (inProgress() && performance.now() < until) await after(DRAIN_POLL_MS);

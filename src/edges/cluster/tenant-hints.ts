@@ -45,12 +45,13 @@ export class TenantHints {
 
   /** The hint of a WebSocket handshake, whose credential is in the query: a token, an API key or a ticket. */
   ofUpgrade(request: IncomingMessage): TenantHint {
-    const { searchParams } = new URL(request.url ?? '/', 'ws://host');
-    const credential = searchParams.get('token');
+    const [, query = ''] = (request.url ?? '/').split('?', 2);
+    const parameters = new URLSearchParams(query);
+    const credential = parameters.get('token');
     if (credential === null) return null;
     return mapped(this.#ownerOfCredential(credential, this.#parts.addressOf(request)), (owner) => {
       if (owner === null) return null;
-      return (owner.platformAdmin ? uuidOrNull(searchParams.get('tenant_id')) : null) ?? owner.tenantId;
+      return (owner.platformAdmin ? uuidOrNull(parameters.get('tenant_id')) : null) ?? owner.tenantId;
     });
   }
 

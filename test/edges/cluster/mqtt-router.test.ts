@@ -267,7 +267,6 @@ describe('with the session layer', () => {
       upgrade: (request, socket, head) => mqtt?.upgrade(request, socket, head),
     }));
     mqtt = await harness.open({ route: node.edge.routeMqtt });
-    node.server.on('upgrade', (request, socket, head) => mqtt?.upgrade(request, socket, head));
     const started = { harness, mqtt, node };
     open.push(started);
     cleanup.push(() => mqtt?.close());

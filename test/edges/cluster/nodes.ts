@@ -16,6 +16,7 @@ import {
   type LocalEdges,
   openClusterEdge,
 } from '../../../src/edges/cluster/edge.ts';
+import type { LinkContent } from '../../../src/edges/cluster/link-handshake.ts';
 import { LinkSockets } from '../../../src/edges/cluster/link-headers.ts';
 import type { TenantHint, TenantHints } from '../../../src/edges/cluster/tenant-hints.ts';
 import { type AddressOf, clientAddress } from '../../../src/edges/shared/client-address.ts';
@@ -33,6 +34,8 @@ export interface TestNode {
 }
 
 const mqttLimits = { connectMs: 5_000, maxPacketBytesBeforeConnack: 4_096 };
+
+const graphqlLimits = { maxPayload: 256 * 1024, initMs: 5_000 };
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -68,7 +71,7 @@ export class TestCluster {
         newId: () => v7(),
         log: silentLog,
       },
-      ...{ lease: { valid: () => true }, draining: () => node.draining, mqttLimits },
+      ...{ lease: { valid: () => true }, draining: () => node.draining, mqttLimits, graphqlLimits },
       ...more,
       local: {
         ...{ listener: notFound, upgrade: (_request, socket) => void socket.destroy(), acceptMqtt: () => null },
@@ -78,6 +81,7 @@ export class TestCluster {
     this.owners.nodes.set(id, { id, address: `127.0.0.1:${node.edge.port}` });
     const shouldUpgradeCallback = ({ headers }: IncomingMessage) => headers.upgrade?.toLowerCase() === 'websocket';
     node.server = createServer({ shouldUpgradeCallback }, node.edge.listener);
+    node.server.on('upgrade', node.edge.upgrade);
     node.server.listen(0, '127.0.0.1');
     await once(node.server, 'listening');
     node.port = (node.server.address() as AddressInfo).port;
@@ -85,9 +89,9 @@ export class TestCluster {
     return node;
   }
 
-  /** An HTTP link to a node, as another node opens it. */
-  link(node: TestNode): Promise<Socket> {
-    return dialler().open(this.owners.nodes.get(node.id) as PeerNode, { kind: 'http' });
+  /** A link to a node, as another node opens it. */
+  link(node: TestNode, content: LinkContent = { kind: 'http' }): Promise<Socket> {
+    return dialler().open(this.owners.nodes.get(node.id) as PeerNode, content);
   }
 
   async close(): Promise<void> {
