@@ -77,9 +77,8 @@ function composeListener(
   const { authenticator, perform, rateLimiter, addressOf, publicUrl, browserSignIn } = requests;
   const { settings } = composed.services;
   return makeRestListener({
-    ...{ routes, authenticator, perform, rateLimiter, publicUrl, newId, log, draining },
+    ...{ routes, authenticator, perform, rateLimiter, addressOf, publicUrl, newId, log, draining },
     resources: composePublicResources(parts, reference),
-    trustedProxies: config.trustedProxies,
     observe: metrics.recordRequest,
     ...(tracing && { trace: tracing.traceRequest }),
     mounts,

@@ -240,7 +240,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       signIn: { services, cookies: authenticator.cookies, provider: null, defaultReturnTo: '/console', log },
       reference,
     }),
-    trustedProxies: [],
+    addressOf: clientAddress([]),
     observe: (route, method, status, took) => {
       observed.push({ route, status });
       metrics.recordRequest(route, method, status, took);

@@ -1,7 +1,6 @@
 import type { RequestListener } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Perform } from '../../operations/perform.ts';
-import { clientAddress } from '../shared/client-address.ts';
 import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
 import { httpExchangeOf } from '../shared/http-exchange.ts';
 import { makeFastRouter } from './fast-router.ts';
@@ -11,15 +10,13 @@ import { Responder, type ResponderParts } from './responder.ts';
 import type { Route } from './route.ts';
 import { operationEntries, resourceEntries } from './route-entry.ts';
 
-export interface RestParts extends Omit<ResponderParts, 'addressOf'> {
+export interface RestParts extends ResponderParts {
   routes: readonly Route[];
   resources: readonly PublicResource[];
   authenticator: HttpAuthenticator;
   perform: Perform;
   /** Base URL for clients, without a trailing slash; if empty, links are relative. */
   publicUrl?(): string;
-  /** Addresses or ranges of proxies whose `X-Forwarded-*` headers are trusted. */
-  trustedProxies: readonly string[];
   /** Other edges by their first path segment: `graphql`, `mcp`. */
   mounts?: Readonly<Record<string, RequestListener>>;
   /** Routes of the operator console, with their complete paths. */
@@ -30,8 +27,7 @@ export interface RestParts extends Omit<ResponderParts, 'addressOf'> {
  * Request listener of the HTTP server. Hot paths go past Express: operations that answer JSON by `fast-router.ts`, and
  * GraphQL and MCP, which have one path each and route nothing. Express answers everything else.
  */
-export function makeRestListener(given: RestParts): RequestListener {
-  const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
+export function makeRestListener(parts: RestParts): RequestListener {
   const responder = new Responder(parts);
   // A download needs the request of Express, which has to route it.
   const { fast = [], download = [] } = Object.groupBy(parts.routes, ({ operation }) =>

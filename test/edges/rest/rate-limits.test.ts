@@ -1,5 +1,6 @@
 import { v7 } from 'uuid';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { TenantEvent } from '../../../src/machines/tenant-types.ts';
 import {
@@ -230,7 +231,7 @@ describe('an anonymous request', () => {
   });
 
   it('is attributed by a trusted proxy only, and by the /64 of an IPv6 address', async () => {
-    await open({ fixedRates: { anonymous: 1 }, trustedProxies: ['127.0.0.1'] });
+    await open({ fixedRates: { anonymous: 1 }, addressOf: clientAddress(['127.0.0.1']) });
     const from = async (forwarded: string) =>
       (await service.call('GET', '/version', { headers: { 'x-forwarded-for': forwarded } })).status;
     expect([await from('192.0.2.1'), await from('6.6.6.6, 192.0.2.1'), await from('192.0.2.2')]).toEqual([
@@ -307,7 +308,7 @@ describe('a failed sign-in', () => {
   });
 
   it('counts for its own address only', async () => {
-    await open({ fixedRates: { signIns: 1 }, trustedProxies: ['127.0.0.1'] });
+    await open({ fixedRates: { signIns: 1 }, addressOf: clientAddress(['127.0.0.1']) });
     const from = async (address: string) => (await bad({ headers: { 'x-forwarded-for': address } })).status;
     expect([await from('192.0.2.1'), await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([401, 429, 401]);
   });
