@@ -53,6 +53,8 @@ export interface Config {
   /** `folder` is in `dataDir`. */
   readonly artifactStore: 'folder' | 'database';
   readonly redisUrl: string | null;
+  /** Where other nodes reach this one; null for a process that has the database to itself. */
+  readonly node: Readonly<{ host: string; port: number }> | null;
   readonly keys: Readonly<Keys>;
   readonly oidc: Readonly<Oidc> | null;
   /** `address` is null for `embedded` on a free port, and for `off`. */
@@ -91,6 +93,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     databaseUrl,
     artifactStore: readArtifactStore(read, databaseUrl),
     redisUrl: readServerUrl(read, 'REDIS_URL', ['redis', 'rediss']),
+    node: readNode(read),
     oidc: readOidc(read),
     sidecar: readSidecar(read),
     llm: readLlm(read),
@@ -196,6 +199,14 @@ function readListening(read: ReadSetting) {
     }
   }
   return listening;
+}
+
+function readNode(read: ReadSetting): Config['node'] {
+  const address = readAddress(read, 'NODE_ADDRESS');
+  if (address === null) return null;
+  if (read('DATABASE_URL') === null) throw new ConfigError('NODE_ADDRESS', 'needs DATABASE_URL');
+  const colon = address.lastIndexOf(':');
+  return { host: address.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(address.slice(colon + 1)) };
 }
 
 function readTls(read: ReadSetting): { cert: string; key: string } | null {

@@ -17,6 +17,15 @@ export interface ShardOwnership {
   holds(tenantId: Uuid): boolean;
 }
 
+/** An id from `newId` for a new tenant, in a shard that this process owns, if it owns one. */
+export function tenantIdIn(shards: OwnedShards, newId: () => Uuid): Uuid {
+  const id = newId();
+  if (shards === null || shards.length === 0 || shards.includes(shardOf(id))) return id;
+  // The last byte of an id is random, and stays so among the shards of this process.
+  const shard = shards[shardOf(id) % shards.length] as number;
+  return `${id.slice(0, -2)}${shard.toString(16).padStart(2, '0')}`;
+}
+
 /** The ownership of a process that has the store to itself. */
 export const ownsEverything: ShardOwnership = {
   list: null,

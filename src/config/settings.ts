@@ -42,6 +42,11 @@ export const settingsTable = [
     'folder',
     'where uploaded firmware artifacts are stored: folder (in DATA_DIR) or database; database needs DATABASE_URL',
   ),
+  setting(
+    'NODE_ADDRESS',
+    'unset',
+    'host:port where the other nodes of the database reach this one, to run several at once; needs DATABASE_URL',
+  ),
   setting('REDIS_URL', 'unset', 'redis://… for Redis 6.2 or later, or Valkey; unset: a cache in the process'),
   setting(
     'MASTER_KEY',

@@ -10,6 +10,7 @@ import { composeRequestHandling, type RequestHandling } from './compose-request-
 import { composeCognition, composeServices } from './compose-services.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
+import { NodeCluster } from './node-cluster.ts';
 import { Pruning } from './pruning.ts';
 import type { StartOptions } from './start-options.ts';
 
@@ -41,9 +42,12 @@ export async function composeService(config: Config, options: ActiveServiceOptio
 export class ActiveService {
   readonly settings: OperationSettings;
   readonly listener: RequestListener;
+  readonly upgrade: UpgradeHandler;
   readonly #parts: ActiveServiceParts;
   readonly #pruning: Pruning;
   readonly #flagRefresh: NodeJS.Timeout;
+  /** Null for a process that has the database to itself. */
+  readonly #nodeCluster: NodeCluster | null;
   #mqtt: MqttEdge | null = null;
   #aborted = false;
 
@@ -51,10 +55,14 @@ export class ActiveService {
     const { config, core, composed, edges } = parts;
     this.#parts = parts;
     this.settings = composed.services.settings;
-    this.listener = edges.listener;
+    const localUpgrade: UpgradeHandler = (...upgrade) => this.#upgradeHere(...upgrade);
+    this.#nodeCluster = this.#composeCluster(localUpgrade);
+    this.listener = this.#nodeCluster?.listener ?? edges.listener;
+    this.upgrade = this.#nodeCluster?.upgrade ?? localUpgrade;
     this.#pruning = new Pruning(config, {
       ...composed.services,
       isClockTrusted: () => core.clockMonitor.untrustedOffsets() === null,
+      isLeader: () => this.#nodeCluster?.coordinator.leader ?? true,
     });
     this.#registerGauges();
     this.#flagRefresh = startFlagRefresh(composed.flags, core.log);
@@ -65,13 +73,31 @@ export class ActiveService {
     return this.#mqtt;
   }
 
-  readonly upgrade: UpgradeHandler = (request, socket, head) => {
+  #upgradeHere(...[request, socket, head]: Parameters<UpgradeHandler>): void {
     const { graphql, sockets } = this.#parts.edges;
     const [path] = (request.url ?? '/').split('?', 1);
     if (path === '/mqtt' && this.#mqtt) this.#mqtt.upgrade(request, socket, head);
     else if (path === '/graphql') graphql.upgrade(request, socket, head);
     else sockets.upgrade(request, socket, head);
-  };
+  }
+
+  #composeCluster(upgrade: UpgradeHandler): NodeCluster | null {
+    const { core, config } = this.#parts;
+    if (core.membership === null || config.node === null) return null;
+    return new NodeCluster({
+      ...this.#parts,
+      ...{ membership: core.membership, address: config.node, upgrade },
+      mqtt: () => this.#mqtt,
+    });
+  }
+
+  /**
+   * Hands over the shards of this node, if another node can take them; requests are still served or forwarded. Null for a
+   * process that has the database to itself.
+   */
+  handOver(): Promise<void> | null {
+    return this.#nodeCluster?.drain() ?? null;
+  }
 
   /** Recovers from a crash of the previous process, then opens the listeners. */
   async open(url: string): Promise<void> {
@@ -79,8 +105,9 @@ export class ActiveService {
     if (!this.#aborted) await core.runtime.start();
     if (this.#aborted) throw new Error('the active lock was lost during the start');
     this.settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
-    this.#mqtt = await openMqttEdge(this.#parts);
+    this.#mqtt = await openMqttEdge(this.#parts, this.#nodeCluster?.routeMqtt ?? null);
     this.settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, this.#mqtt);
+    if (!this.#aborted) await this.#nodeCluster?.open();
     if (this.#aborted) this.#mqtt.abort();
     else composed.sidecar.open(cognition, composed.services);
   }
@@ -90,7 +117,13 @@ export class ActiveService {
     const { core, composed, edges } = this.#parts;
     const { runtime, store, cache, rates, tracing } = core;
     this.#stopBackgroundWork();
-    const closing = [edges.sockets.close(), edges.mcp.close(), edges.graphql.close(), this.#mqtt?.close()];
+    const closing = [
+      this.#nodeCluster?.close(),
+      edges.sockets.close(),
+      edges.mcp.close(),
+      edges.graphql.close(),
+      this.#mqtt?.close(),
+    ];
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
     await composed.audit.close();
@@ -105,6 +138,7 @@ export class ActiveService {
     this.#aborted = true;
     this.#stopBackgroundWork();
     core.runtime.halt();
+    this.#nodeCluster?.abort();
     composed.callers.apiKeys.discardPending();
     this.#mqtt?.abort();
     composed.sidecar.abort();
@@ -130,7 +164,7 @@ export class ActiveService {
       clockOffsets: clockMonitor.offsets,
       collections: [
         ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
-        { sizes: () => ({ ...this.#mqtt?.sizes(), ...tracing?.sizes() }) },
+        { sizes: () => ({ ...this.#mqtt?.sizes(), ...tracing?.sizes(), ...this.#nodeCluster?.sizes() }) },
       ],
     });
   }

@@ -12,6 +12,7 @@ import type { ActiveLock, Cache, Store } from '../store/contract.ts';
 import { openCache, openRateLimiter, openStore } from '../store/open.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
+import { joinCluster, type NodeMembership } from './node-membership.ts';
 import type { StartOptions } from './start-options.ts';
 import type { Tracing } from './tracing.ts';
 
@@ -31,6 +32,8 @@ export interface Core {
   /** Null without an OTLP receiver. */
   tracing: Tracing | null;
   runtime: Runtime;
+  /** Null for a process that has the database to itself. */
+  membership: NodeMembership | null;
 }
 
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
@@ -44,6 +47,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
+  const membership = joinCluster(config, lock, log);
   const opened = await openStore(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
   const cache = await openCache(config, clock, lease);
@@ -55,9 +59,11 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     meter: tracing?.traceMeter(metrics.runtime) ?? metrics.runtime,
     ...(limits.runtime && { limits: limits.runtime }),
+    ...(membership && { shards: membership.shards }),
   });
   const liveness = new StoreLiveness(store);
-  return { clock, clockMonitor, newId, lease, log, limits, store, cache, rates, liveness, metrics, tracing, runtime };
+  const stores = { store, cache, rates, liveness };
+  return { clock, clockMonitor, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership };
 }
 
 /** Loads the tracing modules on demand, because they cost memory and startup time. */

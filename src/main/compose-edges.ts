@@ -3,6 +3,7 @@ import type { Config } from '../config.ts';
 import { type GraphqlEdge, makeGraphql } from '../edges/graphql/edge.ts';
 import { McpEdge } from '../edges/mcp/edge.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
+import type { RouteConnection } from '../edges/mqtt/mqtt-listeners.ts';
 import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
 import { userAuthentication } from '../edges/mqtt/user-session.ts';
 import { makeRestListener } from '../edges/rest/listener.ts';
@@ -72,7 +73,7 @@ function composeListener(
   reference: BuiltFiles,
   mounts: Record<string, RequestListener>,
 ): RequestListener {
-  const { config, core, composed, requests, draining } = parts;
+  const { core, composed, requests, draining } = parts;
   const { log, newId, metrics, tracing } = core;
   const { authenticator, perform, rateLimiter, addressOf, publicUrl, browserSignIn } = requests;
   const { settings } = composed.services;
@@ -108,8 +109,11 @@ function composePublicResources({ config, core, composed, requests }: EdgeParts,
   });
 }
 
-/** Opens the MQTT edge on the configured ports. */
-export function openMqttEdge({ config, core, composed, requests }: EdgeParts): Promise<MqttEdge> {
+/** Opens the MQTT edge on the configured ports; `route` decides which node serves a connection. */
+export function openMqttEdge(
+  { config, core, composed, requests }: EdgeParts,
+  route: RouteConnection | null,
+): Promise<MqttEdge> {
   const { newId, lease, log, limits, metrics, runtime } = core;
   return openMqtt({
     services: composed.services,
@@ -126,6 +130,7 @@ export function openMqttEdge({ config, core, composed, requests }: EdgeParts): P
     addressOf: requests.addressOf,
     ...{ lease, log },
     meter: makeMqttMeter(metrics),
+    ...(route && { route }),
     ...(limits.mqtt && { limits: limits.mqtt }),
   });
 }

@@ -26,7 +26,8 @@ export interface RequestHandling {
 }
 
 export function composeRequestHandling(config: Config, core: Core, composed: ComposedServices): RequestHandling {
-  const { clock, newId, log, limits, liveness } = core;
+  const { clock, newId, log, limits, liveness, membership } = core;
+  const publicAddressOf = clientAddress(config.trustedProxies);
   const { services, callers, sealer, tokenKey } = composed;
   const { settings } = services;
   const rateLimiter = makeRequestRateLimiter(services, liveness, { ...fixedRates, ...limits.rates });
@@ -43,7 +44,7 @@ export function composeRequestHandling(config: Config, core: Core, composed: Com
   const idempotencyKeys = new IdempotencyKeys(services);
   return {
     rateLimiter,
-    addressOf: clientAddress(config.trustedProxies),
+    addressOf: membership?.linkSockets.addressOf(publicAddressOf) ?? publicAddressOf,
     identity,
     authenticator: makeHttpAuthenticator({ identity, services, secure }),
     browserSignIn: identityProvider.signIn,

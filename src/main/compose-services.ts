@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { tenantIdIn } from '../actors/owned-shards.ts';
 import type { Config } from '../config.ts';
 import { parseChangelog } from '../domain/changelog.ts';
 import { makeSealer, type Sealer } from '../domain/sealing.ts';
@@ -41,7 +42,7 @@ export interface LaterParts {
 
 /** Creates the services of the operations. */
 export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
-  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime } = core;
+  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership } = core;
   const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
   const callers = await loadCallerServices(core);
   const flags = await loadFlags(store.administration);
@@ -52,6 +53,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
   const services: Services = {
     ...makeSignInServices({ cache, clock, sealer, tokenKey, identity: later.identity }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
+    newTenantId: () => tenantIdIn(membership?.shards.list ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,

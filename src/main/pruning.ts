@@ -16,6 +16,8 @@ interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
   store: Pick<Services['store'], 'retention'>;
   /** False while the clocks are more than a minute apart. */
   isClockTrusted(): boolean;
+  /** True on one of the nodes that share the database. */
+  isLeader(): boolean;
 }
 
 /** Deletes expired rows a minute after the start and then every hour, while the clock is trusted. */
@@ -51,7 +53,7 @@ export class Pruning {
   #check(): void {
     this.#steadyMs();
     // After long downtime one run may exceed the interval; runs must not overlap.
-    if (this.#pruning || performance.now() < this.#dueAt) return;
+    if (this.#pruning || performance.now() < this.#dueAt || !this.#parts.isLeader()) return;
     this.#dueAt = performance.now() + PRUNE_MS;
     this.#pruning = true;
     this.#prune()

@@ -11,7 +11,7 @@ import { refuseUpgrade } from '../edges/shared/upgrade.ts';
 import { compileMachines } from '../machines/versions.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
-import { openLock, readDatabaseClock } from '../store/open.ts';
+import { openLock, openSharedLock, readDatabaseClock } from '../store/open.ts';
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
 import { type ClockMonitor, fixedClockMonitor, hostTime, startClockMonitor } from './clock-monitor.ts';
@@ -42,6 +42,9 @@ export class ServiceProcess {
   #lockLost = false;
   #clockMonitor: ClockMonitor | null = null;
   #service: ActiveService | null = null;
+  /** Set by `stop`. */
+  #draining: Promise<void> | null = null;
+  /** Set when new requests are refused. */
   #stopping: Promise<void> | null = null;
 
   constructor(config: Config, options: StartOptions) {
@@ -51,7 +54,11 @@ export class ServiceProcess {
     this.#config = config;
     this.#options = options;
     this.#host = hostTime(options.wallClock);
-    this.#lock = openLock(config, { log, node, ...(limits?.lock && { timing: limits.lock }) });
+    const lockParts = { log, node, ...(limits?.lock && { timing: limits.lock }) };
+    this.#lock =
+      config.node === null || config.databaseUrl === null
+        ? openLock(config, lockParts)
+        : openSharedLock(config.databaseUrl, lockParts);
     this.#activation = this.#makeActivation();
     this.#listener = makeStandbyListener({
       newId,
@@ -90,8 +97,8 @@ export class ServiceProcess {
 
   /** Rejects new requests, finishes those in flight, commits, closes. */
   stop(): Promise<void> {
-    this.#stopping ??= this.#close();
-    return this.#stopping;
+    this.#draining ??= this.#handOverAndClose();
+    return this.#draining;
   }
 
   /** Only a process on PostgreSQL can wait for the lock of another process. */
@@ -181,6 +188,14 @@ export class ServiceProcess {
     this.#clockMonitor?.stop();
     await this.#lock.release();
     throw listenFault(this.#config, error);
+  }
+
+  /** A node among others hands over its shards first, and serves or forwards requests meanwhile. */
+  async #handOverAndClose(): Promise<void> {
+    const handedOver = this.#service?.handOver() ?? null;
+    if (handedOver !== null) await handedOver;
+    this.#stopping = this.#close();
+    await this.#stopping;
   }
 
   async #close(): Promise<void> {

@@ -6,6 +6,7 @@ import type { SessionLimits } from '../edges/mcp/session-registry.ts';
 import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
 import type { FixedRates } from '../edges/shared/rate-limiter.ts';
 import type { Services } from '../operations/operation.ts';
+import type { CoordinatorTiming } from '../services/shard-coordinator.ts';
 import type { Store } from '../store/contract.ts';
 import type { LockTiming } from '../store/lock/lock-timing.ts';
 
@@ -26,6 +27,7 @@ export interface StartOptions {
     mcp?: Partial<SessionLimits>;
     sidecar?: Partial<SidecarLimits>;
     lock?: Partial<LockTiming>;
+    coordinator?: Partial<CoordinatorTiming>;
     /** Milliseconds between two reads of the database's clock by a standby. */
     clockCheckMs?: number;
   };

@@ -150,6 +150,8 @@ export interface Services {
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;
+  /** The id of a new tenant, which this process can create. */
+  newTenantId(): Uuid;
   seal(plain: string, boundTo: string): string;
   open(sealed: string, boundTo: string): string;
   flags(): Readonly<Record<Flag, boolean>>;

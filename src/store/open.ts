@@ -1,13 +1,18 @@
 import { join } from 'node:path';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
+import type { Log } from '../domain/log.ts';
 import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
 import { RedisCache } from './cache/redis-cache.ts';
 import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
+import type { Cluster } from './contract/cluster.ts';
 import type { RateLimiter } from './contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
 import { AdvisoryLock, type AdvisoryLockParts } from './lock/advisory-lock.ts';
+import { sharedLockTiming } from './lock/lock-timing.ts';
+import { PostgresCluster } from './lock/postgres-cluster.ts';
+import { sharedOwnership } from './lock/shared-ownership.ts';
 import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
@@ -44,6 +49,20 @@ export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: A
  */
 export const openLock = ({ databaseUrl, dataDir }: DataLocation, parts: AdvisoryLockParts): ActiveLock =>
   databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl, parts);
+
+/** The lock of a node that shares the database with others. */
+export const openSharedLock = (databaseUrl: string, parts: AdvisoryLockParts): ActiveLock =>
+  new AdvisoryLock(databaseUrl, {
+    ...parts,
+    timing: { ...sharedLockTiming, ...parts.timing },
+    ownership: sharedOwnership,
+  });
+
+/** The nodes that share the database; `lock` is a held `openSharedLock`. */
+export function openCluster(lock: ActiveLock, log: Log): Cluster {
+  if (!(lock instanceof AdvisoryLock)) throw new Error('nodes share a PostgreSQL database only');
+  return new PostgresCluster(lock, log);
+}
 
 const CACHE_WAIT_MS = 2_000;
 

@@ -23,7 +23,7 @@ function pruning(
 ) {
   const warnings: string[] = [];
   const removeOrphans = vi.fn(async () => {});
-  const state = { trusted: true, correction: 0, stepped: 0 };
+  const state = { trusted: true, leader: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
   const now = () => NOW + elapsed() + state.stepped;
   running = new Pruning(
@@ -39,6 +39,7 @@ function pruning(
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
       isClockTrusted: () => state.trusted,
+      isLeader: () => state.leader,
     },
   );
   return { pruning: running, removeOrphans, warnings, state };

@@ -166,7 +166,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   });
   const services: Services = {
     ...makeSignInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
-    ...{ store, cache, clock, newId, log },
+    ...{ store, cache, clock, newId, newTenantId: newId, log },
     ...callers,
     rates: new MemoryRateLimiter(clock),
     actors: runtime.actors,

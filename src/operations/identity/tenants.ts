@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
+import { EventFailed } from '../../actors/contract.ts';
 import { done, refuse } from '../../domain/refusals.ts';
 import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
@@ -7,7 +8,7 @@ import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantEvent } from '../../machines/tenant-types.ts';
 import type { IdentityStore } from '../../store/contract.ts';
 import { displayName } from '../inputs.ts';
-import { operation } from '../operation.ts';
+import { type Call, operation, type Services } from '../operation.ts';
 
 export const registerTenant = operation({
   name: 'registerTenant',
@@ -27,38 +28,50 @@ export const registerTenant = operation({
       user_id: '0195d9a2-7f00-7000-8000-000000000005',
     },
   },
-  needs: ['actors', 'clock', 'locks', 'newId', 'settings', 'store', 'users'],
+  needs: ['actors', 'clock', 'locks', 'newTenantId', 'settings', 'store', 'users'],
   run(services, { input, caller, idempotent }) {
-    const { store, actors, users, clock, newId, settings } = services;
-    // Serialized: a user never gets two tenants, and two tenants never get the same slug.
+    // Serialized, so that the tenants of this process do not compete for a slug.
     return services.locks.exclusive('registerTenant', async () => {
-      const user = await store.identity.user(caller.principal.id);
-      if (user === null) throw new Error('the caller has no user row');
-      if (user.tenantId !== null) return refuse('CONFLICT', 'You are already a member of a tenant.');
-      const id = newId();
-      const event = {
-        type: 'register',
-        at: clock.now(),
-        by: caller.principal,
-        tenant: {
-          id,
-          name: input.tenant_name,
-          slug: await freeSlug(store.identity, input.tenant_name),
-          tier: settings.defaultTier,
-        },
-        ownerId: user.id,
-      } satisfies TenantEvent & MachineEvent;
-      const answer = { body: { tenant_id: id, user_id: user.id } };
-      try {
-        await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.toRow(answer) ?? null });
-      } finally {
-        // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
-        users.invalidate(user.id);
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await register(services, input.tenant_name, { caller, idempotent });
+        } catch (error) {
+          // Another node may have taken the slug or bound the user since they were read.
+          if (!(error instanceof EventFailed) || attempt === MAX_ATTEMPTS) throw error;
+        }
       }
-      return done(answer);
     });
   },
 });
+
+const MAX_ATTEMPTS = 3;
+
+type Registering = Pick<Services, 'actors' | 'clock' | 'newTenantId' | 'settings' | 'store' | 'users'>;
+
+/** Throws `EventFailed` if the slug or the user was taken since they were read: the database has constraints for both. */
+async function register(
+  { store, actors, users, clock, newTenantId, settings }: Registering,
+  name: string,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+) {
+  const user = await store.identity.user(caller.principal.id);
+  if (user === null) throw new Error('the caller has no user row');
+  if (user.tenantId !== null) return refuse('CONFLICT', 'You are already a member of a tenant.');
+  const id = newTenantId();
+  const slug = await freeSlug(store.identity, name);
+  const event = {
+    ...{ type: 'register', at: clock.now(), by: caller.principal, ownerId: user.id },
+    tenant: { id, name, slug, tier: settings.defaultTier },
+  } satisfies TenantEvent & MachineEvent;
+  const answer = { body: { tenant_id: id, user_id: user.id } };
+  try {
+    await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.toRow(answer) ?? null });
+  } finally {
+    // Even if the commit failed: its outcome may be unknown, so the next use reads the store.
+    users.invalidate(user.id);
+  }
+  return done(answer);
+}
 
 async function freeSlug(store: IdentityStore, name: string): Promise<string> {
   for (let n = 1; n < 10; n++) {

@@ -27,6 +27,12 @@ export const lockTiming: LockTiming = {
   report: 30_000,
 };
 
+/** A node among others: its shards are taken over soon after its lease has ended. */
+export const sharedLockTiming: Pick<LockTiming, 'idleSession' | 'unreachable'> = {
+  idleSession: LEASE_MS + 1_000,
+  unreachable: LEASE_MS + 1_000,
+};
+
 /**
  * Settings of the lock's session. Both ways in which the server releases the lock count from a time at or after the
  * sending of the last renewal.

@@ -104,7 +104,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const audit = new AuditWriter({ store, clock, newId, log });
   const services: Services = {
     ...makeSignInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
-    ...{ store, cache, clock, newId, log, settings, audit },
+    ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,
@@ -150,7 +150,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   const started = await edge.start();
   const pruning = new Pruning(
     { retentionDays: RETENTION_DAYS },
-    { ...services, isClockTrusted: () => time.untrustedOffsets() === null },
+    { ...services, isClockTrusted: () => time.untrustedOffsets() === null, isLeader: () => true },
   );
   return {
     services,

@@ -1,0 +1,141 @@
+import type { RequestListener } from 'node:http';
+import type { Config } from '../config.ts';
+import type { CollectionSizes, SizeReporter } from '../domain/collection-sizes.ts';
+import { shardOf } from '../domain/shards.ts';
+import type { Milliseconds, Uuid } from '../domain/values.ts';
+import { ClusterEdge } from '../edges/cluster/edge.ts';
+import { deriveLinkKeys } from '../edges/cluster/link-handshake.ts';
+import { TenantHints } from '../edges/cluster/tenant-hints.ts';
+import { defaultSocketLimits } from '../edges/graphql/socket-limits.ts';
+import type { MqttEdge } from '../edges/mqtt/edge.ts';
+import { defaultMqttLimits } from '../edges/mqtt/mqtt-limits.ts';
+import { clientAddress } from '../edges/shared/client-address.ts';
+import type { CognitiveLayer } from '../operations/cognition/cognition.ts';
+import { ShardCoordinator, type ShardHost } from '../services/shard-coordinator.ts';
+import type { EdgeParts, HttpEdges } from './compose-edges.ts';
+import type { NodeMembership } from './node-membership.ts';
+
+/** How long the actors of a shard may take to become idle before the shard is handed over. */
+const UNLOAD_MS: Milliseconds = 5_000;
+/** How long all shards may take when the process stops: the rest of the 10 s is for its other work. */
+const DRAIN_MS: Milliseconds = 4_000;
+
+interface NodeClusterParts extends EdgeParts {
+  membership: NodeMembership;
+  address: NonNullable<Config['node']>;
+  edges: HttpEdges;
+  cognition: CognitiveLayer;
+  /** Null until the MQTT edge is open. */
+  mqtt(): MqttEdge | null;
+  /** Serves an upgrade on this node. */
+  upgrade: MqttEdge['upgrade'];
+}
+
+/** Runs the shards of this node, and routes requests and connections to the nodes that own their tenants. */
+export class NodeCluster implements SizeReporter {
+  readonly coordinator: ShardCoordinator;
+  readonly #parts: NodeClusterParts;
+  readonly #edge: ClusterEdge;
+
+  constructor(parts: NodeClusterParts) {
+    const { core, membership } = parts;
+    this.#parts = parts;
+    this.coordinator = new ShardCoordinator({
+      ...{ cluster: membership.cluster, host: this.#shardHost(), log: core.log },
+      ...(core.limits.coordinator && { timing: core.limits.coordinator }),
+    });
+    this.#edge = this.#makeEdge();
+  }
+
+  /** Request listener of the public HTTP server. */
+  get listener(): RequestListener {
+    return this.#edge.listener;
+  }
+
+  get upgrade(): MqttEdge['upgrade'] {
+    return this.#edge.upgrade;
+  }
+
+  readonly routeMqtt: ClusterEdge['routeMqtt'] = (...connection) => this.#edge.routeMqtt(...connection);
+
+  /** Listens for other nodes and makes this one active; resolves when its first shards are open. */
+  async open(): Promise<void> {
+    await this.#edge.listen();
+    await this.coordinator.start(`${this.#parts.address.host}:${this.#edge.port}`);
+  }
+
+  /** Hands over all shards, if another node can take them. */
+  drain(): Promise<void> {
+    return this.coordinator.drain(DRAIN_MS);
+  }
+
+  async close(): Promise<void> {
+    this.coordinator.stop();
+    await this.#edge.close();
+  }
+
+  abort(): void {
+    this.coordinator.stop();
+    this.#edge.abort();
+  }
+
+  sizes(): CollectionSizes {
+    return this.#edge.sizes();
+  }
+
+  #makeEdge(): ClusterEdge {
+    const { address, config, core, composed, requests, edges, membership, draining, mqtt, upgrade } = this.#parts;
+    const { lease, newId, log, limits } = core;
+    // Requests that other nodes forward are not routed again, so only addresses of public requests are needed.
+    const addressOf = clientAddress(config.trustedProxies);
+    return new ClusterEdge({
+      ...{ lease, newId, log, draining, addressOf },
+      nodeId: membership.cluster.self,
+      keys: deriveLinkKeys(config.keys.master, config.keys.masterPrevious),
+      ...address,
+      tls: config.tls,
+      directory: this.coordinator,
+      hints: new TenantHints({
+        ...{ identity: requests.identity, services: composed.services, rateLimiter: requests.rateLimiter, addressOf },
+        cookies: requests.authenticator.cookies,
+      }),
+      local: {
+        listener: edges.listener,
+        upgrade,
+        acceptMqtt: (...connection) => mqtt()?.accept(...connection) ?? null,
+      },
+      linkSockets: membership.linkSockets,
+      mqttLimits: { ...defaultMqttLimits, ...limits.mqtt },
+      graphqlLimits: defaultSocketLimits,
+    });
+  }
+
+  #shardHost(): ShardHost {
+    const { core, cognition, edges, mqtt } = this.#parts;
+    const { runtime, log } = core;
+    const logged = (work: Promise<void>) =>
+      work.catch((error: unknown) => log.warn({ err: error }, 'sidecar contexts of moved shards not announced'));
+    return {
+      async open(shards) {
+        await runtime.openShards(shards);
+        void logged(cognition.openTenants(isIn(new Set(shards))));
+      },
+      async close(shards) {
+        const matches = isIn(shards);
+        // Read while the actors are in memory.
+        await logged(cognition.endTenants(matches));
+        runtime.startLeaving(shards);
+        for (const edge of [edges.sockets, edges.graphql, edges.mcp]) edge.endTenants(matches);
+        const isQuiet = (await mqtt()?.endTenants(matches)) !== false;
+        if (isQuiet && (await runtime.closeShards(shards, UNLOAD_MS))) return true;
+        runtime.keepShards(shards);
+        return false;
+      },
+    };
+  }
+}
+
+const isIn =
+  (shards: ReadonlySet<number>) =>
+  (tenantId: Uuid): boolean =>
+    shards.has(shardOf(tenantId));

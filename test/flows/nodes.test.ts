@@ -1,0 +1,128 @@
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { shardOf } from '../../src/domain/shards.ts';
+import { eventually } from '../support/clock.ts';
+import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
+import { type ApiClient, makeApiClient } from '../support/service.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import { sql } from '../support/write-oracle.ts';
+
+interface RunningNode extends ServiceProcess {
+  ports: Ports;
+  url: string;
+}
+
+describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
+  let deployment: Deployment;
+  const nodes: RunningNode[] = [];
+  const closing: (() => Promise<unknown> | unknown)[] = [];
+  let owner: ApiClient & { homeId: string; tenantId: string };
+
+  async function startNode(): Promise<RunningNode> {
+    const ports = await freePorts();
+    const process = startServiceProcess(deployment, { ...ports, NODE_ADDRESS: '127.0.0.1:0' });
+    const url = await process.listening;
+    await process.active;
+    const node = { ...process, ports, url };
+    nodes.push(node);
+    return node;
+  }
+
+  /** The number of shards of each node that owns some. */
+  const shardsByNode = () =>
+    sql<{ owner: string; address: string; shards: number }>(
+      deployment.databaseUrl ?? '',
+      `select owner, address, count(*)::integer as shards from shards join nodes on id = owner where nodes.epoch = 1
+        group by owner, address`,
+    );
+  const spread = (count: number) =>
+    eventually(async () => {
+      const found = await shardsByNode();
+      return found.length === count && found.every(({ shards }) => shards > 40);
+    });
+  const at = ({ url }: RunningNode, token = owner.token) => makeApiClient(url, token);
+  const nodeOf = async (tenantId: string): Promise<RunningNode> => {
+    const [row] = await sql<{ address: string }>(
+      deployment.databaseUrl ?? '',
+      'select address from shards join nodes on id = owner where shard = $1',
+      [shardOf(tenantId)],
+    );
+    return nodes.find(({ ports }) => row?.address.endsWith(`:${ports.PORT}`)) as RunningNode;
+  };
+
+  beforeAll(async () => {
+    deployment = (await makePostgresDeployment()) as Deployment;
+    const [first] = [await startNode(), await startNode(), await startNode()];
+    owner = await newOwner(deployment, (token) => makeApiClient(first.url, token));
+    await spread(3);
+  });
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+  afterAll(async () => {
+    await Promise.all(nodes.map((node) => node.kill()));
+    await deployment.remove();
+  });
+
+  it('answer each request alike, wherever it arrives', async () => {
+    const device = await register(owner);
+    for (const node of nodes) {
+      const api = at(node);
+      expect(await api.get(`/v1/devices/${device.device_id}`)).toMatchObject({ status: 200 });
+      expect(await api.post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' })).toMatchObject({
+        status: 202,
+      });
+    }
+    const { body } = await owner.get(`/v1/device/${device.device_id}/commands`);
+    expect(body.commands).toHaveLength(3);
+  });
+
+  it('serve a device on any of them, and commands reach it from all', async () => {
+    const device = await register(owner);
+    for (const node of nodes) {
+      const reached = { ...device, mqtt_url: `mqtt://127.0.0.1:${node.ports.MQTT_PORT}` };
+      const connected = await connect(reached, { commands: { turn_on: () => ({ state: { on: true } }) } });
+      for (const other of nodes) {
+        const sent = await at(other).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
+        expect(sent.status).toBe(202);
+        await waitForCommand(at(other), sent.body.command_id, ({ status }) => status === 'succeeded');
+      }
+      await connected.close();
+    }
+  });
+
+  it('answer within seconds after the owner of the tenant was killed', async () => {
+    const dead = await nodeOf(owner.tenantId);
+    const [alive] = nodes.filter((node) => node !== dead) as [RunningNode];
+    const device = await register({ ...at(alive), homeId: owner.homeId });
+    await dead.kill();
+    nodes.splice(nodes.indexOf(dead), 1);
+    await eventually(async () => {
+      const { status } = await at(alive).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
+      return status === 202;
+    });
+    await startNode();
+    await spread(3);
+  });
+
+  it('hand over the shards of a node that is stopped, without a refused request', async () => {
+    const leaving = await nodeOf(owner.tenantId);
+    const [other] = nodes.filter((node) => node !== leaving) as [RunningNode];
+    const api = at(other);
+    const device = await register({ ...api, homeId: owner.homeId });
+    let stopping = true;
+    const statuses = new Map<number, number>();
+    const requests = (async () => {
+      while (stopping) {
+        const { status } = await api.get(`/v1/devices/${device.device_id}`);
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+    })();
+    expect(await leaving.kill('SIGTERM')).toMatchObject({ code: 0 });
+    nodes.splice(nodes.indexOf(leaving), 1);
+    await spread(2);
+    stopping = false;
+    await requests;
+    expect([...statuses.keys()]).toEqual([200]);
+  });
+});
