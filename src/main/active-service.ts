@@ -94,8 +94,9 @@ export class ActiveService {
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
     await composed.audit.close();
-    await store.close();
+    // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
+    await store.close();
     await tracing?.close();
   }
 

@@ -9,7 +9,7 @@ import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { StoreLiveness } from '../services/store-liveness.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
-import { openCache, openRateLimiter, openStore } from '../store/open.ts';
+import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
 import type { StartOptions } from './start-options.ts';
@@ -36,17 +36,20 @@ export interface Core {
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
   clockMonitor: ClockMonitor;
   lock: ActiveLock;
+  /** Several nodes are active on the database. Default: false. */
+  shared?: boolean;
 };
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
 export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { clockMonitor, lock, log, limits = {} } = options;
+  const { clockMonitor, lock, log, limits = {}, shared = false } = options;
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
-  const opened = await openStore(config, lock);
+  const { store: opened, database } = await openStoreAndDatabase(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
-  const cache = await openCache(config, clock, lease);
+  const { databaseUrl: url } = config;
+  const cache = await openCache(config, clock, lease, shared && url !== null ? { database, url } : null);
   const rates = openRateLimiter(config, clock, lease);
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);

@@ -3,6 +3,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
+import { PostgresCache, type SharedDatabase } from './cache/postgres-cache.ts';
 import { RedisCache } from './cache/redis-cache.ts';
 import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
 import type { RateLimiter } from './contract/rate-limiter.ts';
@@ -20,12 +21,21 @@ export interface DataLocation {
   dataDir: string;
 }
 
+/** The store, and its database for parts that share it. */
+interface OpenedStore {
+  store: Store;
+  database: Database;
+}
+
 /**
  * The store of this process, migrated. With an acquired `lock`, every connection and every group commit is fenced, as
  * another process may have taken over. Throws `SchemaMismatch` if the schema does not match this program,
  * `StoreUnavailable` if the database does not answer.
  */
-export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: ActiveLock): Promise<Store> {
+export async function openStoreAndDatabase(
+  { databaseUrl, dataDir }: DataLocation,
+  lock?: ActiveLock,
+): Promise<OpenedStore> {
   const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
@@ -35,8 +45,12 @@ export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: A
     await database.close().catch(() => {});
     throw error;
   }
-  return createStore(database, undefined, fence);
+  return { store: createStore(database, undefined, fence), database };
 }
+
+/** Like `openStoreAndDatabase`, for a store whose database nothing else uses. */
+export const openStore = async (location: DataLocation, lock?: ActiveLock): Promise<Store> =>
+  (await openStoreAndDatabase(location, lock)).store;
 
 /**
  * The active lock. It is acquired before the store is opened: the embedded database must never be open twice, and a
@@ -48,13 +62,19 @@ export const openLock = ({ databaseUrl, dataDir }: DataLocation, parts: Advisory
 const CACHE_WAIT_MS = 2_000;
 
 /**
- * Redis or Valkey if there is a URL, otherwise this process's memory. An unavailable Redis delays the start by 2 s at
- * most. Entries expire by `clock` in memory, by the server's time in Redis. Redis is changed only while `lease` is
- * valid.
+ * Redis or Valkey if there is a URL, otherwise PostgreSQL if several nodes share its `database`, otherwise this process's
+ * memory. A server that does not answer delays the start by 2 s at most. Entries expire by `clock` in memory, by the
+ * server's time elsewhere. The server is changed only while `lease` is valid.
  */
-export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Promise<Cache> {
-  if (redisUrl === null) return new MemoryCache(clock);
-  const cache = new RedisCache(redisUrl, lease);
+export async function openCache(
+  { redisUrl }: { redisUrl: string | null },
+  clock: Clock,
+  lease: Lease,
+  shared: SharedDatabase | null = null,
+): Promise<Cache> {
+  if (redisUrl === null && shared === null) return new MemoryCache(clock);
+  const cache =
+    redisUrl === null ? new PostgresCache(shared as SharedDatabase, lease) : new RedisCache(redisUrl, lease);
   await cache.ready(CACHE_WAIT_MS);
   return cache;
 }
