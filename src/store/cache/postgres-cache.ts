@@ -4,7 +4,7 @@ import type { Lease } from '../../domain/lease.ts';
 import { type Cache, CommitUnknown, StoreUnavailable } from '../contract.ts';
 import { type CacheEntries, cacheEntries } from '../postgres/cache-entries.ts';
 import type { Database } from '../postgres/database.ts';
-import { NotificationListener, sendNotification } from '../postgres/notifications.ts';
+import { Notifications } from '../postgres/notifications.ts';
 import { ChannelSubscriptions } from './channel-subscriptions.ts';
 
 /** An index entry of PostgreSQL holds 2,700 bytes. */
@@ -27,11 +27,10 @@ export interface SharedDatabase {
  * database does not answer, and `StoreUnavailable` without sending anything once the lease is invalid.
  */
 export class PostgresCache implements Cache {
-  readonly #database: Database;
   readonly #entries: CacheEntries;
   readonly #lease: Lease;
   readonly #subscriptions = new ChannelSubscriptions();
-  readonly #listener: NotificationListener;
+  readonly #notifications: Notifications;
   readonly #pruneTimer: NodeJS.Timeout;
   #pruning: Promise<void> | null = null;
   /** The last statement got no answer. */
@@ -39,10 +38,9 @@ export class PostgresCache implements Cache {
   #closed = false;
 
   constructor({ database, url }: SharedDatabase, lease: Lease) {
-    this.#database = database;
     this.#entries = cacheEntries(database);
     this.#lease = lease;
-    this.#listener = new NotificationListener(url, lease, {
+    this.#notifications = new Notifications(url, lease, {
       received: (payload) => {
         const gap = payload.indexOf(' ');
         this.#subscriptions.deliver(payload.slice(0, gap), payload.slice(gap + 1));
@@ -54,7 +52,7 @@ export class PostgresCache implements Cache {
 
   /** Resolves when notifications are received, or after `timeoutMs`. */
   ready(timeoutMs: number): Promise<void> {
-    return this.#listener.ready(timeoutMs);
+    return this.#notifications.ready(timeoutMs);
   }
 
   get(key: string): Promise<string | null> {
@@ -77,9 +75,9 @@ export class PostgresCache implements Cache {
     return this.#run(() => this.#entries.delete(checkedKey(key)));
   }
 
-  /** `channel` contains no space. Throws a RangeError if both together have 7,999 bytes or more. */
+  /** `channel` contains no space. Throws a RangeError if both together have more than 7,998 bytes. */
   publish(channel: string, message: string): Promise<void> {
-    return this.#run(() => sendNotification(this.#database, `${channel} ${message}`));
+    return this.#run(() => this.#notifications.send(`${channel} ${message}`));
   }
 
   async subscribe(
@@ -104,14 +102,14 @@ export class PostgresCache implements Cache {
   }
 
   healthy(): boolean {
-    return this.#listener.listening && !this.#failing;
+    return this.#notifications.listening && !this.#failing;
   }
 
   /** To be called before the database is closed. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#pruneTimer);
-    await this.#listener.close();
+    await this.#notifications.close();
     await this.#pruning;
     this.#subscriptions.clear();
   }

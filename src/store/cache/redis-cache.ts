@@ -202,7 +202,9 @@ export class RedisCache implements Cache {
       await this.#detectRestart();
       while (this.#unsynced.size > 0) await this.#syncBatch();
       this.#disconnected = false;
-    } catch {
+    } catch (error) {
+      // A connection that does not answer would not close by itself.
+      if ((error as Error).name !== 'ReplyError' && this.#commands.status === 'ready') this.#commands.disconnect(true);
       this.#handleDisconnect();
     } finally {
       this.#reconnecting = false;

@@ -3,7 +3,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { Lease } from '../../domain/lease.ts';
-import type { Database } from './database.ts';
+import { StoreUnavailable } from '../contract.ts';
+import { unavailable } from './faults.ts';
 import { sessionConfig } from './session-config.ts';
 
 /** Name of the channel, and of the session that listens to it, as `pg_stat_activity` shows it. */
@@ -12,9 +13,10 @@ const SESSION_NAME = 'twinkeep notifications';
 /** NOTIFY accepts payloads shorter than 8000 bytes. */
 export const MAX_PAYLOAD_BYTES = 7_999;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** Interval of the statements that detect a dead idle connection, and how long one may take. */
+/** Interval of the statements that detect a dead idle connection. */
 const PING_MS = 1_000;
-const PING_TIMEOUT_MS = 2_000;
+/** A connection that does not answer for so long is replaced. */
+const STATEMENT_TIMEOUT_MS = 2_000;
 const RECONNECT: BackoffLimits = { firstMs: 20, maxMs: 1_000 };
 
 interface NotificationHandlers {
@@ -25,17 +27,18 @@ interface NotificationHandlers {
 }
 
 /**
- * Receives the notifications of all nodes (LISTEN) on a dedicated connection, because a connection of the pool is
- * replaced from time to time. Connects again with a back-off until it is closed or the lease ends.
+ * Sends notifications to all nodes (NOTIFY) and receives theirs (LISTEN) on a dedicated connection, because a connection
+ * of the pool is replaced from time to time. Connects again with a back-off until it is closed or the lease ends.
  */
-export class NotificationListener {
+export class Notifications {
   readonly #url: string;
   readonly #lease: Lease;
   readonly #handlers: NotificationHandlers;
   readonly #closing = new AbortController();
   readonly #ended: Promise<void>;
   #failures = 0;
-  #listening = false;
+  /** The connection that listens. */
+  #session: { client: pg.Client; lost: AbortController } | null = null;
   #started = Promise.withResolvers<void>();
 
   constructor(url: string, lease: Lease, handlers: NotificationHandlers) {
@@ -47,7 +50,25 @@ export class NotificationListener {
 
   /** True while the connection listens and answers. */
   get listening(): boolean {
-    return this.#listening;
+    return this.#session !== null;
+  }
+
+  /**
+   * Resolves when the server has accepted the notification; otherwise it may be lost or delivered. Throws a RangeError
+   * above `MAX_PAYLOAD_BYTES`, `StoreUnavailable` without a connection that answers.
+   */
+  async send(payload: string): Promise<void> {
+    const bytes = Buffer.byteLength(payload);
+    if (bytes > MAX_PAYLOAD_BYTES)
+      throw new RangeError(`the notification has ${bytes} bytes, more than NOTIFY accepts`);
+    const session = this.#session;
+    if (session === null) throw new StoreUnavailable('no connection for notifications');
+    try {
+      await session.client.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, payload] });
+    } catch (error) {
+      session.lost.abort();
+      throw unavailable(error);
+    }
   }
 
   /** Resolves when it listens for the first time, or after `timeoutMs`. */
@@ -62,11 +83,7 @@ export class NotificationListener {
 
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted && this.#lease.valid()) {
-      await this.#session();
-      if (this.#listening) {
-        this.#listening = false;
-        this.#handlers.interrupted();
-      }
+      await this.#connect();
       this.#failures += 1;
       const delay = backoffDelay(this.#failures, RECONNECT, 'half');
       await pause(delay, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
@@ -74,7 +91,7 @@ export class NotificationListener {
   }
 
   /** One connection; resolves when it has ended for any reason. */
-  async #session(): Promise<void> {
+  async #connect(): Promise<void> {
     const socket = new Socket();
     const lost = new AbortController();
     const signal = AbortSignal.any([lost.signal, this.#closing.signal]);
@@ -83,7 +100,7 @@ export class NotificationListener {
     const client = new pg.Client({
       ...sessionConfig(this.#url, {
         connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-        query_timeout: PING_TIMEOUT_MS,
+        query_timeout: STATEMENT_TIMEOUT_MS,
         keepAlive: true,
         application_name: SESSION_NAME,
       }),
@@ -95,7 +112,7 @@ export class NotificationListener {
     try {
       await client.connect();
       await client.query(`listen ${CHANNEL}`);
-      this.#listening = true;
+      this.#session = { client, lost };
       this.#failures = 0;
       this.#started.resolve();
       while (this.#lease.valid()) {
@@ -106,13 +123,10 @@ export class NotificationListener {
       // Reported by `listening`; the next connection follows.
     } finally {
       lost.abort();
+      if (this.#session !== null) {
+        this.#session = null;
+        this.#handlers.interrupted();
+      }
     }
   }
-}
-
-/** Sends a notification to the listeners of all nodes. Throws a RangeError above `MAX_PAYLOAD_BYTES`. */
-export async function sendNotification(database: Database, payload: string): Promise<void> {
-  const bytes = Buffer.byteLength(payload);
-  if (bytes > MAX_PAYLOAD_BYTES) throw new RangeError(`the notification has ${bytes} bytes, more than NOTIFY accepts`);
-  await database.write({ name: 'notify', text: 'select pg_notify($1, $2)', values: [CHANNEL, payload] });
 }
