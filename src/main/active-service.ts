@@ -94,6 +94,7 @@ export class ActiveService {
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
     await composed.audit.close();
+    await composed.callers.invalidations.close();
     // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
     await store.close();
@@ -107,6 +108,7 @@ export class ActiveService {
     this.#stopBackgroundWork();
     core.runtime.halt();
     composed.callers.apiKeys.discardPending();
+    void composed.callers.invalidations.close();
     this.#mqtt?.abort();
     composed.sidecar.abort();
     void edges.sockets.close();

@@ -19,6 +19,8 @@ import type { Tracing } from './tracing.ts';
 export interface Core {
   clock: Clock;
   clockMonitor: ClockMonitor;
+  /** Several nodes are active on the database. */
+  shared: boolean;
   newId(): Uuid;
   lease: Lease;
   log: Log;
@@ -60,7 +62,22 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     ...(limits.runtime && { limits: limits.runtime }),
   });
   const liveness = new StoreLiveness(store);
-  return { clock, clockMonitor, newId, lease, log, limits, store, cache, rates, liveness, metrics, tracing, runtime };
+  return {
+    clock,
+    clockMonitor,
+    shared,
+    newId,
+    lease,
+    log,
+    limits,
+    store,
+    cache,
+    rates,
+    liveness,
+    metrics,
+    tracing,
+    runtime,
+  };
 }
 
 /** Loads the tracing modules on demand, because they cost memory and startup time. */

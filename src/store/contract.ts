@@ -331,9 +331,11 @@ export interface IdentityStore {
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
   /** Tokens that expire after `now`; 0 returns all that are stored. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
+  isTokenRevoked(jti: string): Promise<boolean>;
   /** Stores the digest of a token that was presented at `/mcp`, until a day after the token expires. */
   markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
   agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
+  isAgentToken(digest: string): Promise<boolean>;
 }
 
 export interface Store extends SizeReporter {
