@@ -40,11 +40,13 @@ export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
   lock: ActiveLock;
   /** Several nodes are active on the database. Default: false. */
   shared?: boolean;
+  /** The number of active nodes, if `shared`. */
+  nodes?: () => number;
 };
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
 export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { clockMonitor, lock, log, limits = {}, shared = false } = options;
+  const { clockMonitor, lock, log, limits = {}, shared = false, nodes = () => 1 } = options;
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
@@ -52,7 +54,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, shared && url !== null ? { database, url } : null);
-  const rates = openRateLimiter(config, clock, lease);
+  const rates = openRateLimiter(config, clock, lease, shared ? nodes : null);
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
   const runtime = new Runtime({

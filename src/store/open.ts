@@ -3,9 +3,11 @@ import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
+import { NodeShareRateLimiter } from './cache/node-share-rate-limiter.ts';
 import { PostgresCache, type SharedDatabase } from './cache/postgres-cache.ts';
 import { RedisCache } from './cache/redis-cache.ts';
 import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
+import { SharedRedisRateLimiter } from './cache/shared-redis-rate-limiter.ts';
 import type { RateLimiter } from './contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
 import { AdvisoryLock, type AdvisoryLockParts } from './lock/advisory-lock.ts';
@@ -79,8 +81,21 @@ export async function openCache(
   return cache;
 }
 
-/** The rate limiter of this process; with Redis, the next process continues its windows. */
-export const openRateLimiter = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): RateLimiter =>
-  redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
+/**
+ * The rate limiter of this process; with Redis, the next process continues its windows. With several active nodes,
+ * `nodes` returns their number: they share the counters in Redis, or divide the limits without it.
+ */
+export function openRateLimiter(
+  { redisUrl }: { redisUrl: string | null },
+  clock: Clock,
+  lease: Lease,
+  nodes: (() => number) | null = null,
+): RateLimiter {
+  if (nodes === null)
+    return redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
+  return redisUrl === null
+    ? new NodeShareRateLimiter(new MemoryRateLimiter(clock), nodes)
+    : new SharedRedisRateLimiter(redisUrl, clock, lease, nodes);
+}
 
 export { readDatabaseClock } from './postgres/database-clock.ts';
