@@ -63,10 +63,11 @@ export interface SharedInvalidationBusParts {
 
 /**
  * Invalidation bus of several active nodes with bounded staleness. Each node sends heartbeats, which name the last
- * heartbeats that it received from the others. A heartbeat of a peer that names one of ours was sent after it, and
- * everything that the peer published before was received before: the bus is current until a second after the oldest
- * such heartbeat was sent, for any delay on the way. Messages are sent one at a time and are repeated until the server
- * takes them; until then no heartbeat is sent, so that the other nodes read from the store.
+ * heartbeats that it received from the others. A heartbeat of a peer that names a heartbeat of this node was sent after
+ * it, and everything that the peer published before was received before: the bus is current until a second after this
+ * node sent the oldest of the heartbeats that its peers last returned, for any delay on the way. Messages are sent one at
+ * a time and are repeated until the server takes them; until then no heartbeat is sent, so that the other nodes read
+ * from the store.
  */
 export class SharedInvalidationBus implements InvalidationBus {
   readonly entryLifeMs = ENTRY_LIFE_MS;

@@ -22,7 +22,8 @@ export interface SharedDatabase {
 }
 
 /**
- * Cache in the PostgreSQL of the store, for several nodes without Redis. Unlike the cache in Redis it has no local copy: without
+ * Cache in the PostgreSQL of the store, for several nodes without Redis
+ * (docs/decisions/0043-postgres-cache-and-bounded-staleness.md). Unlike the cache in Redis it has no local copy: without
  * the database the service does not work anyway. Every method throws `StoreUnavailable` or `CommitUnknown` while the
  * database does not answer, and `StoreUnavailable` without sending anything once the lease is invalid.
  */
