@@ -6,13 +6,14 @@ import { SharedInvalidationBus } from '../services/shared-invalidation-bus.ts';
 import type { StoreLiveness } from '../services/store-liveness.ts';
 import { loadRevocations } from '../services/tokens.ts';
 import { UserCache } from '../services/user-cache.ts';
+import type { ActiveNodes } from './active-nodes.ts';
 
 export type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
 
 type CallerParts = Pick<Services, 'store' | 'cache' | 'clock' | 'log' | 'newId'> & {
   liveness: StoreLiveness;
-  /** Several nodes are active. Default: false. */
-  shared?: boolean;
+  /** Null if this is the only active node, which is the default. */
+  nodes?: ActiveNodes | null;
   /** Default: a bus over the cache. */
   invalidations?: InvalidationBus;
 };
@@ -31,7 +32,8 @@ export async function loadCallerServices(parts: CallerParts): Promise<CallerServ
   };
 }
 
-function openBus({ cache, log, newId, shared = false }: CallerParts): Promise<InvalidationBus> {
-  const origin = newId();
-  return shared ? SharedInvalidationBus.open({ cache, origin, log }) : openInvalidationBus(cache, origin, log);
+function openBus({ cache, log, newId, nodes = null }: CallerParts): Promise<InvalidationBus> {
+  return nodes === null
+    ? openInvalidationBus(cache, newId(), log)
+    : SharedInvalidationBus.open({ cache, log, origin: nodes.self, liveNodes: nodes.live });
 }

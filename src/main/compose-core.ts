@@ -10,6 +10,7 @@ import { StoreLiveness } from '../services/store-liveness.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
 import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
+import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
 import type { StartOptions } from './start-options.ts';
@@ -19,8 +20,8 @@ import type { Tracing } from './tracing.ts';
 export interface Core {
   clock: Clock;
   clockMonitor: ClockMonitor;
-  /** Several nodes are active on the database. */
-  shared: boolean;
+  /** Null if this is the only active node. */
+  nodes: ActiveNodes | null;
   newId(): Uuid;
   lease: Lease;
   log: Log;
@@ -38,23 +39,21 @@ export interface Core {
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
   clockMonitor: ClockMonitor;
   lock: ActiveLock;
-  /** Several nodes are active on the database. Default: false. */
-  shared?: boolean;
-  /** The number of active nodes, if `shared`. */
-  nodes?: () => number;
+  /** If several nodes are active on the database. */
+  nodes?: ActiveNodes;
 };
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
 export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { clockMonitor, lock, log, limits = {}, shared = false, nodes = () => 1 } = options;
+  const { clockMonitor, lock, log, limits = {}, nodes = null } = options;
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
   const { store: opened, database } = await openStoreAndDatabase(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
-  const cache = await openCache(config, clock, lease, shared && url !== null ? { database, url } : null);
-  const rates = openRateLimiter(config, clock, lease, shared ? nodes : null);
+  const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  const rates = openRateLimiter(config, clock, lease, nodes && (() => Math.max(1, nodes.live().size)));
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
   const runtime = new Runtime({
@@ -67,7 +66,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   return {
     clock,
     clockMonitor,
-    shared,
+    nodes,
     newId,
     lease,
     log,

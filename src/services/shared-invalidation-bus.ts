@@ -53,8 +53,8 @@ export interface SharedInvalidationBusParts {
   origin: string;
   log: Log;
   /**
-   * Names of the nodes that may act, including nodes that cannot reach the server of the bus. Default: those that
-   * were received from within the duration of a lease, which is right if the bus is in the database of the leases.
+   * Names (`origin`) of the nodes that may act, including nodes that cannot reach the server of the bus. Default: those
+   * that were received from within the duration of a lease, which is right if the bus is in the database of the leases.
    */
   liveNodes?: () => ReadonlySet<string>;
   /** Defaults to `performance.now()`. */
@@ -76,6 +76,8 @@ export class SharedInvalidationBus implements InvalidationBus {
   readonly #local = makeLocalInvalidationBus();
   readonly #missedListeners = new Set<() => void | Promise<void>>();
   readonly #peers = new Map<string, Peer>();
+  /** Nodes that have closed, but are still listed as live. */
+  readonly #closedPeers = new Set<string>();
   /** When the latest heartbeats of this node were sent, by their number. */
   readonly #sent = new Map<number, number>();
   readonly #timer: NodeJS.Timeout;
@@ -139,6 +141,7 @@ export class SharedInvalidationBus implements InvalidationBus {
       ...this.#local.sizes(),
       invalidation_gap_listeners: this.#missedListeners.size,
       invalidation_peers: this.#peers.size,
+      invalidation_closed_peers: this.#closedPeers.size,
       invalidations_queued: this.#queue.length,
       invalidation_heartbeats: this.#sent.size,
     };
@@ -221,6 +224,7 @@ export class SharedInvalidationBus implements InvalidationBus {
     if (received.about === 'closing') {
       if (this.#peers.get(origin)?.last !== n - 1) this.#markMissed();
       this.#peers.delete(origin);
+      this.#closedPeers.add(origin);
       return;
     }
     const now = this.#now();
@@ -273,11 +277,15 @@ export class SharedInvalidationBus implements InvalidationBus {
   /** Its unsent invalidations are lost with a node that has ended without `closing`. */
   #updatePeers(now: number): void {
     const live = this.#parts.liveNodes?.();
+    for (const origin of this.#closedPeers) if (!live?.has(origin)) this.#closedPeers.delete(origin);
     for (const origin of live ?? []) {
-      if (origin !== this.#parts.origin && !this.#peers.has(origin)) this.#newPeer(origin);
+      if (origin === this.#parts.origin || this.#closedPeers.has(origin)) continue;
+      if (!this.#peers.has(origin)) this.#newPeer(origin);
     }
+    // A node that joins is received from before it is listed.
+    const unlistedMs = live === undefined ? PEER_LIFE_MS : MAX_STALENESS_MS;
     for (const [origin, { receivedAt }] of this.#peers) {
-      if (live === undefined ? now - receivedAt < PEER_LIFE_MS : live.has(origin)) continue;
+      if (live?.has(origin) || now - receivedAt < unlistedMs) continue;
       this.#peers.delete(origin);
       this.#markMissed();
     }

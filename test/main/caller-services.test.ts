@@ -50,9 +50,9 @@ const servers = [
 describe.each(servers)('two nodes whose bus is in $name', ({ makeUrl, open }) => {
   const store = new MemoryStore();
 
-  async function start(cache: Cache) {
+  async function start(cache: Cache, self: string, live: Set<string>) {
     const parts = { store, cache, clock: systemClock, log, newId: () => v7(), liveness: new StoreLiveness(store) };
-    const services = await loadCallerServices({ ...parts, shared: true });
+    const services = await loadCallerServices({ ...parts, nodes: { self, live: () => live.add(self) } });
     closing.push(async () => {
       await services.apiKeys.close();
       await services.invalidations.close();
@@ -64,8 +64,9 @@ describe.each(servers)('two nodes whose bus is in $name', ({ makeUrl, open }) =>
     const url = await makeUrl();
     const proxy: TcpProxy = await startTcpProxy(url);
     closing.push(() => proxy.close());
-    const one = await start(await open(url));
-    const two = await start(await open(proxy.proxiedUrl(url)));
+    const live = new Set<string>();
+    const one = await start(await open(url), v7(), live);
+    const two = await start(await open(proxy.proxiedUrl(url)), v7(), live);
     return { one, two, proxy };
   }
 

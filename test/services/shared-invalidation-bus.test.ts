@@ -203,6 +203,25 @@ describe('a node', () => {
     expect(one.bus.isCurrent()).toBe(true);
   });
 
+  it('that closes does not interrupt the others, however long it is listed as alive', async () => {
+    const liveNodes = () => new Set(['one', 'two']);
+    const [one, two] = [await start('one', { liveNodes }), await start('two', { liveNodes })];
+    await pass(3 * HEARTBEAT_MS);
+    one.missed = 0;
+    await two.bus.close();
+    await pass(LEASE_MS);
+    expect([one.bus.isCurrent(), one.missed]).toEqual([true, 0]);
+  });
+
+  it('that joins does not interrupt the others before it is listed as alive', async () => {
+    const one = await start('one', { liveNodes: () => new Set(['one']) });
+    await pass(HEARTBEAT_MS);
+    one.missed = 0;
+    const two = await start('two', { liveNodes: () => new Set(['one', 'two']) });
+    await pass(MAX_STALENESS_MS);
+    expect([one.bus.isCurrent(), two.bus.isCurrent(), one.missed]).toEqual([true, true, 0]);
+  });
+
   it.each(['', 'node-1', 'node-1 {', 'node-1 {"about":"key","prefix":"a"}', 'node-1 {"about":"heartbeat"}', 'x null'])(
     'ignores a message of another form: %j',
     async (message) => {
