@@ -9,7 +9,8 @@ import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { StoreLiveness } from '../services/store-liveness.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
-import { openCache, openRateLimiter, openStore } from '../store/open.ts';
+import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
+import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
 import { joinCluster, type NodeMembership } from './node-membership.ts';
@@ -20,6 +21,8 @@ import type { Tracing } from './tracing.ts';
 export interface Core {
   clock: Clock;
   clockMonitor: ClockMonitor;
+  /** Null if this is the only active node. */
+  nodes: ActiveNodes | null;
   newId(): Uuid;
   lease: Lease;
   log: Log;
@@ -48,10 +51,12 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const { lease } = lock;
   const newId = makeIds(clock);
   const membership = joinCluster(config, lock, log);
-  const opened = await openStore(config, lock);
+  const nodes = membership?.nodes ?? null;
+  const { store: opened, database } = await openStoreAndDatabase(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
-  const cache = await openCache(config, clock, lease);
-  const rates = openRateLimiter(config, clock, lease);
+  const { databaseUrl: url } = config;
+  const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  const rates = openRateLimiter(config, clock, lease, nodes && (() => Math.max(1, nodes.live().size)));
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
   const runtime = new Runtime({
@@ -63,7 +68,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   });
   const liveness = new StoreLiveness(store);
   const stores = { store, cache, rates, liveness };
-  return { clock, clockMonitor, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership };
+  return { clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership };
 }
 
 /** Loads the tracing modules on demand, because they cost memory and startup time. */

@@ -45,13 +45,20 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
   const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership } = core;
   const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
   const callers = await loadCallerServices(core);
-  const flags = await loadFlags(store.administration);
+  const flags = await loadFlags(store.administration, callers.invalidations);
   const settings = initialSettings(config);
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const audit = composeAudit(core);
   const sidecar = makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
   const services: Services = {
-    ...makeSignInServices({ cache, clock, sealer, tokenKey, identity: later.identity }),
+    ...makeSignInServices({
+      cache,
+      clock,
+      invalidations: callers.invalidations,
+      sealer,
+      tokenKey,
+      identity: later.identity,
+    }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
     newTenantId: () => tenantIdIn(membership?.shards.list ?? null, newId),
     ...callers,

@@ -44,6 +44,7 @@ export class NodeCluster implements SizeReporter {
       ...{ cluster: membership.cluster, host: this.#shardHost(), log: core.log },
       ...(core.limits.coordinator && { timing: core.limits.coordinator }),
     });
+    membership.nodes.follow(() => this.coordinator.liveNodes);
     this.#edge = this.#makeEdge();
   }
 

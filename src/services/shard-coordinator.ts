@@ -59,6 +59,7 @@ export class ShardCoordinator implements ShardDirectory {
   readonly #inProgress: number[] = allShards.map(() => 0);
   #view: ClusterView = { nodes: [], owners: [], leader: false };
   #peers = new Map<Uuid, PeerNode>();
+  #liveNodes: ReadonlySet<Uuid>;
   #placement: { nodes: string; owners: readonly Uuid[] } = { nodes: '', owners: [] };
   #changed = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | null = null;
@@ -75,6 +76,7 @@ export class ShardCoordinator implements ShardDirectory {
 
   constructor(parts: { cluster: Cluster; host: ShardHost; log: Log; timing?: Partial<CoordinatorTiming> }) {
     this.#cluster = parts.cluster;
+    this.#liveNodes = new Set([parts.cluster.self]);
     this.#host = parts.host;
     this.#log = parts.log;
     this.#timing = { ...defaultTiming, ...parts.timing };
@@ -91,9 +93,9 @@ export class ShardCoordinator implements ShardDirectory {
     return this.#view;
   }
 
-  /** Number of nodes that are alive, at least 1. */
-  get nodeCount(): number {
-    return Math.max(1, this.#view.nodes.length);
+  /** The nodes that may act: this one, and those that were not fenced, whether they can be reached or not. */
+  get liveNodes(): ReadonlySet<Uuid> {
+    return this.#liveNodes;
   }
 
   counts(): CoordinatorCounts {
@@ -239,6 +241,7 @@ export class ShardCoordinator implements ShardDirectory {
   #apply(view: ClusterView): void {
     const { self } = this.#cluster;
     this.#view = view;
+    this.#liveNodes = new Set([self, ...view.nodes.map(({ id }) => id)]);
     this.#peers = new Map(
       view.nodes.flatMap(({ id, link, alive }) =>
         alive && link !== null && id !== self ? [[id, { id, address: link }]] : [],
