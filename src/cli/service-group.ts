@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster';
 import { availableParallelism } from 'node:os';
+import type { Config } from '../config.ts';
 import { type BackoffLimits, backoffDelay } from '../domain/backoff.ts';
 import type { Log } from '../domain/log.ts';
 import type { Milliseconds } from '../domain/values.ts';
@@ -16,7 +17,6 @@ export type ServingMessage = { serving: ServiceAddress };
 const RESTART: BackoffLimits = { firstMs: 500, maxMs: 30_000 };
 /** A process that served for this long has not failed to start. */
 const STABLE_MS: Milliseconds = 10_000;
-const LOOPBACK = '127.0.0.1:0';
 
 /** `auto` is one process for each core. */
 export const processCount = (count: number | 'auto'): number => (count === 'auto' ? availableParallelism() : count);
@@ -25,10 +25,10 @@ export const processCount = (count: number | 'auto'): number => (count === 'auto
  * The address of a process for the others, from that of the group: without one, any port of the loopback address; with a
  * port, one port each, counted from it.
  */
-export function nodeAddressOf(given: string | undefined, index: number): string {
-  const match = /^(.*):(\d+)$/.exec(given ?? LOOPBACK);
-  const port = Number(match?.[2] ?? 0);
-  return match === null || port === 0 ? (given ?? LOOPBACK) : `${match[1]}:${port + index}`;
+export function nodeAddressOf(group: Config['node'], index: number): string {
+  if (group === null) return '127.0.0.1:0';
+  const { host, port } = group;
+  return `${host.includes(':') ? `[${host}]` : host}:${port === 0 ? 0 : port + index}`;
 }
 
 /**
@@ -37,6 +37,7 @@ export function nodeAddressOf(given: string | undefined, index: number): string 
  */
 export class ServiceGroup {
   readonly #env: NodeJS.ProcessEnv;
+  readonly #node: Config['node'];
   readonly #log: Log;
   readonly #workers: (Worker | null)[];
   readonly #failures: number[];
@@ -45,9 +46,11 @@ export class ServiceGroup {
   readonly #restarts = new Set<NodeJS.Timeout>();
   #stopping: Promise<void> | null = null;
 
-  /** `env`: the environment of each process. */
-  constructor(count: number, { env, log }: { env: NodeJS.ProcessEnv; log: Log }) {
+  /** `env`: variables in addition to those of this process. `node`: the address that the group was given. */
+  constructor(count: number, parts: { env?: NodeJS.ProcessEnv; node: Config['node']; log: Log }) {
+    const { env = {}, node, log } = parts;
     this.#env = env;
+    this.#node = node;
     this.#log = log;
     this.#workers = Array.from({ length: count }, () => null);
     this.#failures = Array.from({ length: count }, () => 0);
@@ -73,7 +76,7 @@ export class ServiceGroup {
   }
 
   #fork(index: number): void {
-    const worker = cluster.fork({ ...this.#env, NODE_ADDRESS: nodeAddressOf(this.#env.NODE_ADDRESS, index) });
+    const worker = cluster.fork({ ...this.#env, NODE_ADDRESS: nodeAddressOf(this.#node, index) });
     this.#workers[index] = worker;
     worker.on('message', (message: ServingMessage) => {
       if ('serving' in message) this.#onServing(index, message.serving);

@@ -103,7 +103,7 @@ async function serveWithProcesses(io: Io, count: number): Promise<void> {
     throw new ConfigError('SIDECAR_ADDRESS', 'must be unset: each process starts a sidecar on a port that it chooses');
   }
   const log = makePinoLog(config.log, io.stdout);
-  const group = new ServiceGroup(count, { env: process.env, log });
+  const group = new ServiceGroup(count, { node: config.node, log });
   exitOnUnhandledErrors(log);
   let stopping = false;
   subscribeToInterrupt((signal) => {
