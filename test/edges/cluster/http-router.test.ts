@@ -103,6 +103,18 @@ describe('a request', () => {
     },
   );
 
+  it('of HTTP/1.0 without a host is served there, and its connection is closed', async () => {
+    const socket = connect(here.port, '127.0.0.1');
+    socket.write(`GET /old HTTP/1.0\r\nX-Tenant: ${cluster.tenantId}\r\n\r\n`);
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk;
+    });
+    await once(socket, 'close');
+    expect(JSON.parse(received.slice(received.indexOf('{')))).toMatchObject({ node: there.id, url: '/old' });
+    expect(received).not.toMatch(/transfer-encoding/i);
+  });
+
   it('of a shard without an owner is 503, with the time after which to retry', async () => {
     cluster.owners.give(cluster.shard, undefined);
     const { status, headers, body } = await send();
