@@ -8,7 +8,6 @@ import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { linkTls, startListener } from './links.ts';
 import { call, namedHints, type TestNode } from './nodes.ts';
-
 import { ServingNodes } from './serving-nodes.ts';
 
 let nodes: ServingNodes;

@@ -5,7 +5,6 @@ import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { call, type TestNode, textOf } from './nodes.ts';
-
 import { echo, ServingNodes } from './serving-nodes.ts';
 
 let nodes: ServingNodes;
