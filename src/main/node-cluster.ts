@@ -42,6 +42,8 @@ export class NodeCluster implements SizeReporter {
     this.#parts = parts;
     this.coordinator = new ShardCoordinator({
       ...{ cluster: membership.cluster, host: this.#shardHost(), log: core.log },
+      // A request to a node that hangs would wait as long as its connection.
+      onNodeGone: (node) => this.#edge.disconnect(node),
       ...(core.limits.coordinator && { timing: core.limits.coordinator }),
     });
     membership.nodes.follow(() => this.coordinator.liveNodes);

@@ -55,6 +55,7 @@ export class ShardCoordinator implements ShardDirectory {
   readonly #host: ShardHost;
   readonly #log: Log;
   readonly #timing: CoordinatorTiming;
+  readonly #onNodeGone: (node: Uuid) => void;
   readonly #status: ShardStatus[] = allShards.map(() => 'absent');
   readonly #inProgress: number[] = allShards.map(() => 0);
   #view: ClusterView = { nodes: [], owners: [], leader: false };
@@ -74,7 +75,15 @@ export class ShardCoordinator implements ShardDirectory {
   #link = '';
   readonly #counts = { handedOver: 0, fenced: 0 };
 
-  constructor(parts: { cluster: Cluster; host: ShardHost; log: Log; timing?: Partial<CoordinatorTiming> }) {
+  constructor(parts: {
+    cluster: Cluster;
+    host: ShardHost;
+    log: Log;
+    timing?: Partial<CoordinatorTiming>;
+    /** Called for each node that has left or was fenced. */
+    onNodeGone?(node: Uuid): void;
+  }) {
+    this.#onNodeGone = parts.onNodeGone ?? (() => {});
     this.#cluster = parts.cluster;
     this.#liveNodes = new Set([parts.cluster.self]);
     this.#host = parts.host;
@@ -241,7 +250,9 @@ export class ShardCoordinator implements ShardDirectory {
   #apply(view: ClusterView): void {
     const { self } = this.#cluster;
     this.#view = view;
+    const before = this.#liveNodes;
     this.#liveNodes = new Set([self, ...view.nodes.map(({ id }) => id)]);
+    for (const node of before) if (!this.#liveNodes.has(node)) this.#onNodeGone(node);
     this.#peers = new Map(
       view.nodes.flatMap(({ id, link, alive }) =>
         alive && link !== null && id !== self ? [[id, { id, address: link }]] : [],

@@ -80,6 +80,8 @@ interface TestNode {
   coordinator: ShardCoordinator;
   /** The shards that its host runs. */
   running: Set<number>;
+  /** The nodes that it has seen leave. */
+  gone: Uuid[];
   /** The behaviour of its host, which a test can replace. */
   host: { beforeOpen(): Promise<void>; mayClose(shards: ReadonlySet<number>): Promise<boolean> };
 }
@@ -108,10 +110,12 @@ function makeNode(
 ): TestNode {
   const self = nodeId(n);
   const running = new Set<number>();
+  const gone: Uuid[] = [];
   const host: TestNode['host'] = { beforeOpen: async () => {}, mayClose: async () => true };
   const coordinator = new ShardCoordinator({
     cluster: tables.cluster(self),
     log: silentLog,
+    onNodeGone: (id) => gone.push(id),
     timing: { ...timing, ...more },
     host: {
       async open(shards) {
@@ -127,7 +131,7 @@ function makeNode(
     },
   });
   stopping.push(coordinator);
-  const node = { self, coordinator, running, host };
+  const node = { self, coordinator, running, gone, host };
   all.push(node);
   return node;
 }
@@ -263,6 +267,8 @@ describe('a node that has ended', () => {
     first.running.clear();
     await eventually(() => total(left) === SHARD_COUNT);
     expect(tables.fenced).toEqual(new Set([first.self]));
+    await eventually(() => left.every(({ gone }) => gone.includes(first.self)));
+    expect([...second.coordinator.liveNodes].sort()).toEqual([second.self, third.self].sort());
     await eventually(() => left.some(({ coordinator }) => coordinator.leader));
     expect(await second.coordinator.enter(3)).not.toEqual({ at: 'none' });
   });
