@@ -121,7 +121,10 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   async release(): Promise<void> {
-    await end(this.#detach());
+    const session = this.#detach();
+    // If it fails, the others notice the end of the session.
+    if (session !== null) await this.#ownership.leave(session, this.#node).catch(() => {});
+    await end(session);
   }
 
   /** The connection that holds the lock, with the lease started; null if the attempt failed. */

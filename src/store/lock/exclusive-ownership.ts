@@ -41,4 +41,7 @@ export const exclusiveOwnership: OwnershipProtocol = {
     await endStaleSessions(session, options);
     return epoch;
   },
+
+  /** The next node raises the epoch. */
+  async leave() {},
 };

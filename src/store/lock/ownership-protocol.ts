@@ -16,4 +16,6 @@ export interface OwnershipProtocol {
    * token of the lease.
    */
   register(session: LockSession, node: Uuid, info: NodeInfo, options: TerminationOptions): Promise<number>;
+  /** Called before the lock is released by a node without other database sessions: others need not fence it. */
+  leave(session: LockSession, node: Uuid): Promise<void>;
 }

@@ -50,6 +50,11 @@ export const sharedOwnership: OwnershipProtocol = {
     await session.query(`listen ${CHANGES_CHANNEL}`);
     return number;
   },
+
+  async leave(session, node) {
+    await session.query('update nodes set epoch = epoch + 1 where id = $1', [node]);
+    await session.query(`notify ${CHANGES_CHANNEL}`);
+  },
 };
 
 /** Takes the lock of a number that no other node uses; numbers repeat after 2³¹ nodes. */
