@@ -69,6 +69,11 @@ export class ServiceGroup {
     return this.#workers.flatMap((worker) => worker?.process.pid ?? []);
   }
 
+  /** Whether all processes serve. */
+  get complete(): boolean {
+    return this.#servingWorkers.size === this.#workers.length;
+  }
+
   /** Drains all processes; resolves when they have ended. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stopAll();
@@ -98,7 +103,7 @@ export class ServiceGroup {
     { code, signal, ranMs }: { code: number | null; signal: string | null; ranMs: Milliseconds },
   ): void {
     if (this.#stopping !== null) return;
-    if (!this.#servingWorkers.has(index)) {
+    if (!this.#servingWorkers.delete(index)) {
       this.#serving.reject(new Error(`a process of the service did not start (${signal ?? code})`));
     }
     const failures = ranMs >= STABLE_MS ? 1 : (this.#failures[index] ?? 0) + 1;

@@ -73,12 +73,11 @@ export class NodeCluster implements SizeReporter {
   }
 
   async close(): Promise<void> {
-    this.coordinator.stop();
-    await this.#edge.close();
+    await Promise.all([this.coordinator.stop(), this.#edge.close()]);
   }
 
   abort(): void {
-    this.coordinator.stop();
+    void this.coordinator.stop();
     this.#edge.abort();
   }
 

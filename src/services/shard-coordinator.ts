@@ -144,11 +144,13 @@ export class ShardCoordinator implements ShardDirectory {
     }
   }
 
-  /** Reads no more; the shards of this node stay as they are. */
-  stop(): void {
+  /** Reads no more; the shards of this node stay as they are. Resolves when nothing is being opened or handed over. */
+  async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
     this.#notifyChanged();
+    await this.#reconciling;
+    await Promise.all([this.#opening, this.#moving]);
   }
 
   // ShardDirectory
@@ -238,11 +240,12 @@ export class ShardCoordinator implements ShardDirectory {
       view = await this.#cluster.view();
     }
     this.#apply(view);
-    const claimed = this.#claimable();
+    const claimed = this.#stopped ? [] : this.#claimable();
     if (claimed.length > 0) {
       await this.#cluster.claim(claimed);
       this.#apply(await this.#cluster.view());
     }
+    if (this.#stopped) return;
     this.#openOwned();
     this.#moveNext();
   }

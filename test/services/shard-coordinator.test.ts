@@ -70,7 +70,7 @@ class SharedTables {
 
   /** The process of a node ends without an announcement. */
   kill({ self, coordinator }: TestNode): void {
-    coordinator.stop();
+    void coordinator.stop();
     (this.nodes.get(self) as ClusterNode).alive = false;
   }
 }
@@ -88,7 +88,7 @@ interface TestNode {
 
 const stopping: ShardCoordinator[] = [];
 afterEach(() => {
-  for (const coordinator of stopping.splice(0)) coordinator.stop();
+  for (const coordinator of stopping.splice(0)) void coordinator.stop();
 });
 
 /** No two nodes that are alive run the same shard, whatever happens. */
@@ -336,6 +336,28 @@ describe('a node that drains', () => {
     await startNode(tables, 2);
     await first.coordinator.drain(50);
     expect(first.running.size).toBe(SHARD_COUNT);
+  });
+});
+
+describe('a node that stops', () => {
+  it('has opened what it was opening', async () => {
+    const node = makeNode(new SharedTables(), 1);
+    const opened = Promise.withResolvers<void>();
+    const opening = Promise.withResolvers<void>();
+    node.host.beforeOpen = () => {
+      opening.resolve();
+      return opened.promise;
+    };
+    const started = node.coordinator.start('127.0.0.1:7001');
+    await opening.promise;
+    let stopped = false;
+    const stopping = node.coordinator.stop().then(() => {
+      stopped = true;
+    });
+    expect(stopped).toBe(false);
+    opened.resolve();
+    await Promise.all([started, stopping]);
+    expect(node.running.size).toBe(SHARD_COUNT);
   });
 });
 
