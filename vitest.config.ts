@@ -18,6 +18,7 @@ const core = ['test/{actors,operations,services,properties,endpoints}/**'];
 /** Tests that take seconds: they start processes or an empty embedded database, or flood a connection. */
 const process = [
   'test/flows/**',
+  'test/nemesis/**',
   'test/cli/**',
   'test/main/sidecar-child',
   'test/proto/foreign-client',

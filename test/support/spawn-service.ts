@@ -86,8 +86,9 @@ export function serve(deployment: Deployment, ports: Ports): Served {
 export async function newOwner(
   { env }: Deployment,
   caller: (token: string) => ApiClient,
+  sub = 'owner',
 ): Promise<ApiClient & { homeId: string; tenantId: string }> {
-  const api = caller(await issueToken(readTokenKey(env), { sub: 'owner', ttlS: 86_400 }));
+  const api = caller(await issueToken(readTokenKey(env), { sub, ttlS: 86_400 }));
   const tenant = await api.post('/v1/tenant/register', { tenant_name: 'Owner' });
   const home = await api.post('/v1/homes', { home_name: 'Home' });
   if (tenant.status !== 201 || home.status !== 201) throw new Error(JSON.stringify([tenant.body, home.body]));
