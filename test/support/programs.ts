@@ -8,6 +8,7 @@ import { delimiter, join } from 'node:path';
 /** Paths of programs that some tests run; null if they are not installed. Tests use `inject('programs')`. */
 export interface Programs {
   chromium: string | null;
+  haproxy: string | null;
   prometheus: string | null;
   promtool: string | null;
   curl: string | null;
@@ -21,6 +22,7 @@ export interface Programs {
 
 export const findPrograms = (): Programs => ({
   chromium: program('chromium'),
+  haproxy: program('haproxy'),
   prometheus: program('prometheus'),
   promtool: program('promtool'),
   curl: program('curl'),
