@@ -42,7 +42,7 @@ export interface LaterParts {
 
 /** Creates the services of the operations. */
 export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
-  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership } = core;
+  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership, nodes } = core;
   const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
   const callers = await loadCallerServices(core);
   const flags = await loadFlags(store.administration);
@@ -66,6 +66,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: sidecar.sidecar,
+    nodes,
     health: composeHealth(config, core, later),
   };
   return { services, callers, audit, flags, sealer, tokenKey, sidecar };

@@ -19,6 +19,8 @@ import type { NodeMembership } from './node-membership.ts';
 const UNLOAD_MS: Milliseconds = 5_000;
 /** How long all shards may take when the process stops: the rest of the 10 s is for its other work. */
 const DRAIN_MS: Milliseconds = 4_000;
+/** Interval at which the figures of this node are stored. */
+const PUBLISH_MS: Milliseconds = 3_000;
 
 interface NodeClusterParts extends EdgeParts {
   membership: NodeMembership;
@@ -36,6 +38,7 @@ export class NodeCluster implements SizeReporter {
   readonly coordinator: ShardCoordinator;
   readonly #parts: NodeClusterParts;
   readonly #edge: ClusterEdge;
+  #publishing: NodeJS.Timeout | null = null;
 
   constructor(parts: NodeClusterParts) {
     const { core, membership } = parts;
@@ -62,6 +65,8 @@ export class NodeCluster implements SizeReporter {
   async open(): Promise<void> {
     await this.#edge.listen();
     await this.coordinator.start(`${this.#parts.address.host}:${this.#edge.port}`);
+    this.#publishing = setInterval(() => void this.#publish(), PUBLISH_MS).unref();
+    await this.#publish();
   }
 
   /** Hands over all shards, if another node can take them. */
@@ -70,17 +75,31 @@ export class NodeCluster implements SizeReporter {
   }
 
   async close(): Promise<void> {
-    this.coordinator.stop();
+    this.#stop();
     await this.#edge.close();
   }
 
   abort(): void {
-    this.coordinator.stop();
+    this.#stop();
     this.#edge.abort();
   }
 
   sizes(): CollectionSizes {
     return this.#edge.sizes();
+  }
+
+  #stop(): void {
+    this.coordinator.stop();
+    if (this.#publishing !== null) clearInterval(this.#publishing);
+  }
+
+  async #publish(): Promise<void> {
+    const { core, membership } = this.#parts;
+    const { opened, handedOver } = this.coordinator.counts();
+    const figures = { load: core.loadMeter.read(), opened, handedOver };
+    await membership.cluster.publish(figures, core.leaseAgeMs() ?? 0).catch((error: unknown) => {
+      core.log.debug({ err: error }, 'node figures not published; retrying');
+    });
   }
 
   #makeEdge(): ClusterEdge {

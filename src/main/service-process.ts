@@ -11,6 +11,7 @@ import { refuseUpgrade } from '../edges/shared/upgrade.ts';
 import { compileMachines } from '../machines/versions.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
+import type { NodeInfo } from '../store/lock/node-registration.ts';
 import { openLock, openSharedLock, readDatabaseClock } from '../store/open.ts';
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
@@ -40,6 +41,9 @@ export class ServiceProcess {
   #upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   #lease: Lease | null = null;
   #lockLost = false;
+  readonly #node: NodeInfo;
+  /** When the last confirmed renewal was sent, in milliseconds of `performance.now()`. */
+  #renewedAt: number | null = null;
   #clockMonitor: ClockMonitor | null = null;
   #service: ActiveService | null = null;
   /** Set by `stop`. */
@@ -51,6 +55,7 @@ export class ServiceProcess {
     const { log, limits } = options;
     const startedAt = performance.now();
     const node = { address: `${hostname()}:${config.port}`, build: SERVICE_VERSION };
+    this.#node = node;
     this.#config = config;
     this.#options = options;
     this.#host = hostTime(options.wallClock);
@@ -59,6 +64,9 @@ export class ServiceProcess {
       config.node === null || config.databaseUrl === null
         ? openLock(config, lockParts)
         : openSharedLock(config.databaseUrl, lockParts);
+    this.#lock.onRenewed(({ sentAt }) => {
+      this.#renewedAt = sentAt;
+    });
     this.#activation = this.#makeActivation();
     this.#listener = makeStandbyListener({
       newId,
@@ -139,7 +147,8 @@ export class ServiceProcess {
     const clockMonitor = await this.#activate();
     const service = await composeService(this.#config, {
       ...this.#options,
-      ...{ clockMonitor, lock: this.#lock },
+      ...{ clockMonitor, lock: this.#lock, node: this.#node },
+      leaseAgeMs: () => (this.#renewedAt === null ? null : performance.now() - this.#renewedAt),
       draining: () => this.#stopping !== null,
     });
     this.#service = service;

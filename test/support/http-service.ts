@@ -58,6 +58,7 @@ import type { ArtifactFiles } from '../../src/store/contract/artifact-files.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { assertDocumented } from './assert-documented.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { MemoryNodes } from './memory-nodes.ts';
 import { MemoryStore } from './memory-store.ts';
 import { answerOf, record } from './traffic.ts';
 
@@ -188,6 +189,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       worker: () => 'operational',
       clockOffsets: () => null,
     }),
+    nodes: new MemoryNodes(),
     settings: {
       apiBaseUrl: 'http://127.0.0.1/v1',
       mqttUrl: 'mqtt://127.0.0.1',
