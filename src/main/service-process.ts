@@ -46,6 +46,8 @@ export class ServiceProcess {
   #renewedAt: number | null = null;
   #clockMonitor: ClockMonitor | null = null;
   #service: ActiveService | null = null;
+  /** Ends the delay between the request to stop and the refusal of requests. */
+  readonly #stopDelay = new AbortController();
   /** Set by `stop`. */
   #draining: Promise<void> | null = null;
   /** Set when new requests are refused. */
@@ -149,6 +151,7 @@ export class ServiceProcess {
       ...this.#options,
       ...{ clockMonitor, lock: this.#lock, node: this.#node },
       leaseAgeMs: () => (this.#renewedAt === null ? null : performance.now() - this.#renewedAt),
+      stopping: () => this.#draining !== null,
       draining: () => this.#stopping !== null,
     });
     this.#service = service;
@@ -179,6 +182,7 @@ export class ServiceProcess {
 
   #onLockLost(): void {
     this.#lockLost = true;
+    this.#stopDelay.abort();
     this.#service?.abort();
     this.#server.closeAllConnections();
     this.#server.close();
@@ -199,12 +203,22 @@ export class ServiceProcess {
     throw listenFault(this.#config, error);
   }
 
-  /** A node among others hands over its shards first, and serves or forwards requests meanwhile. */
+  /**
+   * A node among others hands over its shards first, and serves or forwards requests meanwhile; with a delay, every
+   * active process goes on serving until load balancers have noticed.
+   */
   async #handOverAndClose(): Promise<void> {
-    const handedOver = this.#service?.handOver() ?? null;
-    if (handedOver !== null) await handedOver;
+    const pending = [this.#service?.handOver() ?? null, this.#delayStop()].filter((one) => one !== null);
+    if (pending.length > 0) await Promise.all(pending);
     this.#stopping = this.#close();
     await this.#stopping;
+  }
+
+  /** Null without a delay. */
+  #delayStop(): Promise<void> | null {
+    const delayMs = this.#config.stopDelayS * 1_000;
+    if (delayMs === 0 || this.#service === null || this.#lockLost) return null;
+    return after(delayMs, undefined, { signal: this.#stopDelay.signal }).catch(() => {});
   }
 
   async #close(): Promise<void> {

@@ -94,7 +94,7 @@ export interface HttpService<Kept extends Store = Store> {
   /** Fields of log lines with level error. */
   errors: object[];
   observed: { route: string; status: number }[];
-  state: { draining: boolean; cacheHealthy: boolean; mqtt: PartState };
+  state: { draining: boolean; stopping: boolean; cacheHealthy: boolean; mqtt: PartState };
   token(sub: string, more?: Partial<NewToken>): Promise<string>;
   call(method: string, path: string, sent?: CallOptions): Promise<CallResult>;
   /** A new user with a new tenant: the user's token and ids. */
@@ -146,7 +146,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
   const runtime = new Runtime({ store, definitions, clock, log });
   await runtime.start();
-  const state: HttpService['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
+  const state: HttpService['state'] = { draining: false, stopping: false, cacheHealthy: true, mqtt: 'operational' };
   const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });
   cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
@@ -187,6 +187,7 @@ export async function startHttpServiceOn<Kept extends Store>(
       redis: true,
       mqtt: () => state.mqtt,
       worker: () => 'operational',
+      stopping: () => state.stopping,
       clockOffsets: () => null,
     }),
     nodes: new MemoryNodes(),

@@ -131,6 +131,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     health: new Health({
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
+      stopping: () => false,
       clockOffsets: time.untrustedOffsets,
       worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     }),
