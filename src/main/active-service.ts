@@ -166,6 +166,7 @@ export class ActiveService {
     registerGauges(metrics, runtime, {
       ...{ mqtt: () => this.#mqtt, sockets, mcp, graphql, services, pruning: this.#pruning },
       clockOffsets: clockMonitor.offsets,
+      coordinator: this.#nodeCluster?.coordinator ?? null,
       collections: [
         ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
         { sizes: () => ({ ...this.#mqtt?.sizes(), ...tracing?.sizes(), ...this.#nodeCluster?.sizes() }) },

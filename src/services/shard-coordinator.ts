@@ -99,6 +99,11 @@ export class ShardCoordinator implements ShardDirectory {
     return Math.max(1, this.#view.nodes.length);
   }
 
+  /** True while an operator drains this node. */
+  get isDraining(): boolean {
+    return this.#view.nodes.find(({ id }) => id === this.#cluster.self)?.state === 'draining';
+  }
+
   counts(): CoordinatorCounts {
     return { open: this.#status.filter((status) => status === 'open').length, ...this.#counts };
   }

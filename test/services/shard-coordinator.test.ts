@@ -354,8 +354,10 @@ describe('a node that an operator drains', () => {
     const all: TestNode[] = [];
     const [first, second] = [await startNode(tables, 1, all), await startNode(tables, 2, all)];
     await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    expect(first.coordinator.isDraining).toBe(false);
     tables.setState(first.self, 'draining');
     await eventually(() => second.running.size === SHARD_COUNT);
+    expect(first.coordinator.isDraining).toBe(true);
     const third = await startNode(tables, 3, all);
     await eventually(() => third.running.size > 50 && total(all) === SHARD_COUNT);
     expect(first.running.size).toBe(0);
