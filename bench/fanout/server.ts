@@ -11,6 +11,7 @@ import { WebSocketEdge, type WebSocketParts } from '../../src/edges/websocket/ed
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { Caller } from '../../src/operations/operation.ts';
+import { makeLocalInvalidationBus } from '../../src/services/invalidation-bus.ts';
 import { deviceState } from '../support/device-state.ts';
 
 /*
@@ -60,6 +61,7 @@ function attachService(server: Server): Emit {
     clock: systemClock,
     log: quiet,
     newId: v7,
+    invalidations: makeLocalInvalidationBus(),
     revocations: { has: () => false, subscribe: () => () => {} },
     users: { get: async () => user, subscribe: () => () => {} },
     apiKeys: { subscribe: () => () => {} },

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { SHARD_COUNT } from '../domain/shards.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 
 const UNITS = { s: 1, m: 60, h: 3_600, d: 86_400 } as const;
@@ -28,6 +29,10 @@ export const parseIntegerBetween =
     if (!(value >= min && value <= max)) throw new InvalidArgumentError(`It must be an integer from ${min} to ${max}.`);
     return value;
   };
+
+/** A number of processes from 1 to 256, the number of shards, or `auto`. */
+export const parseProcessCount = (text: string): number | 'auto' =>
+  text === 'auto' ? text : parseIntegerBetween(1, SHARD_COUNT)(text);
 
 export function parsePositiveNumber(text: string): number {
   const value = Number(text);

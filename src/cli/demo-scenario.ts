@@ -4,8 +4,10 @@ import { createSimulatedHome } from '../device/homes/simulated-home.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api, RequestOptions } from './api.ts';
 import { type CommandRecord, type Dispatched, type DryRun, isDryRun } from './commands/device-commands.ts';
+import { killEachProcess } from './demo-failover.ts';
 import { runGoodNightGoal } from './demo-plan.ts';
 import { FailedError } from './errors.ts';
+import type { ServiceGroup } from './service-group.ts';
 import { type RegisteredDevice, registerSimulatedDevice, startDevice } from './simulation.ts';
 import type { StepReporter } from './step-reporter.ts';
 import { recordUpdates, type UpdateRecorder } from './update-recorder.ts';
@@ -25,6 +27,8 @@ interface DemoContext extends Omit<DemoEnvironment, 'light' | 'lock'> {
   /** Devices are added as they are connected. */
   running: RunningDevice[];
   cleanUp: (() => Promise<unknown>)[];
+  /** The processes of the service, if it runs in several. */
+  group: ServiceGroup | null;
 }
 
 const TICK_MS = 2_000;
@@ -56,6 +60,7 @@ export async function runDemoScenario(reporter: StepReporter, context: DemoConte
 
   const door = running[devices.indexOf(lock)] as RunningDevice;
   await runGoodNightGoal(reporter, { api, recorder, homeId, light, lock, door });
+  if (context.group !== null) await killEachProcess(reporter, { api, group: context.group, light });
   finished = true;
   return { url, mqttUrl, token, light: light.registration.device_id, lock: lock.registration.device_id };
 }

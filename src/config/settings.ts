@@ -29,7 +29,7 @@ export const settingsTable = [
   setting(
     'TRUSTED_PROXIES',
     'unset',
-    'proxies whose X-Forwarded-* headers are trusted: addresses and CIDR ranges, separated by commas',
+    'proxies whose X-Forwarded-* headers, and PROXY protocol headers on the MQTT ports, are trusted: addresses and CIDR ranges, separated by commas',
   ),
   setting('DATA_DIR', './data', 'the embedded store, key files and firmware artifacts'),
   setting(

@@ -131,8 +131,10 @@ export class ActiveService {
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
     await composed.audit.close();
-    await store.close();
+    await composed.callers.invalidations.close();
+    // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
+    await store.close();
     await tracing?.close();
   }
 
@@ -144,6 +146,7 @@ export class ActiveService {
     core.runtime.halt();
     this.#nodeCluster?.abort();
     composed.callers.apiKeys.discardPending();
+    void composed.callers.invalidations.close();
     this.#mqtt?.abort();
     composed.sidecar.abort();
     void edges.sockets.close();

@@ -13,7 +13,8 @@ import type { NodeAdministration } from '../store/contract/cluster.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
 import type { NodeInfo } from '../store/lock/node-registration.ts';
-import { openCache, openRateLimiter, openStore } from '../store/open.ts';
+import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
+import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
 import { joinCluster, type NodeMembership } from './node-membership.ts';
@@ -24,6 +25,8 @@ import type { Tracing } from './tracing.ts';
 export interface Core {
   clock: Clock;
   clockMonitor: ClockMonitor;
+  /** Null if this is the only active node. */
+  nodes: ActiveNodes | null;
   newId(): Uuid;
   lease: Lease;
   log: Log;
@@ -42,7 +45,7 @@ export interface Core {
   loadMeter: NodeLoadMeter;
   /** Milliseconds since the lease was renewed; null without a lease. */
   leaseAgeMs(): Milliseconds | null;
-  nodes: NodeAdministration;
+  nodeAdministration: NodeAdministration;
 }
 
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
@@ -60,10 +63,12 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const { lease } = lock;
   const newId = makeIds(clock);
   const membership = joinCluster(config, lock, log);
-  const opened = await openStore(config, lock);
+  const nodes = membership?.nodes ?? null;
+  const { store: opened, database } = await openStoreAndDatabase(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
-  const cache = await openCache(config, clock, lease);
-  const rates = openRateLimiter(config, clock, lease);
+  const { databaseUrl: url } = config;
+  const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
+  const rates = openRateLimiter(config, clock, lease, nodes && (() => Math.max(1, nodes.live().size)));
   const metrics = new Metrics();
   const tracing = config.otlpEndpoint === null ? null : await openTracing(config.otlpEndpoint);
   const runtime = new Runtime({
@@ -79,10 +84,10 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     liveActors: () => runtime.actors.liveCount,
     deviceSessions: () => runtime.sessions.count(),
   });
-  const nodes = membership?.cluster ?? soleNode(options, loadMeter);
+  const nodeAdministration = membership?.cluster ?? soleNode(options, loadMeter);
   return {
-    ...{ clock, clockMonitor, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
-    ...{ loadMeter, nodes, leaseAgeMs: options.leaseAgeMs },
+    ...{ clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
+    ...{ loadMeter, nodeAdministration, leaseAgeMs: options.leaseAgeMs },
   };
 }
 

@@ -122,6 +122,7 @@ export function openMqttEdge(
       port: config.mqttPort,
       tls: config.mqttTlsPort === null || config.tls === null ? null : { ...config.tls, port: config.mqttTlsPort },
       maxConnections: config.mqttMaxConnections,
+      trustedProxies: config.trustedProxies,
       deviceRate: config.deviceRate,
     },
     signingKey: signingKey('ed25519', seedOf(config.keys.deviceSigning)),

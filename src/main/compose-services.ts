@@ -44,16 +44,23 @@ export interface LaterParts {
 
 /** Creates the services of the operations. */
 export async function composeServices(config: Config, core: Core, later: LaterParts): Promise<ComposedServices> {
-  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership, nodes } = core;
+  const { clock, newId, lease, log, limits, store, cache, rates, metrics, tracing, runtime, membership } = core;
   const tokenKey = await importTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
   const callers = await loadCallerServices(core);
-  const flags = await loadFlags(store.administration);
+  const flags = await loadFlags(store.administration, callers.invalidations);
   const settings = initialSettings(config);
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const audit = composeAudit(core);
   const sidecar = makeSidecarRunner(config, { clock, lease, log, metrics, limits: limits.sidecar });
   const services: Services = {
-    ...makeSignInServices({ cache, clock, sealer, tokenKey, identity: later.identity }),
+    ...makeSignInServices({
+      cache,
+      clock,
+      invalidations: callers.invalidations,
+      sealer,
+      tokenKey,
+      identity: later.identity,
+    }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
     newTenantId: () => tenantIdIn(membership?.shards.list ?? null, newId),
     ...callers,
@@ -68,7 +75,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: sidecar.sidecar,
-    nodes,
+    nodes: core.nodeAdministration,
     health: composeHealth(config, core, later),
   };
   return { services, callers, audit, flags, sealer, tokenKey, sidecar };

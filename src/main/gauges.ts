@@ -25,7 +25,7 @@ interface GaugeParts {
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
   /** Null for a process that has the database to itself. */
-  coordinator: Pick<ShardCoordinator, 'counts' | 'nodeCount' | 'isDraining'> | null;
+  coordinator: Pick<ShardCoordinator, 'counts' | 'liveNodes' | 'isDraining'> | null;
 }
 
 /** Registers the gauges, which are evaluated when metrics are scraped, and counts commands by status. */
@@ -101,7 +101,7 @@ function registerNodeGauges(metrics: Metrics, coordinator: GaugeParts['coordinat
   metrics.gauge(
     'nodes_alive',
     'Live nodes of the database, as this process sees them',
-    () => coordinator?.nodeCount ?? 1,
+    () => coordinator?.liveNodes.size ?? 1,
   );
   metrics.gauge('node_draining', '1 while an operator drains this node', () =>
     Number(coordinator?.isDraining ?? false),

@@ -45,8 +45,11 @@ export class NodeCluster implements SizeReporter {
     this.#parts = parts;
     this.coordinator = new ShardCoordinator({
       ...{ cluster: membership.cluster, host: this.#shardHost(), log: core.log },
+      // A request to a node that hangs would wait as long as its connection.
+      onNodeGone: (node) => this.#edge.disconnect(node),
       ...(core.limits.coordinator && { timing: core.limits.coordinator }),
     });
+    membership.nodes.follow(() => this.coordinator.liveNodes);
     this.#edge = this.#makeEdge();
   }
 
@@ -75,12 +78,11 @@ export class NodeCluster implements SizeReporter {
   }
 
   async close(): Promise<void> {
-    this.#stop();
-    await this.#edge.close();
+    await Promise.all([this.#stop(), this.#edge.close()]);
   }
 
   abort(): void {
-    this.#stop();
+    void this.#stop();
     this.#edge.abort();
   }
 
@@ -88,9 +90,9 @@ export class NodeCluster implements SizeReporter {
     return this.#edge.sizes();
   }
 
-  #stop(): void {
-    this.coordinator.stop();
+  #stop(): Promise<void> {
     if (this.#publishing !== null) clearInterval(this.#publishing);
+    return this.coordinator.stop();
   }
 
   async #publish(): Promise<void> {

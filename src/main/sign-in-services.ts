@@ -20,20 +20,20 @@ type SignInServices = Pick<
 
 /** Creates the services for signing in. */
 export function makeSignInServices(
-  parts: Pick<Services, 'cache' | 'clock'> & {
+  parts: Pick<Services, 'cache' | 'clock' | 'invalidations'> & {
     sealer: Sealer;
     /** A function, because the identity is created from these services. */
     identity(): Pick<Authenticator, 'authenticate'>;
     tokenKey: TokenKey;
   },
 ): SignInServices {
-  const { clock, identity, tokenKey, sealer } = parts;
+  const { clock, identity, invalidations, tokenKey, sealer } = parts;
   const sealedCache = makeSealedCache(parts.cache, sealer);
   return {
     authenticate: async (credential, context) => identity().authenticate(credential, context),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
     sealedCache,
-    cookieSessions: makeCookieSessions({ sealedCache, clock }),
+    cookieSessions: makeCookieSessions({ sealedCache, clock, invalidations }),
     csrf: makeCsrfTokens(sealer),
     handshakes: new Handshakes({ sealedCache, clock }),
   };

@@ -4,6 +4,7 @@ import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
+import type { StoreLiveness } from './store-liveness.ts';
 import { TokenDenylist } from './token-denylist.ts';
 import { LEEWAY_S } from './tokens.ts';
 
@@ -12,15 +13,17 @@ import { LEEWAY_S } from './tokens.ts';
  * digest of the user id and the `jti` (or of the signed part): the same signature can be encoded in several ways.
  */
 export interface AgentTokens extends SizeReporter {
-  has(userId: Uuid, tokenId: string): boolean;
+  /** From memory, or from the store while the memory may be outdated. */
+  has(userId: Uuid, tokenId: string): boolean | Promise<boolean>;
   /** Resolves when the token is stored; undefined if it is stored already. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
 
 export async function loadAgentTokens(
-  store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens'>,
+  store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens' | 'isAgentToken'>,
   clock: Clock,
   invalidations: InvalidationBus = makeLocalInvalidationBus(),
+  liveness: Pick<StoreLiveness, 'guard'> = { guard: (work) => work },
 ): Promise<AgentTokens> {
   const marked = new TokenDenylist(clock);
   const stored = new TokenDenylist(clock);
@@ -31,8 +34,12 @@ export async function loadAgentTokens(
   invalidations.subscribe((item) => {
     if (item.about === 'presented') addBoth(item.digest, item.until);
   });
-  // Includes expired tokens: the clock may be ahead.
-  for (const { digest, expiresAt } of await store.agentTokens(0)) addBoth(digest, expiresAt);
+  async function read(): Promise<void> {
+    // Includes expired tokens: the clock may be ahead.
+    for (const { digest, expiresAt } of await store.agentTokens(0)) addBoth(digest, expiresAt);
+  }
+  invalidations.subscribeMissed(read);
+  await read();
 
   async function persist(digest: string, until: EpochMs): Promise<void> {
     await store.markAgentToken(digest, until);
@@ -41,7 +48,12 @@ export async function loadAgentTokens(
 
   return {
     sizes: () => ({ presented_tokens: marked.size, presented_tokens_stored: stored.size }),
-    has: (userId, tokenId) => marked.size > 0 && marked.has(digestOf(userId, tokenId)),
+    has(userId, tokenId) {
+      const current = invalidations.isCurrent();
+      if (current && marked.size === 0) return false;
+      const digest = digestOf(userId, tokenId);
+      return marked.has(digest) || (!current && liveness.guard(store.isAgentToken(digest)));
+    },
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
       if (stored.has(digest)) return undefined;

@@ -23,7 +23,7 @@ export class ApiKeyCache implements SizeReporter {
   readonly #invalidations: InvalidationBus;
   readonly #liveness: StoreLiveness;
   /** Only existing keys: unknown prefixes are not cached. */
-  readonly #keys = new LRUCache<string, ApiKey>({ max: CACHED_KEYS });
+  readonly #keys: LRUCache<string, ApiKey>;
   readonly #loading = new Map<string, Promise<ApiKey | null>>();
   readonly #listeners = new Set<(prefix: string) => void>();
   readonly #flushTimer: NodeJS.Timeout;
@@ -46,6 +46,11 @@ export class ApiKeyCache implements SizeReporter {
     this.#invalidations = invalidations;
     this.#liveness = liveness;
     this.#flushTimer = setInterval(() => void this.flush(), FLUSH_MS).unref();
+    this.#keys = new LRUCache({ max: CACHED_KEYS, ttl: invalidations.entryLifeMs });
+    invalidations.subscribeMissed(() => {
+      this.#keys.clear();
+      this.#loading.clear();
+    });
     invalidations.subscribe((item) => {
       if (item.about !== 'key') return;
       this.#keys.delete(item.prefix);
@@ -62,9 +67,9 @@ export class ApiKeyCache implements SizeReporter {
     return key !== null && matches && this.#isUsable(key) ? key : null;
   }
 
-  /** Like `findValid`, from memory only; undefined on a cache miss. */
+  /** Like `findValid`, from memory only; undefined on a miss, or while the memory may be outdated. */
   cached(prefix: string): ApiKey | null | undefined {
-    const key = this.#keys.get(prefix);
+    const key = this.#invalidations.isCurrent() ? this.#keys.get(prefix) : undefined;
     return key === undefined ? undefined : this.#isUsable(key) ? key : null;
   }
 
@@ -145,6 +150,7 @@ export class ApiKeyCache implements SizeReporter {
   }
 
   async #find(prefix: string): Promise<ApiKey | null> {
+    if (!this.#invalidations.isCurrent()) return this.#liveness.guard(this.#store.keys.find(prefix));
     return this.#keys.get(prefix) ?? this.#liveness.guard(this.#loading.get(prefix) ?? this.#load(prefix));
   }
 

@@ -6,6 +6,7 @@ import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import { uuid } from '../domain/uuid-schema.ts';
 import type { EpochMs } from '../domain/values.ts';
+import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import type { SealedCache } from './sealed-cache.ts';
 import { MAX_TOKEN_LIFE_S, tokenRefSchema } from './tokens.ts';
 
@@ -35,7 +36,7 @@ export interface CookieSessions extends SizeReporter {
   open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
   /** Null if unknown, closed or expired. Does not check whether the token was revoked. */
   find(secret: string): CookieSession | null | Promise<CookieSession | null>;
-  /** Whether `find` answers from memory. */
+  /** Whether the session was found before: finding it again does not count as an attempt to guess one. */
   isCached(secret: string): boolean;
   close(secret: string): Promise<void>;
 }
@@ -48,8 +49,16 @@ export const fingerprint = (secret: string): string => hash('sha256', secret, 'b
 
 const keyOf = (name: string): string => `session:${name}`;
 
-export function makeCookieSessions({ sealedCache, clock }: { sealedCache: SealedCache; clock: Clock }): CookieSessions {
-  const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS });
+export function makeCookieSessions({
+  sealedCache,
+  clock,
+  invalidations = makeLocalInvalidationBus(),
+}: {
+  sealedCache: SealedCache;
+  clock: Clock;
+  invalidations?: InvalidationBus;
+}): CookieSessions {
+  const cached = new LRUCache<string, CookieSession>({ max: MAX_CACHED_SESSIONS, ttl: invalidations.entryLifeMs });
   // Uses the same clock as token verification.
   const unexpired = (session: CookieSession): CookieSession | null =>
     referenceOf(clock) < session.until ? session : null;
@@ -57,12 +66,24 @@ export function makeCookieSessions({ sealedCache, clock }: { sealedCache: Sealed
   /** Number of closed sessions. A load during which it changed may be stale and is not cached. */
   let closed = 0;
 
+  const forget = (name: string): void => {
+    closed += 1;
+    cached.delete(name);
+  };
+  invalidations.subscribe((item) => {
+    if (item.about === 'session') forget(item.name);
+  });
+  invalidations.subscribeMissed(() => {
+    closed += 1;
+    cached.clear();
+  });
+
   async function load(name: string): Promise<CookieSession | null> {
     const closedBefore = closed;
     const stored = await sealedCache.get(keyOf(name));
     if (stored === null) return null;
     const session = sessionSchema.parse(JSON.parse(stored));
-    if (closedBefore === closed) cached.set(name, session);
+    if (closedBefore === closed && invalidations.isCurrent()) cached.set(name, session);
     return unexpired(session);
   }
 
@@ -80,20 +101,16 @@ export function makeCookieSessions({ sealedCache, clock }: { sealedCache: Sealed
     find(secret) {
       if (!SECRET.test(secret)) return null;
       const name = fingerprint(secret);
-      const session = cached.get(name);
+      const session = invalidations.isCurrent() ? cached.get(name) : undefined;
       return session === undefined ? load(name) : unexpired(session);
     },
     sizes: () => ({ cookie_sessions: cached.size }),
     isCached: (secret) => cached.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);
-      const forget = () => {
-        closed += 1;
-        cached.delete(name);
-      };
-      forget();
-      // Again after the deletion: a concurrent read may have cached it.
-      await sealedCache.delete(keyOf(name)).finally(forget);
+      forget(name);
+      // Again after the deletion, in all processes: a concurrent read may have cached it.
+      await sealedCache.delete(keyOf(name)).finally(() => invalidations.publish({ about: 'session', name }));
     },
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AdministrationStore } from '../store/contract/administration.ts';
 import { CommitUnknown, type IdempotencyRow, StoreUnavailable } from '../store/contract.ts';
+import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
 import { KeyedLocks } from './keyed-locks.ts';
 
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;
@@ -18,7 +19,10 @@ export interface Flags {
 
 const RETRY_MS = 500;
 
-export async function loadFlags(store: AdministrationStore): Promise<Flags> {
+export async function loadFlags(
+  store: AdministrationStore,
+  invalidations: InvalidationBus = makeLocalInvalidationBus(),
+): Promise<Flags> {
   const stored = await store.flags();
   let flags = Object.fromEntries(flagNames.map((name) => [name, stored[name] === true])) as Record<Flag, boolean>;
   const locks = new KeyedLocks();
@@ -42,24 +46,41 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
     }
   }
 
+  async function refresh(): Promise<void> {
+    await Promise.all(
+      flagNames.map((flag) => locks.exclusive(flag, async () => apply(flag, (await store.flags())[flag] === true))),
+    );
+  }
+
+  /** True while this process publishes its change. */
+  let publishing = false;
+  function publish(): void {
+    publishing = true;
+    invalidations.publish({ about: 'flags' });
+    publishing = false;
+  }
+  invalidations.subscribe((item) => {
+    // A failed refresh is repeated by the periodic one.
+    if (item.about === 'flags' && !publishing) refresh().catch(() => {});
+  });
+  invalidations.subscribeMissed(refresh);
+
   return {
     current: () => flags,
     subscribe: (listener) => void listeners.push(listener),
-    refresh: async () => {
-      await Promise.all(
-        flagNames.map((flag) => locks.exclusive(flag, async () => apply(flag, (await store.flags())[flag] === true))),
-      );
-    },
+    refresh,
     // One at a time and in order, so that memory and store agree on the last value.
     set: (flag, state, also) =>
       locks.exclusive(flag, async () => {
         try {
           await store.setFlag(flag, state, also);
           apply(flag, state);
+          publish();
         } catch (error) {
           // The caller checks whether the change was applied: memory must match the store.
           if (error instanceof CommitUnknown) {
             apply(flag, await readUntilAvailable(flag));
+            publish();
           }
           throw error;
         }

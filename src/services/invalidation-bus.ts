@@ -12,16 +12,38 @@ const invalidation = z.discriminatedUnion('about', [
   z.object({ about: z.literal('token'), id: z.string(), until: z.number() }),
   /** A token was presented at `/mcp`. */
   z.object({ about: z.literal('presented'), digest: z.string(), until: z.number() }),
+  /** A cookie session was closed; `name` is its key in the cache. */
+  z.object({ about: z.literal('session'), name: z.string() }),
+  /** A system flag changed. */
+  z.object({ about: z.literal('flags') }),
 ]);
 
 /** An entry of the identity caches that is no longer valid. */
 export type Invalidation = z.infer<typeof invalidation>;
 
-/** Publishes committed changes of users, API keys and tokens to the caches of every process in the deployment. */
+/**
+ * Publishes committed changes of users, API keys, tokens, cookie sessions and flags to the caches of every process in
+ * the deployment.
+ */
 export interface InvalidationBus extends SizeReporter {
   /** Listeners in this process have run when it returns; those in other processes run within a second. */
   publish(item: Invalidation): void;
   subscribe(listener: (item: Invalidation) => void): () => void;
+  /**
+   * True while every invalidation that any process published more than a second ago was received. While false, caches
+   * read from the store, and keep nothing that they read.
+   */
+  isCurrent(): boolean;
+  /** Number of times that invalidations may have been missed. */
+  readonly gaps: number;
+  /**
+   * Calls `listener` after each such time, before the bus is current again: it drops or reads again what may be
+   * outdated. Repeated if it throws.
+   */
+  subscribeMissed(listener: () => void | Promise<void>): () => void;
+  /** How long entries of caches are kept, in milliseconds; 0 means no limit. */
+  readonly entryLifeMs: number;
+  close(): Promise<void>;
 }
 
 /** An invalidation bus within this process. */
@@ -36,12 +58,20 @@ export function makeLocalInvalidationBus(): InvalidationBus {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    isCurrent: () => true,
+    gaps: 0,
+    subscribeMissed: () => () => {},
+    entryLifeMs: 0,
+    close: async () => {},
   };
 }
 
-const CHANNEL = 'invalidations';
+export const CHANNEL = 'invalidations';
 
-/** An invalidation bus among all processes that share the cache. `origin` is the unique name of this process. */
+/**
+ * The invalidation bus of a deployment with one active process. `origin` is the unique name of this process. Another
+ * process that shares the cache is a standby, which starts with empty caches.
+ */
 export async function openInvalidationBus(
   cache: Pick<Cache, 'publish' | 'subscribe'>,
   origin: string,
@@ -49,9 +79,8 @@ export async function openInvalidationBus(
 ): Promise<InvalidationBus> {
   const local = makeLocalInvalidationBus();
   await cache.subscribe(CHANNEL, (message) => {
-    const gap = message.indexOf(' ');
-    if (message.slice(0, gap) === origin) return;
-    const item = parseInvalidation(message.slice(gap + 1));
+    const { origin: sender, text } = messageParts(message);
+    const item = sender === origin ? null : parseInvalidation(text);
     if (item !== null) local.publish(item);
   });
   return {
@@ -68,8 +97,14 @@ export async function openInvalidationBus(
   };
 }
 
+/** Divides a message into the name of its sender and its JSON. */
+export function messageParts(message: string): { origin: string; text: string } {
+  const gap = message.indexOf(' ');
+  return { origin: message.slice(0, gap), text: message.slice(gap + 1) };
+}
+
 /** Null if it cannot be parsed, such as a message from a process of another version. */
-function parseInvalidation(text: string): Invalidation | null {
+export function parseInvalidation(text: string): Invalidation | null {
   try {
     return invalidation.safeParse(JSON.parse(text)).data ?? null;
   } catch {

@@ -57,10 +57,12 @@ export class ShardCoordinator implements ShardDirectory {
   readonly #host: ShardHost;
   readonly #log: Log;
   readonly #timing: CoordinatorTiming;
+  readonly #onNodeGone: (node: Uuid) => void;
   readonly #status: ShardStatus[] = allShards.map(() => 'absent');
   readonly #inProgress: number[] = allShards.map(() => 0);
   #view: ClusterView = { nodes: [], owners: [], leader: false };
   #peers = new Map<Uuid, PeerNode>();
+  #liveNodes: ReadonlySet<Uuid>;
   #placement: { nodes: string; owners: readonly Uuid[] } = { nodes: '', owners: [] };
   #changed = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | null = null;
@@ -76,8 +78,17 @@ export class ShardCoordinator implements ShardDirectory {
   #link = '';
   readonly #counts = { opened: 0, handedOver: 0, fenced: 0 };
 
-  constructor(parts: { cluster: Cluster; host: ShardHost; log: Log; timing?: Partial<CoordinatorTiming> }) {
+  constructor(parts: {
+    cluster: Cluster;
+    host: ShardHost;
+    log: Log;
+    timing?: Partial<CoordinatorTiming>;
+    /** Called for each node that has left or was fenced. */
+    onNodeGone?(node: Uuid): void;
+  }) {
+    this.#onNodeGone = parts.onNodeGone ?? (() => {});
     this.#cluster = parts.cluster;
+    this.#liveNodes = new Set([parts.cluster.self]);
     this.#host = parts.host;
     this.#log = parts.log;
     this.#timing = { ...defaultTiming, ...parts.timing };
@@ -94,9 +105,9 @@ export class ShardCoordinator implements ShardDirectory {
     return this.#view;
   }
 
-  /** Number of nodes that are alive, at least 1. */
-  get nodeCount(): number {
-    return Math.max(1, this.#view.nodes.length);
+  /** The nodes that may act: this one, and those that were not fenced, whether they can be reached or not. */
+  get liveNodes(): ReadonlySet<Uuid> {
+    return this.#liveNodes;
   }
 
   /** True while an operator drains this node. */
@@ -141,11 +152,13 @@ export class ShardCoordinator implements ShardDirectory {
     }
   }
 
-  /** Reads no more; the shards of this node stay as they are. */
-  stop(): void {
+  /** Reads no more; the shards of this node stay as they are. Resolves when nothing is being opened or handed over. */
+  async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
     this.#notifyChanged();
+    await this.#reconciling;
+    await Promise.all([this.#opening, this.#moving]);
   }
 
   // ShardDirectory
@@ -235,11 +248,12 @@ export class ShardCoordinator implements ShardDirectory {
       view = await this.#cluster.view();
     }
     this.#apply(view);
-    const claimed = this.#claimable();
+    const claimed = this.#stopped ? [] : this.#claimable();
     if (claimed.length > 0) {
       await this.#cluster.claim(claimed);
       this.#apply(await this.#cluster.view());
     }
+    if (this.#stopped) return;
     this.#openOwned();
     this.#moveNext();
   }
@@ -247,6 +261,9 @@ export class ShardCoordinator implements ShardDirectory {
   #apply(view: ClusterView): void {
     const { self } = this.#cluster;
     this.#view = view;
+    const before = this.#liveNodes;
+    this.#liveNodes = new Set([self, ...view.nodes.map(({ id }) => id)]);
+    for (const node of before) if (!this.#liveNodes.has(node)) this.#onNodeGone(node);
     this.#peers = new Map(
       view.nodes.flatMap(({ id, link, alive }) =>
         alive && link !== null && id !== self ? [[id, { id, address: link }]] : [],

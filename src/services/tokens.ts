@@ -17,6 +17,7 @@ import { isUuid } from '../domain/uuid.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { type InvalidationBus, makeLocalInvalidationBus } from './invalidation-bus.ts';
+import type { StoreLiveness } from './store-liveness.ts';
 import { TokenDenylist } from './token-denylist.ts';
 
 /** Issuer and audience of internal tokens (contract §3). */
@@ -204,16 +205,18 @@ export const isStorableClaim = (claim: unknown): claim is string =>
 
 /** Denylist of revoked (logged out) tokens, in memory and in the store, each until it has certainly expired. */
 export interface Revocations extends SizeReporter {
-  has(tokenId: string): boolean;
+  /** From memory, or from the store while the memory may be outdated. */
+  has(tokenId: string): boolean | Promise<boolean>;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
   /** Calls `listener` after a token was revoked, for connections that depend on it. */
   subscribe(listener: (tokenId: string) => void): () => void;
 }
 
 export async function loadRevocations(
-  store: IdentityStore,
+  store: Pick<IdentityStore, 'revokeToken' | 'revokedTokens' | 'isTokenRevoked'>,
   clock: Clock,
   invalidations: InvalidationBus = makeLocalInvalidationBus(),
+  liveness: Pick<StoreLiveness, 'guard'> = { guard: (work) => work },
 ): Promise<Revocations> {
   const revoked = new TokenDenylist(clock);
   const listeners = new Set<(tokenId: string) => void>();
@@ -222,11 +225,16 @@ export async function loadRevocations(
     revoked.add(item.id, item.until);
     for (const listener of listeners) listener(item.id);
   });
-  // Includes expired tokens: the clock may be ahead. The store prunes old rows.
-  for (const { jti, expiresAt } of await store.revokedTokens(0)) revoked.add(jti, expiresAt);
+  async function read(): Promise<void> {
+    // Includes expired tokens: the clock may be ahead. The store prunes old rows.
+    for (const { jti, expiresAt } of await store.revokedTokens(0)) revoked.add(jti, expiresAt);
+  }
+  invalidations.subscribeMissed(read);
+  await read();
   return {
     sizes: () => ({ revoked_tokens: revoked.size, revocation_listeners: listeners.size }),
-    has: (tokenId) => revoked.has(tokenId),
+    has: (tokenId) =>
+      revoked.has(tokenId) || (!invalidations.isCurrent() && liveness.guard(store.isTokenRevoked(tokenId))),
     async add(tokenId, expiresAt) {
       const until = expiresAt + LEEWAY_S * 1000;
       await store.revokeToken(tokenId, until);

@@ -17,7 +17,7 @@ export class UserCache implements SizeReporter {
   readonly #store: Pick<Store, 'identity'>;
   readonly #liveness: StoreLiveness;
   readonly #invalidations: InvalidationBus;
-  readonly #users = new LRUCache<Uuid, User>({ max: CACHED_USERS });
+  readonly #users: LRUCache<Uuid, User>;
   readonly #loading = new Map<Uuid, Promise<User | null>>();
   readonly #upserting = new Map<string, Promise<User>>();
   readonly #listeners = new Set<(id: Uuid) => void>();
@@ -32,6 +32,11 @@ export class UserCache implements SizeReporter {
     this.#store = store;
     this.#liveness = liveness;
     this.#invalidations = invalidations;
+    this.#users = new LRUCache({ max: CACHED_USERS, ttl: invalidations.entryLifeMs });
+    invalidations.subscribeMissed(() => {
+      this.#users.clear();
+      this.#loading.clear();
+    });
     invalidations.subscribe((item) => {
       if (item.about !== 'user') return;
       this.#users.delete(item.id);
@@ -40,13 +45,14 @@ export class UserCache implements SizeReporter {
     });
   }
 
-  /** From memory only. */
+  /** From memory only; undefined on a miss, or while the memory may be outdated. */
   cached(id: Uuid): User | undefined {
-    return this.#users.get(id);
+    return this.#invalidations.isCurrent() ? this.#users.get(id) : undefined;
   }
 
   /** Throws `StoreUnavailable`. */
   async get(id: Uuid): Promise<User | null> {
+    if (!this.#invalidations.isCurrent()) return this.#liveness.guard(this.#store.identity.user(id));
     return this.#users.get(id) ?? this.#liveness.guard(this.#loading.get(id) ?? this.#load(id));
   }
 

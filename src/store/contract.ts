@@ -331,9 +331,11 @@ export interface IdentityStore {
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
   /** Tokens that expire after `now`; 0 returns all that are stored. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
+  isTokenRevoked(jti: string): Promise<boolean>;
   /** Stores the digest of a token that was presented at `/mcp`, until a day after the token expires. */
   markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
   agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
+  isAgentToken(digest: string): Promise<boolean>;
 }
 
 export interface Store extends SizeReporter {
@@ -365,7 +367,10 @@ export interface Store extends SizeReporter {
   close(): Promise<void>;
 }
 
-/** Shared, short-lived entries; losing them loses no state. In memory or in Redis. */
+/**
+ * Short-lived entries, shared by all processes of this deployment; losing them loses no state. In memory, in Redis or in
+ * PostgreSQL; the latter throws `StoreUnavailable` or `CommitUnknown` while the database does not answer.
+ */
 export interface Cache extends SizeReporter {
   get(key: string): Promise<string | null>;
   /** `ttlMs`: time to live in milliseconds. */
@@ -375,10 +380,21 @@ export interface Cache extends SizeReporter {
   /** Reads and removes atomically. */
   take(key: string): Promise<string | null>;
   delete(key: string): Promise<void>;
-  /** Delivers to all processes of this deployment, including this one. */
+  /**
+   * Delivers to all processes of this deployment, including this one, through the server: a process that receives its
+   * own message has received what was published before it. Rejects if the message may not be delivered.
+   */
   publish(channel: string, message: string): Promise<void>;
-  subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>>;
-  /** False while Redis is unavailable and the in-process fallback is used. */
+  /**
+   * Returns the function that ends the subscription. `interrupted` is called when the connection is lost: messages
+   * until the next connection are lost too.
+   */
+  subscribe(
+    channel: string,
+    listener: (message: string) => void,
+    interrupted?: () => void,
+  ): Promise<() => Promise<void>>;
+  /** False while the server is unavailable; Redis is then replaced by the entries of this process. */
   healthy(): boolean;
   close(): Promise<void>;
 }

@@ -4,8 +4,11 @@ import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import { MemoryCache } from './cache/memory-cache.ts';
 import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
+import { NodeShareRateLimiter } from './cache/node-share-rate-limiter.ts';
+import { PostgresCache, type SharedDatabase } from './cache/postgres-cache.ts';
 import { RedisCache } from './cache/redis-cache.ts';
 import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
+import { SharedRedisRateLimiter } from './cache/shared-redis-rate-limiter.ts';
 import type { Cluster } from './contract/cluster.ts';
 import type { RateLimiter } from './contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
@@ -25,12 +28,21 @@ export interface DataLocation {
   dataDir: string;
 }
 
+/** The store, and its database for parts that share it. */
+interface OpenedStore {
+  store: Store;
+  database: Database;
+}
+
 /**
  * The store of this process, migrated. With an acquired `lock`, every connection and every group commit is fenced, as
  * another process may have taken over. Throws `SchemaMismatch` if the schema does not match this program,
  * `StoreUnavailable` if the database does not answer.
  */
-export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: ActiveLock): Promise<Store> {
+export async function openStoreAndDatabase(
+  { databaseUrl, dataDir }: DataLocation,
+  lock?: ActiveLock,
+): Promise<OpenedStore> {
   const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
@@ -40,8 +52,12 @@ export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: A
     await database.close().catch(() => {});
     throw error;
   }
-  return createStore(database, undefined, fence);
+  return { store: createStore(database, undefined, fence), database };
 }
+
+/** Like `openStoreAndDatabase`, for a store whose database nothing else uses. */
+export const openStore = async (location: DataLocation, lock?: ActiveLock): Promise<Store> =>
+  (await openStoreAndDatabase(location, lock)).store;
 
 /**
  * The active lock. It is acquired before the store is opened: the embedded database must never be open twice, and a
@@ -67,19 +83,38 @@ export function openCluster(lock: ActiveLock, log: Log): Cluster {
 const CACHE_WAIT_MS = 2_000;
 
 /**
- * Redis or Valkey if there is a URL, otherwise this process's memory. An unavailable Redis delays the start by 2 s at
- * most. Entries expire by `clock` in memory, by the server's time in Redis. Redis is changed only while `lease` is
- * valid.
+ * Redis or Valkey if there is a URL, otherwise PostgreSQL if several nodes share its `database`, otherwise this process's
+ * memory. A server that does not answer delays the start by 2 s at most. Entries expire by `clock` in memory, by the
+ * server's time elsewhere. The server is changed only while `lease` is valid.
  */
-export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Promise<Cache> {
-  if (redisUrl === null) return new MemoryCache(clock);
-  const cache = new RedisCache(redisUrl, lease);
+export async function openCache(
+  { redisUrl }: { redisUrl: string | null },
+  clock: Clock,
+  lease: Lease,
+  shared: SharedDatabase | null = null,
+): Promise<Cache> {
+  if (redisUrl === null && shared === null) return new MemoryCache(clock);
+  const cache =
+    redisUrl === null ? new PostgresCache(shared as SharedDatabase, lease) : new RedisCache(redisUrl, lease);
   await cache.ready(CACHE_WAIT_MS);
   return cache;
 }
 
-/** The rate limiter of this process; with Redis, the next process continues its windows. */
-export const openRateLimiter = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): RateLimiter =>
-  redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
+/**
+ * The rate limiter of this process; with Redis, the next process continues its windows. With several active nodes,
+ * `nodes` returns their number: they share the counters in Redis, or divide the limits without it.
+ */
+export function openRateLimiter(
+  { redisUrl }: { redisUrl: string | null },
+  clock: Clock,
+  lease: Lease,
+  nodes: (() => number) | null = null,
+): RateLimiter {
+  if (nodes === null)
+    return redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
+  return redisUrl === null
+    ? new NodeShareRateLimiter(new MemoryRateLimiter(clock), nodes)
+    : new SharedRedisRateLimiter(redisUrl, clock, lease, nodes);
+}
 
 export { readDatabaseClock } from './postgres/database-clock.ts';

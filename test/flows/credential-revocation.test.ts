@@ -185,7 +185,7 @@ describe.runIf(redisUrl !== null)('with Redis', () => {
     const redis = new Redis(redisUrl ?? '');
     // The database changes and notifications that another process would make.
     const elsewhere = (item: object) =>
-      redis.publish('twinkeep:invalidations', `${randomUUID()} ${randomUUID()} ${JSON.stringify(item)}`);
+      redis.publish('twinkeep:invalidations', `${randomUUID()} ${JSON.stringify(item)}`);
     await at.services.store.keys.revoke(prefix, at.clock.now());
     expect((await at.api(key).get('/v1/devices')).status).toBe(200);
     await elsewhere({ about: 'key', prefix });

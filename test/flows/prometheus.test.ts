@@ -20,11 +20,13 @@ const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
 const { prometheus, promtool } = inject('programs');
 
 /**
- * Collections of components that this service does not run: Redis, traces, links to other nodes, and with an embedded
+ * Collections of components that this service does not run: Redis, traces, parts of several nodes, and with an embedded
  * store the sessions of a server.
  */
 const elsewhere =
-  inject('postgresUrl') === null ? /^(redis_|traced_|cluster_|database_sessions_)/ : /^(redis_|traced_|cluster_)/;
+  inject('postgresUrl') === null
+    ? /^(redis_|traced_|cluster_|invalidations?_|database_sessions_)/
+    : /^(redis_|traced_|cluster_|invalidations?_)/;
 
 /** Replaces dashboard variables as Grafana does. */
 const filled = (expr: string): string =>

@@ -85,7 +85,7 @@ class SharedTables {
 
   /** The process of a node ends without an announcement. */
   kill({ self, coordinator }: TestNode): void {
-    coordinator.stop();
+    void coordinator.stop();
     (this.nodes.get(self) as ClusterNode).alive = false;
   }
 }
@@ -95,13 +95,15 @@ interface TestNode {
   coordinator: ShardCoordinator;
   /** The shards that its host runs. */
   running: Set<number>;
+  /** The nodes that it has seen leave. */
+  gone: Uuid[];
   /** The behaviour of its host, which a test can replace. */
   host: { beforeOpen(): Promise<void>; mayClose(shards: ReadonlySet<number>): Promise<boolean> };
 }
 
 const stopping: ShardCoordinator[] = [];
 afterEach(() => {
-  for (const coordinator of stopping.splice(0)) coordinator.stop();
+  for (const coordinator of stopping.splice(0)) void coordinator.stop();
 });
 
 /** No two nodes that are alive run the same shard, whatever happens. */
@@ -123,10 +125,12 @@ function makeNode(
 ): TestNode {
   const self = nodeId(n);
   const running = new Set<number>();
+  const gone: Uuid[] = [];
   const host: TestNode['host'] = { beforeOpen: async () => {}, mayClose: async () => true };
   const coordinator = new ShardCoordinator({
     cluster: tables.cluster(self),
     log: silentLog,
+    onNodeGone: (id) => gone.push(id),
     timing: { ...timing, ...more },
     host: {
       async open(shards) {
@@ -142,7 +146,7 @@ function makeNode(
     },
   });
   stopping.push(coordinator);
-  const node = { self, coordinator, running, host };
+  const node = { self, coordinator, running, gone, host };
   all.push(node);
   return node;
 }
@@ -278,6 +282,8 @@ describe('a node that has ended', () => {
     first.running.clear();
     await eventually(() => total(left) === SHARD_COUNT);
     expect(tables.fenced).toEqual(new Set([first.self]));
+    await eventually(() => left.every(({ gone }) => gone.includes(first.self)));
+    expect([...second.coordinator.liveNodes].sort()).toEqual([second.self, third.self].sort());
     await eventually(() => left.some(({ coordinator }) => coordinator.leader));
     expect(await second.coordinator.enter(3)).not.toEqual({ at: 'none' });
   });
@@ -394,6 +400,28 @@ describe('a node that an operator drains', () => {
     tables.setState(first.self, 'draining');
     await first.coordinator.drain(10_000);
     expect(tables.nodes.get(first.self)?.state).toBe('stopping');
+  });
+});
+
+describe('a node that stops', () => {
+  it('has opened what it was opening', async () => {
+    const node = makeNode(new SharedTables(), 1);
+    const opened = Promise.withResolvers<void>();
+    const opening = Promise.withResolvers<void>();
+    node.host.beforeOpen = () => {
+      opening.resolve();
+      return opened.promise;
+    };
+    const started = node.coordinator.start('127.0.0.1:7001');
+    await opening.promise;
+    let stopped = false;
+    const stopping = node.coordinator.stop().then(() => {
+      stopped = true;
+    });
+    expect(stopped).toBe(false);
+    opened.resolve();
+    await Promise.all([started, stopping]);
+    expect(node.running.size).toBe(SHARD_COUNT);
   });
 });
 

@@ -46,6 +46,7 @@ import { AuditWriter } from '../../src/services/audit-writer.ts';
 import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
 import { type Flags, loadFlags } from '../../src/services/flags.ts';
 import { Health, type PartState } from '../../src/services/health.ts';
+import type { InvalidationBus } from '../../src/services/invalidation-bus.ts';
 import { KeyedLocks } from '../../src/services/keyed-locks.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../src/services/sidecar.ts';
@@ -113,6 +114,8 @@ export interface HttpServiceOptions extends Partial<RestParts> {
   graphqlLimits?: Partial<SocketLimits>;
   /** Restricts the GraphQL schema to administrators. */
   production?: boolean;
+  /** Default: the bus of the one active process. */
+  invalidations?: InvalidationBus;
   /** Verifiers in addition to the service's own. */
   verifiers?: readonly Verifier[];
   /** A new folder by default. */
@@ -137,7 +140,7 @@ export async function startHttpServiceOn<Kept extends Store>(
   options: HttpServiceOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
-  const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, ...more } = options;
+  const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, ...more } = options;
   const { verifiers = [], production = false } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
@@ -152,12 +155,20 @@ export async function startHttpServiceOn<Kept extends Store>(
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await importTokenKey(await exportJWK(privateKey));
-  const flags = await loadFlags(store.administration);
   const newId = () => v7();
   const audit = new AuditWriter({ store, clock, newId, log });
   const liveness = new StoreLiveness(store);
-  const callers = await loadCallerServices({ store, cache, clock, log, newId, liveness });
+  const callers = await loadCallerServices({
+    store,
+    cache,
+    clock,
+    log,
+    newId,
+    liveness,
+    ...(invalidations && { invalidations }),
+  });
   const { users } = callers;
+  const flags = await loadFlags(store.administration, callers.invalidations);
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
   const settings = { apiBaseUrl: '' };
   const artifacts = makeArtifacts({
@@ -166,7 +177,14 @@ export async function startHttpServiceOn<Kept extends Store>(
     signer: makeUrlSigner(randomBytes(32)),
   });
   const services: Services = {
-    ...makeSignInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
+    ...makeSignInServices({
+      cache,
+      clock,
+      invalidations: callers.invalidations,
+      sealer,
+      tokenKey: key,
+      identity: () => identity,
+    }),
     ...{ store, cache, clock, newId, newTenantId: newId, log },
     ...callers,
     rates: new MemoryRateLimiter(clock),

@@ -1,22 +1,42 @@
+import cluster from 'node:cluster';
 import type { Command } from 'commander';
+import { ConfigError } from '../../config/setting-readers.ts';
 import { readConfig } from '../../config.ts';
+import { parseProcessCount } from '../argument-parsers.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
+import { processCount, type ServiceAddress, ServiceGroup, type ServingMessage } from '../service-group.ts';
 import { subscribeToInterrupt } from '../signals.ts';
 
 /** The drain may take 10 s (contract §1). Exiting after that is as safe as a crash: acknowledged work is durable. */
 const DRAIN_MS = 9_500;
+
+interface ServeOptions {
+  processes?: number | 'auto';
+}
 
 export function addServe(program: Command, io: Io): void {
   program
     .command('serve')
     .summary('run the service')
     .description(
-      'Runs the service in this process. All settings are environment variables: see twinkeep --help.\n' +
-        'SIGTERM and SIGINT drain it: new requests are refused, and requests in progress are finished.',
+      'Runs the service in this process, or in several that share its ports. All settings are environment variables:\n' +
+        'see twinkeep --help. SIGTERM and SIGINT drain it: new requests are refused, and requests in progress are finished.',
     )
-    .addHelpText('after', '\nExample:\n  PORT=9090 DATA_DIR=/var/lib/twinkeep twinkeep serve')
-    .action(() => serve(io));
+    .option(
+      '--processes <count>',
+      'number of processes, or auto for one per core; more than one needs DATABASE_URL',
+      parseProcessCount,
+      1,
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  PORT=9090 DATA_DIR=/var/lib/twinkeep twinkeep serve\n  DATABASE_URL=postgres://… twinkeep serve --processes auto',
+    )
+    .action(({ processes = 1 }: ServeOptions) => {
+      const count = processCount(processes);
+      return count === 1 ? serve(io) : serveWithProcesses(io, count);
+    });
 }
 
 async function serve(io: Io): Promise<void> {
@@ -29,12 +49,7 @@ async function serve(io: Io): Promise<void> {
     log.info({ signal }, 'service draining');
     stop();
   });
-  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-    process.on(event, (error: unknown) => {
-      log.error({ err: error, event }, 'process failed with an unhandled error');
-      process.exit(1);
-    });
-  }
+  exitOnUnhandledErrors(log);
 
   let stopping = false;
   const service = await start(config, {
@@ -66,6 +81,8 @@ async function serve(io: Io): Promise<void> {
       },
     );
   };
+  // A process of a group does not outlive the group.
+  if (cluster.isWorker) process.once('disconnect', () => stop());
   try {
     await service.active;
   } catch (error) {
@@ -73,6 +90,47 @@ async function serve(io: Io): Promise<void> {
     if (stopping) return;
     throw error;
   }
+  const address = { url: service.url, mqttUrl: service.mqttUrl() ?? 'no MQTT' };
+  if (cluster.isWorker) process.send?.({ serving: address } satisfies ServingMessage);
+  else announce(io, address);
+}
+
+/** Runs `count` processes that share the ports; each is a node of the database. */
+async function serveWithProcesses(io: Io, count: number): Promise<void> {
+  const config = readConfig();
+  if (config.databaseUrl === null) throw new ConfigError('DATABASE_URL', 'is required for more than one process');
+  if (config.sidecar.mode === 'embedded' && config.sidecar.address !== null) {
+    throw new ConfigError('SIDECAR_ADDRESS', 'must be unset: each process starts a sidecar on a port that it chooses');
+  }
+  const log = makePinoLog(config.log, io.stdout);
+  const group = new ServiceGroup(count, { node: config.node, log });
+  exitOnUnhandledErrors(log);
+  let stopping = false;
+  subscribeToInterrupt((signal) => {
+    stopping = true;
+    log.info({ signal, processes: count }, 'service draining');
+    void group.stop().then(() => process.exit(0));
+  });
+  try {
+    announce(io, await group.start(), count);
+  } catch (error) {
+    if (stopping) return;
+    await group.stop();
+    throw error;
+  }
+}
+
+function exitOnUnhandledErrors(log: ReturnType<typeof makePinoLog>): void {
+  for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
+    process.on(event, (error: unknown) => {
+      log.error({ err: error, event }, 'process failed with an unhandled error');
+      process.exit(1);
+    });
+  }
+}
+
+function announce(io: Io, { url, mqttUrl }: ServiceAddress, processes = 1): void {
   const { bold } = io.errColors;
-  io.err(`Twinkeep serves ${bold(service.url)} and ${bold(service.mqttUrl() ?? 'no MQTT')}`);
+  const how = processes === 1 ? '' : ` with ${processes} processes`;
+  io.err(`Twinkeep serves ${bold(url)} and ${bold(mqttUrl)}${how}`);
 }

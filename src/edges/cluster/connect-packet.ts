@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { readBytes } from './read-bytes.ts';
+import { readBytes } from '../shared/read-bytes.ts';
 
 /** The credentials in a CONNECT, unchecked. */
 export interface UncheckedCredentials {

@@ -3,10 +3,10 @@ import { connect as connectTls } from 'node:tls';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { PeerNode } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { readBytes } from '../shared/read-bytes.ts';
 import { channelBinding } from './channel-binding.ts';
 import { ClientHandshake, CONFIRMATION_BYTES, HELLO_BYTES, type LinkContent, type LinkKeys } from './link-handshake.ts';
 import type { LinkLimits } from './link-limits.ts';
-import { readBytes } from './read-bytes.ts';
 
 /**
  * Why a link could not be opened; nothing of its content was sent. `unreachable`: no connection, or it broke in the

@@ -34,6 +34,8 @@ const options = {
   keepAliveTimeout: 65_000,
   // That of the public server, and the private headers.
   maxHeaderSize: 18 * 1024,
+  // A request of HTTP/1.0 may have none.
+  requireHostHeader: false,
   shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
 } satisfies ServerOptions;
 

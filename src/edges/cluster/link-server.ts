@@ -6,10 +6,10 @@ import type { Lease } from '../../domain/lease.ts';
 import type { ShardDirectory } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
+import { readBytes, readProxyHeader, StreamEnded } from '../shared/read-bytes.ts';
 import { channelBinding } from './channel-binding.ts';
 import { type LinkContent, type LinkKeys, ListenerHandshake, PROOF_BYTES } from './link-handshake.ts';
 import type { LinkLimits, LinkTls } from './link-limits.ts';
-import { readBytes, readProxyHeader, StreamEnded } from './read-bytes.ts';
 
 /** An authenticated connection from another node, in paused mode, with its content. */
 export type AcceptedLink = LinkContent & {

@@ -98,5 +98,14 @@ function relayResponse({
     body.stop();
     discardRest(request);
   });
-  incoming.pipe(response);
+  incoming.once('data', (first: Buffer) => {
+    if (`${first.length}` === incoming.headers['content-length']) {
+      // A body that arrived as a whole: Node joins the headers with a text, and writes both in one piece.
+      response.end(first.toString('latin1'), 'latin1');
+    } else {
+      response.write(first);
+      incoming.pipe(response);
+    }
+  });
+  incoming.once('end', () => response.end());
 }

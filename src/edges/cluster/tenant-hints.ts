@@ -37,7 +37,7 @@ export class TenantHints {
 
   /** The hint of a request. Reads the body of a platform operator's GraphQL or MCP request, and puts it back. */
   ofRequest(request: IncomingMessage): TenantHint {
-    const url = request.url ?? '/';
+    const url = targetOf(request);
     if (OF_THE_PROCESS.test(url)) return null;
     const administered = administeredTenant(url);
     if (administered !== null) return administered;
@@ -46,7 +46,7 @@ export class TenantHints {
 
   /** The hint of a WebSocket handshake, whose credential is in the query: a token, an API key or a ticket. */
   ofUpgrade(request: IncomingMessage): TenantHint {
-    const [, query = ''] = (request.url ?? '/').split('?', 2);
+    const [, query = ''] = targetOf(request).split('?', 2);
     const parameters = new URLSearchParams(query);
     const credential = parameters.get('token');
     if (credential === null) return null;
@@ -94,7 +94,7 @@ export class TenantHints {
     // An MCP session is at one node: without a tenant, at the owner of the shard that the user's id falls into.
     const own = tenantId ?? (isMcp(request) ? userId : null);
     if (!platformAdmin) return own;
-    const named = namedInQuery(request.url ?? '/');
+    const named = namedInQuery(targetOf(request));
     if (named !== null) return named;
     return mayNameTenant(request) ? peekBody(request).then((body) => namedInText(body) ?? own) : own;
   }
@@ -103,6 +103,10 @@ export class TenantHints {
 function mapped<T, U>(value: Found<T>, map: (value: T) => Found<U>): Found<U> {
   return value instanceof Promise ? value.then(map) : map(value);
 }
+
+/** The path and query of a request. A proxy may send an absolute URL (RFC 9112 §3.2.2). */
+const targetOf = ({ url = '/' }: IncomingMessage): string =>
+  url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
 
 const pathOf = (url: string): string => url.split('?', 1)[0] as string;
 
@@ -119,7 +123,7 @@ function administeredTenant(url: string): Uuid | null {
   return url.includes('/v1/admin/tenants/') ? uuidOrNull(ADMINISTERED.exec(url)?.[1] ?? null) : null;
 }
 
-const isMcp = ({ url = '' }: IncomingMessage): boolean => /^\/mcp(?:[/?]|$)/.test(url);
+const isMcp = (request: IncomingMessage): boolean => /^\/mcp(?:[/?]|$)/.test(targetOf(request));
 
 /** `tenant_id` of REST, or the query of a GraphQL request by GET. */
 function namedInQuery(url: string): Uuid | null {
@@ -135,9 +139,10 @@ function namedInQuery(url: string): Uuid | null {
  * Whether the body can name a tenant. The requests of an MCP session, whose state is at one node, all go to the owner of
  * its user's tenant.
  */
-function mayNameTenant({ method, url = '', headers }: IncomingMessage): boolean {
+function mayNameTenant(request: IncomingMessage): boolean {
+  const { method, headers } = request;
   if (method !== 'POST') return false;
-  const path = pathOf(url).replace(/\/$/, '');
+  const path = pathOf(targetOf(request)).replace(/\/$/, '');
   return path === '/graphql' || (path === '/mcp' && headers['mcp-session-id'] === undefined);
 }
 

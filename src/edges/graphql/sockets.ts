@@ -41,7 +41,16 @@ import { updateKindOf } from './subscriptions.ts';
 export interface SocketParts {
   services: Pick<
     Services,
-    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'apiKeys' | 'agentTokens' | 'sealedCache'
+    | 'actors'
+    | 'clock'
+    | 'invalidations'
+    | 'log'
+    | 'newId'
+    | 'revocations'
+    | 'users'
+    | 'apiKeys'
+    | 'agentTokens'
+    | 'sealedCache'
   >;
   prepareDocument: PrepareDocument;
   eventSource: LiveEventSource;

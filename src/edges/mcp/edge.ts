@@ -41,7 +41,10 @@ import { StreamableHttpTransport } from './streamable-http-transport.ts';
 import { Subscriptions } from './subscriptions.ts';
 
 export interface McpParts {
-  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
+  services: Pick<
+    Services,
+    'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'newId' | 'revocations' | 'users'
+  >;
   perform: Perform;
   identity: Pick<Authenticator, 'authenticate'>;
   rateLimiter: RequestRateLimiter;

@@ -48,7 +48,10 @@ export interface McpSession extends GuardedConnection {
 
 export type SessionTransport = McpTransport & { sessionId: string };
 
-type SessionServices = Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>;
+type SessionServices = Pick<
+  Services,
+  'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'revocations' | 'users'
+>;
 
 export interface SessionRegistryParts {
   subscriptions: Subscriptions;

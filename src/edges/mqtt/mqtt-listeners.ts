@@ -1,17 +1,17 @@
 import type { IncomingMessage } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { createServer as createTlsServer } from 'node:tls';
 import { createWebSocketStream } from 'ws';
 import type { Lease } from '../../domain/lease.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { guardWrites } from '../../domain/write-guard.ts';
-import { normalizeAddress } from '../shared/client-address.ts';
+import { trustedAddresses } from '../shared/client-address.ts';
 import { makeWebSocketServer, refuseUpgrade } from '../shared/upgrade.ts';
 import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { Transport } from './mqtt-meter.ts';
+import { createTlsListener, withClientAddress } from './proxied-connections.ts';
 
 /** Takes over a connection; `null` if the limit of connections is reached. */
 export type AcceptConnection = (source: Duplex, address: string, transport: Transport) => MqttConnection | null;
@@ -39,6 +39,8 @@ export interface ListenerSettings {
   port: number;
   tls: { port: number; cert: string | Buffer; key: string | Buffer } | null;
   maxConnections: number;
+  /** Addresses or ranges of balancers that may send a PROXY protocol header; none by default. */
+  trustedProxies?: readonly string[];
 }
 
 export interface MqttListeners {
@@ -72,26 +74,30 @@ export async function openListeners(
     route: RouteConnection | null;
   },
 ): Promise<MqttListeners> {
-  const listener = (transport: Transport) => (socket: Socket) => {
+  const take = (socket: Socket, address: string, transport: Transport) => {
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    const address = normalizeAddress(socket.remoteAddress ?? '');
     const acceptHere = () => void (accept(socket, address, transport) === null && socket.destroy());
     if (route === null) acceptHere();
     else void route(socket, address, transport, acceptHere);
   };
-  const plain = createServer(listener('tcp'));
+  const { trustedProxies = [] } = settings;
+  const proxies =
+    trustedProxies.length === 0 ? null : { isTrusted: trustedAddresses(trustedProxies), timeoutMs: limits.connectMs };
+  const plain = createServer((socket) => {
+    withClientAddress(socket, proxies, (address) => take(socket, address, 'tcp'));
+  });
   const servers = [plain];
   plain.maxConnections = settings.maxConnections;
   const port = await listen(plain, settings.port, settings.host);
   let tlsPort: number | null = null;
   if (settings.tls !== null) {
-    const { port: tlsPortSetting, cert, key } = settings.tls;
-    const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: limits.connectMs });
+    const { port: tlsPortSetting, ...certificate } = settings.tls;
+    const tls = createTlsListener({ ...certificate, handshakeMs: limits.connectMs, proxies }, (socket, address) =>
+      take(socket, address, 'tls'),
+    );
     tls.maxConnections = settings.maxConnections;
-    tls.on('secureConnection', listener('tls'));
-    tls.on('tlsClientError', (_error, socket) => socket.destroy());
     tlsPort = await listen(tls, tlsPortSetting, settings.host).catch((error: unknown) => {
       plain.close();
       throw error;

@@ -95,15 +95,21 @@ export class Authenticator implements SizeReporter {
   readonly #parts: AuthenticatorParts;
   /** Digest of an API key, under which its proof is cached, by the key's prefix. */
   readonly #digestByKey = new Map<string, string>();
-  readonly #proofs = new LRUCache<string, CachedProof>({
-    max: MAX_CACHED_PROOFS,
-    dispose: ({ proof: { key } }) => void (key !== undefined && this.#digestByKey.delete(key)),
-  });
+  readonly #proofs: LRUCache<string, CachedProof>;
   /** Counts evictions by invalidation: a proof verified while one occurred may be outdated and is not cached. */
   #evictions = 0;
 
   constructor(parts: AuthenticatorParts) {
     this.#parts = parts;
+    this.#proofs = new LRUCache({
+      max: MAX_CACHED_PROOFS,
+      ttl: parts.invalidations.entryLifeMs,
+      dispose: ({ proof: { key } }) => void (key !== undefined && this.#digestByKey.delete(key)),
+    });
+    parts.invalidations.subscribeMissed(() => {
+      this.#evictions += 1;
+      for (const digest of [...this.#digestByKey.values()]) this.#proofs.delete(digest);
+    });
     parts.invalidations.subscribe((invalidation) => {
       if (invalidation.about !== 'key') return;
       this.#evictions += 1;
@@ -127,6 +133,9 @@ export class Authenticator implements SizeReporter {
       this.#proofs.delete(digest);
       return this.#verifyNew(credential, digest, origin);
     }
+    // Of a token, only the revocation can change, which is checked separately.
+    if (cached.proof.key !== undefined && !this.#parts.invalidations.isCurrent())
+      return this.#verifyAgain(credential, cached, origin);
     return this.#currentCaller(cached, origin);
   }
 
@@ -173,15 +182,30 @@ export class Authenticator implements SizeReporter {
     if (cached.proof.key !== undefined) this.#digestByKey.set(cached.proof.key, digest);
   }
 
-  #isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
-    if (!proof.person || via === AGENT_EDGE) return false;
-    return proof.token === null || !this.#parts.agentTokens.has(userId, proof.token.id);
+  /** Whether the caller is an agent, not a person. */
+  #isAgent({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean | Promise<boolean> {
+    if (!proof.person || via === AGENT_EDGE) return true;
+    return proof.token !== null && this.#parts.agentTokens.has(userId, proof.token.id);
   }
 
-  #callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> {
-    const { proof } = cached;
-    if (user === null || (proof.token !== null && this.#parts.revocations.has(proof.token.id)))
-      return this.refuseCredential(origin);
+  #callerOf(cached: CachedProof, user: User | null, origin: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const { token } = cached.proof;
+    const revoked = token !== null && this.#parts.revocations.has(token.id);
+    const agent = this.#isAgent(cached, origin);
+    if (typeof revoked === 'boolean' && typeof agent === 'boolean')
+      return this.#checkedCaller(cached, user, { revoked, agent }, origin);
+    return Promise.all([revoked, agent]).then(([revoked, agent]) =>
+      this.#checkedCaller(cached, user, { revoked, agent }, origin),
+    );
+  }
+
+  #checkedCaller(
+    { proof }: CachedProof,
+    user: User | null,
+    { revoked, agent }: { revoked: boolean; agent: boolean },
+    origin: RequestOrigin,
+  ): Outcome<Caller> {
+    if (user === null || revoked) return this.refuseCredential(origin);
     if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return this.refuseCredential(origin);
     proof.used?.(this.#parts.clock.now());
     return done({
@@ -191,7 +215,7 @@ export class Authenticator implements SizeReporter {
         id: user.id,
         ...(proof.key !== undefined && { key: proof.key }),
         via: origin.via,
-        person: this.#isPerson(cached, origin),
+        person: !agent,
         requestId: origin.requestId,
       },
       tenantId: user.tenantId,
@@ -244,8 +268,14 @@ export class Authenticator implements SizeReporter {
     const userId = 'userId' in subject ? subject.userId : (await this.#parts.users.findBySubject(subject))?.id;
     if (userId === undefined) return null;
     const cached = { proof, userId };
-    if (since === this.#evictions) this.#cacheProof(digest, cached);
+    if (since === this.#evictions && this.#parts.invalidations.isCurrent()) this.#cacheProof(digest, cached);
     return this.#ownerOf(cached);
+  }
+
+  /** Verifies a cached credential again while its proof may be outdated. */
+  async #verifyAgain(credential: Credential, cached: CachedProof, origin: RequestOrigin): Promise<Outcome<Caller>> {
+    const { proof } = await this.#proofOf(credential);
+    return proof === null ? this.refuseCredential(origin) : this.#currentCaller({ ...cached, proof }, origin);
   }
 
   async #verifyNew(credential: Credential, digest: string, origin: RequestOrigin): Promise<Outcome<Caller>> {
@@ -265,7 +295,7 @@ export class Authenticator implements SizeReporter {
             })
           ).id;
     const cached = { proof, userId };
-    if (since === this.#evictions) this.#cacheProof(digest, cached);
+    if (since === this.#evictions && this.#parts.invalidations.isCurrent()) this.#cacheProof(digest, cached);
     await this.#markPresented(cached, origin);
     return this.#callerOf(cached, await this.#parts.users.get(userId), origin);
   }

@@ -18,18 +18,23 @@ const NAMED: Readonly<Record<string, readonly string[]>> = {
 export function clientAddress(trustedProxies: readonly string[]): AddressOf {
   const peerOf = ({ socket }: IncomingMessage) => normalizeAddress(socket.remoteAddress ?? '');
   if (trustedProxies.length === 0) return peerOf;
-  const trusted = blockListOf(trustedProxies);
-  const isTrusted = (address: string) => trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+  const isTrusted = trustedAddresses(trustedProxies);
   return (request) => {
     let address = peerOf(request);
     const forwarded = `${request.headers['x-forwarded-for'] ?? ''}`.split(',');
-    while (forwarded.length > 0 && isIP(address) !== 0 && isTrusted(address)) {
+    while (forwarded.length > 0 && isTrusted(address)) {
       const previous = normalizeAddress((forwarded.pop() as string).trim());
       if (isIP(previous) === 0) break;
       address = previous;
     }
     return address;
   };
+}
+
+/** Whether an address is that of a trusted proxy; never for anything but an IP address. */
+export function trustedAddresses(proxies: readonly string[]): (address: string) => boolean {
+  const trusted = blockListOf(proxies);
+  return (address) => isIP(address) !== 0 && trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
 function blockListOf(proxies: readonly string[]): BlockList {

@@ -29,7 +29,16 @@ import { defaultWebSocketLimits, type WebSocketLimits } from './websocket-limits
 export interface WebSocketParts {
   services: Pick<
     Services,
-    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'apiKeys' | 'agentTokens' | 'sealedCache'
+    | 'actors'
+    | 'clock'
+    | 'invalidations'
+    | 'log'
+    | 'newId'
+    | 'revocations'
+    | 'users'
+    | 'apiKeys'
+    | 'agentTokens'
+    | 'sealedCache'
   >;
   streams: readonly UpdateStream[];
   identity: Pick<Authenticator, 'authenticate'>;

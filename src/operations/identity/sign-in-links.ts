@@ -64,7 +64,7 @@ export async function redeemSignInLink(
   if (stored === null) return null;
   const holder = linkHolder.parse(JSON.parse(stored));
   const { userId, token } = holder;
-  return revocations.has(token.id) || agentTokens.has(userId, token.id) ? null : holder;
+  return (await revocations.has(token.id)) || (await agentTokens.has(userId, token.id)) ? null : holder;
 }
 
 const keyOf = (code: string): string => `sign-in link:${hash('sha256', code)}`;

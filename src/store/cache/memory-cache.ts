@@ -3,8 +3,7 @@ import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
-
-type Listener = (message: string) => void;
+import { ChannelSubscriptions } from './channel-subscriptions.ts';
 
 interface Entry {
   value: string;
@@ -18,7 +17,7 @@ const MAX_ENTRIES = 200_000;
 /** Cache of this process only. */
 export class MemoryCache implements Cache {
   readonly #entries: LRUCache<string, Entry>;
-  readonly #listeners = new Map<string, Set<Listener>>();
+  readonly #subscriptions = new ChannelSubscriptions();
   readonly #clock: Clock;
 
   /** Allocates memory for `maxEntries` at once. */
@@ -63,26 +62,16 @@ export class MemoryCache implements Cache {
   }
 
   async publish(channel: string, message: string): Promise<void> {
-    for (const listener of [...(this.#listeners.get(channel) ?? [])]) listener(message);
+    this.#subscriptions.deliver(channel, message);
   }
 
-  async subscribe(channel: string, listener: Listener): Promise<() => Promise<void>> {
-    const listeners = this.#listeners.get(channel) ?? new Set();
-    this.#listeners.set(channel, listeners.add(listener));
-    return async () => {
-      listeners.delete(listener);
-      if (listeners.size === 0 && this.#listeners.get(channel) === listeners) this.#listeners.delete(channel);
-    };
-  }
-
-  hasListeners(channel: string): boolean {
-    return this.#listeners.has(channel);
+  async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
+    const unsubscribe = this.#subscriptions.add(channel, listener);
+    return async () => unsubscribe();
   }
 
   sizes(): CollectionSizes {
-    let count = 0;
-    for (const set of this.#listeners.values()) count += set.size;
-    return { cache_entries: this.#entries.size, cache_listeners: count };
+    return { cache_entries: this.#entries.size, ...this.#subscriptions.sizes() };
   }
 
   healthy(): boolean {
@@ -91,7 +80,7 @@ export class MemoryCache implements Cache {
 
   async close(): Promise<void> {
     this.#entries.clear();
-    this.#listeners.clear();
+    this.#subscriptions.clear();
   }
 
   #liveEntry(key: string): Entry | null {

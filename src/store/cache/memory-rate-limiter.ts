@@ -58,6 +58,15 @@ export class MemoryRateLimiter implements RateLimiter {
     window.endsAt = Math.min(window.endsAt, endsAt);
   }
 
+  /** Sets the charges of an open window, which ends in `leftMs`; without a window, has no effect. */
+  replace(kind: PayerKind, id: string, used: number, leftMs: number): void {
+    const now = this.#clock.now();
+    const window = this.#running(kind, id, now);
+    if (window === null) return;
+    window.used = used;
+    window.endsAt = now + Math.min(leftMs, RATE_WINDOW_MS);
+  }
+
   size(kind: PayerKind): number {
     return this.#pools[kind].size;
   }

@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Cache } from '../contract.ts';
+import { ChannelSubscriptions } from './channel-subscriptions.ts';
 import { MemoryCache } from './memory-cache.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
 
@@ -31,9 +31,7 @@ export class RedisCache implements Cache {
    */
   readonly #unsynced = new Map<string, number>();
   #pruneAt = MANY_BEHIND;
-  readonly #channels = new Set<string>();
-  /** Distinguishes this process's messages from those of other processes. */
-  readonly #origin = randomUUID();
+  readonly #subscriptions = new ChannelSubscriptions();
   #disconnected = true;
   #closed = false;
   #reconnecting = false;
@@ -49,9 +47,12 @@ export class RedisCache implements Cache {
     this.#commands.on('ready', () => void this.#reconnect());
     this.#commands.on('close', () => this.#handleDisconnect());
     this.#subscriber.on('ready', () => {
-      for (const channel of this.#channels) void this.#subscribeInRedis(channel);
+      for (const channel of this.#subscriptions.channels()) void this.#subscribeInRedis(channel);
     });
-    this.#subscriber.on('message', (channel: string, text: string) => this.#relayMessage(channel, text));
+    this.#subscriber.on('close', () => this.#subscriptions.interrupt());
+    this.#subscriber.on('message', (channel: string, message: string) =>
+      this.#subscriptions.deliver(channel.slice(PREFIX.length), message),
+    );
     this.#heartbeat = setInterval(() => void this.#pingConnections(), HEARTBEAT_MS).unref();
   }
 
@@ -97,29 +98,33 @@ export class RedisCache implements Cache {
     await this.#writeThrough(key, leftMs, () => this.#commands.del(PREFIX + key));
   }
 
-  /** Notifies local listeners directly, those of other processes through Redis. */
   async publish(channel: string, message: string): Promise<void> {
-    await this.#local.publish(channel, message);
-    await this.#tryRedis(
-      () => this.#commands.publish(PREFIX + channel, `${this.#origin} ${message}`),
-      async () => 0,
-    );
+    if (this.#disconnected) throw new Error('Redis is unavailable');
+    await this.#commands.publish(PREFIX + channel, message).catch((error: unknown) => {
+      this.#handleDisconnect();
+      throw error;
+    });
   }
 
-  async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
-    const unsubscribe = await this.#local.subscribe(channel, listener);
-    this.#channels.add(channel);
+  async subscribe(
+    channel: string,
+    listener: (message: string) => void,
+    interrupted?: () => void,
+  ): Promise<() => Promise<void>> {
+    const unsubscribe = this.#subscriptions.add(channel, listener, interrupted);
     await this.#subscribeInRedis(channel);
     return async () => {
-      await unsubscribe();
-      if (this.#local.hasListeners(channel)) return;
-      this.#channels.delete(channel);
-      await this.#subscriber.unsubscribe(PREFIX + channel).catch(() => {});
+      unsubscribe();
+      if (!this.#subscriptions.has(channel)) await this.#subscriber.unsubscribe(PREFIX + channel).catch(() => {});
     };
   }
 
   sizes(): CollectionSizes {
-    return { ...this.#local.sizes(), redis_behind: this.#unsynced.size, redis_channels: this.#channels.size };
+    return {
+      ...this.#local.sizes(),
+      ...this.#subscriptions.sizes(),
+      redis_behind: this.#unsynced.size,
+    };
   }
 
   healthy(): boolean {
@@ -142,18 +147,13 @@ export class RedisCache implements Cache {
     clearInterval(this.#heartbeat);
     this.#commands.disconnect();
     this.#subscriber.disconnect();
+    this.#subscriptions.clear();
     await this.#local.close();
   }
 
   /** Fails while Redis is unavailable; repeated when the connection is ready. */
   async #subscribeInRedis(channel: string): Promise<void> {
     await this.#subscriber.subscribe(PREFIX + channel).catch(() => {});
-  }
-
-  #relayMessage(channel: string, text: string): void {
-    const gap = text.indexOf(' ');
-    if (text.slice(0, gap) === this.#origin) return;
-    void this.#local.publish(channel.slice(PREFIX.length), text.slice(gap + 1));
   }
 
   async #tryRedis<T>(run: () => Promise<T>, fallback: () => Promise<T>): Promise<T> {
@@ -202,7 +202,9 @@ export class RedisCache implements Cache {
       await this.#detectRestart();
       while (this.#unsynced.size > 0) await this.#syncBatch();
       this.#disconnected = false;
-    } catch {
+    } catch (error) {
+      // A connection that does not answer would not close by itself.
+      if ((error as Error).name !== 'ReplyError' && this.#commands.status === 'ready') this.#commands.disconnect(true);
       this.#handleDisconnect();
     } finally {
       this.#reconnecting = false;

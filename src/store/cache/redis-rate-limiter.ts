@@ -7,7 +7,7 @@ import { MemoryRateLimiter } from './memory-rate-limiter.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
 
 /** Result of one command of a pipeline. */
-type PipelineReply = [error: Error | null, value: unknown] | undefined;
+export type PipelineReply = [error: Error | null, value: unknown] | undefined;
 
 const COPY_MS = 250;
 /** Windows copied at a time. */
@@ -95,7 +95,7 @@ export class RedisRateLimiter implements RateLimiter {
       if (!this.connected) return false;
       const keys = this.#restoreQueue.splice(0, BATCH);
       const pipeline = this.#redis.pipeline();
-      for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
+      for (const key of keys) pipeline.get(rateKey(key)).pttl(rateKey(key));
       const answers = (await pipeline.exec().catch(() => null)) ?? [];
       const unanswered = keys.filter((key, n) => !this.#applyRestored(key, answers[2 * n], answers[2 * n + 1]));
       this.#restoreQueue.push(...unanswered);
@@ -127,7 +127,7 @@ export class RedisRateLimiter implements RateLimiter {
       const window = this.#local.window(...payerOf(key));
       if (window === null) continue;
       keys.push(key);
-      pipeline.set(nameOf(key), window.used, 'PX', Math.max(1, Math.ceil(window.endsAt - this.#clock.now())));
+      pipeline.set(rateKey(key), window.used, 'PX', Math.max(1, Math.ceil(window.endsAt - this.#clock.now())));
     }
     if (keys.length === 0) return;
     const answers = await pipeline.exec().catch(() => null);
@@ -142,9 +142,11 @@ export class RedisRateLimiter implements RateLimiter {
   }
 }
 
-const nameOf = (key: string): string => `${PREFIX}rate ${key}`;
+/** Name in Redis of the counter of a payer. */
+export const rateKey = (key: string): string => `${PREFIX}rate ${key}`;
 
-function payerOf(key: string): [PayerKind, string] {
+/** The payer of `<kind> <id>`. */
+export function payerOf(key: string): [PayerKind, string] {
   const gap = key.indexOf(' ');
   return [key.slice(0, gap) as PayerKind, key.slice(gap + 1)];
 }

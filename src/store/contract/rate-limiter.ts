@@ -5,6 +5,9 @@ import type { SizeReporter } from '../../domain/collection-sizes.ts';
  */
 export type PayerKind = 'tenant' | 'user' | 'session' | 'address' | 'sign-in';
 
+/** Whether all requests of a payer arrive at one node, which then grants the whole limit: the owner of the tenant. */
+export const isChargedAtOwner = (kind: PayerKind): boolean => kind === 'tenant';
+
 /** All limits are per minute. */
 export const RATE_WINDOW_MS = 60_000;
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import pg from 'pg';
 import { type Lease, type MonotonicClock, RenewedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -9,6 +8,7 @@ import { StoreUnavailable } from '../contract.ts';
 import type { Fence } from '../postgres/fence.ts';
 import { sessionConfig } from '../postgres/session-config.ts';
 import { exclusiveOwnership } from './exclusive-ownership.ts';
+import { LockSession } from './lock-session.ts';
 import { type LockTiming, lockTiming, sessionSettings } from './lock-timing.ts';
 import { FIRST_NODE_EPOCH, type NodeInfo } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
@@ -50,7 +50,7 @@ export class AdvisoryLock implements ActiveLock {
   readonly #ownership: OwnershipProtocol;
   readonly #lostListeners: (() => void)[] = [];
   readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
-  #client: pg.Client | null = null;
+  #session: LockSession | null = null;
   /** A new id for each attempt: a failed attempt leaves a registered node behind. */
   #node: Uuid = randomUUID();
   #lockPid = 0;
@@ -92,9 +92,9 @@ export class AdvisoryLock implements ActiveLock {
    * Runs statements on the lock's connection, between its renewals. They must be short, and no transaction may span two
    * of them. Throws if the lock is not held.
    */
-  onLockSession<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
-    if (this.#client === null) return Promise.reject(new StoreUnavailable('the active lock is not held'));
-    return run(this.#client);
+  onLockSession<T>(run: (session: LockSession) => Promise<T>): Promise<T> {
+    if (this.#session === null) return Promise.reject(new StoreUnavailable('the active lock is not held'));
+    return run(this.#session);
   }
 
   /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts. */
@@ -102,10 +102,10 @@ export class AdvisoryLock implements ActiveLock {
     const reports = new StandbyReporter(this.#log, this.#timing.report);
     for (;;) {
       signal.throwIfAborted();
-      const client = await this.#attempt(signal, accepts, reports);
-      if (client !== null) {
+      const session = await this.#attempt(signal, accepts, reports);
+      if (session !== null) {
         reports.acquired(this.#lease.epoch);
-        this.#hold(client);
+        this.#hold(session);
         return;
       }
       await pause(RECONNECT_MS, undefined, { signal });
@@ -121,12 +121,15 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   async release(): Promise<void> {
-    await end(this.#detach());
+    const session = this.#detach();
+    // If it fails, the others notice the end of the session.
+    if (session !== null) await this.#ownership.leave(session, this.#node).catch(() => {});
+    await end(session);
   }
 
   /** The connection that holds the lock, with the lease started; null if the attempt failed. */
-  async #attempt(signal: AbortSignal, accepts: Accepts, reports: StandbyReporter): Promise<pg.Client | null> {
-    const client = new pg.Client(
+  async #attempt(signal: AbortSignal, accepts: Accepts, reports: StandbyReporter): Promise<LockSession | null> {
+    const session = new LockSession(
       sessionConfig(this.#url, {
         connectionTimeoutMillis: CONNECT_MS,
         query_timeout: this.#timing.lease,
@@ -134,55 +137,54 @@ export class AdvisoryLock implements ActiveLock {
         application_name: LOCK_NAME,
       }),
     );
-    client.on('error', () => {}); // Reported by the next query.
     try {
-      await client.connect();
-      await client.query(sessionSettings(this.#timing));
-      const sample = await this.#wait(client, signal, reports);
+      await session.connect();
+      await session.query(sessionSettings(this.#timing));
+      const sample = await this.#wait(session, signal, reports);
       if (!accepts(sample)) throw new Error('database clock not accepted');
-      const epoch = await this.#takeOver(client, signal);
+      const epoch = await this.#takeOver(session, signal);
       const sentAt = this.#now();
-      if (await this.#renew(client)) {
+      if (await this.#renew(session)) {
         this.#lease.begin(epoch, sentAt);
-        return client;
+        return session;
       }
     } catch (error) {
-      await end(client);
+      await end(session);
       signal.throwIfAborted();
       reports.failed(error);
       return null;
     }
-    await end(client);
+    await end(session);
     return null;
   }
 
   /** Returns the reading of the database's clock that came with the lock. */
-  async #wait(client: pg.Client, signal: AbortSignal, reports: StandbyReporter): Promise<RenewalSample> {
+  async #wait(session: LockSession, signal: AbortSignal, reports: StandbyReporter): Promise<RenewalSample> {
     for (;;) {
       const sentAt = this.#now();
-      const { rows } = await client.query<{ got: boolean; pid: number; now: number }>(
+      const { rows } = await session.query<{ got: boolean; pid: number; now: number }>(
         `select ${this.#ownership.lock} as got, pg_backend_pid() as pid, ${databaseNow}`,
       );
       const [row] = rows;
       this.#lockPid = row?.pid ?? 0;
       if (row?.got) return { sentAt, receivedAt: this.#now(), databaseNow: row.now };
-      await reports.held(client);
+      await reports.held(session);
       await pause(this.#timing.poll, undefined, { signal });
     }
   }
 
   /** Returns the fencing token of the lease. */
-  #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
+  #takeOver(session: LockSession, signal: AbortSignal): Promise<number> {
     this.#node = randomUUID();
     const options = { signal, log: this.#log, reportMs: this.#timing.report };
-    return this.#ownership.register(client, this.#node, this.#info, options);
+    return this.#ownership.register(session, this.#node, this.#info, options);
   }
 
-  #hold(client: pg.Client): void {
-    this.#client = client;
-    client.once('end', () => this.#lost('connection closed'));
+  #hold(session: LockSession): void {
+    this.#session = session;
+    session.onEnd(() => this.#lost('connection closed'));
     const renew = async (): Promise<void> => {
-      if (!(await this.#renew(client))) this.#lost('renewal failed');
+      if (!(await this.#renew(session))) this.#lost('renewal failed');
       else if (!this.#ended) this.#renewTimer = setTimeout(renew, this.#timing.renew);
     };
     this.#renewTimer = setTimeout(renew, this.#timing.renew);
@@ -190,10 +192,10 @@ export class AdvisoryLock implements ActiveLock {
     this.#checkTimer = setInterval(() => this.#lease.valid(), this.#timing.lease / CHECKS_PER_LEASE);
   }
 
-  async #renew(client: pg.Client): Promise<boolean> {
+  async #renew(session: LockSession): Promise<boolean> {
     const sentAt = this.#now();
     try {
-      const { rows } = await client.query<{ held: boolean; current: boolean; now: number }>(
+      const { rows } = await session.query<{ held: boolean; current: boolean; now: number }>(
         `select ${this.#ownership.held} as held,
           coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current, ${databaseNow}`,
         [this.#node],
@@ -216,17 +218,17 @@ export class AdvisoryLock implements ActiveLock {
     for (const listener of this.#lostListeners) listener();
   }
 
-  #detach(): pg.Client | null {
+  #detach(): LockSession | null {
     this.#ended = true;
     this.#lease.end();
     if (this.#renewTimer) clearTimeout(this.#renewTimer);
     if (this.#checkTimer) clearInterval(this.#checkTimer);
-    const client = this.#client;
-    this.#client = null;
-    return client;
+    const session = this.#session;
+    this.#session = null;
+    return session;
   }
 }
 
-const end = async (client: pg.Client | null): Promise<void> => {
-  await client?.end().catch(() => {});
+const end = async (session: LockSession | null): Promise<void> => {
+  await session?.end().catch(() => {});
 };

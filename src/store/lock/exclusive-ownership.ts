@@ -1,7 +1,7 @@
-import type pg from 'pg';
 import { SHARD_COUNT } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { ACTIVE_LOCK } from '../postgres/fence.ts';
+import type { LockSession } from './lock-session.ts';
 import { ensureNodeTables, FIRST_NODE_EPOCH } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
 import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
@@ -33,12 +33,15 @@ export const exclusiveOwnership: OwnershipProtocol = {
     and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted)`,
 
   /** Returns the epoch of the shards as committed. */
-  async register(client: pg.Client, node: Uuid, { address, build }, options) {
-    await ensureNodeTables(client, () => endUnrecordedSessions(client, options));
-    const taken = await client.query<{ epoch: number }>(takeAllShards, [node, address, build]);
+  async register(session: LockSession, node: Uuid, { address, build }, options) {
+    await ensureNodeTables(session, () => endUnrecordedSessions(session, options));
+    const taken = await session.query<{ epoch: number }>(takeAllShards, [node, address, build]);
     const epoch = taken.rows[0]?.epoch;
     if (epoch === undefined) throw new Error('claiming the shards returned no epoch');
-    await endStaleSessions(client, options);
+    await endStaleSessions(session, options);
     return epoch;
   },
+
+  /** The next node raises the epoch. */
+  async leave() {},
 };

@@ -1,7 +1,7 @@
-import type pg from 'pg';
 import { nodes } from '../postgres/migrations/0013-nodes.ts';
 import { clusterNodes } from '../postgres/migrations/0019-shards.ts';
 import { nodeFigures } from '../postgres/migrations/0022-node-figures.ts';
+import type { LockSession } from './lock-session.ts';
 
 /** Description of a node for other nodes and operators. */
 export interface NodeInfo {
@@ -22,12 +22,12 @@ const existing = `select to_regclass('node_sessions') is not null as nodes,
  * Creates the tables of nodes and shards if they are missing: a node registers before any migration. `endUnrecorded`
  * terminates sessions of builds without these tables first: one of those builds may be about to create them.
  */
-export async function ensureNodeTables(client: pg.Client, endUnrecorded: () => Promise<void>): Promise<void> {
-  const [found] = (await client.query<{ nodes: boolean; cluster: boolean; figures: boolean }>(existing)).rows;
+export async function ensureNodeTables(session: LockSession, endUnrecorded: () => Promise<void>): Promise<void> {
+  const [found] = (await session.query<{ nodes: boolean; cluster: boolean; figures: boolean }>(existing)).rows;
   if (!found?.nodes) {
     await endUnrecorded();
-    await client.query(nodes);
+    await session.query(nodes);
   }
-  if (!found?.cluster) await client.query(clusterNodes);
-  if (!found?.figures) await client.query(nodeFigures);
+  if (!found?.cluster) await session.query(clusterNodes);
+  if (!found?.figures) await session.query(nodeFigures);
 }

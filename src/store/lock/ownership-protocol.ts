@@ -1,5 +1,5 @@
-import type pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
+import type { LockSession } from './lock-session.ts';
 import type { NodeInfo } from './node-registration.ts';
 import type { TerminationOptions } from './stale-sessions.ts';
 
@@ -15,5 +15,7 @@ export interface OwnershipProtocol {
    * Called with the lock held: registers the node under a new id, and fences those that it replaces. Returns the fencing
    * token of the lease.
    */
-  register(client: pg.Client, node: Uuid, info: NodeInfo, options: TerminationOptions): Promise<number>;
+  register(session: LockSession, node: Uuid, info: NodeInfo, options: TerminationOptions): Promise<number>;
+  /** Called before the lock is released by a node without other database sessions: others need not fence it. */
+  leave(session: LockSession, node: Uuid): Promise<void>;
 }

@@ -1,4 +1,3 @@
-import type pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { SHARD_COUNT } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
@@ -16,6 +15,7 @@ import type {
 import { StoreUnavailable } from '../contract.ts';
 import { shardArray } from '../postgres/shard-condition.ts';
 import type { AdvisoryLock } from './advisory-lock.ts';
+import type { LockSession } from './lock-session.ts';
 import { FIRST_NODE_EPOCH } from './node-registration.ts';
 import { CHANGES_CHANNEL, isNodeLockHeld } from './shared-ownership.ts';
 import { endStaleSessions } from './stale-sessions.ts';
@@ -70,19 +70,19 @@ export class PostgresCluster implements Cluster {
   }
 
   view(): Promise<ClusterView> {
-    return this.#run(async (client) => {
+    return this.#run(async (session) => {
       // One snapshot would not do: the locks are read as they are at the moment.
-      const found = await client.query<ClusterNode>(nodes);
-      const shards = await client.query<{ shard: number; owner: Uuid }>(owners);
-      const leads = await client.query<{ leader: boolean }>(`select ${leader} as leader`);
+      const found = await session.query<ClusterNode>(nodes);
+      const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
+      const leads = await session.query<{ leader: boolean }>(`select ${leader} as leader`);
       return { nodes: found.rows, owners: byShard(shards.rows), leader: leads.rows[0]?.leader === true };
     });
   }
 
   report(): Promise<NodesReport> {
-    return this.#run(async (client) => {
-      const found = await client.query<ReportedNode>(reportedNodes);
-      const shards = await client.query<{ shard: number; owner: Uuid }>(owners);
+    return this.#run(async (session) => {
+      const found = await session.query<ReportedNode>(reportedNodes);
+      const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
       return { nodes: found.rows.filter(({ alive }) => alive), owners: byShard(shards.rows) };
     });
   }
@@ -97,27 +97,27 @@ export class PostgresCluster implements Cluster {
   }
 
   publish(figures: NodeFigures, leaseAgeMs: Milliseconds): Promise<void> {
-    return this.#run(async (client) => {
-      await client.query(publishFigures, [this.self, JSON.stringify(figures), leaseAgeMs]);
+    return this.#run(async (session) => {
+      await session.query(publishFigures, [this.self, JSON.stringify(figures), leaseAgeMs]);
     });
   }
 
   announce(state: MembershipState, link: string): Promise<void> {
-    return this.#run(async (client) => {
-      await client.query('update nodes set state = $2, link = $3 where id = $1', [this.self, state, link]);
-      await client.query(notify);
+    return this.#run(async (session) => {
+      await session.query('update nodes set state = $2, link = $3 where id = $1', [this.self, state, link]);
+      await session.query(notify);
     });
   }
 
   fence(ids: readonly Uuid[]): Promise<void> {
-    return this.#run(async (client) => {
-      await client.query(
+    return this.#run(async (session) => {
+      await session.query(
         `update nodes n set epoch = epoch + 1 where n.id = any($1::uuid[]) and n.epoch = ${FIRST_NODE_EPOCH}
           and not ${isNodeLockHeld('n.number')}`,
         [ids],
       );
-      await endStaleSessions(client, { signal: new AbortController().signal, log: this.#log, reportMs: REPORT_MS });
-      await client.query(notify);
+      await endStaleSessions(session, { signal: new AbortController().signal, log: this.#log, reportMs: REPORT_MS });
+      await session.query(notify);
     });
   }
 
@@ -174,26 +174,26 @@ export class PostgresCluster implements Cluster {
    * sees every owner that was committed before it got the lock.
    */
   #changeOwners(change: string): Promise<void> {
-    return this.#run(async (client) => {
-      await client.query(`select pg_advisory_xact_lock(${OWNERS_LOCK}); ${change}; ${notify}`);
+    return this.#run(async (session) => {
+      await session.query(`select pg_advisory_xact_lock(${OWNERS_LOCK}); ${change}; ${notify}`);
     });
   }
 
-  async #run<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
+  async #run<T>(work: (session: LockSession) => Promise<T>): Promise<T> {
     try {
-      return await this.#lock.onLockSession((client) => {
-        this.#listen(client);
-        return work(client);
+      return await this.#lock.onLockSession((session) => {
+        this.#listen(session);
+        return work(session);
       });
     } catch (error) {
       throw error instanceof StoreUnavailable ? error : new StoreUnavailable(`cluster: ${(error as Error).message}`);
     }
   }
 
-  #listen(client: pg.Client): void {
+  #listen(session: LockSession): void {
     if (this.#listening) return;
     this.#listening = true;
-    client.on('notification', () => {
+    session.onNotification(() => {
       for (const listener of this.#listeners) listener();
     });
   }

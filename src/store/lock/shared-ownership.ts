@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
 import { ACTIVE_LOCK } from '../postgres/fence.ts';
+import type { LockSession } from './lock-session.ts';
 import { ensureNodeTables, FIRST_NODE_EPOCH } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
 import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
@@ -40,22 +40,27 @@ export const sharedOwnership: OwnershipProtocol = {
     and (select ${isNodeLockHeld('n.number', 'pg_backend_pid()')} from nodes n where n.id = $1)`,
 
   /** Returns the node's number. */
-  async register(client: pg.Client, node: Uuid, { address, build }, options) {
-    await ensureNodeTables(client, () => endUnrecordedSessions(client, options));
-    const number = await lockNumber(client, options.signal);
-    await client.query(fenceExclusive);
-    await client.query(forgetFenced);
-    await client.query(insertNode, [node, address, build, number]);
-    await endStaleSessions(client, options);
-    await client.query(`listen ${CHANGES_CHANNEL}`);
+  async register(session: LockSession, node: Uuid, { address, build }, options) {
+    await ensureNodeTables(session, () => endUnrecordedSessions(session, options));
+    const number = await lockNumber(session, options.signal);
+    await session.query(fenceExclusive);
+    await session.query(forgetFenced);
+    await session.query(insertNode, [node, address, build, number]);
+    await endStaleSessions(session, options);
+    await session.query(`listen ${CHANGES_CHANNEL}`);
     return number;
+  },
+
+  async leave(session, node) {
+    await session.query('update nodes set epoch = epoch + 1 where id = $1', [node]);
+    await session.query(`notify ${CHANGES_CHANNEL}`);
   },
 };
 
 /** Takes the lock of a number that no other node uses; numbers repeat after 2³¹ nodes. */
-async function lockNumber(client: pg.Client, signal: AbortSignal): Promise<number> {
+async function lockNumber(session: LockSession, signal: AbortSignal): Promise<number> {
   for (;;) {
-    const { rows } = await client.query<{ number: number; got: boolean }>(
+    const { rows } = await session.query<{ number: number; got: boolean }>(
       `select number, pg_try_advisory_lock(${NODE_LOCK}, number) as got
         from (select nextval('node_numbers')::integer as number offset 0) as next`,
     );

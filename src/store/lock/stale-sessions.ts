@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { STORE_NAME, storeName } from '../postgres/connect.ts';
+import type { LockSession } from './lock-session.ts';
 import { FIRST_NODE_EPOCH } from './node-registration.ts';
 
 const POLL_MS = 10;
@@ -46,23 +47,27 @@ export interface TerminationOptions {
 }
 
 /** Resolves when no session of a node whose epoch was raised is left: from then on it cannot write. */
-export async function endStaleSessions(client: pg.Client, options: TerminationOptions): Promise<void> {
-  await endAll(client, recorded, options);
-  await endAll(client, unrecordedOfFenced, options);
-  await client.query(forgetEnded);
+export async function endStaleSessions(session: LockSession, options: TerminationOptions): Promise<void> {
+  await endAll(session, recorded, options);
+  await endAll(session, unrecordedOfFenced, options);
+  await session.query(forgetEnded);
 }
 
 /** The same for all sessions of other processes, in a database without the tables of nodes. */
-export const endUnrecordedSessions = (client: pg.Client, options: TerminationOptions): Promise<void> =>
-  endAll(client, unrecorded('true'), options);
+export const endUnrecordedSessions = (session: LockSession, options: TerminationOptions): Promise<void> =>
+  endAll(session, unrecorded('true'), options);
 
-async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: TerminationOptions): Promise<void> {
+async function endAll(
+  session: LockSession,
+  query: string,
+  { signal, log, reportMs }: TerminationOptions,
+): Promise<void> {
   let reportAt = performance.now();
   for (;;) {
-    const { rows } = await client.query<StaleSession>(query);
+    const { rows } = await session.query<StaleSession>(query);
     if (rows.length === 0) return;
     const refused: StaleSession[] = [];
-    for (const session of rows) if (!(await terminate(client, session))) refused.push(session);
+    for (const stale of rows) if (!(await terminate(session, stale))) refused.push(stale);
     if (refused.length > 0 && performance.now() >= reportAt) {
       log.error(
         { sessions: refused },
@@ -75,9 +80,9 @@ async function endAll(client: pg.Client, query: string, { signal, log, reportMs 
   }
 }
 
-async function terminate(client: pg.Client, { pid }: StaleSession): Promise<boolean> {
+async function terminate(session: LockSession, { pid }: StaleSession): Promise<boolean> {
   try {
-    await client.query('select pg_terminate_backend($1)', [pid]);
+    await session.query('select pg_terminate_backend($1)', [pid]);
     return true;
   } catch (error) {
     if (error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) return false;

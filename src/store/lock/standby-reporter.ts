@@ -1,6 +1,6 @@
-import type pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { ACTIVE_LOCK } from '../postgres/fence.ts';
+import type { LockSession } from './lock-session.ts';
 
 const UNDEFINED_TABLE = '42P01';
 
@@ -25,11 +25,11 @@ export class StandbyReporter {
   }
 
   /** Another session holds the lock. */
-  async held(client: pg.Client): Promise<void> {
+  async held(session: LockSession): Promise<void> {
     if (!this.#due('held')) return;
-    const [session] = (await client.query<object>(holderSession)).rows;
+    const [holder] = (await session.query<object>(holderSession)).rows;
     this.#log.info(
-      { ...this.#waitedFor(), session: session ?? null, owner: await ownerOf(client) },
+      { ...this.#waitedFor(), session: holder ?? null, owner: await ownerOf(session) },
       'active lock: waiting; another process holds it',
     );
   }
@@ -58,9 +58,9 @@ export class StandbyReporter {
 }
 
 /** Null if no build with these tables has used the database yet. */
-async function ownerOf(client: pg.Client): Promise<object | null> {
+async function ownerOf(session: LockSession): Promise<object | null> {
   try {
-    return (await client.query<object>(owner)).rows[0] ?? null;
+    return (await session.query<object>(owner)).rows[0] ?? null;
   } catch (error) {
     if ((error as { code?: string }).code === UNDEFINED_TABLE) return null;
     throw error;

@@ -94,6 +94,15 @@ export const identityStore = (database: Database): IdentityStore => ({
     return rows.map(({ jti, expires_at: expiresAt }) => ({ jti, expiresAt }));
   },
 
+  async isTokenRevoked(jti) {
+    const rows = await database.read({
+      name: 'token_revoked',
+      text: 'select 1 as revoked from revoked_tokens where jti = $1',
+      values: [jti],
+    });
+    return rows.length > 0;
+  },
+
   async markAgentToken(digest, expiresAt) {
     await database.write({
       name: 'token_presented',
@@ -110,5 +119,14 @@ export const identityStore = (database: Database): IdentityStore => ({
       values: [now],
     });
     return rows.map(({ digest, expires_at: expiresAt }) => ({ digest, expiresAt }));
+  },
+
+  async isAgentToken(digest) {
+    const rows = await database.read({
+      name: 'token_is_presented',
+      text: 'select 1 as presented from presented_tokens where digest = $1',
+      values: [digest],
+    });
+    return rows.length > 0;
   },
 });

@@ -16,6 +16,7 @@ import { nodes } from './migrations/0013-nodes.ts';
 import { clock } from './migrations/0017-clock.ts';
 import { liveColumn } from './migrations/0018-live-column.ts';
 import { shardColumns } from './migrations/0019-shards.ts';
+import { cache } from './migrations/0020-cache.ts';
 import { artifactChunks } from './migrations/0021-artifact-chunks.ts';
 import { nodeFigures } from './migrations/0022-node-figures.ts';
 
@@ -47,6 +48,7 @@ export const migrations: readonly Migration[] = [
   { id: 17, name: 'clock', sql: clock },
   { id: 18, name: 'live column', sql: liveColumn },
   { id: 19, name: 'shards', sql: shardColumns },
+  { id: 20, name: 'cache', sql: cache },
   { id: 21, name: 'artifact chunks', sql: artifactChunks },
   { id: 22, name: 'node figures', sql: nodeFigures },
 ];

@@ -54,6 +54,6 @@ it('the page of nodes warns of shards without an owner, and offers no drain of t
   expect(rowsOf(html)[1]?.at(-1)).toBe('–');
 });
 
-it('the page of nodes says that it is loading', () => {
+it('the page of nodes shows that it is loading', () => {
   expect(render()).toContain('Loading nodes');
 });

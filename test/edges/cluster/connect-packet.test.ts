@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { generate, type IConnectPacket } from 'mqtt-packet';
 import { describe, expect, it } from 'vitest';
 import { credentialsIn, readConnect } from '../../../src/edges/cluster/connect-packet.ts';
-import { StreamEnded } from '../../../src/edges/cluster/read-bytes.ts';
+import { StreamEnded } from '../../../src/edges/shared/read-bytes.ts';
 import { fc } from '../../support/properties.ts';
 
 const connect = (more: Partial<IConnectPacket>, version: 3 | 4 | 5 = 4): Buffer =>

@@ -12,8 +12,8 @@ import {
 } from '../../../src/edges/cluster/link-handshake.ts';
 import { defaultLinkLimits } from '../../../src/edges/cluster/link-limits.ts';
 import { LinkServer } from '../../../src/edges/cluster/link-server.ts';
-import { readBytes } from '../../../src/edges/cluster/read-bytes.ts';
 import { type Endpoint, encodeProxyHeader } from '../../../src/edges/shared/proxy-protocol.ts';
+import { readBytes } from '../../../src/edges/shared/read-bytes.ts';
 import { eventually } from '../../support/clock.ts';
 import { dialler, linkKeys, linkTls, masterKey, Owners, rawClient, startListener, type TestListener } from './links.ts';
 

@@ -161,12 +161,13 @@ describe('the hint of a request', () => {
 describe('a tenant that a platform operator names', () => {
   const named = v7();
 
-  it.each([`/v1/admin/tenants/${named}/suspend`, `/api/v1/admin/tenants/${named.toUpperCase()}/tier?x=1`])(
-    'in the path %s is the hint with any credential',
-    (url) => {
-      expect(newNode().hints.ofRequest(requestOf(url, {}, 'POST'))).toBe(named);
-    },
-  );
+  it.each([
+    `/v1/admin/tenants/${named}/suspend`,
+    `/api/v1/admin/tenants/${named.toUpperCase()}/tier?x=1`,
+    `http://example.org/v1/admin/tenants/${named}/resume`,
+  ])('in the path %s is the hint with any credential', (url) => {
+    expect(newNode().hints.ofRequest(requestOf(url, {}, 'POST'))).toBe(named);
+  });
 
   it.each([`/v1/admin/tenants`, '/v1/admin/tenants/me/suspend', `/x/v1/admin/tenants/${named}/suspend`])(
     'is not in the path %s',

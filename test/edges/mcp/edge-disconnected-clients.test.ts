@@ -11,6 +11,7 @@ import { StreamableHttpTransport } from '../../../src/edges/mcp/streamable-http-
 import { NOTIFY_INTERVAL_MS, Subscriptions } from '../../../src/edges/mcp/subscriptions.ts';
 import { httpExchangeOf } from '../../../src/edges/shared/http-exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
+import { makeLocalInvalidationBus } from '../../../src/services/invalidation-bus.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import type { HttpService } from '../../support/http-service.ts';
 import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
@@ -104,6 +105,7 @@ function sessionsOfTheirOwn() {
       ...{
         actors: { subscribe: quiet },
         apiKeys: { subscribe: quiet },
+        invalidations: makeLocalInvalidationBus(),
         revocations: { subscribe: quiet },
         users: { subscribe: quiet },
       },

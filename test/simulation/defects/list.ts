@@ -151,7 +151,7 @@ export const defects: Readonly<Record<string, Defect>> = {
   },
   'deadline-too-early': {
     title: 'Timers fire ten seconds before they are due',
-    changes: [{ file: 'src/actors/timers.ts', from: 'dueTimers(now, BATCH)', to: 'dueTimers(now + 10_000, BATCH)' }],
+    changes: [{ file: 'src/actors/timers.ts', from: 'dueTimers(now, BATCH, ', to: 'dueTimers(now + 10_000, BATCH, ' }],
   },
   'deadline-not-used-up': {
     title: 'A timer remains when its event has taken effect',

@@ -104,7 +104,14 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   };
   const audit = new AuditWriter({ store, clock, newId, log });
   const services: Services = {
-    ...makeSignInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
+    ...makeSignInServices({
+      cache,
+      clock,
+      invalidations: callers.invalidations,
+      sealer,
+      tokenKey: keys.token,
+      identity: noTokens,
+    }),
     ...{ store, cache, clock, newId, newTenantId: newId, log, settings, audit },
     ...callers,
     rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),

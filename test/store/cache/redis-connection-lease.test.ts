@@ -82,7 +82,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process ended,', () =
     await other.subscribe(PREFIX + channel);
     other.on('message', (_, text: string) => received.push(text));
     outlastLease();
-    await cache.publish(channel, 'stale');
+    await expect(cache.publish(channel, 'stale')).rejects.toThrow();
     await server.publish(PREFIX + channel, 'from the active process');
     await eventually(() => received.length > 0);
     expect(received).toEqual(['from the active process']);

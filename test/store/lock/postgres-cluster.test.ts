@@ -152,6 +152,20 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
     expect((await first.cluster.view()).owners[1]).toBe(first.cluster.self);
   });
 
+  it('see at once that a node has left, and claim what it owned', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim([1]);
+    const changed = vi.fn();
+    second.cluster.onChange(changed);
+    await first.lock.release();
+    await eventually(() => changed.mock.calls.length > 0);
+    expect((await second.cluster.view()).nodes.map(({ id }) => id)).toEqual([second.cluster.self]);
+    await second.cluster.claim([1]);
+    expect((await second.cluster.view()).owners[1]).toBe(second.cluster.self);
+    expect(first.lost).not.toHaveBeenCalled();
+  });
+
   it('have one leader, and another one after it has ended', async () => {
     const url = await database();
     const [first, second] = [await nodeOf(url), await nodeOf(url)];

@@ -60,6 +60,9 @@ export const identityStore = (session: Session): IdentityStore => ({
       unexpired(tables.revokedTokens, now).map(([jti, expiresAt]) => ({ jti, expiresAt })),
     ),
 
+  isTokenRevoked: (jti) =>
+    session.read('identity.isTokenRevoked', [jti], (tables, jti) => tables.revokedTokens.has(jti)),
+
   markAgentToken: (digest, expiresAt) =>
     session.write('identity.markPresented', [digest, expiresAt], (tables, digest, until) =>
       storeUntil(tables.presentedTokens, digest, until),
@@ -69,4 +72,7 @@ export const identityStore = (session: Session): IdentityStore => ({
     session.read('identity.presentedTokens', [now], (tables, now) =>
       unexpired(tables.presentedTokens, now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
     ),
+
+  isAgentToken: (digest) =>
+    session.read('identity.isAgentToken', [digest], (tables, digest) => tables.presentedTokens.has(digest)),
 });

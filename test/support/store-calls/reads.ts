@@ -151,6 +151,10 @@ const records: Record<string, Read> = {
     ]),
     own(model, await sorted(identity.revokedTokens(DAY))),
     own(model, await sorted(identity.agentTokens(DAY))),
+    await each([0, 1, 2, 3], async (n) => [
+      await identity.isTokenRevoked(model.name('jti', n)),
+      await identity.isAgentToken(model.name('digest', n)),
+    ]),
   ],
   answers: ({ idempotency }, model) =>
     each([0, 1, 2, 3], (n) =>

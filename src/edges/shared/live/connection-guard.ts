@@ -3,7 +3,7 @@ import type { Refusal } from '../../../domain/refusals.ts';
 import type { Uuid } from '../../../domain/values.ts';
 import { refusalOf } from '../../../operations/faults.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
-import { checkExpiry, recheckAccess, revokedRefusal, suspendedRefusal } from './authorization.ts';
+import { checkCurrentAccess, checkExpiry, recheckAccess, revokedRefusal, suspendedRefusal } from './authorization.ts';
 import type { Subscription } from './subscription.ts';
 
 /** A long-lived connection. */
@@ -21,18 +21,24 @@ export const tenantOfConnection = ({ caller, subscription }: GuardedConnection):
   subscription.tenantId ?? caller?.tenantId ?? null;
 
 export interface ConnectionGuard {
-  /** Ends connections whose credential has expired; to be called more than once a second (contract §6). */
+  /**
+   * Ends connections whose credential has expired, and checks all connections against the store while invalidations
+   * may be missed and once afterwards; to be called more than once a second (contract §6).
+   */
   endExpired(): void;
   close(): void;
 }
 
+/** Connections that are checked at a time, so that the store's connections remain available to requests. */
+const CHECKED_AT_ONCE = 4;
+
 /** Ends connections as soon as a change of tenant, key, token or user makes them unauthorized. */
 export function guardConnections<C extends GuardedConnection>(
-  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
+  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'invalidations' | 'log' | 'revocations' | 'users'>,
   connections: () => Iterable<C>,
   end: (connection: C, refusal: Refusal) => void,
 ): ConnectionGuard {
-  const { actors, clock, apiKeys, log, revocations, users } = services;
+  const { actors, clock, apiKeys, invalidations, log, revocations, users } = services;
 
   function endWhere(check: (caller: Caller, subscription: Subscription) => Refusal | null): void {
     for (const connection of connections()) {
@@ -50,6 +56,40 @@ export function guardConnections<C extends GuardedConnection>(
         connection.caller === null ? null : recheckAccess(connection.caller, connection.subscription, user);
       if (refusal !== null) end(connection, refusal);
     }
+  }
+
+  async function recheck({ caller, subscription }: GuardedConnection): Promise<Refusal | null> {
+    return caller === null ? null : checkCurrentAccess(services, caller, subscription);
+  }
+
+  async function recheckAll(): Promise<void> {
+    const waiting = [...connections()];
+    const work = async (): Promise<void> => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        const refusal = await recheck(next);
+        if (refusal !== null) end(next, refusal);
+      }
+    };
+    await Promise.all(Array.from({ length: CHECKED_AT_ONCE }, work));
+  }
+
+  let checkedGaps = invalidations.gaps;
+  let checking = false;
+  function checkMissed(): void {
+    const { gaps } = invalidations;
+    const current = invalidations.isCurrent();
+    if (checking || (current && gaps === checkedGaps)) return;
+    checking = true;
+    recheckAll()
+      .then(
+        () => {
+          if (current) checkedGaps = gaps;
+        },
+        (thrown: unknown) => log.warn({ err: thrown }, 'check of open connections failed; retrying'),
+      )
+      .finally(() => {
+        checking = false;
+      });
   }
 
   const unsubscribes = [
@@ -74,6 +114,7 @@ export function guardConnections<C extends GuardedConnection>(
     endExpired() {
       const time = referenceOf(clock);
       endWhere((caller) => checkExpiry(caller, time));
+      checkMissed();
     },
     close() {
       for (const unsubscribe of unsubscribes) unsubscribe();

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { decodeProxyHeader, PROXY_PREFIX_BYTES, type ProxyHeader } from '../shared/proxy-protocol.ts';
+import { decodeProxyHeader, PROXY_PREFIX_BYTES, PROXY_SIGNATURE, type ProxyHeader } from './proxy-protocol.ts';
 
 /** The stream ended, or failed, before the bytes arrived. */
 export class StreamEnded extends Error {
@@ -35,12 +35,27 @@ export function readBytes(source: Readable, size: number): Promise<Buffer> {
   });
 }
 
-/** Reads a PROXY protocol header. Null if these bytes are not a valid one. */
+/** Reads a PROXY protocol header. Null if these bytes are not a valid one. Rejects with `StreamEnded`. */
 export async function readProxyHeader(source: Readable): Promise<ProxyHeader | null> {
-  const prefix = await readBytes(source, PROXY_PREFIX_BYTES);
+  return completeProxyHeader(source, await readBytes(source, PROXY_PREFIX_BYTES));
+}
+
+/**
+ * Reads a PROXY protocol header if the stream starts with its first byte, which starts neither an MQTT nor a TLS
+ * connection; otherwise `absent`, and the stream is unchanged. Null for an invalid header. Rejects with `StreamEnded`.
+ */
+export async function readOptionalProxyHeader(source: Readable): Promise<ProxyHeader | 'absent' | null> {
+  const first = await readBytes(source, 1);
+  if (first[0] !== PROXY_SIGNATURE[0]) {
+    source.unshift(first);
+    return 'absent';
+  }
+  return completeProxyHeader(source, Buffer.concat([first, await readBytes(source, PROXY_PREFIX_BYTES - 1)]));
+}
+
+async function completeProxyHeader(source: Readable, prefix: Buffer): Promise<ProxyHeader | null> {
   const decoded = decodeProxyHeader(prefix);
   if (decoded !== 'incomplete') return decoded === 'invalid' ? null : decoded;
-  const whole = Buffer.concat([prefix, await readBytes(source, prefix.readUInt16BE(14))]);
-  const complete = decodeProxyHeader(whole);
+  const complete = decodeProxyHeader(Buffer.concat([prefix, await readBytes(source, prefix.readUInt16BE(14))]));
   return typeof complete === 'string' ? null : complete;
 }

@@ -1,0 +1,74 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls';
+import type { Milliseconds } from '../../domain/values.ts';
+import { normalizeAddress } from '../shared/client-address.ts';
+import { readOptionalProxyHeader } from '../shared/read-bytes.ts';
+
+/** The balancers whose PROXY protocol headers are accepted. */
+export interface TrustedProxies {
+  isTrusted(address: string): boolean;
+  /** Time until the first byte, and the rest of a header, have arrived. */
+  timeoutMs: Milliseconds;
+}
+
+/**
+ * Calls `take` with the client's address: of the socket's peer, or, if that is a trusted balancer and sends a PROXY
+ * protocol header (version 2), the address in it. Waits only for the first byte of a trusted balancer.
+ */
+export function withClientAddress(
+  socket: Socket,
+  proxies: TrustedProxies | null,
+  take: (address: string, isProxied: boolean) => void,
+): void {
+  const peer = normalizeAddress(socket.remoteAddress ?? '');
+  if (proxies === null || !proxies.isTrusted(peer)) {
+    take(peer, false);
+    return;
+  }
+  socket.on('error', () => socket.destroy());
+  const timer = setTimeout(() => socket.destroy(), proxies.timeoutMs);
+  readOptionalProxyHeader(socket)
+    .then((header) => {
+      clearTimeout(timer);
+      if (socket.destroyed) return;
+      if (header === null) socket.destroy();
+      else if (header === 'absent') take(peer, false);
+      else take(header.source === null ? peer : normalizeAddress(header.source.address), true);
+    })
+    .catch(() => {
+      clearTimeout(timer);
+      socket.destroy();
+    });
+}
+
+interface TlsListenerSettings {
+  cert: string | Buffer;
+  key: string | Buffer;
+  handshakeMs: Milliseconds;
+  proxies: TrustedProxies | null;
+}
+
+/** A listener for TLS connections; a trusted balancer may send a PROXY protocol header before the handshake. */
+export function createTlsListener(
+  { cert, key, handshakeMs, proxies }: TlsListenerSettings,
+  take: (socket: Socket, address: string) => void,
+): Server {
+  const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: handshakeMs });
+  tls.on('secureConnection', (socket) => take(socket, normalizeAddress(socket.remoteAddress ?? '')));
+  tls.on('tlsClientError', (_error, socket) => socket.destroy());
+  if (proxies === null) return tls;
+  const secureContext = createSecureContext({ cert, key, minVersion: 'TLSv1.2', sessionIdContext: 'twinkeep mqtt' });
+  return createServer((connection) => {
+    withClientAddress(connection, proxies, (address, isProxied) => {
+      if (!isProxied) return void tls.emit('connection', connection);
+      const socket = new TLSSocket(connection, { isServer: true, secureContext });
+      const timer = setTimeout(() => socket.destroy(), handshakeMs);
+      socket.on('error', () => socket.destroy());
+      socket.once('close', () => clearTimeout(timer));
+      socket.once('secure', () => {
+        clearTimeout(timer);
+        take(socket, address);
+      });
+    });
+  });
+}

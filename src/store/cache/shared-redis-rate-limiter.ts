@@ -1,0 +1,126 @@
+import type { Redis } from 'ioredis';
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Lease } from '../../domain/lease.ts';
+import {
+  type Allowance,
+  isChargedAtOwner,
+  type PayerKind,
+  RATE_WINDOW_MS,
+  type RateLimiter,
+} from '../contract/rate-limiter.ts';
+import { MemoryRateLimiter } from './memory-rate-limiter.ts';
+import { connectRedis } from './redis-connection.ts';
+import { type PipelineReply, payerOf, rateKey } from './redis-rate-limiter.ts';
+
+const SYNC_MS = 250;
+/** Windows synchronised at a time. */
+const BATCH = 2_000;
+/** Number of unsent charges from which those of expired windows are dropped while Redis is unavailable. */
+const MANY_UNSENT = 10_000;
+const COMMANDS = 3;
+
+/**
+ * Rate limiter of one of several nodes, with common counters in Redis. Requests never wait for it: four times a second
+ * the charges of this node are added to the counters, and the sums are read. Between two exchanges a node grants its
+ * share of the rest that it last read, so that all together grant at most twice the limit and one request for each node,
+ * if every node gets its first requests of a window in the same quarter of a second. Without Redis each grants its share
+ * of the limit.
+ */
+export class SharedRedisRateLimiter implements RateLimiter {
+  readonly #local: MemoryRateLimiter;
+  readonly #redis: Redis;
+  readonly #nodes: () => number;
+  /** Charges of this node that the counters do not include. */
+  readonly #unsent = new Map<string, number>();
+  readonly #timer: NodeJS.Timeout;
+  /** Null while no synchronisation runs. */
+  #syncing: Promise<void> | null = null;
+
+  /** `nodes`: the number of active nodes, at least 1. Nothing is sent to Redis once `lease` is invalid. */
+  constructor(url: string, clock: Clock, lease: Lease, nodes: () => number) {
+    this.#local = new MemoryRateLimiter(clock);
+    this.#redis = connectRedis(url, lease);
+    this.#nodes = nodes;
+    this.#timer = setInterval(() => void this.sync(), SYNC_MS).unref();
+  }
+
+  take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
+    const key = `${kind} ${id}`;
+    const window = this.#local.window(kind, id);
+    if (window === null) this.#unsent.delete(key);
+    const unsent = this.#unsent.get(key) ?? 0;
+    if (!isChargedAtOwner(kind) && window !== null && unsent > 0) {
+      const left = limit - (window.used - unsent);
+      if (unsent + cost > Math.ceil(left / this.#nodes())) {
+        const { remaining, resetMs } = this.#local.peek(kind, id, limit);
+        return { ok: false, remaining, resetMs: remaining > 0 && this.connected ? SYNC_MS : resetMs };
+      }
+    }
+    const allowance = this.#local.take(kind, id, limit, cost);
+    if (allowance.ok && cost > 0) this.#unsent.set(key, unsent + cost);
+    return allowance;
+  }
+
+  peek(kind: PayerKind, id: string, limit: number): Allowance {
+    return this.#local.peek(kind, id, limit);
+  }
+
+  get connected(): boolean {
+    return this.#redis.status === 'ready';
+  }
+
+  sizes(): CollectionSizes {
+    return { ...this.#local.sizes(), redis_rates_unsent: this.#unsent.size };
+  }
+
+  /** Synchronises once more if Redis is available. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#syncing;
+    await this.sync();
+    this.#redis.disconnect();
+    await this.#local.close();
+  }
+
+  /** Adds the charges of this node to the counters and reads the sums. */
+  sync(): Promise<void> {
+    this.#syncing ??= this.#exchange().finally(() => {
+      this.#syncing = null;
+    });
+    return this.#syncing;
+  }
+
+  async #exchange(): Promise<void> {
+    if (!this.connected) return this.#dropExpired();
+    const charges = [...this.#unsent].slice(0, BATCH);
+    if (charges.length === 0) return;
+    const pipeline = this.#redis.pipeline();
+    for (const [key, charge] of charges) {
+      const name = rateKey(key);
+      pipeline.set(name, 0, 'PX', RATE_WINDOW_MS, 'NX').incrby(name, charge).pttl(name);
+    }
+    const replies = (await pipeline.exec().catch(() => null)) ?? [];
+    for (const [n, [key, charge]] of charges.entries()) {
+      this.#applySum(key, charge, replies[COMMANDS * n + 1], replies[COMMANDS * n + 2]);
+    }
+  }
+
+  /** Without an answer the charge is sent again, and may be counted twice. */
+  #applySum(key: string, charge: number, sum: PipelineReply, leftMs: PipelineReply): void {
+    if (sum === undefined || leftMs === undefined || sum[0] !== null || leftMs[0] !== null) return;
+    const unsent = (this.#unsent.get(key) ?? 0) - charge;
+    if (unsent > 0) this.#unsent.set(key, unsent);
+    else this.#unsent.delete(key);
+    const left = Number(leftMs[1]);
+    // Expired between two commands, so that the new counter has no expiry.
+    if (left < 0) this.#redis.pexpire(rateKey(key), RATE_WINDOW_MS).catch(() => {});
+    const [kind, id] = payerOf(key);
+    this.#local.replace(kind, id, Number(sum[1]) + Math.max(0, unsent), left < 0 ? RATE_WINDOW_MS : left);
+  }
+
+  #dropExpired(): void {
+    if (this.#unsent.size < MANY_UNSENT) return;
+    for (const key of this.#unsent.keys()) if (this.#local.window(...payerOf(key)) === null) this.#unsent.delete(key);
+  }
+}

@@ -1,0 +1,37 @@
+import pg from 'pg';
+
+/** A database session that sends one statement at a time, in the order of the calls. */
+export class LockSession {
+  readonly #client: pg.Client;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(config: pg.ClientConfig) {
+    this.#client = new pg.Client(config);
+    this.#client.on('error', () => {}); // Reported by the next query.
+  }
+
+  async connect(): Promise<void> {
+    await this.#client.connect();
+  }
+
+  /** Without values `text` may contain several statements, which are one transaction. */
+  query<Row extends object>(text: string, values: unknown[] = []): Promise<{ rows: Row[] }> {
+    const answer = this.#last.then(() => this.#client.query<Row>(text, values));
+    this.#last = answer.catch(() => {});
+    return answer;
+  }
+
+  /** Calls `listener` for each notification of a channel that the session listens to. */
+  onNotification(listener: () => void): void {
+    this.#client.on('notification', listener);
+  }
+
+  /** Calls `listener` once when the connection has ended. */
+  onEnd(listener: () => void): void {
+    this.#client.once('end', listener);
+  }
+
+  async end(): Promise<void> {
+    await this.#client.end().catch(() => {});
+  }
+}

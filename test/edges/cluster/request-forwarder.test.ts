@@ -1,0 +1,257 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventLoopTurns, eventually } from '../../support/clock.ts';
+import { call, type TestNode, textOf } from './nodes.ts';
+import { echo, ServingNodes } from './serving-nodes.ts';
+
+let nodes: ServingNodes;
+let cluster: ServingNodes['cluster'];
+let served: ServingNodes['served'];
+let here: TestNode;
+let there: TestNode;
+
+beforeEach(async () => {
+  nodes = await ServingNodes.open();
+  ({ cluster, served, here, there } = nodes);
+});
+afterEach(() => cluster.close());
+
+const tenant = () => nodes.tenant();
+const inProgress = (node: TestNode) => nodes.inProgress(node);
+const send: ServingNodes['send'] = (...given) => nodes.send(...given);
+
+describe('headers', () => {
+  it('of one connection are not passed on, nor those that Connection names, in both directions', async () => {
+    nodes.serve = (request, response) => {
+      const { rawHeaders } = request;
+      response.writeHead(200, [
+        'Connection',
+        'X-Private, close',
+        'X-Private',
+        '1',
+        'Keep-Alive',
+        'timeout=9',
+        'X-Public',
+        '2',
+      ]);
+      response.end(JSON.stringify(rawHeaders.filter((_, n) => n % 2 === 0).map((name) => name.toLowerCase())));
+    };
+    const { body, headers } = await send({
+      method: 'POST',
+      body: 'x',
+      headers: {
+        Connection: 'keep-alive, x-secret, Host, Content-Length, X-Twinkeep-Shard',
+        ...{ 'X-Secret': '1', TE: 'trailers', 'Proxy-Authorization': 'x', 'Proxy-Connection': 'y', Upgrade: 'h2c' },
+      },
+    });
+    expect(JSON.parse(body).sort()).toEqual(
+      ['connection', 'content-length', 'host', 'x-tenant', 'x-twinkeep-client-address', 'x-twinkeep-shard'].sort(),
+    );
+    expect(headers).toMatchObject({ 'x-public': '2' });
+    expect(headers).not.toHaveProperty('x-private');
+    expect(headers.connection).not.toContain('X-Private');
+  });
+
+  it('with a client address are honoured on links only', async () => {
+    const spoofed = {
+      'X-Twinkeep-Client-Address': '192.0.2.66',
+      'X-Twinkeep-Shard': '1',
+      'X-Twinkeep-Misdirected': '1',
+    };
+    expect(JSON.parse((await send({ headers: spoofed })).body).address).toBe('127.0.0.1');
+    nodes.serve = (request, response, node) => {
+      const names = Object.keys(request.headers).filter((name) => name.startsWith('x-twinkeep'));
+      response.end(JSON.stringify({ names, address: node.addressOf(request) }));
+    };
+    const direct = await call(here.port, '/', { headers: spoofed });
+    expect(JSON.parse(direct.body)).toEqual({ names: [], address: '127.0.0.1' });
+  });
+
+  it('of a trusted proxy give the address that the owner sees', async () => {
+    const behindProxy = await nodes.start({
+      trustedProxies: ['127.0.0.1'],
+      addressOf: (request) => `${request.headers['x-forwarded-for']}`,
+    });
+    const { body } = await send({ headers: { 'X-Forwarded-For': '198.51.100.4' } }, '/', behindProxy);
+    expect(JSON.parse(body)).toMatchObject({ node: there.id, address: '198.51.100.4' });
+  });
+});
+
+describe('a body', () => {
+  const large = randomBytes(4 * 1024 * 1024).toString('hex');
+
+  it('is streamed both ways', async () => {
+    expect(JSON.parse((await send({ method: 'POST', body: large })).body).body).toBe(large);
+  });
+
+  it('is passed on while it arrives, and so is the response: neither is buffered', async () => {
+    nodes.serve = (request, response) => {
+      response.writeHead(200, { 'Content-Type': 'application/octet-stream' });
+      request.pipe(response);
+    };
+    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers: tenant(), agent: false });
+    sent.write('first');
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    expect(String((await once(response, 'data'))[0])).toBe('first');
+    const ended = once(response, 'end');
+    sent.end('second');
+    expect(String((await once(response, 'data'))[0])).toBe('second');
+    await ended;
+  });
+
+  it('stops flowing while the owner does not read', async () => {
+    let request: IncomingMessage | null = null;
+    nodes.serve = (given) => {
+      request = given;
+    };
+    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers: tenant(), agent: false });
+    sent.on('error', () => {});
+    const chunk = Buffer.alloc(1024 * 1024);
+    const limit = 64;
+    let written = 0;
+    while (written < limit && (sent.write(chunk) || (await drained(sent)))) written += 1;
+    expect(written).toBeLessThan(limit);
+    await eventually(() => request !== null);
+    sent.destroy();
+  });
+
+  it('is announced by Expect: 100-continue, which the first node answers', async () => {
+    const headers = { ...tenant(), Expect: '100-continue', 'Content-Length': '7' };
+    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers, agent: false });
+    sent.flushHeaders();
+    await once(sent, 'continue');
+    sent.end('content');
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    expect(JSON.parse(await textOf(response))).toMatchObject({ node: there.id, body: 'content' });
+  });
+
+  it('that the owner refuses before its end is discarded, and the next request is answered', async () => {
+    nodes.serve = (request, response, node) => {
+      if (request.method === 'GET') return void echo(request, response, node);
+      response.writeHead(413).end('too large');
+      request.resume();
+    };
+    const socket = connect(here.port, '127.0.0.1');
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk;
+    });
+    socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-Tenant: ${cluster.tenantId}\r\nContent-Length: 500000\r\n\r\n`);
+    await eventually(() => received.includes('too large'));
+    socket.write('x'.repeat(500_000));
+    socket.write(`GET /next HTTP/1.1\r\nHost: x\r\nX-Tenant: ${cluster.tenantId}\r\n\r\n`);
+    await eventually(() => received.includes('"url":"/next"'));
+    socket.destroy();
+  });
+
+  it('of an upload does not keep the shard in progress', async () => {
+    cluster.owners.give(cluster.shard, here.id);
+    let entered = -1;
+    nodes.serve = async (request, response) => {
+      entered = inProgress(here);
+      response.end(`${(await textOf(request)).length}`);
+    };
+    expect((await send({ method: 'POST', body: large })).body).toBe(`${large.length}`);
+    expect(entered).toBe(0);
+    const chunked = { 'Transfer-Encoding': 'chunked', 'Content-Type': 'application/octet-stream' };
+    await send({ method: 'POST', body: 'x', headers: chunked });
+    expect(entered).toBe(0);
+    await send({ method: 'POST', body: '{}', headers: { ...chunked, 'Content-Type': 'application/json' } });
+    expect(entered).toBe(1);
+  });
+});
+
+/** Whether a stream drains before the event loop has done everything that is ready. */
+async function drained(stream: NodeJS.EventEmitter): Promise<boolean> {
+  let done = false;
+  const drain = () => {
+    done = true;
+  };
+  stream.once('drain', drain);
+  await eventLoopTurns();
+  stream.off('drain', drain);
+  return done;
+}
+
+describe('an event stream', () => {
+  it('is passed on event by event, and does not keep the shard in progress', async () => {
+    let stream: ServerResponse | null = null;
+    nodes.serve = (_request, response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+      response.flushHeaders();
+      stream = response;
+    };
+    const sent = sendRequest({ port: here.port, path: '/mcp', headers: tenant(), agent: false }).end();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    const owner = await eventually(() => stream);
+    expect(inProgress(there)).toBe(0);
+    for (const event of ['data: 1\n\n', 'data: 2\n\n']) {
+      owner.write(event);
+      expect(String((await once(response, 'data'))[0])).toBe(event);
+    }
+    sent.destroy();
+    await once(owner, 'close');
+  });
+});
+
+describe('a connection that breaks', () => {
+  it('at the client ends the request at the owner', async () => {
+    let closed = false;
+    nodes.serve = (_request, response) => {
+      response.on('close', () => {
+        closed = true;
+      });
+    };
+    const sent = sendRequest({ port: here.port, path: '/', headers: tenant(), agent: false }).end();
+    sent.on('error', () => {});
+    await eventually(() => served.length === 1);
+    expect(inProgress(there)).toBe(1);
+    sent.destroy();
+    await eventually(() => closed);
+    expect(inProgress(there)).toBe(0);
+  });
+
+  it('before the response is 503, and the request is not sent again', async () => {
+    nodes.serve = (request) => request.socket.destroy();
+    for (const method of ['GET', 'POST']) {
+      expect(await send({ method })).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+    }
+    expect(served).toHaveLength(2);
+    expect(cluster.owners.refreshes).toBe(0);
+  });
+
+  it('in the response breaks it off at the client', async () => {
+    nodes.serve = (request, response) => {
+      response.writeHead(200, { 'Content-Length': '100' });
+      response.write('part', () => request.socket.destroy());
+    };
+    await expect(send()).rejects.toThrow();
+    nodes.serve = (request, response) => {
+      response.writeHead(200);
+      response.write('part', () => request.socket.destroy());
+    };
+    await expect(send()).rejects.toThrow();
+  });
+
+  it('between two requests is replaced', async () => {
+    await send();
+    there.edge.disconnect(here.id);
+    await eventually(() => here.edge.sizes().cluster_dialled_links === 0);
+    expect((await send()).status).toBe(200);
+  });
+
+  it('with the node is 503, and the new owner is found', async () => {
+    await send();
+    there.edge.abort();
+    cluster.owners.freeze(here.id);
+    await eventually(() => here.edge.sizes().cluster_dialled_links === 0);
+    expect((await send({ method: 'POST', body: 'x' })).status).toBe(503);
+    const heir = await nodes.start();
+    cluster.owners.freeze(here.id);
+    cluster.owners.give(cluster.shard, heir.id);
+    expect(JSON.parse((await send({ method: 'POST', body: 'x' })).body)).toMatchObject({ node: heir.id, body: 'x' });
+  });
+});

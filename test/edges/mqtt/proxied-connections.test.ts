@@ -1,0 +1,123 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { encodeProxyHeader, PROXY_SIGNATURE } from '../../../src/edges/shared/proxy-protocol.ts';
+import { eventually, packets } from './client.ts';
+import { EdgeHarness } from './edge-harness.ts';
+
+const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
+const tls = { port: 0, cert: tlsFile('localhost.crt'), key: tlsFile('localhost.key') };
+const header = encodeProxyHeader({ address: '192.0.2.7', port: 1 }, { address: '203.0.113.1', port: 2 });
+const connectPacket = packets.connect({ clientId: 'c', username: 'jwt', password: 'x' });
+
+let edge: MqttEdge;
+/** The addresses from which clients have signed in. */
+let addresses: (string | null)[];
+const sockets: Socket[] = [];
+
+const open = async (trustedProxies: string[], limits: { connectMs?: number } = {}) => {
+  edge = await new EdgeHarness().open({
+    settings: {
+      ...{ host: '127.0.0.1', port: 0, tls, maxConnections: 10, trustedProxies },
+      deviceRate: { perSecond: 50, burst: 500 },
+    },
+    authenticateUser: async (_secret, address) => {
+      addresses.push(address);
+      return null;
+    },
+    limits,
+  });
+};
+const dial = (port = edge.port) => {
+  const socket = connect({ port, host: '127.0.0.1' });
+  socket.on('error', () => {});
+  sockets.push(socket);
+  return socket;
+};
+/** A TLS connection on which these bytes were sent before the handshake. */
+const dialTls = async (first: Buffer): Promise<TLSSocket> => {
+  const connection = dial(edge.tlsPort ?? 0);
+  connection.write(first);
+  const socket = connectTls({ socket: connection, ca: tls.cert, servername: 'localhost' });
+  socket.on('error', () => {});
+  await once(socket, 'secureConnect');
+  return socket;
+};
+
+beforeEach(() => {
+  addresses = [];
+});
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await edge.close();
+});
+
+describe('behind a trusted balancer', () => {
+  beforeEach(() => open(['127.0.0.1']));
+
+  it('a header gives the client’s address, whatever its pieces', async () => {
+    dial().write(Buffer.concat([header, connectPacket]));
+    await eventually(() => expect(addresses).toEqual(['192.0.2.7']));
+    const slow = dial();
+    await once(slow, 'connect');
+    slow.setNoDelay(true);
+    for (const byte of Buffer.concat([header, connectPacket]))
+      await new Promise((resolve) => slow.write(Buffer.from([byte]), resolve));
+    await eventually(() => expect(addresses).toEqual(['192.0.2.7', '192.0.2.7']));
+  });
+
+  it('a header before the TLS handshake gives the client’s address', async () => {
+    (await dialTls(header)).write(connectPacket);
+    await eventually(() => expect(addresses).toEqual(['192.0.2.7']));
+  });
+
+  it('a connection without a header has the balancer’s address, over TCP and TLS', async () => {
+    dial().write(connectPacket);
+    await eventually(() => expect(addresses).toEqual(['127.0.0.1']));
+    (await dialTls(Buffer.alloc(0))).write(connectPacket);
+    await eventually(() => expect(addresses).toEqual(['127.0.0.1', '127.0.0.1']));
+  });
+
+  it('a health check of the balancer itself has its address', async () => {
+    dial().write(Buffer.concat([PROXY_SIGNATURE, Buffer.from([0x20, 0, 0, 0]), connectPacket]));
+    await eventually(() => expect(addresses).toEqual(['127.0.0.1']));
+  });
+
+  it('an invalid header ends the connection', async () => {
+    const broken = Buffer.from(header);
+    broken[12] = 0x31;
+    for (const bytes of [broken, Buffer.from('\r\n\r\n0123456789ab')]) {
+      const socket = dial();
+      socket.write(bytes);
+      await once(socket.resume(), 'close');
+    }
+    expect(addresses).toEqual([]);
+  });
+
+  it('a second header is not accepted', async () => {
+    const socket = dial();
+    socket.write(Buffer.concat([header, header, connectPacket]));
+    await once(socket.resume(), 'close');
+    expect(addresses).toEqual([]);
+  });
+});
+
+it('a balancer that sends nothing is disconnected after the time limit', async () => {
+  await open(['127.0.0.1'], { connectMs: 30 });
+  const [silent, slow] = [dial(), dial(edge.tlsPort ?? 0)];
+  slow.write(header.subarray(0, 20));
+  await Promise.all([once(silent.resume(), 'close'), once(slow.resume(), 'close')]);
+});
+
+it('a header of another peer is not accepted', async () => {
+  await open(['198.51.100.0/24']);
+  const socket = dial();
+  socket.write(Buffer.concat([header, connectPacket]));
+  await once(socket.resume(), 'close');
+  expect(addresses).toEqual([]);
+  dial().write(connectPacket);
+  await eventually(() => expect(addresses).toEqual(['127.0.0.1']));
+});

@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryCache } from '../../../src/store/cache/memory-cache.ts';
+import { testClock } from '../../support/clock.ts';
+
+describe('a cache in memory', () => {
+  it('keeps an entry until just before its expiry by the given clock', async () => {
+    const clock = testClock();
+    const cache = new MemoryCache(clock);
+    await cache.set('key', 'one', 600_000);
+    clock.advance(599_999);
+    expect(await cache.get('key')).toBe('one');
+    expect(await cache.add('key', 'two', 1)).toBe(false);
+    expect(cache.entry('key')).toEqual({ value: 'one', ttlMs: 1 });
+    clock.advance(1);
+    expect(await cache.get('key')).toBeNull();
+    expect(await cache.take('key')).toBeNull();
+    expect(await cache.add('key', 'two', 1)).toBe(true);
+  });
+});
