@@ -25,7 +25,7 @@ interface GaugeParts {
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
   /** Null for a process that has the database to itself. */
-  coordinator: Pick<ShardCoordinator, 'counts' | 'liveNodes' | 'isDraining'> | null;
+  coordinator: Pick<ShardCoordinator, 'counts' | 'liveNodes' | 'drainingNodes' | 'shardsNotOpen'> | null;
 }
 
 /** Registers the gauges, which are evaluated when metrics are scraped, and counts commands by status. */
@@ -95,6 +95,11 @@ function registerClockGauges(metrics: Metrics, { clockOffsets, pruning }: GaugeP
 function registerNodeGauges(metrics: Metrics, coordinator: GaugeParts['coordinator']): void {
   const counts = (): CoordinatorCounts => coordinator?.counts() ?? soleCounts;
   metrics.gauge('shards_open', `Shards that this process runs, of ${SHARD_COUNT}`, () => counts().open);
+  metrics.gauge(
+    'shards_not_open',
+    'Shards without a live owner, and those of this process that are not open',
+    () => coordinator?.shardsNotOpen ?? 0,
+  );
   metrics.counter('shards_opened', 'Shards that this process has opened', () => counts().opened);
   metrics.counter('shards_handed_over', 'Shards that this process has handed over', () => counts().handedOver);
   metrics.counter('nodes_fenced', 'Ended nodes that this process has fenced', () => counts().fenced);
@@ -103,8 +108,10 @@ function registerNodeGauges(metrics: Metrics, coordinator: GaugeParts['coordinat
     'Live nodes of the database, as this process sees them',
     () => coordinator?.liveNodes.size ?? 1,
   );
-  metrics.gauge('node_draining', '1 while an operator drains this node', () =>
-    Number(coordinator?.isDraining ?? false),
+  metrics.gauge(
+    'nodes_draining',
+    'Nodes that operators drain, as this process sees them',
+    () => coordinator?.drainingNodes ?? 0,
   );
 }
 

@@ -110,9 +110,22 @@ export class ShardCoordinator implements ShardDirectory {
     return this.#liveNodes;
   }
 
-  /** True while an operator drains this node. */
-  get isDraining(): boolean {
-    return this.#view.nodes.find(({ id }) => id === this.#cluster.self)?.state === 'draining';
+  /** Number of live nodes that operators drain. */
+  get drainingNodes(): number {
+    return this.#view.nodes.filter(({ alive, state }) => alive && state === 'draining').length;
+  }
+
+  /** Number of shards without a live owner, and of those that this node owns and has not opened. */
+  get shardsNotOpen(): number {
+    const live = new Set<Uuid | null>(this.#view.nodes.flatMap(({ id, alive }) => (alive ? [id] : [])));
+    const isNotOpen = (shard: number): boolean => {
+      const owner = this.#view.owners[shard] ?? null;
+      const status = this.#status[shard];
+      // A shard that is being handed over is served again soon.
+      if (owner === this.#cluster.self) return status === 'absent' || status === 'opening';
+      return !live.has(owner) && status !== 'closing';
+    };
+    return allShards.filter(isNotOpen).length;
   }
 
   counts(): CoordinatorCounts {

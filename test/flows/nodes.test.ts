@@ -121,7 +121,7 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
     await eventually(async () => (await list()).one.shards === 0);
     expect((await list()).one.state).toBe('draining');
     const { body: metrics } = await at(drained).get('/metrics');
-    expect(metrics).toMatch(/^twinkeep_node_draining 1$/m);
+    expect(metrics).toMatch(/^twinkeep_nodes_draining 1$/m);
     expect(metrics).toMatch(/^twinkeep_shards_open 0$/m);
     expect(metrics).toMatch(/^twinkeep_nodes_alive 3$/m);
     const forwarded = await at(drained).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });

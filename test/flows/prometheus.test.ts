@@ -107,7 +107,8 @@ describe('the metrics', () => {
     expect(seen).toMatch(/^twinkeep_shards_open 256$/m);
     expect(seen).toMatch(/^twinkeep_shards_handed_over_total 0$/m);
     expect(seen).toMatch(/^twinkeep_nodes_alive 1$/m);
-    expect(seen).toMatch(/^twinkeep_node_draining 0$/m);
+    expect(seen).toMatch(/^twinkeep_nodes_draining 0$/m);
+    expect(seen).toMatch(/^twinkeep_shards_not_open 0$/m);
   });
 
   it('count the prepared statements', () => {

@@ -300,10 +300,12 @@ describe('a node that has ended', () => {
     const opened = Promise.withResolvers<void>();
     second.host.beforeOpen = () => opened.promise;
     await eventually(() => tables.owners[shard] === second.self);
+    await eventually(() => second.coordinator.shardsNotOpen === SHARD_COUNT - second.running.size);
     const route = second.coordinator.enter(shard);
     expect(route).toBeInstanceOf(Promise);
     opened.resolve();
     expect(await route).toMatchObject({ at: 'here' });
+    await eventually(() => second.coordinator.shardsNotOpen === 0);
   });
 
   it('leaves requests without a route if its shard is not opened in time', async () => {
@@ -360,10 +362,10 @@ describe('a node that an operator drains', () => {
     const all: TestNode[] = [];
     const [first, second] = [await startNode(tables, 1, all), await startNode(tables, 2, all)];
     await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
-    expect(first.coordinator.isDraining).toBe(false);
+    expect(first.coordinator.drainingNodes).toBe(0);
     tables.setState(first.self, 'draining');
     await eventually(() => second.running.size === SHARD_COUNT);
-    expect(first.coordinator.isDraining).toBe(true);
+    await eventually(() => all.every(({ coordinator }) => coordinator.drainingNodes === 1));
     const third = await startNode(tables, 3, all);
     await eventually(() => third.running.size > 50 && total(all) === SHARD_COUNT);
     expect(first.running.size).toBe(0);
