@@ -55,6 +55,8 @@ export interface Config {
   readonly redisUrl: string | null;
   /** Where other nodes reach this one; null for a process that has the database to itself. */
   readonly node: Readonly<{ host: string; port: number }> | null;
+  /** Between SIGTERM and the refusal of new connections. */
+  readonly stopDelayS: number;
   readonly keys: Readonly<Keys>;
   readonly oidc: Readonly<Oidc> | null;
   /** `address` is null for `embedded` on a free port, and for `off`. */
@@ -94,6 +96,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     artifactStore: readArtifactStore(read, databaseUrl),
     redisUrl: readServerUrl(read, 'REDIS_URL', ['redis', 'rediss']),
     node: readNode(read),
+    stopDelayS: readInteger(read, 'STOP_DELAY', 0, 0, 300),
     oidc: readOidc(read),
     sidecar: readSidecar(read),
     llm: readLlm(read),

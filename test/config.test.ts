@@ -40,6 +40,7 @@ describe('an empty environment', () => {
       dataDir: join(process.cwd(), 'data'),
       databaseUrl: null,
       redisUrl: null,
+      stopDelayS: 0,
       oidc: null,
       sidecar: { mode: 'embedded', address: null },
       llm: null,

@@ -86,6 +86,10 @@ export const pageEntries: readonly PageEntry[] = [
     load: () => import('./platform/flags.tsx').then(({ FlagsPage }) => FlagsPage),
   },
   {
+    ...{ path: '/platform/nodes', label: 'Nodes', icon: 'node', group: 'Platform', role: 'none', platform: true },
+    load: () => import('./platform/nodes.tsx').then(({ NodesPage }) => NodesPage),
+  },
+  {
     ...{
       path: '/platform/audit',
       label: 'Service audit',

@@ -231,6 +231,11 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return { live: live !== undefined, mailbox, quarantine: live?.quarantine ?? null };
   }
 
+  /** Number of actors in memory. */
+  get liveCount(): number {
+    return this.#registry.size;
+  }
+
   stats(): RegistryStats & { waiting: number } {
     return { ...this.#registry.stats(), waiting: this.#admission.pending };
   }

@@ -47,6 +47,11 @@ export const settingsTable = [
     'unset',
     'host:port where the other nodes of the database reach this one, to run several at once; needs DATABASE_URL',
   ),
+  setting(
+    'STOP_DELAY',
+    '0',
+    'seconds after SIGTERM during which /health/ready is 503 and everything is still accepted, for load balancers',
+  ),
   setting('REDIS_URL', 'unset', 'redis://… for Redis 6.2 or later, or Valkey; unset: a cache in the process'),
   setting(
     'MASTER_KEY',

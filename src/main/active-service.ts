@@ -7,7 +7,7 @@ import type { OperationSettings, Services } from '../operations/operation.ts';
 import { type CoreOptions, composeCore } from './compose-core.ts';
 import { composeHttpEdges, type EdgeParts, type HttpEdges, openMqttEdge } from './compose-edges.ts';
 import { composeRequestHandling, type RequestHandling } from './compose-request-handling.ts';
-import { composeCognition, composeServices } from './compose-services.ts';
+import { composeCognition, composeServices, type LaterParts } from './compose-services.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { NodeCluster } from './node-cluster.ts';
@@ -16,7 +16,10 @@ import type { StartOptions } from './start-options.ts';
 
 export type UpgradeHandler = MqttEdge['upgrade'];
 
-type ActiveServiceOptions = CoreOptions & Pick<StartOptions, 'onAssembled'> & Pick<EdgeParts, 'draining'>;
+type ActiveServiceOptions = CoreOptions &
+  Pick<StartOptions, 'onAssembled'> &
+  Pick<EdgeParts, 'draining'> &
+  Pick<LaterParts, 'stopping'>;
 
 interface ActiveServiceParts extends EdgeParts {
   cognition: CognitiveLayer;
@@ -29,6 +32,7 @@ export async function composeService(config: Config, options: ActiveServiceOptio
   const composed = await composeServices(config, core, {
     identity: () => requests.identity,
     mqtt: () => service.mqtt,
+    stopping: options.stopping,
   });
   const cognition = composeCognition(core, composed);
   options.onAssembled?.(composed.services);
@@ -165,6 +169,7 @@ export class ActiveService {
     registerGauges(metrics, runtime, {
       ...{ mqtt: () => this.#mqtt, sockets, mcp, graphql, services, pruning: this.#pruning },
       clockOffsets: clockMonitor.offsets,
+      coordinator: this.#nodeCluster?.coordinator ?? null,
       collections: [
         ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
         { sizes: () => ({ ...this.#mqtt?.sizes(), ...tracing?.sizes(), ...this.#nodeCluster?.sizes() }) },

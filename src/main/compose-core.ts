@@ -3,12 +3,16 @@ import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { Uuid } from '../domain/values.ts';
+import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { Metrics } from '../edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { NodeLoadMeter } from '../services/node-load.ts';
+import { SoleNode } from '../services/sole-node.ts';
 import { StoreLiveness } from '../services/store-liveness.ts';
+import type { NodeAdministration } from '../store/contract/cluster.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
+import type { NodeInfo } from '../store/lock/node-registration.ts';
 import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
@@ -37,11 +41,19 @@ export interface Core {
   runtime: Runtime;
   /** Null for a process that has the database to itself. */
   membership: NodeMembership | null;
+  /** The load of this process. */
+  loadMeter: NodeLoadMeter;
+  /** Milliseconds since the lease was renewed; null without a lease. */
+  leaseAgeMs(): Milliseconds | null;
+  nodeAdministration: NodeAdministration;
 }
 
 export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
   clockMonitor: ClockMonitor;
   lock: ActiveLock;
+  /** Milliseconds since the lease was renewed; null without a lease. */
+  leaseAgeMs(): Milliseconds | null;
+  node: NodeInfo;
 };
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
@@ -68,8 +80,22 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   });
   const liveness = new StoreLiveness(store);
   const stores = { store, cache, rates, liveness };
-  return { clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership };
+  const loadMeter = new NodeLoadMeter({
+    liveActors: () => runtime.actors.liveCount,
+    deviceSessions: () => runtime.sessions.count(),
+  });
+  const nodeAdministration = membership?.cluster ?? soleNode(options, loadMeter);
+  return {
+    ...{ clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
+    ...{ loadMeter, nodeAdministration, leaseAgeMs: options.leaseAgeMs },
+  };
 }
+
+const soleNode = ({ lock, node, leaseAgeMs, clockMonitor }: CoreOptions, loadMeter: NodeLoadMeter): SoleNode =>
+  new SoleNode({
+    ...{ id: lock.node, ...node, startedAt: clockMonitor.clock.now(), leaseAgeMs },
+    load: () => loadMeter.read(),
+  });
 
 /** Loads the tracing modules on demand, because they cost memory and startup time. */
 async function openTracing(endpoint: string): Promise<Tracing> {

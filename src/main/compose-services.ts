@@ -38,6 +38,8 @@ export interface LaterParts {
   identity(): Pick<Authenticator, 'authenticate'>;
   /** Null until the MQTT edge is open. */
   mqtt(): MqttEdge | null;
+  /** True from the request to stop on. */
+  stopping(): boolean;
 }
 
 /** Creates the services of the operations. */
@@ -73,6 +75,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: sidecar.sidecar,
+    nodes: core.nodeAdministration,
     health: composeHealth(config, core, later),
   };
   return { services, callers, audit, flags, sealer, tokenKey, sidecar };
@@ -107,12 +110,13 @@ const composeAudit = ({ store, clock, newId, log, metrics }: Core): AuditWriter 
     ),
   });
 
-const composeHealth = (config: Config, core: Core, { mqtt }: LaterParts): Health =>
+const composeHealth = (config: Config, core: Core, { mqtt, stopping }: LaterParts): Health =>
   new Health({
     store: core.store,
     cache: core.cache,
     clock: core.clock,
     redis: config.redisUrl !== null,
+    stopping,
     mqtt: () => (mqtt() === null ? 'degraded' : 'operational'),
     worker: () => (core.runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     clockOffsets: core.clockMonitor.untrustedOffsets,

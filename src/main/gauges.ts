@@ -1,6 +1,7 @@
 import { isSameStateValue } from '../actors/commit/unit-of-work.ts';
 import type { Runtime } from '../actors/runtime.ts';
 import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
+import { SHARD_COUNT } from '../domain/shards.ts';
 import type { Json } from '../domain/values.ts';
 import type { GraphqlEdge } from '../edges/graphql/edge.ts';
 import type { McpEdge } from '../edges/mcp/edge.ts';
@@ -10,6 +11,7 @@ import type { WebSocketEdge } from '../edges/websocket/edge.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { Services } from '../operations/operation.ts';
 import type { ClockOffsets } from '../services/health.ts';
+import type { CoordinatorCounts, ShardCoordinator } from '../services/shard-coordinator.ts';
 import type { Pruning } from './pruning.ts';
 
 interface GaugeParts {
@@ -22,6 +24,8 @@ interface GaugeParts {
   collections: readonly SizeReporter[];
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
+  /** Null for a process that has the database to itself. */
+  coordinator: Pick<ShardCoordinator, 'counts' | 'liveNodes' | 'drainingNodes' | 'shardsNotOpen'> | null;
 }
 
 /** Registers the gauges, which are evaluated when metrics are scraped, and counts commands by status. */
@@ -30,6 +34,7 @@ export function registerGauges(metrics: Metrics, runtime: Runtime, parts: GaugeP
   registerConnectionGauges(metrics, parts);
   registerServiceGauges(metrics, parts);
   registerClockGauges(metrics, parts);
+  registerNodeGauges(metrics, parts.coordinator);
   countCommands(metrics, runtime);
 }
 
@@ -86,6 +91,32 @@ function registerClockGauges(metrics: Metrics, { clockOffsets, pruning }: GaugeP
     Number(pruning.suspended()),
   );
 }
+
+function registerNodeGauges(metrics: Metrics, coordinator: GaugeParts['coordinator']): void {
+  const counts = (): CoordinatorCounts => coordinator?.counts() ?? soleCounts;
+  metrics.gauge('shards_open', `Shards that this process runs, of ${SHARD_COUNT}`, () => counts().open);
+  metrics.gauge(
+    'shards_not_open',
+    'Shards without a live owner, and those of this process that are not open',
+    () => coordinator?.shardsNotOpen ?? 0,
+  );
+  metrics.counter('shards_opened', 'Shards that this process has opened', () => counts().opened);
+  metrics.counter('shards_handed_over', 'Shards that this process has handed over', () => counts().handedOver);
+  metrics.counter('nodes_fenced', 'Ended nodes that this process has fenced', () => counts().fenced);
+  metrics.gauge(
+    'nodes_alive',
+    'Live nodes of the database, as this process sees them',
+    () => coordinator?.liveNodes.size ?? 1,
+  );
+  metrics.gauge(
+    'nodes_draining',
+    'Nodes that operators drain, as this process sees them',
+    () => coordinator?.drainingNodes ?? 0,
+  );
+}
+
+/** A process that has the database to itself. */
+const soleCounts: CoordinatorCounts = { open: SHARD_COUNT, opened: SHARD_COUNT, handedOver: 0, fenced: 0 };
 
 function countCommands(metrics: Metrics, { actors }: Runtime): void {
   actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {

@@ -19,6 +19,8 @@ import type { NodeMembership } from './node-membership.ts';
 const UNLOAD_MS: Milliseconds = 5_000;
 /** How long all shards may take when the process stops: the rest of the 10 s is for its other work. */
 const DRAIN_MS: Milliseconds = 4_000;
+/** Interval at which the figures of this node are stored. */
+const PUBLISH_MS: Milliseconds = 3_000;
 
 interface NodeClusterParts extends EdgeParts {
   membership: NodeMembership;
@@ -36,6 +38,7 @@ export class NodeCluster implements SizeReporter {
   readonly coordinator: ShardCoordinator;
   readonly #parts: NodeClusterParts;
   readonly #edge: ClusterEdge;
+  #publishing: NodeJS.Timeout | null = null;
 
   constructor(parts: NodeClusterParts) {
     const { core, membership } = parts;
@@ -65,6 +68,8 @@ export class NodeCluster implements SizeReporter {
   async open(): Promise<void> {
     await this.#edge.listen();
     await this.coordinator.start(`${this.#parts.address.host}:${this.#edge.port}`);
+    this.#publishing = setInterval(() => void this.#publish(), PUBLISH_MS).unref();
+    await this.#publish();
   }
 
   /** Hands over all shards, if another node can take them. */
@@ -73,16 +78,30 @@ export class NodeCluster implements SizeReporter {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.coordinator.stop(), this.#edge.close()]);
+    await Promise.all([this.#stop(), this.#edge.close()]);
   }
 
   abort(): void {
-    void this.coordinator.stop();
+    void this.#stop();
     this.#edge.abort();
   }
 
   sizes(): CollectionSizes {
     return this.#edge.sizes();
+  }
+
+  #stop(): Promise<void> {
+    if (this.#publishing !== null) clearInterval(this.#publishing);
+    return this.coordinator.stop();
+  }
+
+  async #publish(): Promise<void> {
+    const { core, membership } = this.#parts;
+    const { opened, handedOver } = this.coordinator.counts();
+    const figures = { load: core.loadMeter.read(), opened, handedOver };
+    await membership.cluster.publish(figures, core.leaseAgeMs() ?? 0).catch((error: unknown) => {
+      core.log.debug({ err: error }, 'node figures not published; retrying');
+    });
   }
 
   #makeEdge(): ClusterEdge {

@@ -11,6 +11,7 @@ import { refuseUpgrade } from '../edges/shared/upgrade.ts';
 import { compileMachines } from '../machines/versions.ts';
 import { SERVICE_VERSION } from '../operations/platform/system.ts';
 import type { ActiveLock } from '../store/contract.ts';
+import type { NodeInfo } from '../store/lock/node-registration.ts';
 import { openLock, openSharedLock, readDatabaseClock } from '../store/open.ts';
 import { Activation } from './activation.ts';
 import { type ActiveService, composeService, type UpgradeHandler } from './active-service.ts';
@@ -40,8 +41,13 @@ export class ServiceProcess {
   #upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   #lease: Lease | null = null;
   #lockLost = false;
+  readonly #node: NodeInfo;
+  /** When the last confirmed renewal was sent, in milliseconds of `performance.now()`. */
+  #renewedAt: number | null = null;
   #clockMonitor: ClockMonitor | null = null;
   #service: ActiveService | null = null;
+  /** Ends the delay between the request to stop and the refusal of requests. */
+  readonly #stopDelay = new AbortController();
   /** Set by `stop`. */
   #draining: Promise<void> | null = null;
   /** Set when new requests are refused. */
@@ -51,6 +57,7 @@ export class ServiceProcess {
     const { log, limits } = options;
     const startedAt = performance.now();
     const node = { address: `${hostname()}:${config.port}`, build: SERVICE_VERSION };
+    this.#node = node;
     this.#config = config;
     this.#options = options;
     this.#host = hostTime(options.wallClock);
@@ -59,6 +66,9 @@ export class ServiceProcess {
       config.node === null || config.databaseUrl === null
         ? openLock(config, lockParts)
         : openSharedLock(config.databaseUrl, lockParts);
+    this.#lock.onRenewed(({ sentAt }) => {
+      this.#renewedAt = sentAt;
+    });
     this.#activation = this.#makeActivation();
     this.#listener = makeStandbyListener({
       newId,
@@ -139,7 +149,9 @@ export class ServiceProcess {
     const clockMonitor = await this.#activate();
     const service = await composeService(this.#config, {
       ...this.#options,
-      ...{ clockMonitor, lock: this.#lock },
+      ...{ clockMonitor, lock: this.#lock, node: this.#node },
+      leaseAgeMs: () => (this.#renewedAt === null ? null : performance.now() - this.#renewedAt),
+      stopping: () => this.#draining !== null,
       draining: () => this.#stopping !== null,
     });
     this.#service = service;
@@ -170,6 +182,7 @@ export class ServiceProcess {
 
   #onLockLost(): void {
     this.#lockLost = true;
+    this.#stopDelay.abort();
     this.#service?.abort();
     this.#server.closeAllConnections();
     this.#server.close();
@@ -190,12 +203,22 @@ export class ServiceProcess {
     throw listenFault(this.#config, error);
   }
 
-  /** A node among others hands over its shards first, and serves or forwards requests meanwhile. */
+  /**
+   * A node among others hands over its shards first, and serves or forwards requests meanwhile; with a delay, every
+   * active process goes on serving until load balancers have noticed.
+   */
   async #handOverAndClose(): Promise<void> {
-    const handedOver = this.#service?.handOver() ?? null;
-    if (handedOver !== null) await handedOver;
+    const pending = [this.#service?.handOver() ?? null, this.#delayStop()].filter((one) => one !== null);
+    if (pending.length > 0) await Promise.all(pending);
     this.#stopping = this.#close();
     await this.#stopping;
+  }
+
+  /** Null without a delay. */
+  #delayStop(): Promise<void> | null {
+    const delayMs = this.#config.stopDelayS * 1_000;
+    if (delayMs === 0 || this.#service === null || this.#lockLost) return null;
+    return after(delayMs, undefined, { signal: this.#stopDelay.signal }).catch(() => {});
   }
 
   async #close(): Promise<void> {

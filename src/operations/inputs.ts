@@ -19,6 +19,7 @@ export const notFoundDetails = {
   member: 'Member not found.',
   invitation: 'Invitation not found.',
   flag: 'Flag not found.',
+  node: 'Node not found.',
   firmware: 'Firmware not found.',
   actor: 'Actor not found.',
   machine: 'Machine not found.',

@@ -25,6 +25,7 @@ import type { Sidecar } from '../services/sidecar.ts';
 import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
 import type { UserCache } from '../services/user-cache.ts';
 import type { StoredArtifact } from '../store/contract/artifact-files.ts';
+import type { NodeAdministration } from '../store/contract/cluster.ts';
 import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 
@@ -173,6 +174,7 @@ export interface Services {
   csrf: CsrfTokens;
   handshakes: Handshakes;
   health: Health;
+  nodes: NodeAdministration;
   sidecar: Sidecar;
   settings: OperationSettings;
   log: Log;

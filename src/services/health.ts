@@ -29,6 +29,8 @@ export interface HealthParts {
   redis: boolean;
   mqtt(): PartState;
   worker(): PartState;
+  /** True from the request to stop on. */
+  stopping(): boolean;
   /** Null while the clocks are at most one minute apart. */
   clockOffsets(): ClockOffsets | null;
 }
@@ -58,6 +60,11 @@ export class Health {
       this.#latest = this.#check();
     }
     return this.#latest;
+  }
+
+  /** True from the request to stop on: requests are served for a while, but a balancer must send no more. */
+  stopping(): boolean {
+    return this.#parts.stopping();
   }
 
   /** Seconds since the process started. */

@@ -2,7 +2,7 @@ import type { Log } from '../domain/log.ts';
 import { placeShards } from '../domain/shard-placement.ts';
 import { type PeerNode, SHARD_COUNT, type ShardDirectory, type ShardRoute } from '../domain/shards.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
-import type { Cluster, ClusterNode, ClusterView } from '../store/contract/cluster.ts';
+import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../store/contract/cluster.ts';
 
 /** What runs the shards of this node. */
 export interface ShardHost {
@@ -39,6 +39,8 @@ const allShards: readonly number[] = Array.from({ length: SHARD_COUNT }, (_, sha
 export interface CoordinatorCounts {
   /** Shards that this node runs. */
   open: number;
+  /** Shards opened since the start. */
+  opened: number;
   /** Shards handed over to other nodes. */
   handedOver: number;
   /** Nodes that this node fenced. */
@@ -70,10 +72,11 @@ export class ShardCoordinator implements ShardDirectory {
   #moving: Promise<void> | null = null;
   /** Monotonic milliseconds before which a busy shard is not closed again. */
   readonly #moveAfter = new Map<number, number>();
-  #draining = false;
+  /** Set by `drain`, at the end of the process. */
+  #leaving = false;
   #stopped = true;
   #link = '';
-  readonly #counts = { handedOver: 0, fenced: 0 };
+  readonly #counts = { opened: 0, handedOver: 0, fenced: 0 };
 
   constructor(parts: {
     cluster: Cluster;
@@ -107,6 +110,24 @@ export class ShardCoordinator implements ShardDirectory {
     return this.#liveNodes;
   }
 
+  /** Number of live nodes that operators drain. */
+  get drainingNodes(): number {
+    return this.#view.nodes.filter(({ alive, state }) => alive && state === 'draining').length;
+  }
+
+  /** Number of shards without a live owner, and of those that this node owns and has not opened. */
+  get shardsNotOpen(): number {
+    const live = new Set<Uuid | null>(this.#view.nodes.flatMap(({ id, alive }) => (alive ? [id] : [])));
+    const isNotOpen = (shard: number): boolean => {
+      const owner = this.#view.owners[shard] ?? null;
+      const status = this.#status[shard];
+      // A shard that is being handed over is served again soon.
+      if (owner === this.#cluster.self) return status === 'absent' || status === 'opening';
+      return !live.has(owner) && status !== 'closing';
+    };
+    return allShards.filter(isNotOpen).length;
+  }
+
   counts(): CoordinatorCounts {
     return { open: this.#status.filter((status) => status === 'open').length, ...this.#counts };
   }
@@ -132,9 +153,9 @@ export class ShardCoordinator implements ShardDirectory {
   /** Hands over all shards; resolves when none is left, or no other node is active, or the time has passed. */
   async drain(timeoutMs: Milliseconds): Promise<void> {
     const until = performance.now() + timeoutMs;
-    this.#draining = true;
+    this.#leaving = true;
     this.#moveAfter.clear();
-    await this.#cluster.announce('draining', this.#link).catch((error: unknown) => {
+    await this.#cluster.announce('stopping', this.#link).catch((error: unknown) => {
       this.#log.warn({ err: error }, 'shard coordinator: the drain was not announced to other nodes');
     });
     while (performance.now() < until) {
@@ -264,11 +285,16 @@ export class ShardCoordinator implements ShardDirectory {
     this.#notifyChanged();
   }
 
+  /**
+   * The active nodes; where none is left, those that an operator drains, so that no shard is without an owner. A node
+   * that drains reads its own state here as the others do.
+   */
   #candidates(): Uuid[] {
     const { self } = this.#cluster;
-    return this.#view.nodes
-      .filter(({ id, alive, state }) => alive && state === 'active' && !(this.#draining && id === self))
-      .map(({ id }) => id);
+    const staying = this.#view.nodes.filter(({ id, alive }) => alive && !(this.#leaving && id === self));
+    const inState = (wanted: MembershipState) => staying.filter(({ state }) => state === wanted).map(({ id }) => id);
+    const active = inState('active');
+    return active.length > 0 ? active : inState('draining');
   }
 
   /** The node that should own each shard; empty if no node is active. */
@@ -305,6 +331,7 @@ export class ShardCoordinator implements ShardDirectory {
     const began = performance.now();
     try {
       await this.#host.open(shards);
+      this.#counts.opened += shards.length;
       this.#setStatus(shards, 'open');
       this.#log.info({ shards: shards.length, ms: since(began) }, 'shard coordinator: shards opened');
     } catch (error) {
@@ -343,7 +370,7 @@ export class ShardCoordinator implements ShardDirectory {
 
   #keepOpen(shards: readonly number[]): void {
     if (shards.length === 0) return;
-    const after = performance.now() + (this.#draining ? this.#timing.poll : this.#timing.retry);
+    const after = performance.now() + (this.#leaving ? this.#timing.poll : this.#timing.retry);
     for (const shard of shards) this.#moveAfter.set(shard, after);
     this.#setStatus(shards, 'open');
     this.#log.warn({ shards }, 'shard coordinator: shards are busy; handing them over later');

@@ -204,6 +204,12 @@ describe.runIf(hasChromium())('administration in the console', () => {
     await page.getByRole('button', { name: 'Clear … commands disabled' }).click();
     await page.getByRole('button', { name: 'Clear flag' }).click();
     await page.getByRole('button', { name: 'Set … commands disabled' }).waitFor();
+    await open('/platform/nodes');
+    const node = page.getByRole('row').nth(1);
+    await node.getByText('active').waitFor();
+    await node.getByRole('cell', { name: '256', exact: true }).waitFor();
+    expect(await node.getByRole('button').count()).toBe(0);
+    expect(await accessibility(page)).toEqual([]);
     await open('/platform/audit');
     await page.getByRole('row').filter({ hasText: 'Set flag' }).first().waitFor();
     expect(await accessibility(page)).toEqual([]);
@@ -230,6 +236,7 @@ describe.runIf(hasChromium())('administration in the console', () => {
 
     it('fits with keys, members and firmware', () => fits(admin.token, ['/keys', '/members', '/firmware']));
     it('fits with policy and audit', () => fits(admin.token, ['/policy', '/audit']));
-    it('fits for operators', async () => fits(await operator(), ['/platform/tenants', '/platform/flags']));
+    it('fits for operators', async () =>
+      fits(await operator(), ['/platform/tenants', '/platform/flags', '/platform/nodes']));
   });
 });

@@ -1,4 +1,5 @@
 import { v4 } from 'uuid';
+import { firstNode, secondNode } from '../support/memory-nodes.ts';
 import type { Row } from './endpoint.ts';
 import type { World } from './endpoint-fixtures.ts';
 
@@ -58,6 +59,26 @@ export const administrationRows: readonly Row[] = [
         body: { tier: 'gold' },
       }),
     },
+  },
+  {
+    ...{ ...platform, method: 'GET', path: '/admin/nodes', status: 200 },
+    request: () => ({ path: '/admin/nodes?shards=true' }),
+  },
+  {
+    ...{ ...platform, method: 'POST', path: '/admin/nodes/{id}/drain', status: 200, goesOn: true },
+    request: () => ({ path: `/admin/nodes/${firstNode}/drain` }),
+    refusals: {
+      NOT_FOUND: () => ({ path: `/admin/nodes/${v4()}/drain` }),
+      CONFLICT: async ({ service }: World) => {
+        await service.services.nodes.drain(firstNode);
+        return { path: `/admin/nodes/${secondNode}/drain` };
+      },
+    },
+  },
+  {
+    ...{ ...platform, method: 'POST', path: '/admin/nodes/{id}/resume', status: 200, goesOn: true },
+    request: () => ({ path: `/admin/nodes/${firstNode}/resume` }),
+    refusals: { NOT_FOUND: () => ({ path: `/admin/nodes/${v4()}/resume` }) },
   },
   {
     ...{ ...platform, method: 'GET', path: '/admin/flags', status: 200 },

@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { readTokenKey } from '../../src/config.ts';
 import { shardOf } from '../../src/domain/shards.ts';
+import { issueToken } from '../../src/main.ts';
+import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { eventually } from '../support/clock.ts';
 import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
@@ -18,9 +21,9 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
   const closing: (() => Promise<unknown> | unknown)[] = [];
   let owner: ApiClient & { homeId: string; tenantId: string };
 
-  async function startNode(): Promise<RunningNode> {
+  async function startNode(STOP_DELAY = '1'): Promise<RunningNode> {
     const ports = await freePorts();
-    const process = startServiceProcess(deployment, { ...ports, NODE_ADDRESS: '127.0.0.1:0' });
+    const process = startServiceProcess(deployment, { ...ports, NODE_ADDRESS: '127.0.0.1:0', STOP_DELAY });
     const url = await process.listening;
     await process.active;
     const node = { ...process, ports, url };
@@ -89,6 +92,56 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
       }
       await connected.close();
     }
+  });
+
+  it('are listed to operators, who drain and resume one through another', async () => {
+    const [drained, through] = nodes as [RunningNode, RunningNode];
+    const token = await issueToken(readTokenKey(deployment.env), { sub: 'operator', scope: PLATFORM_SCOPE, ttlS: 600 });
+    const operator = at(through, token);
+    type Listed = { id: string; address: string; shards: number; [member: string]: unknown };
+    const list = async () => {
+      const { body } = await operator.get('/v1/admin/nodes');
+      const found: Listed[] = body.nodes;
+      return { ...body, one: found.find(({ address }) => address.endsWith(`:${drained.ports.PORT}`)) as Listed };
+    };
+    const device = await register(owner);
+    const listed = await list();
+    expect(listed.nodes).toHaveLength(3);
+    const sum = (member: string) =>
+      listed.nodes.reduce((total: number, node: Listed) => total + Number(node[member]), 0);
+    expect([sum('shards'), sum('tenants'), listed.shards_without_owner]).toEqual([256, 1, 0]);
+    expect(sum('devices')).toBeGreaterThan(0);
+    for (const { load, lease_age_ms } of listed.nodes) {
+      expect(load).toMatchObject({ live_actors: expect.any(Number), rss_bytes: expect.any(Number) });
+      expect(lease_age_ms).toBeGreaterThanOrEqual(0);
+    }
+
+    const path = `/v1/admin/nodes/${listed.one.id}`;
+    expect(await operator.post(`${path}/drain`)).toMatchObject({ status: 200, body: { state: 'draining' } });
+    await eventually(async () => (await list()).one.shards === 0);
+    expect((await list()).one.state).toBe('draining');
+    const { body: metrics } = await at(drained).get('/metrics');
+    expect(metrics).toMatch(/^twinkeep_nodes_draining 1$/m);
+    expect(metrics).toMatch(/^twinkeep_shards_open 0$/m);
+    expect(metrics).toMatch(/^twinkeep_nodes_alive 3$/m);
+    const forwarded = await at(drained).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
+    expect(forwarded.status).toBe(202);
+    expect(await at(drained).get('/health/ready')).toMatchObject({ status: 200 });
+    expect((await operator.post(`${path}/resume`)).status).toBe(200);
+    await spread(3);
+  });
+
+  it('are not ready from SIGTERM on, and accept requests until the delay has passed', async () => {
+    const node = await startNode('300');
+    expect((await at(node).get('/health/ready')).status).toBe(200);
+    const exited = node.kill('SIGTERM');
+    await eventually(async () => (await at(node).get('/health/ready')).status === 503);
+    expect((await at(node).get('/health/ready')).body).toEqual({ status: 'stopping' });
+    expect((await at(node).get('/v1/devices')).status).toBe(200);
+    await node.kill();
+    await exited;
+    nodes.splice(nodes.indexOf(node), 1);
+    await spread(3);
   });
 
   it('answer within seconds after the owner of the tenant was killed', async () => {

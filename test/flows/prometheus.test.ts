@@ -20,10 +20,13 @@ const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
 const { prometheus, promtool } = inject('programs');
 
 /**
- * Collections of components that this service does not run: Redis, traces, and with an embedded store the sessions of a
- * server.
+ * Collections of components that this service does not run: Redis, traces, parts of several nodes, and with an embedded
+ * store the sessions of a server.
  */
-const elsewhere = inject('postgresUrl') === null ? /^(redis_|traced_|database_sessions_)/ : /^(redis_|traced_)/;
+const elsewhere =
+  inject('postgresUrl') === null
+    ? /^(redis_|traced_|cluster_|invalidations?_|database_sessions_)/
+    : /^(redis_|traced_|cluster_|invalidations?_)/;
 
 /** Replaces dashboard variables as Grafana does. */
 const filled = (expr: string): string =>
@@ -98,6 +101,14 @@ describe('the metrics', () => {
       .filter((name) => !elsewhere.test(name));
     expect(expected.length).toBeGreaterThan(60);
     expect(reported.sort()).toEqual(expected.sort());
+  });
+
+  it('show that a process that has the database to itself runs all shards', () => {
+    expect(seen).toMatch(/^twinkeep_shards_open 256$/m);
+    expect(seen).toMatch(/^twinkeep_shards_handed_over_total 0$/m);
+    expect(seen).toMatch(/^twinkeep_nodes_alive 1$/m);
+    expect(seen).toMatch(/^twinkeep_nodes_draining 0$/m);
+    expect(seen).toMatch(/^twinkeep_shards_not_open 0$/m);
   });
 
   it('count the prepared statements', () => {
@@ -177,7 +188,7 @@ describe.runIf(prometheus)('a Prometheus server', () => {
       await eventually(async () =>
         (await request('rules')).data.groups[0]?.rules.every((rule) => rule.health === 'ok'),
       );
-      expect(rules.length).toBe(10);
+      expect(rules.length).toBe(12);
       const { alerts } = (await request('alerts')).data;
       const ofTheMachine = ['TwinkeepDown', 'TwinkeepEventLoopLags'];
       expect(alerts.filter(({ labels }) => !ofTheMachine.includes(labels.alertname))).toEqual([]);

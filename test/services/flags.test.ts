@@ -8,6 +8,7 @@ function storeThat(broken: { taken: boolean; thenAway?: number }) {
   const kept: Record<string, boolean> = { maintenance_mode: false };
   let away = 0;
   const store: AdministrationStore = {
+    contentsByShard: async () => [],
     tenants: async () => ({ items: [], next: null, positions: () => [] }),
     async flags() {
       if (away-- > 0) throw new StoreUnavailable('away');

@@ -12,7 +12,7 @@ it('a slow store gets one counting query at a time', async () => {
   };
   const health = new Health({
     ...{ store: store as never, cache: { healthy: () => true } as never, clock, redis: false },
-    ...{ mqtt: () => 'operational', worker: () => 'operational', clockOffsets: () => null },
+    ...{ mqtt: () => 'operational', worker: () => 'operational', clockOffsets: () => null, stopping: () => false },
   });
   const reports = [0, 1, 2].map((n) => {
     clock.advance(n * 1_000);

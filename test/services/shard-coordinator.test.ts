@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { SHARD_COUNT, type ShardRoute } from '../../src/domain/shards.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import { type CoordinatorTiming, ShardCoordinator } from '../../src/services/shard-coordinator.ts';
-import type { Cluster, ClusterNode, MembershipState } from '../../src/store/contract/cluster.ts';
+import type { Cluster, ClusterNode, DrainResult, MembershipState } from '../../src/store/contract/cluster.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { silentLog } from '../support/lock-parts.ts';
@@ -46,6 +46,14 @@ class SharedTables {
           Object.assign(this.nodes.get(self) as ClusterNode, { state, link });
           changed();
         }),
+      publish: () => statement(() => {}),
+      report: () =>
+        statement(() => ({
+          nodes: [...this.nodes.values()].map((node) => ({ ...node, figures: null, leaseAgeMs: null })),
+          owners: [...this.owners],
+        })),
+      drain: (id) => statement(() => this.setState(id, 'draining')),
+      resume: (id) => statement(() => this.setState(id, 'active')),
       fence: (ids) =>
         statement(() => {
           for (const id of ids) if (this.nodes.get(id)?.alive === false) this.fenced.add(id);
@@ -66,6 +74,13 @@ class SharedTables {
         }),
       onChange: (listener) => void this.listeners.push(listener),
     };
+  }
+
+  /** The request of an operator, which arrived at any node. */
+  setState(id: Uuid, state: MembershipState): DrainResult {
+    Object.assign(this.nodes.get(id) as ClusterNode, { state });
+    for (const listener of this.listeners) listener();
+    return 'done';
   }
 
   /** The process of a node ends without an announcement. */
@@ -148,7 +163,7 @@ describe('the first node', () => {
   it('has opened all shards when it has started', async () => {
     const node = await startNode(new SharedTables(), 1);
     expect(node.running.size).toBe(SHARD_COUNT);
-    expect(node.coordinator.counts()).toEqual({ open: SHARD_COUNT, handedOver: 0, fenced: 0 });
+    expect(node.coordinator.counts()).toEqual({ open: SHARD_COUNT, opened: SHARD_COUNT, handedOver: 0, fenced: 0 });
     expect(node.coordinator.leader).toBe(true);
     expect(node.coordinator.enter(3)).toMatchObject({ at: 'here' });
   });
@@ -285,10 +300,12 @@ describe('a node that has ended', () => {
     const opened = Promise.withResolvers<void>();
     second.host.beforeOpen = () => opened.promise;
     await eventually(() => tables.owners[shard] === second.self);
+    await eventually(() => second.coordinator.shardsNotOpen === SHARD_COUNT - second.running.size);
     const route = second.coordinator.enter(shard);
     expect(route).toBeInstanceOf(Promise);
     opened.resolve();
     expect(await route).toMatchObject({ at: 'here' });
+    await eventually(() => second.coordinator.shardsNotOpen === 0);
   });
 
   it('leaves requests without a route if its shard is not opened in time', async () => {
@@ -336,6 +353,55 @@ describe('a node that drains', () => {
     await startNode(tables, 2);
     await first.coordinator.drain(50);
     expect(first.running.size).toBe(SHARD_COUNT);
+  });
+});
+
+describe('a node that an operator drains', () => {
+  it('hands over all its shards, gets none, and routes requests to their owners', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const [first, second] = [await startNode(tables, 1, all), await startNode(tables, 2, all)];
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    expect(first.coordinator.drainingNodes).toBe(0);
+    tables.setState(first.self, 'draining');
+    await eventually(() => second.running.size === SHARD_COUNT);
+    await eventually(() => all.every(({ coordinator }) => coordinator.drainingNodes === 1));
+    const third = await startNode(tables, 3, all);
+    await eventually(() => third.running.size > 50 && total(all) === SHARD_COUNT);
+    expect(first.running.size).toBe(0);
+    await eventually(() => first.coordinator.counts().handedOver >= SHARD_COUNT - 128);
+    expect(await first.coordinator.enter(3)).toMatchObject({ at: 'node' });
+  });
+
+  it('gets its part of the shards again when it is resumed', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const [first, second] = [await startNode(tables, 1, all), await startNode(tables, 2, all)];
+    tables.setState(first.self, 'draining');
+    await eventually(() => second.running.size === SHARD_COUNT);
+    tables.setState(first.self, 'active');
+    await eventually(() => first.running.size > 50 && total(all) === SHARD_COUNT);
+  });
+
+  it('takes over the shards of the last active node when that one ends', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const [first, second] = [await startNode(tables, 1, all), await startNode(tables, 2, all)];
+    tables.setState(first.self, 'draining');
+    await eventually(() => second.running.size === SHARD_COUNT);
+    tables.kill(second);
+    second.running.clear();
+    await eventually(() => first.running.size === SHARD_COUNT);
+  });
+
+  it('announces that it stops when its process ends, so that it cannot be resumed', async () => {
+    const tables = new SharedTables();
+    const first = await startNode(tables, 1);
+    const second = await startNode(tables, 2);
+    await eventually(() => second.running.size > 50);
+    tables.setState(first.self, 'draining');
+    await first.coordinator.drain(10_000);
+    expect(tables.nodes.get(first.self)?.state).toBe('stopping');
   });
 });
 

@@ -59,6 +59,7 @@ import type { ArtifactFiles } from '../../src/store/contract/artifact-files.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { assertDocumented } from './assert-documented.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { MemoryNodes } from './memory-nodes.ts';
 import { MemoryStore } from './memory-store.ts';
 import { answerOf, record } from './traffic.ts';
 
@@ -94,7 +95,7 @@ export interface HttpService<Kept extends Store = Store> {
   /** Fields of log lines with level error. */
   errors: object[];
   observed: { route: string; status: number }[];
-  state: { draining: boolean; cacheHealthy: boolean; mqtt: PartState };
+  state: { draining: boolean; stopping: boolean; cacheHealthy: boolean; mqtt: PartState };
   token(sub: string, more?: Partial<NewToken>): Promise<string>;
   call(method: string, path: string, sent?: CallOptions): Promise<CallResult>;
   /** A new user with a new tenant: the user's token and ids. */
@@ -148,7 +149,7 @@ export async function startHttpServiceOn<Kept extends Store>(
     version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
   const runtime = new Runtime({ store, definitions, clock, log });
   await runtime.start();
-  const state: HttpService['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
+  const state: HttpService['state'] = { draining: false, stopping: false, cacheHealthy: true, mqtt: 'operational' };
   const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });
   cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
@@ -204,8 +205,10 @@ export async function startHttpServiceOn<Kept extends Store>(
       redis: true,
       mqtt: () => state.mqtt,
       worker: () => 'operational',
+      stopping: () => state.stopping,
       clockOffsets: () => null,
     }),
+    nodes: new MemoryNodes(),
     settings: {
       apiBaseUrl: 'http://127.0.0.1/v1',
       mqttUrl: 'mqtt://127.0.0.1',

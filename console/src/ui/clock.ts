@@ -32,5 +32,7 @@ function subscribe(onTick: () => void): () => void {
   };
 }
 
-/** The service's time in whole seconds, updated every second. */
-export const useNow = (): number => useSyncExternalStore(subscribe, () => second);
+const currentSecond = (): number => second;
+
+/** The service's time in whole seconds, updated every second; also where a page is rendered to a text. */
+export const useNow = (): number => useSyncExternalStore(subscribe, currentSecond, currentSecond);

@@ -4,6 +4,7 @@ import { createCliContext } from '../cli-context.ts';
 import { UsageError } from '../errors.ts';
 import type { Io } from '../io.ts';
 import { colorStatus, printRecord, printTable } from '../print.ts';
+import { addNodes } from './nodes.ts';
 
 interface Tenant {
   id: string;
@@ -17,7 +18,7 @@ const tenantActionPath = (id: string, verb: string): string => `/v1/admin/tenant
 export function addAdministration(program: Command, io: Io): void {
   const admin = program
     .command('admin')
-    .summary('tenants and system flags')
+    .summary('tenants, system flags and nodes')
     .description('Commands for platform operators. They require a token with the scope platform:admin.')
     .addHelpText(
       'after',
@@ -25,6 +26,7 @@ export function addAdministration(program: Command, io: Io): void {
     );
   addTenants(admin, io);
   addFlags(admin, io);
+  addNodes(admin, io);
 }
 
 function addTenants(admin: Command, io: Io): void {

@@ -38,6 +38,7 @@ export class TenantHints {
   /** The hint of a request. Reads the body of a platform operator's GraphQL or MCP request, and puts it back. */
   ofRequest(request: IncomingMessage): TenantHint {
     const url = targetOf(request);
+    if (OF_THE_PROCESS.test(url)) return null;
     const administered = administeredTenant(url);
     if (administered !== null) return administered;
     return mapped(this.#ownerOf(request), (owner) => (owner === null ? null : this.#tenantOf(owner, request)));
@@ -113,6 +114,9 @@ const uuidOrNull = (text: string | null): Uuid | null => (text !== null && UUID.
 
 const UUID_TEXT = UUID.source.slice(1, -1);
 const ADMINISTERED = new RegExp(`^(?:/api)?/v1/admin/tenants/(${UUID_TEXT})/`);
+
+/** Health checks and metrics: with a credential too, they are about the process that the request reached. */
+const OF_THE_PROCESS = /^(?:(?:\/api)?\/v1)?\/(?:health|metrics)(?:[/?]|$)/;
 
 /** The tenant in a path of platform administration, which is refused for anyone else on every node. */
 function administeredTenant(url: string): Uuid | null {

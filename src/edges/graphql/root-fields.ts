@@ -62,6 +62,7 @@ import {
   setTier,
   suspendTenant,
 } from '../../operations/platform/administration.ts';
+import { drainNode, listNodes, resumeNode } from '../../operations/platform/nodes.ts';
 import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
 
 /** A query field. Its result type is named by the output schema, otherwise by `typeName`. */
@@ -123,6 +124,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   members: { operation: listMembers, connectionMember: 'members' },
   tenants: { operation: listTenants, connectionMember: 'the body' },
   flags: { operation: listFlags, resultMember: 'flags', typeName: 'Flags' },
+  serviceNodes: { operation: listNodes, typeName: 'ServiceNodes' },
 };
 
 const changes: readonly (Operation | MutationField)[] = [
@@ -177,6 +179,8 @@ const changes: readonly (Operation | MutationField)[] = [
   resumeTenant,
   setTier,
   setFlag,
+  drainNode,
+  resumeNode,
 ];
 
 export const mutations: Readonly<Record<string, MutationField>> = Object.fromEntries(

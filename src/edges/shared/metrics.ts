@@ -74,7 +74,20 @@ export class Metrics {
     });
   }
 
-  /** The same with one label: values by label value. */
+  /** A counter whose value is read when the metrics are rendered. */
+  counter(name: string, help: string, read: () => number): void {
+    new Counter({
+      name: `${PREFIX}${name}_total`,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  }
+
+  /** A gauge with one label: values by label value, read when the metrics are rendered. */
   labelledGauge(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void {
     new Gauge({
       name: PREFIX + name,

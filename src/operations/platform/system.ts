@@ -143,7 +143,7 @@ export const getLiveness = operation({
 
 const ready = z.object({ status: z.literal('ready') });
 const notReady = z.object({
-  status: z.enum(['not_ready', 'degraded', 'standby', 'starting']),
+  status: z.enum(['not_ready', 'degraded', 'standby', 'starting', 'stopping']),
   checks: checks.optional(),
 });
 
@@ -155,10 +155,11 @@ export const getReadiness = operation({
   output: z.union([ready, notReady]),
   responses: {
     200: { when: 'Requests are accepted', body: ready },
-    503: { when: 'Requests are not accepted: the process is on standby, or a store does not answer', body: notReady },
+    503: { when: 'Send no requests: the process is on standby or stops, or a store does not answer', body: notReady },
   },
   needs: ['health'],
   async run({ health }) {
+    if (health.stopping()) return done({ status: 503, body: { status: 'stopping' as const } });
     const { database, redis } = checksOf(await health.report());
     if (database && redis !== false) return done({ body: { status: 'ready' as const } });
     const available = { database: database === true, cache: redis !== false };

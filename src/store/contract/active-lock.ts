@@ -1,4 +1,5 @@
 import type { Lease } from '../../domain/lease.ts';
+import type { Uuid } from '../../domain/values.ts';
 
 /** One renewal of the lease, to compare this machine's clock with the database's. */
 export interface RenewalSample {
@@ -14,6 +15,8 @@ export interface RenewalSample {
 export interface ActiveLock {
   /** Invalid before `acquire` resolves and after the lock is lost or released. */
   readonly lease: Lease;
+  /** The id of this process as a node; final when the lock is held. */
+  readonly node: Uuid;
   /**
    * Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. With a database
    * server, `accepts` checks a reading of its clock before the sessions of the previous owner are terminated: if it

@@ -13,10 +13,20 @@ export interface TenantRow {
   createdAt: EpochMs;
 }
 
+/** What a shard contains. */
+export interface ShardContents {
+  shard: number;
+  tenants: number;
+  /** Not deleted. */
+  devices: number;
+}
+
 /** Queries and settings for platform operators only. */
 export interface AdministrationStore {
   /** All tenants, newest first. */
   tenants(limit: number, after?: Position): Promise<Page<TenantRow>>;
+  /** The shards that are not empty, in any order. */
+  contentsByShard(): Promise<ShardContents[]>;
   flags(): Promise<Record<string, boolean>>;
   setFlag(flag: string, state: boolean, idempotency?: IdempotencyRow | null): Promise<void>;
 }

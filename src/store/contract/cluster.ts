@@ -1,10 +1,11 @@
-import type { Uuid } from '../../domain/values.ts';
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
 
 /**
  * What a node does with shards: `joining` starts and owns none yet, `active` owns its part of them, `draining` hands
- * them over and ends.
+ * them over at an operator's request and goes on serving connections, `stopping` hands them over and ends.
  */
-export type MembershipState = 'joining' | 'active' | 'draining';
+export const membershipStates = ['joining', 'active', 'draining', 'stopping'] as const;
+export type MembershipState = (typeof membershipStates)[number];
 
 /** A registered node that was not fenced. */
 export interface ClusterNode {
@@ -24,6 +25,57 @@ export interface ClusterNode {
   alive: boolean;
 }
 
+/** Load of one process. */
+export interface NodeLoad {
+  /** Actors in memory. */
+  liveActors: number;
+  /** Open device sessions. */
+  deviceSessions: number;
+  /** Processor time in relation to one core, 1 for one core. */
+  cpuShare: number;
+  heapBytes: number;
+  rssBytes: number;
+  /** 99th percentile of the delay of the event loop, in milliseconds. */
+  eventLoopDelayMs: number;
+}
+
+/** The figures that a node publishes every few seconds. */
+export interface NodeFigures {
+  load: NodeLoad;
+  /** Shards that the node has opened since its start. */
+  opened: number;
+  /** Shards that the node has handed over since its start. */
+  handedOver: number;
+}
+
+/** A live node with its latest figures. */
+export interface ReportedNode extends ClusterNode {
+  /** Null until the node has published them. */
+  figures: NodeFigures | null;
+  /** Milliseconds since the node's lease was renewed, as far as it has published it; null if that is unknown. */
+  leaseAgeMs: Milliseconds | null;
+}
+
+/** The live nodes and the owners of the shards. */
+export interface NodesReport extends Pick<ClusterView, 'owners'> {
+  nodes: readonly ReportedNode[];
+}
+
+/**
+ * Result of an operator's request to drain or to resume a node. `wrong state`: the node is joining or stopping. `last
+ * active`: no other node is active.
+ */
+export type DrainResult = 'done' | 'not found' | 'wrong state' | 'last active';
+
+/** The nodes of a database as operators see and control them. Every method may throw `StoreUnavailable`. */
+export interface NodeAdministration {
+  report(): Promise<NodesReport>;
+  /** The node hands over its shards and gets no others until it is resumed. A repeat is `done`. */
+  drain(node: Uuid): Promise<DrainResult>;
+  /** Ends a drain. A repeat is `done`. */
+  resume(node: Uuid): Promise<DrainResult>;
+}
+
 /** The nodes and the owners of the shards, as committed. */
 export interface ClusterView {
   nodes: readonly ClusterNode[];
@@ -34,11 +86,13 @@ export interface ClusterView {
 }
 
 /** The nodes that share a database. Every method may throw `StoreUnavailable`. */
-export interface Cluster {
+export interface Cluster extends NodeAdministration {
   readonly self: Uuid;
   view(): Promise<ClusterView>;
   /** Tells the other nodes. */
   announce(state: MembershipState, link: string): Promise<void>;
+  /** Stores this node's figures. `leaseAgeMs`: since its lease was renewed. */
+  publish(figures: NodeFigures, leaseAgeMs: Milliseconds): Promise<void>;
   /** Raises the epochs of nodes that are not alive, and resolves when none of their database sessions is left. */
   fence(nodes: readonly Uuid[]): Promise<void>;
   /** Becomes the owner of those shards that have none or a fenced one. */

@@ -1,8 +1,17 @@
 import type { Log } from '../../domain/log.ts';
 import { SHARD_COUNT } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
-import type { Uuid } from '../../domain/values.ts';
-import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../contract/cluster.ts';
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import type {
+  Cluster,
+  ClusterNode,
+  ClusterView,
+  DrainResult,
+  MembershipState,
+  NodeFigures,
+  NodesReport,
+  ReportedNode,
+} from '../contract/cluster.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { shardArray } from '../postgres/shard-condition.ts';
 import type { AdvisoryLock } from './advisory-lock.ts';
@@ -20,10 +29,26 @@ const REPORT_MS = 30_000;
 /** The lock is taken once: a session that has it would count it again. */
 const leader = `exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and classid = 0
     and objid = ${LEADER_LOCK} and objsubid = 1 and granted) or pg_try_advisory_lock(${LEADER_LOCK})`;
-const nodes = `select n.id, n.number, n.address, n.link, n.build, n.state,
-    (extract(epoch from n.started_at) * 1000)::float8 as "startedAt", ${isNodeLockHeld('n.number')} as alive
-  from nodes n where n.epoch = ${FIRST_NODE_EPOCH} and n.number is not null order by n.number`;
+const nodeColumns = `n.id, n.number, n.address, n.link, n.build, n.state,
+    (extract(epoch from n.started_at) * 1000)::float8 as "startedAt", ${isNodeLockHeld('n.number')} as alive`;
+const registered = `from nodes n where n.epoch = ${FIRST_NODE_EPOCH} and n.number is not null`;
+const nodes = `select ${nodeColumns} ${registered} order by n.number`;
+const reportedNodes = `select ${nodeColumns}, n.figures,
+    (extract(epoch from clock_timestamp() - n.renewed_at) * 1000)::float8 as "leaseAgeMs"
+  ${registered} order by n.number`;
 const owners = 'select shard, owner from shards';
+
+/**
+ * Commits without waiting for the disk: figures may be lost in a crash of the server, and renewals of the lease wait for
+ * this statement.
+ */
+const publishFigures = `update nodes set figures = $2, renewed_at = clock_timestamp() - $3 * interval '1 millisecond'
+  where id = $1 and set_config('synchronous_commit', 'off', true) is not null`;
+
+/** An active node other than `node`: SQL of its id. */
+const anotherActive = (node: string): string =>
+  `exists (select from nodes o where o.id <> ${node} and o.epoch = ${FIRST_NODE_EPOCH} and o.state = 'active'
+    and ${isNodeLockHeld('o.number')})`;
 
 const notify = `select pg_notify('${CHANGES_CHANNEL}', '')`;
 
@@ -50,9 +75,30 @@ export class PostgresCluster implements Cluster {
       const found = await session.query<ClusterNode>(nodes);
       const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
       const leads = await session.query<{ leader: boolean }>(`select ${leader} as leader`);
-      const byShard: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
-      for (const { shard, owner } of shards.rows) byShard[shard] = owner;
-      return { nodes: found.rows, owners: byShard, leader: leads.rows[0]?.leader === true };
+      return { nodes: found.rows, owners: byShard(shards.rows), leader: leads.rows[0]?.leader === true };
+    });
+  }
+
+  report(): Promise<NodesReport> {
+    return this.#run(async (session) => {
+      const found = await session.query<ReportedNode>(reportedNodes);
+      const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
+      return { nodes: found.rows.filter(({ alive }) => alive), owners: byShard(shards.rows) };
+    });
+  }
+
+  drain(node: Uuid): Promise<DrainResult> {
+    const id = literal(node);
+    return this.#changeState(node, 'draining', `state = 'active' and ${anotherActive(id)}`);
+  }
+
+  resume(node: Uuid): Promise<DrainResult> {
+    return this.#changeState(node, 'active', `state = 'draining'`);
+  }
+
+  publish(figures: NodeFigures, leaseAgeMs: Milliseconds): Promise<void> {
+    return this.#run(async (session) => {
+      await session.query(publishFigures, [this.self, JSON.stringify(figures), leaseAgeMs]);
     });
   }
 
@@ -105,6 +151,25 @@ export class PostgresCluster implements Cluster {
   }
 
   /**
+   * Requests that arrive at several nodes are serialized, so that two of them never drain the last two active nodes. The
+   * state is read afterwards to explain why nothing changed.
+   */
+  #changeState(node: Uuid, state: MembershipState, condition: string): Promise<DrainResult> {
+    const id = literal(node);
+    return this.#run(async (client) => {
+      await client.query(
+        `select pg_advisory_xact_lock(${OWNERS_LOCK});
+        update nodes set state = '${state}' where id = ${id} and epoch = ${FIRST_NODE_EPOCH} and ${condition}; ${notify}`,
+      );
+      const { rows } = await client.query<ClusterNode>(`select ${nodeColumns} ${registered} and n.id = $1`, [node]);
+      const [found] = rows.filter(({ alive }) => alive);
+      if (found === undefined) return 'not found';
+      if (found.state === state) return 'done';
+      return found.state === 'active' ? 'last active' : 'wrong state';
+    });
+  }
+
+  /**
    * One message with several statements is one transaction, and each statement has a snapshot of its own: the change
    * sees every owner that was committed before it got the lock.
    */
@@ -132,6 +197,12 @@ export class PostgresCluster implements Cluster {
       for (const listener of this.#listeners) listener();
     });
   }
+}
+
+function byShard(rows: readonly { shard: number; owner: Uuid }[]): (Uuid | null)[] {
+  const found: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
+  for (const { shard, owner } of rows) found[shard] = owner;
+  return found;
 }
 
 function literal(id: Uuid): string {

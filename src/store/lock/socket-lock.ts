@@ -1,9 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, readdirSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { createConnection, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Lease } from '../../domain/lease.ts';
+import type { Uuid } from '../../domain/values.ts';
 import { type ActiveLock, OwnedByAnother } from '../contract.ts';
 
 const NAME = /^owner-[0-9a-f]{12}\.sock$/;
@@ -36,6 +37,7 @@ export class SocketLock implements ActiveLock {
   readonly #claim: OwnerInfo = { pid: process.pid, since: new Date().toISOString(), owner: false };
   #held: OwnerSocket | null = null;
   #checkTimer: NodeJS.Timeout | null = null;
+  readonly node: Uuid = randomUUID();
   /** Valid as long as the socket is held: no other process takes it over, even if this one hangs. */
   readonly lease: Lease = { epoch: 0, valid: () => this.#held !== null };
 

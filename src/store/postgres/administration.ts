@@ -1,5 +1,6 @@
+import { shardInSql } from '../../domain/shards.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { AdministrationStore } from '../contract/administration.ts';
+import type { AdministrationStore, ShardContents } from '../contract/administration.ts';
 import type { Database } from './database.ts';
 import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
 import { descendingStart, pageOf } from './keyset-pagination.ts';
@@ -22,6 +23,16 @@ export const administrationStore = (database: Database): AdministrationStore => 
     const tenants = rows.map(({ created_at: createdAt, ...row }) => ({ ...row, createdAt }));
     return pageOf(tenants, limit, ({ createdAt, id }) => ({ createdAt, id }));
   },
+
+  // Reads indexes alone: tenants by age, and devices by tenant.
+  contentsByShard: () =>
+    database.read<ShardContents>({
+      name: 'shard_contents',
+      text: `select shard, sum(tenants)::integer as tenants, sum(devices)::integer as devices from (
+          select ${shardInSql('id')} as shard, count(*) as tenants, 0 as devices from tenants group by 1
+          union all select ${shardInSql('tenant_id')}, 0, count(*) from devices where not deleted group by 1) counts
+        group by shard`,
+    }),
 
   async flags() {
     const rows = await database.read<{ name: string; state: boolean }>({

@@ -18,6 +18,7 @@ import { liveColumn } from './migrations/0018-live-column.ts';
 import { shardColumns } from './migrations/0019-shards.ts';
 import { cache } from './migrations/0020-cache.ts';
 import { artifactChunks } from './migrations/0021-artifact-chunks.ts';
+import { nodeFigures } from './migrations/0022-node-figures.ts';
 
 export interface Migration {
   id: number;
@@ -49,6 +50,7 @@ export const migrations: readonly Migration[] = [
   { id: 19, name: 'shards', sql: shardColumns },
   { id: 20, name: 'cache', sql: cache },
   { id: 21, name: 'artifact chunks', sql: artifactChunks },
+  { id: 22, name: 'node figures', sql: nodeFigures },
 ];
 
 /** The database's schema was changed by another program version, or is unknown to this one. */

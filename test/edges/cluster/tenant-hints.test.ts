@@ -83,6 +83,19 @@ describe('the hint of a request', () => {
     expect(await hints.ofRequest(requestOf('/v1/devices', { cookie: 'twinkeep_session=unknown' }))).toBeNull();
   });
 
+  it.each(['/health', '/health/ready', '/v1/health/live?from=balancer', '/api/v1/health', '/metrics'])(
+    'for %s is none with any credential: the process that was reached answers for itself',
+    async (url) => {
+      const { hints } = newNode();
+      expect(hints.ofRequest(requestOf(url, bearer(owner.token)))).toBeNull();
+    },
+  );
+
+  it('for a path that only begins like a health check is the tenant', async () => {
+    const { hints } = newNode();
+    expect(await hints.ofRequest(requestOf('/v1/healthy', bearer(owner.token)))).toBe(owner.tenantId);
+  });
+
   it.each([
     ['no credential', {}],
     ['another scheme', { authorization: 'Basic YWRhOnNlY3JldA==' }],

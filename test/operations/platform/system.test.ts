@@ -96,6 +96,13 @@ describe('health', () => {
   });
 });
 
+it('is not ready from the request to stop on, while it still accepts requests', async () => {
+  service.state.stopping = true;
+  expect(await get('/health/ready')).toMatchObject({ status: 503, body: { status: 'stopping' } });
+  expect((await get('/health/live')).status).toBe(200);
+  expect((await get('/status')).status).toBe(200);
+});
+
 it('reports status and version without a credential', async () => {
   expect((await get('/status')).body).toEqual({
     system: 'Twinkeep',

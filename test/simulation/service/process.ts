@@ -30,6 +30,7 @@ import { MemoryCache } from '../../../src/store/cache/memory-cache.ts';
 import { MemoryRateLimiter } from '../../../src/store/cache/memory-rate-limiter.ts';
 import type { ArtifactFiles } from '../../../src/store/contract/artifact-files.ts';
 import type { Store } from '../../../src/store/contract.ts';
+import { MemoryNodes } from '../../support/memory-nodes.ts';
 import { checkedRates, DeviceRateInvariant } from '../invariants/rates.ts';
 import type { Network } from '../network/link.ts';
 import type { Owner } from '../world/scheduler.ts';
@@ -133,9 +134,11 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     flags: () => flags.current(),
     setFlag: flags.set,
     sidecar: { ...noSidecar },
+    nodes: new MemoryNodes(),
     health: new Health({
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
+      stopping: () => false,
       clockOffsets: time.untrustedOffsets,
       worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     }),

@@ -86,6 +86,7 @@ export class SimulatedLock implements ActiveLock {
   readonly #observers: ((sample: ClockSample) => void)[] = [];
   /** Virtual time at which the clock reading sent with the lock was evaluated. */
   judgedAt = 0;
+  readonly node = '0195d9a2-7f00-7000-8000-000000000009';
   #holding = false;
   #line: 'up' | 'silent' | 'down' = 'up';
 

@@ -186,6 +186,70 @@ describe.runIf(serverUrl)('nodes that share a database', () => {
   });
 });
 
+describe.runIf(serverUrl)('an operator', () => {
+  const figures = {
+    load: { liveActors: 1, deviceSessions: 2, cpuShare: 0.5, heapBytes: 3, rssBytes: 4, eventLoopDelayMs: 5 },
+    ...{ opened: 6, handedOver: 7 },
+  };
+  const statesOf = async ({ cluster }: TestNode) => (await cluster.view()).nodes.map(({ state }) => state);
+
+  it('sees the figures that each live node has published, also on a database without migrations', async () => {
+    const url = await database(true);
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await second.cluster.claim([5]);
+    await second.cluster.publish(figures, 60_000);
+    const { nodes, owners } = await first.cluster.report();
+    expect(nodes).toMatchObject([
+      { id: first.cluster.self, state: 'active', figures: null, leaseAgeMs: null },
+      { id: second.cluster.self, state: 'active', figures, leaseAgeMs: expect.any(Number) },
+    ]);
+    expect(nodes[1]?.leaseAgeMs).toBeGreaterThanOrEqual(60_000);
+    expect(owners[5]).toBe(second.cluster.self);
+    expect(owners[6]).toBeNull();
+    await endLockSession(url, second);
+    expect((await first.cluster.report()).nodes.map(({ id }) => id)).toEqual([first.cluster.self]);
+  });
+
+  it('drains and resumes any node through any other, and the node is informed', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await second.cluster.view();
+    const changed = vi.fn();
+    second.cluster.onChange(changed);
+    expect(await first.cluster.drain(second.cluster.self)).toBe('done');
+    await eventually(() => changed.mock.calls.length > 0);
+    expect(await statesOf(second)).toEqual(['active', 'draining']);
+    expect(await second.cluster.drain(second.cluster.self)).toBe('done');
+    expect(await second.cluster.resume(second.cluster.self)).toBe('done');
+    expect(await first.cluster.resume(second.cluster.self)).toBe('done');
+    expect(await statesOf(first)).toEqual(['active', 'active']);
+  });
+
+  it('cannot drain the last active node, even if two are requested at once', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    const results = await Promise.all([
+      first.cluster.drain(second.cluster.self),
+      second.cluster.drain(first.cluster.self),
+    ]);
+    expect(results.sort()).toEqual(['done', 'last active']);
+    expect((await statesOf(first)).sort()).toEqual(['active', 'draining']);
+  });
+
+  it('cannot drain or resume a node that is joining, stopping or gone', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    for (const state of ['joining', 'stopping'] as const) {
+      await second.cluster.announce(state, '127.0.0.1:7000');
+      expect(await first.cluster.drain(second.cluster.self)).toBe('wrong state');
+      expect(await first.cluster.resume(second.cluster.self)).toBe('wrong state');
+    }
+    await endLockSession(url, second);
+    expect(await first.cluster.drain(second.cluster.self)).toBe('not found');
+    expect(await first.cluster.resume(newId())).toBe('not found');
+  });
+});
+
 describe.runIf(serverUrl)('a node whose lock is gone', () => {
   it('is seen at once, and its shards are free once it is fenced', async () => {
     const url = await database();

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { idempotencyRow, tenantCommit } from '../../support/actor-commits.ts';
+import { shardOf } from '../../../src/domain/shards.ts';
+import { deviceCommit, idempotencyRow, tenantCommit } from '../../support/actor-commits.ts';
 import { eachStore } from '../../support/store.ts';
 
 eachStore('administration', (backend) => {
@@ -28,5 +29,20 @@ eachStore('administration', (backend) => {
     const second = await administration().tenants(2, first.next ?? undefined);
     expect(second.items.map(({ id, createdAt }) => [id, createdAt])).toEqual([[commits[0]?.ref.id, 5]]);
     expect(second.next).toBeNull();
+  });
+
+  it('tenants and devices that are not deleted are counted by shard', async () => {
+    const tenant = tenantCommit();
+    const shard = shardOf(tenant.ref.id);
+    const counts = async () => {
+      const found = (await administration().contentsByShard()).find((one) => one.shard === shard);
+      return { tenants: found?.tenants ?? 0, devices: found?.devices ?? 0 };
+    };
+    const before = await counts();
+    const device = () => deviceCommit({ tenantId: tenant.ref.id });
+    const gone = device();
+    const deleted = { ...gone, columns: { ...gone.columns, deleted: true } };
+    await backend().store.actors.commit([tenant, device(), device(), deleted]);
+    expect(await counts()).toEqual({ tenants: before.tenants + 1, devices: before.devices + 2 });
   });
 });

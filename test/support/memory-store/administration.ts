@@ -1,4 +1,5 @@
-import type { AdministrationStore, TenantRow } from '../../../src/store/contract/administration.ts';
+import { shardOf } from '../../../src/domain/shards.ts';
+import type { AdministrationStore, ShardContents, TenantRow } from '../../../src/store/contract/administration.ts';
 import { indexedText } from './columns.ts';
 import { actorsOf, positionOf } from './commands.ts';
 import type { ActorRow } from './database.ts';
@@ -28,6 +29,20 @@ export const administrationStore = (session: Session): AdministrationStore => ({
         tenantRow,
       ),
     ),
+
+  contentsByShard: () =>
+    session.read('administration.contentsByShard', [], (tables) => {
+      const found = new Map<number, ShardContents>();
+      const count = (row: ActorRow, member: 'tenants' | 'devices'): void => {
+        const shard = shardOf(row.tenantId);
+        const contents = found.get(shard) ?? { shard, tenants: 0, devices: 0 };
+        contents[member] += 1;
+        found.set(shard, contents);
+      };
+      for (const row of actorsOf(tables, 'tenant', () => true)) count(row, 'tenants');
+      for (const row of actorsOf(tables, 'device', ({ columns }) => columns.deleted !== true)) count(row, 'devices');
+      return [...found.values()];
+    }),
 
   flags: () => session.read('administration.flags', [], (tables) => Object.fromEntries(tables.flags)),
 

@@ -163,6 +163,8 @@ const records: Record<string, Read> = {
       ),
     ),
   flags: async ({ administration }) => administration.flags(),
+  shards: async ({ administration }) =>
+    (await administration.contentsByShard()).sort((one, other) => one.shard - other.shard),
   tenants: async ({ administration }, model) => own(model, (await administration.tenants(MAX - 1)).items),
   firmware: async ({ firmware }, model) => [
     await each(ids(model, 'tenant', 2), async (tenantId) => [

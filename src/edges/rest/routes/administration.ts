@@ -6,6 +6,7 @@ import {
   setTier,
   suspendTenant,
 } from '../../../operations/platform/administration.ts';
+import { drainNode, listNodes, resumeNode } from '../../../operations/platform/nodes.ts';
 import type { Route } from '../route.ts';
 
 export const administrationRoutes: Route[] = [
@@ -15,4 +16,7 @@ export const administrationRoutes: Route[] = [
   { method: 'POST', path: '/admin/tenants/{id}/tier', operation: setTier, success: 200 },
   { method: 'GET', path: '/admin/flags', operation: listFlags, success: 200 },
   { method: 'POST', path: '/admin/flags/{flag}', operation: setFlag, success: 200 },
+  { method: 'GET', path: '/admin/nodes', operation: listNodes, success: 200 },
+  { method: 'POST', path: '/admin/nodes/{id}/drain', operation: drainNode, success: 200 },
+  { method: 'POST', path: '/admin/nodes/{id}/resume', operation: resumeNode, success: 200 },
 ];

@@ -1,6 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { shardOf } from '../../../../src/domain/shards.ts';
 import { PLATFORM_SCOPE } from '../../../../src/services/tokens.ts';
 import { type CallOptions, type HttpService, startHttpService } from '../../../support/http-service.ts';
+import { firstNode, type MemoryNodes, secondNode } from '../../../support/memory-nodes.ts';
+import { makeTestTenant } from '../../../support/test-tenant.ts';
 
 const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';
 
@@ -22,6 +25,9 @@ describe('platform operators', () => {
     ['POST', `/admin/tenants/${MISSING}/suspend`],
     ['POST', `/admin/tenants/${MISSING}/resume`],
     ['POST', `/admin/tenants/${MISSING}/tier`],
+    ['GET', '/admin/nodes'],
+    ['POST', `/admin/nodes/${MISSING}/drain`],
+    ['POST', `/admin/nodes/${MISSING}/resume`],
     ['GET', '/admin/flags'],
     ['POST', '/admin/flags/maintenance_mode'],
   ] as const;
@@ -205,5 +211,85 @@ describe('the flags', () => {
     expect((await call('GET', '/status')).status).toBe(200);
     await admin('POST', '/flags/maintenance_mode', { state: false });
     expect((await home()).status).toBe(201);
+  });
+});
+
+describe('the nodes', () => {
+  const nodes = () => service.services.nodes as MemoryNodes;
+  beforeEach(() => nodes().reset());
+
+  it('are listed with their shards, the tenants and devices in them, and their load', async () => {
+    const counts = async () => {
+      const { status, body } = await admin('GET', '/nodes');
+      expect(status).toBe(200);
+      return body;
+    };
+    const before = await counts();
+    const tenant = await makeTestTenant(service);
+    await tenant.register({ device_type: 'smart_light' });
+    const { nodes, shards_without_owner, shard_owners } = await counts();
+    const at = shardOf(tenant.tenantId) % 2;
+    expect(nodes[at].tenants).toBe(before.nodes[at].tenants + 1);
+    expect(nodes[at].devices).toBe(before.nodes[at].devices + 1);
+    expect(nodes[1 - at]).toEqual(before.nodes[1 - at]);
+    expect(nodes[0]).toEqual({
+      ...{ id: firstNode, number: 1, address: 'node-1:8080', link: '10.0.0.1:7400', build: '1.0.0', state: 'active' },
+      ...{ started_at: '2026-03-01T00:00:00.000Z', shards: 128, lease_age_ms: 812 },
+      ...{ tenants: expect.any(Number), devices: expect.any(Number) },
+      load: {
+        ...{ live_actors: 60, device_sessions: 40, cpu_share: 0.25 },
+        ...{ heap_bytes: 3_000_000_000, rss_bytes: 4_000_000_000, event_loop_delay_ms: 2 },
+      },
+      ...{ shards_opened: 130, shards_handed_over: 2 },
+    });
+    expect(shards_without_owner).toBe(0);
+    expect(shard_owners).toBeUndefined();
+  });
+
+  it('are listed with the owner of each shard on request; a fenced owner is none', async () => {
+    nodes().owners[3] = MISSING;
+    nodes().owners[4] = null;
+    const { body } = await admin('GET', '/nodes?shards=true');
+    expect(body.shards_without_owner).toBe(2);
+    expect(body.shard_owners).toHaveLength(256);
+    expect(body.shard_owners.slice(0, 6)).toEqual([firstNode, secondNode, firstNode, null, null, secondNode]);
+    expect(body.nodes.map(({ shards }: { shards: number }) => shards)).toEqual([127, 127]);
+  });
+
+  it('without published figures have no load', async () => {
+    Object.assign(nodes().nodes[1] as object, { figures: null, leaseAgeMs: null });
+    const { body } = await admin('GET', '/nodes');
+    expect(body.nodes[1]).toMatchObject({
+      ...{ load: null, lease_age_ms: null, shards_opened: null, shards_handed_over: null },
+    });
+  });
+
+  it('are drained and resumed, which the audit records', async () => {
+    expect(await admin('POST', `/nodes/${secondNode}/drain`)).toMatchObject({
+      status: 200,
+      body: { node_id: secondNode, state: 'draining' },
+    });
+    expect((await admin('GET', '/nodes')).body.nodes[1].state).toBe('draining');
+    expect(await admin('POST', `/nodes/${firstNode}/drain`)).toMatchObject({
+      status: 409,
+      body: { code: 'CONFLICT', detail: expect.stringContaining('No other node is active') },
+    });
+    expect(await admin('POST', `/nodes/${secondNode}/resume`)).toMatchObject({
+      status: 200,
+      body: { node_id: secondNode, state: 'active' },
+    });
+    const { body: audit } = await call('GET', '/audit?platform=true', { token: operator });
+    const changes = audit.entries.filter(({ subject }: { subject: string }) => subject === `node:${secondNode}`);
+    expect(changes).toMatchObject([{ action: 'resumeNode' }, { action: 'drainNode' }]);
+  });
+
+  it('are not drained or resumed while they join or stop', async () => {
+    Object.assign(nodes().nodes[1] as object, { state: 'stopping' });
+    for (const change of ['drain', 'resume']) {
+      expect(await admin('POST', `/nodes/${secondNode}/${change}`)).toMatchObject({
+        status: 409,
+        body: { code: 'ILLEGAL_TRANSITION' },
+      });
+    }
   });
 });
