@@ -20,6 +20,7 @@ const code: readonly [string, Reader][] = [
   ['py', readPython],
   ['yaml', readYaml],
   ['yml', readYaml],
+  ['cfg', readYaml],
   ['css', readCss],
   ['proto', readProto],
   ['sql', readSql],

@@ -16,6 +16,12 @@ interface LoadRequest extends LoadCallbacks {
   isWanted(): boolean;
 }
 
+/** One query for all requests for an actor. */
+interface SharedLoad {
+  requests: LoadRequest[];
+  generation: number;
+}
+
 const MAX_BATCH = 1_000;
 const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
 
@@ -25,11 +31,14 @@ const RETRY: BackoffLimits = { firstMs: 25, maxMs: 500 };
  */
 export class Loader {
   readonly #store: ActorStore;
-  readonly #loads = new Map<string, { requests: LoadRequest[] }>();
+  /** A change of it means that the row may have been changed by another node since a query began. */
+  readonly #generation: () => number;
+  readonly #loads = new Map<string, SharedLoad>();
   readonly #queued = new Map<ActorKind, Map<Uuid, LoadCallbacks>>();
 
-  constructor(store: ActorStore) {
+  constructor(store: ActorStore, generation: () => number = () => 0) {
     this.#store = store;
+    this.#generation = generation;
   }
 
   sizes(): CollectionSizes {
@@ -47,19 +56,19 @@ export class Loader {
     return new Promise((resolve, reject) => {
       const request: LoadRequest = { isWanted, resolve, reject };
       const load = this.#loads.get(addressOf(ref));
-      if (load) load.requests.push(request);
+      if (load?.generation === this.#generation()) load.requests.push(request);
       else void this.#loadWithRetry(ref, request);
     });
   }
 
   async #loadWithRetry(ref: ActorRef, first: LoadRequest): Promise<void> {
     const address = addressOf(ref);
-    const load = { requests: [first] };
+    const load: SharedLoad = { requests: [first], generation: this.#generation() };
     this.#loads.set(address, load);
     for (let failures = 1; load.requests.length > 0; failures++) {
       try {
         const stored = await this.#enqueue(ref);
-        this.#loads.delete(address);
+        this.#end(address, load);
         for (const { resolve } of load.requests) resolve(stored);
         return;
       } catch (error) {
@@ -72,7 +81,12 @@ export class Loader {
       }
       if (load.requests.length > 0) await pause(backoffDelay(failures, RETRY));
     }
-    this.#loads.delete(address);
+    this.#end(address, load);
+  }
+
+  /** A later load of the same actor stays. */
+  #end(address: string, load: SharedLoad): void {
+    if (this.#loads.get(address) === load) this.#loads.delete(address);
   }
 
   #enqueue({ kind, id }: ActorRef): Promise<StoredActor | null> {
@@ -83,7 +97,8 @@ export class Loader {
         this.#queued.set(kind, byId);
         setImmediate(() => this.#flush(kind));
       }
-      byId.set(id, { resolve, reject });
+      const queued = byId.get(id);
+      byId.set(id, queued === undefined ? { resolve, reject } : both(queued, { resolve, reject }));
     });
   }
 
@@ -110,3 +125,14 @@ export class Loader {
     }
   }
 }
+
+const both = (first: LoadCallbacks, second: LoadCallbacks): LoadCallbacks => ({
+  resolve(stored) {
+    first.resolve(stored);
+    second.resolve(stored);
+  },
+  reject(error) {
+    first.reject(error);
+    second.reject(error);
+  },
+});

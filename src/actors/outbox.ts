@@ -110,6 +110,12 @@ export class Outbox {
     return this.#sweeping;
   }
 
+  /** As `sweep`, with a reading that begins now. */
+  async sweepAgain(): Promise<void> {
+    while (this.#sweeping !== null) await this.#sweeping;
+    await this.sweep();
+  }
+
   /** Starts the periodic sweep: a process that lost the active lock may commit rows after this one has started. */
   start(): void {
     this.#periodic = setInterval(() => {

@@ -11,10 +11,8 @@ export interface ShardOwnership {
   readonly generation: number;
   /** Whether sessions of the tenant may begin: not while their shard is about to be unloaded. */
   admits(tenantId: Uuid): boolean;
-  /** Whether actors of the tenant may be loaded. */
+  /** Whether actors of the tenant may be loaded and created. */
   accepts(tenantId: Uuid): boolean;
-  /** Whether actors of the tenant may commit: also those that finish their work while their shard is unloaded. */
-  holds(tenantId: Uuid): boolean;
 }
 
 /** An id from `newId` for a new tenant, in a shard that this process owns, if it owns one. */
@@ -33,7 +31,6 @@ export const ownsEverything: ShardOwnership = {
   generation: 0,
   admits: () => true,
   accepts: () => true,
-  holds: () => true,
 };
 
 /** The shards of a node among others. */
@@ -53,6 +50,11 @@ export class LocalShards implements ShardOwnership {
     return this.#unloading.size > 0;
   }
 
+  /** The shards in which sessions and tenants may begin. */
+  get admitted(): readonly number[] {
+    return this.list.filter((shard) => !this.#leaving.has(shard));
+  }
+
   admits(tenantId: Uuid): boolean {
     const shard = shardOf(tenantId);
     return this.#accepted.has(shard) && !this.#leaving.has(shard);
@@ -62,14 +64,13 @@ export class LocalShards implements ShardOwnership {
     return this.#accepted.has(shardOf(tenantId));
   }
 
-  holds(tenantId: Uuid): boolean {
-    const shard = shardOf(tenantId);
-    return this.#accepted.has(shard) || this.#unloading.has(shard);
-  }
-
   add(shards: Iterable<number>): void {
     this.generation += 1;
-    for (const shard of shards) this.#accepted.add(shard);
+    for (const shard of shards) {
+      this.#leaving.delete(shard);
+      this.#unloading.delete(shard);
+      this.#accepted.add(shard);
+    }
   }
 
   /** The first step of a removal: no session begins. */

@@ -92,7 +92,7 @@ export class Runtime implements SizeReporter {
   async openShards(shards: readonly number[]): Promise<void> {
     this.#shards?.add(shards);
     await this.watches.load(shards);
-    await this.outbox.sweep();
+    await this.outbox.sweepAgain();
     await this.#revokedDeviceCommands.sweep();
     await this.sessions.expectReconnects(shards);
     this.timers.shardsAdded();

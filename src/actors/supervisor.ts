@@ -56,12 +56,12 @@ const RESOLVED: Promise<void> = Promise.resolve();
 const POSTED: InternalSendOptions = { deferReply: true };
 const UNLOAD_POLL_MS: Milliseconds = 5;
 
-/** An actor before its first event belongs to no tenant yet, so it may be of any shard. */
+/** False for an actor before its first event, which belongs to no tenant yet. */
 const isOfShard = ({ version, definition, snapshot }: LiveActor, shards: ReadonlySet<number>): boolean =>
-  version === 0 || shards.has(shardOf(definition.tenantOf(snapshot.context)));
+  version > 0 && shards.has(shardOf(definition.tenantOf(snapshot.context)));
 
-const isBusy = ({ version, status, mailbox }: LiveActor): boolean =>
-  version === 0 || status !== 'idle' || mailbox.length > 0;
+const isBusy = ({ status, mailbox }: LiveActor): boolean =>
+  (status !== 'idle' && status !== 'evicted') || mailbox.length > 0;
 
 /** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
@@ -114,7 +114,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.#admission = new Admission(parts.limits, parts.log);
     this.#deadlines = new Deadlines(parts.clock, parts.limits);
     this.#failureHandler = new EventFailureHandler(parts);
-    this.#loader = new Loader(parts.store);
+    this.#loader = new Loader(parts.store, () => shards.generation);
     this.#eventBus = parts.eventBus;
     this.#activationQueue = new ActivationQueue({
       deadlines: this.#deadlines,
@@ -264,13 +264,20 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
    */
   async unloadShards(shards: LocalShards, of: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
     const until = elapsedOf(this.#clock) + timeoutMs;
+    // Each may be of one of the shards; those that come later are refused there.
+    const created = [...this.#registry].filter(({ version }) => version === 0);
     shards.startUnloading(of);
     for (;;) {
-      const actors = [...this.#registry].filter((actor) => isOfShard(actor, of));
-      if (!actors.some(isBusy)) {
-        for (const actor of actors) this.#registry.remove(actor);
-        shards.remove(of);
-        return true;
+      if (!created.some((actor) => this.#isBeingCreated(actor))) {
+        const actors = [...this.#registry].filter((actor) => isOfShard(actor, of));
+        const busy = actors.filter(isBusy);
+        if (busy.length === 0) {
+          for (const actor of actors) this.#registry.remove(actor);
+          shards.remove(of);
+          return true;
+        }
+        // Their number is small: all actors are looked through again only when these are idle.
+        while (busy.some(isBusy) && elapsedOf(this.#clock) < until) await pause(UNLOAD_POLL_MS);
       }
       if (elapsedOf(this.#clock) >= until) {
         shards.stay(of);
@@ -278,6 +285,10 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       }
       await pause(UNLOAD_POLL_MS);
     }
+  }
+
+  #isBeingCreated(actor: LiveActor): boolean {
+    return actor.version === 0 && this.#registry.get(actor.ref) === actor;
   }
 
   /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */

@@ -23,6 +23,7 @@ export class VerificationWatches {
   #readsInProgress = 0;
   /** Watches that ended during a load; its result may still contain them. */
   readonly #endedWhileReading = new Set<Uuid>();
+  #loading: Promise<void> = Promise.resolve();
   #retryTimer: NodeJS.Timeout | null = null;
   #stopped = false;
 
@@ -72,7 +73,14 @@ export class VerificationWatches {
   }
 
   /** Synchronizes the index with the command rows; with `added`, only adds the watches of these shards. */
-  async load(added?: OwnedShards): Promise<void> {
+  load(added?: OwnedShards): Promise<void> {
+    // One after another: the result of a load must not end the watches of shards that were added since it began.
+    const load = this.#loading.then(() => this.#load(added));
+    this.#loading = load.catch(() => {});
+    return load;
+  }
+
+  async #load(added?: OwnedShards): Promise<void> {
     const stale = new Map<Uuid, Uuid>();
     if (added === undefined) {
       for (const [deviceId, watches] of this.#byDevice) for (const id of watches.keys()) stale.set(id, deviceId);

@@ -62,7 +62,7 @@ export async function composeServices(config: Config, core: Core, later: LaterPa
       identity: later.identity,
     }),
     ...{ store, cache, rates, clock, newId, log, settings, audit },
-    newTenantId: () => tenantIdIn(membership?.shards.list ?? null, newId),
+    newTenantId: () => tenantIdIn(membership?.shards.admitted ?? null, newId),
     ...callers,
     actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,

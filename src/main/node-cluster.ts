@@ -16,7 +16,11 @@ import type { EdgeParts, HttpEdges } from './compose-edges.ts';
 import type { NodeMembership } from './node-membership.ts';
 
 /** How long the actors of a shard may take to become idle before the shard is handed over. */
-const UNLOAD_MS: Milliseconds = 5_000;
+const UNLOAD_MS: Milliseconds = 500;
+/** The same for messages of its devices that were read. Together these times are shorter than a request waits. */
+const MESSAGES_MS: Milliseconds = 500;
+/** How long the database may take to answer before a shard is handed over. */
+const PING_MS: Milliseconds = 2_000;
 /** How long all shards may take when the process stops: the rest of the 10 s is for its other work. */
 const DRAIN_MS: Milliseconds = 4_000;
 /** Interval at which the figures of this node are stored. */
@@ -133,7 +137,7 @@ export class NodeCluster implements SizeReporter {
 
   #shardHost(): ShardHost {
     const { core, cognition, edges, mqtt } = this.#parts;
-    const { runtime, log } = core;
+    const { runtime, store, log } = core;
     const logged = (work: Promise<void>) =>
       work.catch((error: unknown) => log.warn({ err: error }, 'sidecar contexts of moved shards not announced'));
     return {
@@ -144,13 +148,21 @@ export class NodeCluster implements SizeReporter {
       async close(shards) {
         const matches = isIn(shards);
         // Read while the actors are in memory.
-        await logged(cognition.endTenants(matches));
+        const contexts = await cognition.contextsOf(matches).catch((error: unknown) => {
+          log.warn({ err: error }, 'sidecar contexts of moved shards not read');
+          return [];
+        });
         runtime.startLeaving(shards);
         for (const edge of [edges.sockets, edges.graphql, edges.mcp]) edge.endTenants(matches);
-        const isQuiet = (await mqtt()?.endTenants(matches)) !== false;
-        if (isQuiet && (await runtime.closeShards(shards, UNLOAD_MS))) return true;
-        runtime.keepShards(shards);
-        return false;
+        const isQuiet = (await mqtt()?.endTenants(matches, MESSAGES_MS)) !== false;
+        if (!isQuiet || !(await runtime.closeShards(shards, UNLOAD_MS))) {
+          runtime.keepShards(shards);
+          return false;
+        }
+        cognition.interrupt(contexts);
+        // Before its next statement the pool ends the sessions whose connection was lost during a write.
+        await store.ping(PING_MS);
+        return true;
       },
     };
   }

@@ -29,7 +29,9 @@ export interface CoordinatorTiming {
   retry: Milliseconds;
 }
 
-const defaultTiming: CoordinatorTiming = { poll: 250, route: 2_000, requests: 5_000, retry: 5_000 };
+const defaultTiming: CoordinatorTiming = { poll: 250, route: 2_000, requests: 500, retry: 5_000 };
+/** A shard that stays busy is tried again after up to this many times `retry`. */
+const MAX_RETRY_FACTOR = 16;
 /** Shards that are closed and handed over together. */
 const MOVED_TOGETHER = 16;
 
@@ -72,10 +74,14 @@ export class ShardCoordinator implements ShardDirectory {
   #moving: Promise<void> | null = null;
   /** Monotonic milliseconds before which a busy shard is not closed again. */
   readonly #moveAfter = new Map<number, number>();
+  /** Shards that could not be closed, with the number of attempts. */
+  readonly #busy = new Map<number, number>();
   /** Set by `drain`, at the end of the process. */
   #leaving = false;
   #stopped = true;
   #link = '';
+  /** Number of attempts to hand over shards that have ended, however they ended. */
+  #handOvers = 0;
   readonly #counts = { opened: 0, handedOver: 0, fenced: 0 };
 
   constructor(parts: {
@@ -143,6 +149,7 @@ export class ShardCoordinator implements ShardDirectory {
    */
   async start(link: string): Promise<void> {
     this.#link = link;
+    if (this.#leaving) return;
     this.#stopped = false;
     await this.#cluster.announce('active', link);
     await this.#reconcileSoon();
@@ -155,11 +162,12 @@ export class ShardCoordinator implements ShardDirectory {
     const until = performance.now() + timeoutMs;
     this.#leaving = true;
     this.#moveAfter.clear();
+    if (this.#stopped) return;
     await this.#cluster.announce('stopping', this.#link).catch((error: unknown) => {
       this.#log.warn({ err: error }, 'shard coordinator: the drain was not announced to other nodes');
     });
     while (performance.now() < until) {
-      await this.#reconcileSoon();
+      await Promise.race([this.#reconcileSoon(), pauseFor(until - performance.now())]);
       if (this.#status.every((status) => status === 'absent') || this.#candidates().length === 0) return;
       await Promise.race([this.#moving ?? this.#changed.promise, pauseFor(this.#timing.poll)]);
     }
@@ -252,23 +260,31 @@ export class ShardCoordinator implements ShardDirectory {
   }
 
   async #reconcile(): Promise<void> {
-    let view = await this.#cluster.view();
-    const dead = view.nodes.filter(({ alive }) => !alive);
+    await this.#read();
+    const dead = this.#view.nodes.filter(({ alive }) => !alive);
     if (dead.length > 0) {
       this.#log.warn({ nodes: dead.map(describe) }, 'shard coordinator: nodes have ended; taking over their shards');
       await this.#cluster.fence(dead.map(({ id }) => id));
       this.#counts.fenced += dead.length;
-      view = await this.#cluster.view();
+      await this.#read();
     }
-    this.#apply(view);
     const claimed = this.#stopped ? [] : this.#claimable();
     if (claimed.length > 0) {
       await this.#cluster.claim(claimed);
-      this.#apply(await this.#cluster.view());
+      await this.#read();
     }
     if (this.#stopped) return;
     this.#openOwned();
     this.#moveNext();
+  }
+
+  /** Reads nodes and owners; again if this node has handed over shards since the reading began. */
+  async #read(): Promise<void> {
+    for (;;) {
+      const before = this.#handOvers;
+      const view = await this.#cluster.view();
+      if (before === this.#handOvers) return this.#apply(view);
+    }
   }
 
   #apply(view: ClusterView): void {
@@ -352,8 +368,11 @@ export class ShardCoordinator implements ShardDirectory {
         placed[shard] !== this.#cluster.self &&
         (this.#moveAfter.get(shard) ?? 0) <= now,
     );
-    if (misplaced.length === 0) return;
-    this.#moving = this.#move(misplaced.slice(0, MOVED_TOGETHER), placed).finally(() => {
+    const [first] = misplaced;
+    if (first === undefined) return;
+    const quiet = misplaced.filter((shard) => !this.#busy.has(shard));
+    const moved = quiet.length > 0 ? quiet.slice(0, MOVED_TOGETHER) : [first];
+    this.#moving = this.#move(moved, placed).finally(() => {
       this.#moving = null;
       void this.#reconcileSoon();
     });
@@ -363,15 +382,19 @@ export class ShardCoordinator implements ShardDirectory {
     this.#setStatus(shards, 'closing');
     const idle = await this.#whenRequestsEnd(shards);
     this.#keepOpen(shards.filter((shard) => !idle.includes(shard)));
-    if (idle.length === 0 || (await this.#handOver(idle, placed))) return;
-    // One of them is busy.
-    for (const shard of idle) if (!(await this.#handOver([shard], placed))) this.#keepOpen([shard]);
+    if (idle.length > 0 && !(await this.#handOver(idle, placed))) this.#keepOpen(idle);
   }
 
+  /** The shards are used again; each of them is tried alone the next time, as one of them has kept the others. */
   #keepOpen(shards: readonly number[]): void {
     if (shards.length === 0) return;
-    const after = performance.now() + (this.#leaving ? this.#timing.poll : this.#timing.retry);
-    for (const shard of shards) this.#moveAfter.set(shard, after);
+    const now = performance.now();
+    for (const shard of shards) {
+      const attempts = this.#busy.get(shard) ?? 0;
+      this.#busy.set(shard, attempts + 1);
+      const factor = attempts === 0 ? 0 : Math.min(2 ** (attempts - 1), MAX_RETRY_FACTOR);
+      this.#moveAfter.set(shard, now + (this.#leaving ? this.#timing.poll : factor * this.#timing.retry));
+    }
     this.#setStatus(shards, 'open');
     this.#log.warn({ shards }, 'shard coordinator: shards are busy; handing them over later');
   }
@@ -390,11 +413,13 @@ export class ShardCoordinator implements ShardDirectory {
       // A shard that is still this node's is opened again.
       this.#log.warn({ err: error, shards: shards.length }, 'shard coordinator: shards not handed over');
     }
+    this.#handOvers += 1;
     // The owners that were read before are outdated.
     const owners = [...this.#view.owners];
     for (const shard of shards) {
       owners[shard] = null;
       this.#moveAfter.delete(shard);
+      this.#busy.delete(shard);
     }
     this.#view = { ...this.#view, owners };
     this.#setStatus(shards, 'absent');

@@ -2,8 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Committed, NotOwner } from '../../src/actors/contract.ts';
 import { LocalShards } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
+import type { OwnedShards } from '../../src/domain/shards.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
-import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { silentLog } from '../support/lock-parts.ts';
 import { type LampContext, lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
@@ -110,13 +111,91 @@ describe('a shard that moves', () => {
     expect(pressedOf(await runtime.actors.send(ref('lamp 01'), event('note', { text: 'x' })))).toBe(1);
   });
 
-  it('waits for an actor that is being created', async () => {
+  it('waits for an actor whose creation is being committed', async () => {
+    const { runtime, shards } = openNode();
+    await runtime.openShards([1]);
+    const held = Promise.withResolvers<void>();
+    const committing = Promise.withResolvers<void>();
+    memory.beforeCommit = () => {
+      committing.resolve();
+      return held.promise;
+    };
+    const created = make({ runtime, shards }, 'lamp 01');
+    await committing.promise;
+    const closed = runtime.closeShards(new Set([1]), CLOSE_MS);
+    held.resolve();
+    expect(await closed).toBe(true);
+    await expect(created).resolves.toMatchObject({ version: 1 });
+    expect(runtime.actors.stats().live).toBe(0);
+  });
+
+  it('takes no new actor while it is closed', async () => {
     const { runtime, shards } = openNode();
     await runtime.openShards([1]);
     const created = make({ runtime, shards }, 'lamp 01');
     expect(await runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
-    await expect(created).resolves.toMatchObject({ version: 1 });
+    await expect(created).rejects.toBeInstanceOf(NotOwner);
     expect(runtime.actors.stats().live).toBe(0);
+  });
+
+  it('is closed while actors of other shards are created all the time', async () => {
+    const { runtime, shards } = openNode();
+    memory.beforeCommit = () => eventLoopTurns();
+    await runtime.openShards([1, 2]);
+    let creating = true;
+    let n = 0;
+    const create = async (): Promise<void> => {
+      while (creating) {
+        n += 1;
+        await make({ runtime, shards }, `lamp ${n} 02`);
+      }
+    };
+    const clients = Array.from({ length: 8 }, create);
+    expect(await runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
+    creating = false;
+    await Promise.all(clients);
+  });
+
+  it('is open when the outputs that its previous owner left were read, also during another sweep', async () => {
+    const { runtime } = openNode();
+    const read: (OwnedShards | undefined)[] = [];
+    const gate = Promise.withResolvers<void>();
+    memory.pendingOutbox = async (_limit, _after, shards) => {
+      read.push(shards);
+      if (read.length === 2) await gate.promise;
+      return [];
+    };
+    await runtime.openShards([2]);
+    void runtime.outbox.sweep();
+    const opening = runtime.openShards([1]);
+    gate.resolve();
+    await opening;
+    expect(read.at(-1)).toEqual([2, 1]);
+  });
+
+  it('is not read by a query that began before it was opened', async () => {
+    const [old, next] = [openNode(), openNode()];
+    await old.runtime.openShards([1]);
+    await make(old, 'lamp 01');
+    const load = memory.load.bind(memory);
+    const started = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    memory.load = async (kind, ids) => {
+      const rows = await load(kind, ids);
+      memory.load = load;
+      started.resolve();
+      await release.promise;
+      return rows;
+    };
+    const before = next.runtime.actors.read(ref('lamp 01'));
+    await started.promise;
+    await old.runtime.actors.send(ref('lamp 01'), event('press'));
+    await old.runtime.closeShards(new Set([1]), CLOSE_MS);
+    await next.runtime.openShards([1]);
+    const after = next.runtime.actors.read(ref('lamp 01'));
+    release.resolve();
+    await before;
+    expect(await after).toMatchObject({ version: 2 });
   });
 
   it('is read again if it comes back while an actor is loaded', async () => {

@@ -39,9 +39,11 @@ describe('watches that are loaded while commands continue', () => {
     watch('c1');
     let goOn = () => {};
     const gate = new Promise<void>((resolve) => (goOn = resolve));
+    let reads = 0;
     memory.store.commands.awaitingVerification = async () => {
       await gate;
-      return [watched('c1'), watched('c2')];
+      reads += 1;
+      return reads === 1 ? [watched('c1'), watched('c2')] : [watched('c2'), watched('c3')];
     };
     const reading = runtime.watches.load();
     const again = runtime.watches.load();

@@ -11,7 +11,7 @@ import { quickLock, resumeProcess, suspendProcess } from '../support/two-process
 import { Workload } from '../support/workload.ts';
 import { sql, watchWrites, writesByEpoch } from '../support/write-oracle.ts';
 
-/** A node with a place of its own: its ports, and a proxy between it and the database. */
+/** The ports of a node, and a proxy between it and the database. */
 interface Place {
   ports: Ports;
   proxy: TcpProxy;

@@ -4,7 +4,7 @@ import type { Uuid } from '../../src/domain/values.ts';
 import { type CoordinatorTiming, ShardCoordinator } from '../../src/services/shard-coordinator.ts';
 import type { Cluster, ClusterNode, DrainResult, MembershipState } from '../../src/store/contract/cluster.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { eventually } from '../support/clock.ts';
+import { eventLoopTurns, eventually } from '../support/clock.ts';
 import { silentLog } from '../support/lock-parts.ts';
 
 const timing: CoordinatorTiming = { poll: 5, route: 2_000, requests: 5_000, retry: 20 };
@@ -16,6 +16,9 @@ class SharedTables {
   readonly fenced = new Set<Uuid>();
   readonly owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
   readonly listeners: (() => void)[] = [];
+  /** Hooks of a test. */
+  beforeFence: () => Promise<void> = async () => {};
+  afterView: (self: Uuid) => Promise<void> = async () => {};
   /** While it is set, every statement fails. */
   unavailable = false;
 
@@ -35,12 +38,15 @@ class SharedTables {
     };
     return {
       self,
-      view: () =>
-        statement(() => ({
+      view: async () => {
+        const view = await statement(() => ({
           nodes: [...this.nodes.values()].filter(({ id }) => !this.fenced.has(id)).map((node) => ({ ...node })),
           owners: [...this.owners],
           leader: [...this.nodes.values()].find(({ id, alive }) => alive && !this.fenced.has(id))?.id === self,
-        })),
+        }));
+        await this.afterView(self);
+        return view;
+      },
       announce: (state: MembershipState, link: string) =>
         statement(() => {
           Object.assign(this.nodes.get(self) as ClusterNode, { state, link });
@@ -54,11 +60,13 @@ class SharedTables {
         })),
       drain: (id) => statement(() => this.setState(id, 'draining')),
       resume: (id) => statement(() => this.setState(id, 'active')),
-      fence: (ids) =>
-        statement(() => {
+      fence: async (ids) => {
+        await this.beforeFence();
+        return statement(() => {
           for (const id of ids) if (this.nodes.get(id)?.alive === false) this.fenced.add(id);
           changed();
-        }),
+        });
+      },
       claim: (shards) =>
         statement(() => {
           for (const shard of shards) {
@@ -402,6 +410,51 @@ describe('a node that an operator drains', () => {
     tables.setState(first.self, 'draining');
     await first.coordinator.drain(10_000);
     expect(tables.nodes.get(first.self)?.state).toBe('stopping');
+  });
+});
+
+describe('a node that drains early or while another node cannot be fenced', () => {
+  it('does not become active after the drain', async () => {
+    const tables = new SharedTables();
+    const node = makeNode(tables, 1);
+    await node.coordinator.drain(1_000);
+    await node.coordinator.start('127.0.0.1:7001');
+    expect(tables.nodes.get(node.self)?.state).toBe('joining');
+    expect(node.running.size).toBe(0);
+  });
+
+  it('ends in time', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    const fencing = Promise.withResolvers<void>();
+    tables.beforeFence = () => {
+      fencing.resolve();
+      return new Promise(() => {});
+    };
+    tables.kill(first);
+    await fencing.promise;
+    await second.coordinator.drain(50);
+    expect(second.running.size).toBeGreaterThan(0);
+  });
+});
+
+describe('a hand-over during a reading of the owners', () => {
+  it('does not bring the shard back', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const first = await startNode(tables, 1, all);
+    // Each reading of the first node takes as long as a hand-over.
+    tables.afterView = async (self) => {
+      if (self !== first.self) return;
+      const { handedOver } = first.coordinator.counts();
+      for (let n = 0; n < 20 && first.coordinator.counts().handedOver === handedOver; n++) await eventLoopTurns();
+    };
+    const second = await startNode(tables, 2, all);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    assertExclusive(all);
   });
 });
 

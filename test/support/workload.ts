@@ -8,6 +8,8 @@ import type { ApiClient, ApiResponse } from './service.ts';
 
 const PACE_MS = 20;
 const PAGE = 200;
+/** A device remembers 32 commands: it would execute a repeated command again if more were open. */
+const MAX_OPEN = 16;
 
 interface Sent {
   commandId: string;
@@ -30,6 +32,10 @@ interface Counter {
   critical: boolean;
   commands: Sent[];
 }
+
+/** Commands that were not executed, or whose outcome was not acknowledged. */
+const openCommands = ({ commands, done, device, critical }: Counter): number =>
+  critical ? 0 : commands.length - done.size + device.waiting;
 
 type Owner = ApiClient & { homeId: string };
 
@@ -137,6 +143,7 @@ export class Workload {
   async #sendCommands(counter: Counter): Promise<void> {
     const path = `/v1/device/${counter.id}/command`;
     for (let n = 0; !this.#stopped; n += 1) {
+      while (openCommands(counter) >= MAX_OPEN && !this.#stopped) await pause(PACE_MS);
       if (!counter.critical) {
         await this.#send(counter, path, { action: 'set_brightness', params: { level: n % 100 }, timeout_s: 300 });
       } else {

@@ -222,7 +222,7 @@ export class GroupCommit {
   #refuseUnowned(unit: UnitOfWork): UnitOfWork {
     const { actor, decisions, snapshot } = unit;
     if (actor.version > 0 || decisions.length === 0) return unit;
-    if (this.#shards.holds(actor.definition.tenantOf(snapshot.context))) return unit;
+    if (this.#shards.accepts(actor.definition.tenantOf(snapshot.context))) return unit;
     for (const { envelope } of decisions) envelope.reject(new NotOwner());
     return createUnitOfWork(actor, []);
   }

@@ -91,8 +91,9 @@ export class TenantHints {
   }
 
   #tenantOf({ userId, tenantId, platformAdmin }: CredentialOwner, request: IncomingMessage): TenantHint {
-    // An MCP session is at one node: without a tenant, at the owner of the shard that the user's id falls into.
-    const own = tenantId ?? (isMcp(request) ? userId : null);
+    // A user without a tenant is served by the owner of the shard that the user's id falls into: an MCP session stays at
+    // one node, and a tenant is registered at a node that owns a shard.
+    const own = tenantId ?? (platformAdmin && !isMcp(request) ? null : userId);
     if (!platformAdmin) return own;
     const named = namedInQuery(targetOf(request));
     if (named !== null) return named;

@@ -5,7 +5,7 @@ import { type BackoffLimits, backoffDelay } from '../../domain/backoff.ts';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { SigningKey } from '../../protocol/signature.ts';
@@ -69,9 +69,9 @@ export interface MqttEdge extends SizeReporter {
   /**
    * Reads no more from the peers of the tenants for which `matches` returns true, and resolves when the messages that
    * were read are acknowledged. Their connections are closed later, each at a random time, so that they do not all
-   * connect again at once. False, with the peers read again, if the messages take longer than `drainMs`.
+   * connect again at once. False, with the peers read again, if the messages take longer than `withinMs`.
    */
-  endTenants(matches: (tenantId: Uuid) => boolean): Promise<boolean>;
+  endTenants(matches: (tenantId: Uuid) => boolean, withinMs: Milliseconds): Promise<boolean>;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
@@ -215,7 +215,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
         unsubscribe();
         for (const connection of this.#connections) connection.terminate('stopping');
       },
-      endTenants: (matches) => this.#endTenants(matches),
+      endTenants: (matches, withinMs) => this.#endTenants(matches, withinMs),
     };
   }
 
@@ -388,10 +388,10 @@ export class MqttSessionLayer implements BrokerCallbacks {
     }
   }
 
-  async #endTenants(matches: (tenantId: Uuid) => boolean): Promise<boolean> {
+  async #endTenants(matches: (tenantId: Uuid) => boolean, withinMs: Milliseconds): Promise<boolean> {
     const devices = [...this.#devices.all()].filter(({ tenantId }) => matches(tenantId));
     const users = [...this.#userSessions.all()].filter(({ tenantId }) => matches(tenantId));
-    if (!(await this.#finishMessages(devices))) {
+    if (!(await this.#finishMessages(devices, withinMs))) {
       for (const { flow } of devices) flow.resume();
       return false;
     }
@@ -405,10 +405,10 @@ export class MqttSessionLayer implements BrokerCallbacks {
     return true;
   }
 
-  /** Reads no more from these devices; false if their messages in flight are not all acknowledged within `drainMs`. */
-  async #finishMessages(sessions: readonly DeviceSession[]): Promise<boolean> {
+  /** Reads no more from these devices; false if their messages in flight are not all acknowledged within `withinMs`. */
+  async #finishMessages(sessions: readonly DeviceSession[], withinMs: Milliseconds): Promise<boolean> {
     for (const { flow } of sessions) flow.pause();
-    const until = performance.now() + this.#limits.drainMs;
+    const until = performance.now() + withinMs;
     const isBusy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
     while (isBusy() && performance.now() < until) await after(DRAIN_POLL_MS);
     await nextPass();
@@ -417,7 +417,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   async #drain(): Promise<void> {
     const sessions = [...this.#devices.all()];
-    await this.#finishMessages(sessions);
+    await this.#finishMessages(sessions, this.#limits.drainMs);
     for (const session of sessions) session.end('stopping');
     for (const connection of this.#connections) connection.close('stopping');
     await nextPass();

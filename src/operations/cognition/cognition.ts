@@ -75,14 +75,21 @@ export class CognitiveLayer implements Cognition, SizeReporter {
     }
   }
 
-  /** Another node serves these tenants soon: interrupts their contexts, which are sent to the sidecar there. */
-  async endTenants(matches: (tenantId: Uuid) => boolean): Promise<void> {
-    const { sidecar } = this.#services;
-    if (!sidecar.connected()) return;
+  /** The active contexts of these tenants, to interrupt them when another node serves the tenants. */
+  async contextsOf(matches: (tenantId: Uuid) => boolean): Promise<ActiveContext[]> {
+    const contexts: ActiveContext[] = [];
+    if (!this.#services.sidecar.connected()) return contexts;
+    for await (const context of activeContexts(this.#services)) if (matches(context.tenantId)) contexts.push(context);
+    return contexts;
+  }
+
+  /** Interrupts contexts that are sent to the sidecar of another node. */
+  interrupt(contexts: readonly ActiveContext[]): void {
     const detail = 'The tenant is served by another node.';
-    for await (const context of activeContexts(this.#services)) {
-      if (!matches(context.tenantId)) continue;
-      sidecar.notify({ ...this.#changeBase(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+    for (const context of contexts) {
+      this.#services.sidecar.notify({
+        ...{ ...this.#changeBase(context), type: 'interrupted' as const, reason: 'SUSPENDED' as const, detail },
+      });
     }
   }
 

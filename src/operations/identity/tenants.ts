@@ -6,7 +6,7 @@ import { slugFrom } from '../../domain/slug.ts';
 import { uuid } from '../../domain/uuid-schema.ts';
 import type { MachineEvent } from '../../machines/definition.ts';
 import type { TenantEvent } from '../../machines/tenant-types.ts';
-import type { IdentityStore } from '../../store/contract.ts';
+import { DataRefused, type IdentityStore } from '../../store/contract.ts';
 import { displayName } from '../inputs.ts';
 import { type Call, operation, type Services } from '../operation.ts';
 
@@ -37,7 +37,7 @@ export const registerTenant = operation({
           return await register(services, input.tenant_name, { caller, idempotent });
         } catch (error) {
           // Another node may have taken the slug or bound the user since they were read.
-          if (!(error instanceof EventFailed) || attempt === MAX_ATTEMPTS) throw error;
+          if (!isTaken(error) || attempt === MAX_ATTEMPTS) throw error;
         }
       }
     });
@@ -45,6 +45,10 @@ export const registerTenant = operation({
 });
 
 const MAX_ATTEMPTS = 3;
+const UNIQUE_VIOLATION = '23505';
+
+const isTaken = (error: unknown): boolean =>
+  error instanceof EventFailed && error.cause instanceof DataRefused && error.cause.sqlState === UNIQUE_VIOLATION;
 
 type Registering = Pick<Services, 'actors' | 'clock' | 'newTenantId' | 'settings' | 'store' | 'users'>;
 

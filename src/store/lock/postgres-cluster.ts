@@ -24,7 +24,7 @@ import { endStaleSessions } from './stale-sessions.ts';
 const OWNERS_LOCK = 7_421_003;
 /** Session lock of the one node that does what must not be done twice. */
 const LEADER_LOCK = 7_421_004;
-const REPORT_MS = 30_000;
+const END_SESSIONS_MS = 2_000;
 
 /** The lock is taken once: a session that has it would count it again. */
 const leader = `exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and classid = 0
@@ -116,25 +116,42 @@ export class PostgresCluster implements Cluster {
           and not ${isNodeLockHeld('n.number')}`,
         [ids],
       );
-      await endStaleSessions(session, { signal: new AbortController().signal, log: this.#log, reportMs: REPORT_MS });
+      await this.#endSessions(session);
       await session.query(notify);
     });
   }
 
+  /**
+   * Another node may have raised the epoch of the previous owner and not ended its sessions yet, so that is done here,
+   * for the owners that the shards had before.
+   */
   claim(shards: readonly number[]): Promise<void> {
-    return this.#changeOwners(
-      `insert into shards as s (shard, owner, epoch)
-        select shard, ${this.#selfLiteral()}, 1 from unnest('${shardArray(shards)}'::integer[]) as given(shard)
-        where ${this.#isCurrent()}
-      on conflict (shard) do update set owner = excluded.owner, epoch = s.epoch + 1
-        where not exists (select from nodes n where n.id = s.owner and n.epoch = ${FIRST_NODE_EPOCH})`,
-    );
+    return this.#run(async (session) => {
+      const { rows } = await session.query<{ owner: Uuid }>(
+        `select distinct owner from shards s where shard = any($1::integer[])
+          and not exists (select from nodes n where n.id = s.owner and n.epoch = ${FIRST_NODE_EPOCH})`,
+        [shardArray(shards)],
+      );
+      await this.#endSessions(session);
+      const fenced = rows.map(({ owner }) => literal(owner)).join(',');
+      await this.#changeOwners(
+        session,
+        `insert into shards as s (shard, owner, epoch)
+          select shard, ${this.#selfLiteral()}, 1 from unnest('${shardArray(shards)}'::integer[]) as given(shard)
+          where ${this.#isCurrent()}
+        on conflict (shard) do update set owner = excluded.owner, epoch = s.epoch + 1
+          where s.owner = any(array[${fenced}]::uuid[])`,
+      );
+    });
   }
 
   handOver(shards: readonly number[], to: Uuid): Promise<void> {
-    return this.#changeOwners(
-      `update shards set owner = ${literal(to)}, epoch = epoch + 1
+    return this.#run((session) =>
+      this.#changeOwners(
+        session,
+        `update shards set owner = ${literal(to)}, epoch = epoch + 1
         where shard = any('${shardArray(shards)}'::integer[]) and owner = ${this.#selfLiteral()} and ${this.#isCurrent()}`,
+      ),
     );
   }
 
@@ -173,10 +190,13 @@ export class PostgresCluster implements Cluster {
    * One message with several statements is one transaction, and each statement has a snapshot of its own: the change
    * sees every owner that was committed before it got the lock.
    */
-  #changeOwners(change: string): Promise<void> {
-    return this.#run(async (session) => {
-      await session.query(`select pg_advisory_xact_lock(${OWNERS_LOCK}); ${change}; ${notify}`);
-    });
+  async #changeOwners(session: LockSession, change: string): Promise<void> {
+    await session.query(`select pg_advisory_xact_lock(${OWNERS_LOCK}); ${change}; ${notify}`);
+  }
+
+  /** Gives up after some time, so that the nodes can be read again; the next attempt continues. */
+  #endSessions(session: LockSession): Promise<void> {
+    return endStaleSessions(session, { signal: AbortSignal.timeout(END_SESSIONS_MS), log: this.#log, reportMs: 0 });
   }
 
   async #run<T>(work: (session: LockSession) => Promise<T>): Promise<T> {

@@ -105,15 +105,14 @@ describe('the hint of a request', () => {
     expect(await newNode().hints.ofRequest(requestOf('/v1/devices', headers))).toBeNull();
   });
 
-  it('of a user without a tenant is none, except at /mcp, where it is the same for each request', async () => {
+  it('of a user without a tenant is the same for each request: the id of the user', async () => {
     const { hints } = newNode();
     const token = await service.token('lonely');
     await service.call('GET', '/v1/auth/me', { token });
-    expect(await hints.ofRequest(requestOf('/v1/devices', bearer(token)))).toBeNull();
-    const atMcp = await hints.ofRequest(requestOf('/mcp', bearer(token), 'POST'));
-    expect(service.store.users.get(atMcp ?? '')).toMatchObject({ tenantId: null });
-    expect(hints.ofRequest(requestOf('/mcp/messages?session_id=1', bearer(token), 'POST'))).toBe(atMcp);
-    expect(hints.ofRequest(requestOf('/mcpx', bearer(token)))).toBeNull();
+    const hint = await hints.ofRequest(requestOf('/v1/devices', bearer(token)));
+    expect(service.store.users.get(hint ?? '')).toMatchObject({ tenantId: null });
+    expect(hints.ofRequest(requestOf('/mcp', bearer(token), 'POST'))).toBe(hint);
+    expect(hints.ofRequest(requestOf('/mcp/messages?session_id=1', bearer(token), 'POST'))).toBe(hint);
   });
 
   it('creates no user, counts no failure and marks no token', async () => {

@@ -279,6 +279,26 @@ describe.runIf(serverUrl)('a node whose lock is gone', () => {
     expect(alive.map(({ pid }) => pid).sort()).toEqual(pids.slice(1).sort());
   });
 
+  it('has no statement left when its shards are claimed, also if another node has raised its epoch', async () => {
+    const url = await database();
+    const [first, second] = [await nodeOf(url), await nodeOf(url)];
+    await first.cluster.claim(allShards);
+    const running = first.pool.read({ text: 'select pg_sleep(60), 77 as tag', noRetry: true }).catch(() => null);
+    const statements = () =>
+      sql(
+        url,
+        `select pid from pg_stat_activity where query like '%77 as tag%' and state = 'active' and pid <> pg_backend_pid()`,
+      );
+    await eventually(async () => (await statements()).length === 1);
+    await endLockSession(url, first);
+    // A third node has committed the epoch, and has not ended the sessions yet.
+    await sql(url, `update nodes set epoch = epoch + 1 where id = '${first.cluster.self}'`);
+    await second.cluster.claim(allShards);
+    expect(await ownersOf(second)).toEqual(new Set([second.cluster.self]));
+    expect(await statements()).toEqual([]);
+    await running;
+  });
+
   it('can be fenced by two nodes at once', async () => {
     const url = await database();
     const [first, second, third] = [await nodeOf(url), await nodeOf(url), await nodeOf(url)];
