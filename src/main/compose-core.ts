@@ -31,6 +31,8 @@ export interface Core {
   lease: Lease;
   log: Log;
   limits: NonNullable<StartOptions['limits']>;
+  /** `host:port` that this node announces to the others; null: that of its listener. */
+  link: string | null;
   store: Store;
   cache: Cache;
   rates: RateLimiter;
@@ -48,7 +50,7 @@ export interface Core {
   nodeAdministration: NodeAdministration;
 }
 
-export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
+export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'link' | 'wrapStore'> & {
   clockMonitor: ClockMonitor;
   lock: ActiveLock;
   /** Milliseconds since the lease was renewed; null without a lease. */
@@ -58,7 +60,7 @@ export type CoreOptions = Pick<StartOptions, 'log' | 'limits' | 'wrapStore'> & {
 
 /** Opens the store, the cache and the rate limits, and creates the runtime, which is not started. */
 export async function composeCore(config: Config, options: CoreOptions): Promise<Core> {
-  const { clockMonitor, lock, log, limits = {} } = options;
+  const { clockMonitor, lock, log, limits = {}, link = null } = options;
   const { clock } = clockMonitor;
   const { lease } = lock;
   const newId = makeIds(clock);
@@ -87,7 +89,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const nodeAdministration = membership?.cluster ?? soleNode(options, loadMeter);
   return {
     ...{ clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
-    ...{ loadMeter, nodeAdministration, leaseAgeMs: options.leaseAgeMs },
+    ...{ loadMeter, nodeAdministration, link, leaseAgeMs: options.leaseAgeMs },
   };
 }
 

@@ -71,7 +71,8 @@ export class NodeCluster implements SizeReporter {
   /** Listens for other nodes and makes this one active; resolves when its first shards are open. */
   async open(): Promise<void> {
     await this.#edge.listen();
-    await this.coordinator.start(`${this.#parts.address.host}:${this.#edge.port}`);
+    const { core, address } = this.#parts;
+    await this.coordinator.start(core.link ?? `${address.host}:${this.#edge.port}`);
     this.#publishing = setInterval(() => void this.#publish(), PUBLISH_MS).unref();
     await this.#publish();
   }

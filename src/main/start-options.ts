@@ -17,6 +17,8 @@ export interface StartOptions {
   clock?: Clock;
   /** The host's wall clock, in epoch milliseconds; `Date.now` by default. */
   wallClock?(): number;
+  /** `host:port` at which other nodes reach this one, if not at its own listener: that of a proxy. */
+  link?: string;
   /** Called once when the service cannot continue: the active lock was lost, or the start failed. */
   onFatal?(reason: string): void;
   /** Overrides of the default limits. */

@@ -1,80 +1,22 @@
+import { rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { inject } from 'vitest';
 import { shardOf } from '../../src/domain/shards.ts';
 import { type Balancer, startBalancer } from '../support/balancer.ts';
 import { eventually } from '../support/clock.ts';
 import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
+import { freePort } from '../support/programs.ts';
 import { type ApiClient, makeApiClient } from '../support/service.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
-import { quickLock, resumeProcess, suspendProcess } from '../support/two-processes.ts';
+import { freePorts, newOwner, startServiceProcess } from '../support/spawn-service.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { quickLock, resumeProcess } from '../support/two-processes.ts';
 import { Workload } from '../support/workload.ts';
 import { sql, watchWrites, writesByEpoch } from '../support/write-oracle.ts';
+import { nextFault, type Place, seconds } from './faults.ts';
+import { type Load, PlanLoad, RevocationLoad } from './loads.ts';
 
-/** The ports of a node, and a proxy between it and the database. */
-interface Place {
-  ports: Ports;
-  proxy: TcpProxy;
-  process: ServiceProcess;
-}
-
-/** A fault of one node; it is healed when it resolves. */
-interface Fault {
-  name: string;
-  run(place: Place, random: () => number): Promise<string>;
-}
-
-const between = (random: () => number, least: number, most: number): number => least + random() * (most - least);
-const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;
-
-const forAWhile = (name: string, range: readonly [number, number], begin: (place: Place) => void): Fault => ({
-  name,
-  async run(place, random) {
-    const ms = between(random, ...range);
-    begin(place);
-    await pause(ms);
-    place.proxy.restore();
-    resumeProcess(place.process.pid);
-    return seconds(ms);
-  },
-});
-
-const { lease } = quickLock;
-
-/** Every fault leaves the other nodes alone. Times below the lease, around it and above it. */
-export const faults: readonly Fault[] = [
-  {
-    name: 'kill',
-    async run({ process }) {
-      await process.kill('SIGKILL');
-      return '';
-    },
-  },
-  {
-    name: 'stop',
-    async run({ process }) {
-      const { code } = await process.kill('SIGTERM');
-      return `ended with ${code}`;
-    },
-  },
-  forAWhile('pause below the lease', [500, lease / 2], ({ process }) => suspendProcess(process.pid)),
-  forAWhile('pause above the lease', [lease, 2.5 * lease], ({ process }) => suspendProcess(process.pid)),
-  forAWhile('database unreachable', [300, 3_000], ({ proxy }) => proxy.cut()),
-  forAWhile('database slow', [300, 1.5 * lease], ({ proxy }) => proxy.hold()),
-  forAWhile('database silent', [300, 2 * lease], ({ proxy }) => proxy.silence()),
-  {
-    name: 'database connections forgotten',
-    async run({ proxy }) {
-      return `${proxy.freeze()} connections`;
-    },
-  },
-  {
-    name: 'database connections of the lock forgotten',
-    async run({ proxy }) {
-      return `${proxy.freeze('active lock')} connections`;
-    },
-  },
-];
+/** A device waits up to 15 s for the answer to its sign-in on a connection that was forgotten. */
+const PROGRESS_MS = 28_000;
 
 /** Three nodes on one database under load, with faults of one node at a time. */
 export class Nemesis {
@@ -84,59 +26,125 @@ export class Nemesis {
   readonly #places: Place[] = [];
   readonly #loads: Workload[] = [];
   readonly #reads: ReadCheck[] = [];
+  readonly #cycles: Load[] = [];
+  readonly #servers: PostgresServer[];
   #closing = false;
 
-  private constructor(deployment: Deployment, balancers: { http: Balancer; mqtt: Balancer }) {
+  private constructor(server: PostgresServer, deployment: Deployment, balancers: { http: Balancer; mqtt: Balancer }) {
+    this.#servers = [server];
     this.#deployment = deployment;
     this.#balancers = balancers;
   }
 
   static async start({ nodes, tenants }: { nodes: number; tenants: number }): Promise<Nemesis> {
-    const deployment = (await makePostgresDeployment()) as Deployment;
+    const server = (await startPostgres()) as PostgresServer;
+    const deployment = (await makePostgresDeployment(false, server.url)) as Deployment;
     const balancers = { http: await startBalancer([]), mqtt: await startBalancer([]) };
-    const nemesis = new Nemesis(deployment, balancers);
+    const nemesis = new Nemesis(server, deployment, balancers);
     for (let n = 0; n < nodes; n++) await nemesis.#addPlace();
-    await watchWrites(deployment.databaseUrl ?? '');
+    await watchWrites(nemesis.#databaseUrl);
     for (let n = 0; n < tenants; n++) await nemesis.#addTenant(n);
     return nemesis;
   }
 
   /** One fault of one node, then the time until everything makes progress again. */
-  async round(random: () => number): Promise<void> {
-    const fault = faults[Math.floor(random() * faults.length)] as Fault;
+  async round(random: () => number, names?: readonly string[]): Promise<void> {
+    const fault = nextFault(random, names);
     const place = this.#places[Math.floor(random() * this.#places.length)] as Place;
-    const what = await fault.run(place, random);
+    const what = await fault.run(place, random, { restart: this.#restart, failOver: this.#failOver });
     const from = performance.now();
-    for (const load of this.#loads) await load.waitForProgress(1);
+    await this.#progress().catch((error: Error) => {
+      throw new Error(`${error.message} after:\n${[...this.log, `${fault.name} ${what}`].join('\n')}`);
+    });
     this.log.push(`${fault.name} ${what}: progress after ${seconds(performance.now() - from)}`);
-    const violations = [...(await this.#violations()), ...this.#reads.flatMap((check) => check.violations)];
+    await this.#assertNoViolations();
+  }
+
+  async #assertNoViolations(): Promise<void> {
+    const violations = [
+      ...(await this.#violations()),
+      ...[...this.#reads, ...this.#cycles].flatMap((check) => check.violations),
+    ];
     if (violations.length > 0) throw new Error(`${violations.join('; ')} after:\n${this.log.join('\n')}`);
   }
 
   /** Compares everything that was acknowledged with the final state. */
   async verify(): Promise<void> {
     await this.#whenSettled();
-    for (const check of this.#reads) await check.stop();
-    for (const load of this.#loads) await load.verify();
+    for (const check of [...this.#reads, ...this.#cycles]) await check.stop();
+    for (const load of [...this.#loads, ...this.#cycles]) await load.verify();
+    await this.#assertNoViolations();
   }
 
   async close(): Promise<void> {
     this.#closing = true;
-    for (const check of this.#reads) await check.stop();
-    await Promise.all(this.#loads.map((load) => load.close()));
+    for (const check of [...this.#reads, ...this.#cycles]) void check.stop();
+    await Promise.all([...this.#loads, ...this.#cycles].map((load) => load.close()));
     for (const { process } of this.#places) resumeProcess(process.pid);
     await Promise.all(this.#places.map(({ process }) => process.kill('SIGKILL')));
-    await Promise.all([...this.#places.map(({ proxy }) => proxy.close()), ...this.#closeBalancers()]);
-    await this.#deployment.remove();
+    await Promise.all([
+      ...this.#places.flatMap(({ proxy, link }) => [proxy.close(), link.close()]),
+      ...this.#closeBalancers(),
+    ]);
+    await Promise.all(this.#servers.map((server) => server.stop()));
+    rmSync(this.#deployment.env.DATA_DIR ?? '', { recursive: true, force: true });
   }
+
+  get #server(): PostgresServer {
+    return this.#servers.at(-1) as PostgresServer;
+  }
+
+  /** Of the present primary, without a proxy. */
+  get #databaseUrl(): string {
+    return this.#server.url + new URL(this.#deployment.databaseUrl ?? '').pathname;
+  }
+
+  /** Everything makes progress. */
+  async #progress(): Promise<void> {
+    const before = this.#cycles.map(({ done }) => done);
+    for (const load of this.#loads) await load.waitForProgress(1, PROGRESS_MS);
+    await eventually(() => {
+      const waiting = this.#cycles.filter(({ done }, n) => done <= (before[n] ?? 0));
+      if (waiting.length === 0) return true;
+      throw new Error(waiting.map((load) => `${load.constructor.name}: ${load.last}`).join('; '));
+    }, PROGRESS_MS);
+  }
+
+  readonly #restart = async (): Promise<void> => {
+    await this.#server.crash();
+    await this.#server.restart();
+  };
+
+  /** The standby has everything that was acknowledged, because each commit waits for it. */
+  readonly #failOver = async (random: () => number): Promise<string> => {
+    const old = this.#server;
+    const standby = (await startPostgres({ standbyOf: old.url })) as PostgresServer;
+    const admin = `${old.url}/postgres`;
+    await sql(admin, `alter system set synchronous_standby_names = '*'`);
+    await sql(admin, 'select pg_reload_conf()');
+    await eventually(
+      async () => (await sql(admin, `select from pg_stat_replication where sync_state = 'sync'`)).length === 1,
+      PROGRESS_MS,
+    );
+    const ends = random() < 0.5;
+    if (ends) await old.crash();
+    await sql(`${standby.url}/postgres`, 'select pg_promote()');
+    this.#servers.push(standby);
+    for (const { proxy } of this.#places) proxy.retarget(standby.url);
+    if (!ends) await pause(random() * 2 * quickLock.lease);
+    if (!ends) await old.crash();
+    return ends ? 'the old one ended' : 'the old one kept running for a while';
+  };
 
   #closeBalancers(): Promise<void>[] {
     return [this.#balancers.http.close(), this.#balancers.mqtt.close()];
   }
 
   async #addPlace(): Promise<void> {
-    const proxy = await startTcpProxy(inject('postgresUrl') ?? '');
-    const place: Place = { ports: await freePorts(), proxy, process: null as never };
+    const proxy = await startTcpProxy(this.#server.url);
+    const linkPort = await freePort();
+    const link = await startTcpProxy(`tcp://127.0.0.1:${linkPort}`);
+    const place: Place = { ports: await freePorts(), linkPort, proxy, link, process: null as never };
     this.#start(place);
     await place.process.active;
     this.#places.push(place);
@@ -149,7 +157,8 @@ export class Nemesis {
     const { http, mqtt } = this.#balancers;
     place.process = startServiceProcess(this.#deployment, {
       ...place.ports,
-      NODE_ADDRESS: '127.0.0.1:0',
+      NODE_ADDRESS: `127.0.0.1:${place.linkPort}`,
+      NODE_LINK: `127.0.0.1:${place.link.port}`,
       DATABASE_URL: place.proxy.proxiedUrl(this.#deployment.databaseUrl ?? ''),
       PUBLIC_URL: `http://127.0.0.1:${http.port}`,
       MQTT_PUBLIC_URL: `mqtt://127.0.0.1:${mqtt.port}`,
@@ -164,7 +173,7 @@ export class Nemesis {
   async #whenSettled(): Promise<void> {
     await eventually(async () => {
       const [row] = await sql<{ owners: number }>(
-        this.#deployment.databaseUrl ?? '',
+        this.#databaseUrl,
         'select count(distinct owner)::integer as owners from shards join nodes on id = owner where nodes.epoch = 1',
       );
       return row?.owners === this.#places.length;
@@ -178,11 +187,16 @@ export class Nemesis {
     const [counter] = [await load.addDevice(), await load.addDevice({ critical: n % 2 === 0 })];
     this.#loads.push(load);
     this.#reads.push(new ReadCheck(owner, counter.id));
+    const written = async (deviceId: string): Promise<string[]> => {
+      const text = 'select id from commands where device_id = $1 and written';
+      return (await sql<{ id: string }>(this.#databaseUrl, text, [deviceId])).map(({ id }) => id);
+    };
+    this.#cycles.push(await PlanLoad.start(owner), await RevocationLoad.start(owner, written));
     this.log.push(`tenant ${n} in shard ${shardOf(owner.tenantId)}`);
   }
 
   async #violations(): Promise<string[]> {
-    const url = this.#deployment.databaseUrl ?? '';
+    const url = this.#databaseUrl;
     const writes = await writesByEpoch(url);
     const owners = await sql<{ owners: number }>(url, 'select count(distinct owner)::integer as owners from shards');
     return [

@@ -11,23 +11,31 @@ import { freePort, postgresFolders, program } from './programs.ts';
 export interface PostgresServer extends Server {
   /** Resolves when the server has ended by itself. */
   ended(): Promise<void>;
+  /** Ends the server as by a crash of one of its processes: connections break, and its memory is lost. */
+  crash(): Promise<void>;
   /** Starts the server again with the same data and port. */
   restart(): Promise<void>;
 }
 
 /**
  * With `walFolder` the WAL is stored there, in files of 1 MiB; with `copyOf` the cluster is a promoted copy of that
- * server.
+ * server, with `standbyOf` a standby that follows it until `select pg_promote()`.
  */
 interface PostgresOptions {
   walFolder?: string | undefined;
   copyOf?: string | undefined;
+  standbyOf?: string | undefined;
 }
 
 /** Null if PostgreSQL is not installed. */
-export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {}): Promise<PostgresServer | null> {
+export async function startPostgres({
+  walFolder,
+  copyOf,
+  standbyOf,
+}: PostgresOptions = {}): Promise<PostgresServer | null> {
+  const original = copyOf ?? standbyOf;
   const folders = postgresFolders();
-  const createProgram = program(copyOf === undefined ? 'initdb' : 'pg_basebackup', folders);
+  const createProgram = program(original === undefined ? 'initdb' : 'pg_basebackup', folders);
   const postgres = program('postgres', folders);
   if (!createProgram || !postgres) return null;
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pg-'));
@@ -38,9 +46,9 @@ export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {})
   const options = { ...user, cwd: folder, env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' } };
   const walArgs = walFolder === undefined ? [] : ['-X', walFolder, '--wal-segsize=1'];
   const createArgs =
-    copyOf === undefined
+    original === undefined
       ? ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...walArgs]
-      : ['-D', data, '-d', copyOf, '-c', 'fast', '--no-sync'];
+      : ['-D', data, '-d', original, '-c', 'fast', '--no-sync', ...(standbyOf === undefined ? [] : ['-R'])];
   await promisify(execFile)(createProgram, createArgs, options);
   const port = await freePort();
   const settings = {
@@ -68,7 +76,16 @@ export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {})
     });
   };
   await start();
-  return { url, stop: () => stop(), ended: () => waitForExit(child), restart: start };
+  const ended = (): Promise<void> => waitForExit(child);
+  return {
+    ...{ url, ended },
+    stop: () => stop(),
+    async crash() {
+      child.kill('SIGQUIT');
+      await ended();
+    },
+    restart: start,
+  };
 }
 
 function postgresUser(): { uid?: number; gid?: number } {

@@ -7,11 +7,12 @@ import { type CrashPoint, crashingStore } from './crashing-store.ts';
 
 /*
  * The service in a process that a test may kill: started and stopped as by `twinkeep serve`, with an IPC channel
- * through which the test arms a crash point.
+ * through which the test arms a crash point and sets the wall clock. Variables of the environment besides the service's:
+ * `LOCK_TIMING` (JSON), `NODE_LINK` (`host:port` of a proxy in front of the node), `CLOCK_OFFSET_MS` (of the wall clock).
  */
 
 /** Messages to this process. */
-export type ToService = { fault: CrashPoint };
+export type ToService = { fault: CrashPoint } | { clockOffsetMs: number };
 /** Messages from it. */
 export type FromService = { listening: string } | { active: true; mqttUrl: string } | { armed: true };
 
@@ -24,8 +25,10 @@ const errorIn = (fields: object): string => {
 };
 
 const faults = crashingStore();
-process.on('message', ({ fault }: ToService) => {
-  faults.arm(fault);
+let clockOffsetMs = Number(process.env.CLOCK_OFFSET_MS ?? 0);
+process.on('message', (message: ToService) => {
+  if ('fault' in message) faults.arm(message.fault);
+  else clockOffsetMs = message.clockOffsetMs;
   send({ armed: true });
 });
 
@@ -33,6 +36,8 @@ try {
   const service = await start(readConfig(), {
     log: { debug() {}, info() {}, warn: logToStderr, error: logToStderr },
     wrapStore: faults.around,
+    wallClock: () => Date.now() + clockOffsetMs,
+    ...(process.env.NODE_LINK !== undefined && { link: process.env.NODE_LINK }),
     limits: { lock: JSON.parse(process.env.LOCK_TIMING ?? '{}') as Partial<LockTiming> },
     onFatal(reason) {
       process.stderr.write(`${reason}\n`);

@@ -35,6 +35,8 @@ export interface ServiceProcess {
   exited: Promise<ExitResult>;
   /** Arms a crash point, at which the process kills itself. */
   armCrash(fault: CrashPoint): Promise<void>;
+  /** Sets the wall clock of the process to the real time plus `ms`. */
+  moveClock(ms: number): Promise<void>;
   kill(signal?: NodeJS.Signals): Promise<ExitResult>;
 }
 
@@ -125,6 +127,11 @@ export function startServiceProcess(deployment: Deployment, more: Record<string,
         reject(new Error(`the service ended (${signal ?? code}): ${stderr}`)),
       );
     });
+  const order = async (message: ToService): Promise<void> => {
+    const armed = nextMessage('armed');
+    child.send(message);
+    await armed;
+  };
   const listening = nextMessage('listening').then(({ listening: url }) => url);
   const active = nextMessage('active').then(() => {});
   for (const promise of [listening, active]) promise.catch(() => {}); // Rejections are reported to callers that wait for the promise.
@@ -133,11 +140,8 @@ export function startServiceProcess(deployment: Deployment, more: Record<string,
     listening,
     active,
     exited,
-    async armCrash(fault) {
-      const armed = nextMessage('armed');
-      child.send({ fault } satisfies ToService);
-      await armed;
-    },
+    armCrash: (fault) => order({ fault }),
+    moveClock: (clockOffsetMs) => order({ clockOffsetMs }),
     kill(signal = 'SIGKILL') {
       child.kill(signal);
       return exited;

@@ -9,8 +9,8 @@ export interface TcpProxy {
   cut(exempt?: string): void;
   /** Forwards nothing until `restore`, without losing data. */
   hold(exempt?: string): void;
-  /** Keeps connections open, but drops all data. */
-  silence(): void;
+  /** Keeps connections open, but drops all data, or only the data to the server or to the client. */
+  silence(what?: 'requests' | 'responses'): void;
   /**
    * Simulates a network that forgets connections, all or those whose first bytes contain `text`: nothing is forwarded,
    * and neither end notices that the other one closes. New connections work. Returns the number of frozen connections.
@@ -53,6 +53,7 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
   const connections = new Set<ProxiedConnection>();
   let state: State = 'open';
   let exempt: string | undefined;
+  let silenced: 'requests' | 'responses' | undefined;
   let refused = 0;
   let breakpoint: Breakpoint | null = null;
 
@@ -89,12 +90,12 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
       breakpoint = null;
       if (when === 'before') return;
     }
-    if (state !== 'silent') connection.serverSocket.write(chunk);
+    if (state !== 'silent' || silenced === 'responses') connection.serverSocket.write(chunk);
   };
   const fromServer = (connection: ProxiedConnection, chunk: Buffer): void => {
     if (connection.frozen) return;
     if (connection.breakOnReply !== null) breakAtPoint(connection, connection.breakOnReply);
-    else if (state !== 'silent') connection.clientSocket.write(chunk);
+    else if (state !== 'silent' || silenced === 'requests') connection.clientSocket.write(chunk);
   };
 
   const server = createServer((clientSocket) => {
@@ -141,8 +142,9 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
       exempt = exemptText;
       for (const connection of connections) if (!isExempt(connection)) pauseConnection(connection);
     },
-    silence() {
+    silence(what) {
       state = 'silent';
+      silenced = what;
     },
     freeze(text = '') {
       const matching = [...connections].filter(({ firstBytes }) => firstBytes.includes(text));
