@@ -49,6 +49,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'machines/compiled.ts queue': 'fixed size: while a machine is compiled',
   'services/flags.ts listeners': 'fixed size: subscribed when the process starts',
   'services/property-times.ts times': 'per device in the activity log, at most 200 properties',
+  'services/shard-coordinator.ts busy': 'fixed size: at most one entry for each shard',
   'services/shard-coordinator.ts inProgress': 'fixed size: one entry for each shard',
   'services/shard-coordinator.ts moveAfter': 'fixed size: at most one entry for each shard',
   'services/shard-coordinator.ts peers': 'fixed size: one entry for each node',

@@ -132,9 +132,9 @@ describe('a shard that moves', () => {
   it('takes no new actor while it is closed', async () => {
     const { runtime, shards } = openNode();
     await runtime.openShards([1]);
-    const created = make({ runtime, shards }, 'lamp 01');
+    const refused = expect(make({ runtime, shards }, 'lamp 01')).rejects.toBeInstanceOf(NotOwner);
     expect(await runtime.closeShards(new Set([1]), CLOSE_MS)).toBe(true);
-    await expect(created).rejects.toBeInstanceOf(NotOwner);
+    await refused;
     expect(runtime.actors.stats().live).toBe(0);
   });
 
