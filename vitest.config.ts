@@ -18,7 +18,6 @@ const core = ['test/{actors,operations,services,properties,endpoints}/**'];
 /** Tests that take seconds: they start processes or an empty embedded database, or flood a connection. */
 const process = [
   'test/flows/**',
-  'test/nemesis/**',
   'test/cli/**',
   'test/main/sidecar-child',
   'test/proto/foreign-client',
@@ -26,6 +25,7 @@ const process = [
   'test/store/{open-after-crash,lock/advisory-lock,postgres/migrations,postgres/pglite}',
   'test/{actors,store}/**/*.property',
 ];
+const nemesis = ['test/nemesis/**'];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
 const files = (patterns: readonly string[]): string[] =>
@@ -77,11 +77,13 @@ export default defineConfig({
     projects: [
       project('pure', files(pure), [], { group: 'busy', seconds: SHORT_S }),
       project('core', files(core), files(process), { group: 'busy', seconds: SHORT_S }),
-      project('wire', ['test/**/*.test.ts'], files([...pure, ...core, ...process, ...browser]), {
+      project('wire', ['test/**/*.test.ts'], files([...pure, ...core, ...process, ...browser, ...nemesis]), {
         ...{ group: 'busy', seconds: SHORT_S },
       }),
       project('process', files(process), files(browser), { group: 'waiting', seconds: LONG_S }),
       project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
+      // Only by `npm run nemesis`.
+      project('nemesis', files(nemesis), [], { group: 'waiting', seconds: LONG_S }),
     ],
     // For `npm run coverage`, with the projects pure and core. Coverage costs a third more processor time.
     coverage: {

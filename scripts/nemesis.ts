@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 const { values } = parseArgs({ options: { rounds: { type: 'string' }, seed: { type: 'string' } } });
 const seed = values.seed ?? `${Date.now() % 2 ** 31}`;
 const env = { ...process.env, ROUNDS: values.rounds ?? '100', SEED: seed };
-const args = ['--no-install', 'vitest', 'run', '--project', 'process', 'test/nemesis'];
+const args = ['--no-install', 'vitest', 'run', '--project', 'nemesis'];
 spawn('npx', args, { env, stdio: 'inherit' }).once('exit', (code) => {
   process.stdout.write(`seed ${seed}\n`);
   process.exitCode = code ?? 1;
