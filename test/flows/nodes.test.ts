@@ -163,7 +163,7 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
     await spread(3);
   });
 
-  it('hand over the shards of a node that is stopped, and answer or ask to try again', async () => {
+  it('hand over the shards of a node that is stopped: requests are answered, or refused for a moment with 503', async () => {
     const leaving = await nodeOf(owner.tenantId);
     const [other] = nodes.filter((node) => node !== leaving) as [RunningNode];
     const api = at(other);

@@ -3,7 +3,7 @@ import type { Ports, ServiceProcess } from '../support/spawn-service.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { quickLock, resumeProcess, suspendProcess } from '../support/two-processes.ts';
 
-/** A node with a place of its own: its ports, and the proxies between it, the database and the other nodes. */
+/** The ports of a node, and the proxies between it, the database and the other nodes. */
 export interface Place {
   ports: Ports;
   /** Port of the listener for other nodes. */
