@@ -138,11 +138,6 @@ export class ShardCoordinator implements ShardDirectory {
     return { open: this.#status.filter((status) => status === 'open').length, ...this.#counts };
   }
 
-  /** The shards that this node runs. */
-  openShards(): readonly number[] {
-    return allShards.filter((shard) => this.#status[shard] === 'open');
-  }
-
   /**
    * Makes the node active. `link`: address of its listener for other nodes. Resolves when the shards that it got first
    * are open; a node among others gets its part of theirs afterwards, one after another.

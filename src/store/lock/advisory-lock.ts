@@ -37,7 +37,8 @@ export interface AdvisoryLockParts {
 /**
  * The session advisory lock of a PostgreSQL database. It has a dedicated connection and lives exactly as long as that
  * connection. A node that acquires it raises the epoch, terminates the previous owner's sessions, and only then is
- * active. With a shared `ownership`, several nodes hold the lock, and the shards decide who may act. The lease covers failures that TCP does not report; it ends before the server gives the lock to another
+ * active. With a shared `ownership`, several nodes hold the lock, and the shards decide who may act. The lease covers
+ * failures that TCP does not report; it ends before the server gives the lock to another
  * process.
  */
 export class AdvisoryLock implements ActiveLock {
