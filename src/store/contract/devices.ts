@@ -1,0 +1,78 @@
+import type { Position } from '../../domain/cursor.ts';
+import type { Manifest } from '../../domain/manifest.ts';
+import type { OwnedShards } from '../../domain/shards.ts';
+import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import type { DeviceKeyRow } from '../../machines/outputs.ts';
+import type { Page } from './page.ts';
+
+/** A device as shown in lists. */
+export interface DeviceRow {
+  id: Uuid;
+  name: string | null;
+  deviceType: string;
+  category: string | null;
+  homeId: Uuid | null;
+  roomId: Uuid | null;
+  firmware: string | null;
+  revoked: boolean;
+  online: boolean;
+  lastSeen: EpochMs | null;
+  battery: number | null;
+  createdAt: EpochMs;
+}
+
+export interface DeviceFilter {
+  homeId?: Uuid;
+  roomId?: Uuid;
+  deviceType?: string;
+  online?: boolean;
+  revoked?: boolean;
+}
+
+/** A device key with its life cycle; the secret stays encrypted. */
+export interface StoredDeviceKey extends DeviceKeyRow {
+  graceUntil: EpochMs | null;
+  lastUsedAt: EpochMs | null;
+  endedAt: EpochMs | null;
+  status: 'active' | 'grace' | 'retired' | 'revoked';
+}
+
+export interface PresenceFlush {
+  deviceId: Uuid;
+  lastSeen: EpochMs;
+  /** Percent, if a heartbeat reported it. */
+  battery?: number;
+  /** Number of rejected messages to add to the device's count. */
+  refusals?: number;
+  /** Key versions that the device signed in with. */
+  keys?: readonly { version: number; usedAt: EpochMs }[];
+}
+
+export interface DeviceStore {
+  list(tenantId: Uuid, filter: DeviceFilter, limit: number, after?: Position): Promise<Page<DeviceRow>>;
+  /** Rows of these ids that belong to the tenant, in any order. */
+  find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
+  /** Ids of active (not revoked) devices, for room and group commands; `category` narrows. */
+  inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
+  count(tenantId: Uuid): Promise<number>;
+  /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
+  countActive(): Promise<number>;
+  countActiveInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
+  /** All devices placed in the home or room, including revoked ones. */
+  placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;
+  /** Batched: the keys that may still verify a signature, for sign-in. */
+  validKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>>;
+  keyHistory(deviceId: Uuid): Promise<StoredDeviceKey[]>;
+  manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
+  flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
+  lastSeen(
+    ids: readonly Uuid[],
+  ): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>>;
+  /** Devices of these shards that are stored as online. */
+  online(shards?: OwnedShards): Promise<Uuid[]>;
+  /** Full reported states, for the snapshot that opens a WebSocket subscription. */
+  states(
+    tenantId: Uuid,
+    ids?: readonly Uuid[],
+  ): Promise<{ deviceId: Uuid; state: JsonObject; stateVersion: number; reportedAt: EpochMs | null }[]>;
+}

@@ -1,0 +1,32 @@
+import type { Role } from '../../domain/roles.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+
+export interface User {
+  id: Uuid;
+  iss: string;
+  sub: string;
+  email: string | null;
+  emailVerified: boolean;
+  tenantId: Uuid | null;
+  role: Role;
+  createdAt: EpochMs;
+}
+
+export interface IdentityStore {
+  /**
+   * The user with (`iss`, `sub`); created with `id` at the first sign-in. A changed email is stored if it is verified.
+   */
+  upsertUser(user: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
+  user(id: Uuid): Promise<User | null>;
+  userBySubject(iss: string, sub: string): Promise<User | null>;
+  slugTaken(slug: string): Promise<boolean>;
+  /** Stores the `jti` of a token that was logged out, until a day after the token expires. */
+  revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
+  /** Tokens that expire after `now`; 0 returns all that are stored. */
+  revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
+  isTokenRevoked(jti: string): Promise<boolean>;
+  /** Stores the digest of a token that was presented at `/mcp`, until a day after the token expires. */
+  markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
+  agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
+  isAgentToken(digest: string): Promise<boolean>;
+}

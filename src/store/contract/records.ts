@@ -1,0 +1,59 @@
+import type { Position } from '../../domain/cursor.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { IdempotencyRow } from './idempotency.ts';
+import type { Page } from './page.ts';
+
+export interface Home {
+  id: Uuid;
+  tenantId: Uuid;
+  name: string;
+  timezone: string | null;
+  createdAt: EpochMs;
+}
+export interface Room {
+  id: Uuid;
+  tenantId: Uuid;
+  homeId: Uuid;
+  name: string;
+  createdAt: EpochMs;
+}
+export interface Group {
+  tenantId: Uuid;
+  slug: string;
+  name: string;
+  description: string | null;
+  deviceIds: Uuid[];
+  createdAt: EpochMs;
+}
+
+/** Plain records. A write takes the idempotency row that is committed with it. */
+export interface RecordStore {
+  insertHome(home: Home, idempotency?: IdempotencyRow | null): Promise<void>;
+  updateHome(tenantId: Uuid, id: Uuid, changes: { name?: string; timezone?: string | null }): Promise<Home | null>;
+  /** False if the home does not exist. The caller moves its devices out first. */
+  deleteHome(tenantId: Uuid, id: Uuid): Promise<boolean>;
+  home(tenantId: Uuid, id: Uuid): Promise<Home | null>;
+  homes(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Home>>;
+  /** The tenant's homes among these ids, in any order. */
+  findHomes(tenantId: Uuid, ids: readonly Uuid[]): Promise<Home[]>;
+  insertRoom(room: Room, idempotency?: IdempotencyRow | null): Promise<void>;
+  deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
+  room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
+  rooms(tenantId: Uuid, homeId: Uuid, limit: number, after?: Position): Promise<Page<Room>>;
+  /** The tenant's rooms among these ids, in any order. */
+  findRooms(tenantId: Uuid, ids: readonly Uuid[]): Promise<Room[]>;
+  /** The newest rooms of each home, newest first. */
+  roomsOf(tenantId: Uuid, homeIds: readonly Uuid[], each: number): Promise<Room[]>;
+  /** False if the slug is taken. */
+  insertGroup(group: Group, idempotency?: IdempotencyRow | null): Promise<boolean>;
+  joinGroup(
+    tenantId: Uuid,
+    slug: string,
+    deviceIds: readonly Uuid[],
+    idempotency?: IdempotencyRow | null,
+  ): Promise<Group | null>;
+  leaveGroup(tenantId: Uuid, slug: string, deviceId: Uuid): Promise<boolean>;
+  deleteGroup(tenantId: Uuid, slug: string): Promise<boolean>;
+  group(tenantId: Uuid, slug: string): Promise<Group | null>;
+  groups(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Group>>;
+}
