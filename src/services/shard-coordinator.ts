@@ -3,6 +3,8 @@ import { placeShards } from '../domain/shard-placement.ts';
 import { type PeerNode, SHARD_COUNT, type ShardDirectory, type ShardRoute } from '../domain/shards.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../store/contract/cluster.ts';
+import { type HandOverTiming, pauseFor, ShardHandOver, since } from './shard-hand-over.ts';
+import { allShards, ShardStatuses } from './shard-statuses.ts';
 
 /** What runs the shards of this node. */
 export interface ShardHost {
@@ -12,30 +14,14 @@ export interface ShardHost {
   close(shards: ReadonlySet<number>): Promise<boolean>;
 }
 
-/**
- * A shard on this node: `absent`, or owned and being loaded (`opening`), in use (`open`), or being handed over
- * (`closing`).
- */
-type ShardStatus = 'absent' | 'opening' | 'open' | 'closing';
-
-export interface CoordinatorTiming {
+export interface CoordinatorTiming extends HandOverTiming {
   /** Interval at which nodes and owners are read; changes that another node announces are read at once. */
   poll: Milliseconds;
   /** How long a request waits for a shard that moves. */
   route: Milliseconds;
-  /** How long a shard waits for its requests in progress before it is handed over. */
-  requests: Milliseconds;
-  /** Pause after a shard that could not be closed. */
-  retry: Milliseconds;
 }
 
 const defaultTiming: CoordinatorTiming = { poll: 250, route: 2_000, requests: 500, retry: 5_000 };
-/** A shard that stays busy is tried again after up to this many times `retry`. */
-const MAX_RETRY_FACTOR = 16;
-/** Shards that are closed and handed over together. */
-const MOVED_TOGETHER = 16;
-
-const allShards: readonly number[] = Array.from({ length: SHARD_COUNT }, (_, shard) => shard);
 
 /** Counts since the start of the process, for metrics. */
 export interface CoordinatorCounts {
@@ -60,29 +46,21 @@ export class ShardCoordinator implements ShardDirectory {
   readonly #log: Log;
   readonly #timing: CoordinatorTiming;
   readonly #onNodeGone: (node: Uuid) => void;
-  readonly #status: ShardStatus[] = allShards.map(() => 'absent');
-  readonly #inProgress: number[] = allShards.map(() => 0);
+  readonly #shards = new ShardStatuses();
+  readonly #handOver: ShardHandOver;
   #view: ClusterView = { nodes: [], owners: [], leader: false };
   #peers = new Map<Uuid, PeerNode>();
   #liveNodes: ReadonlySet<Uuid>;
   #placement: { nodes: string; owners: readonly Uuid[] } = { nodes: '', owners: [] };
-  #changed = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | null = null;
   #reconciling: Promise<void> | null = null;
   #again = false;
   #opening: Promise<void> | null = null;
-  #moving: Promise<void> | null = null;
-  /** Monotonic milliseconds before which a busy shard is not closed again. */
-  readonly #moveAfter = new Map<number, number>();
-  /** Shards that could not be closed, with the number of attempts. */
-  readonly #busy = new Map<number, number>();
   /** Set by `drain`, at the end of the process. */
   #leaving = false;
   #stopped = true;
   #link = '';
-  /** Number of attempts to hand over shards that have ended, however they ended. */
-  #handOvers = 0;
-  readonly #counts = { opened: 0, handedOver: 0, fenced: 0 };
+  readonly #counts = { opened: 0, fenced: 0 };
 
   constructor(parts: {
     cluster: Cluster;
@@ -98,6 +76,12 @@ export class ShardCoordinator implements ShardDirectory {
     this.#host = parts.host;
     this.#log = parts.log;
     this.#timing = { ...defaultTiming, ...parts.timing };
+    this.#handOver = new ShardHandOver({
+      ...{ cluster: parts.cluster, close: (shards) => parts.host.close(shards), log: parts.log, timing: this.#timing },
+      shards: this.#shards,
+      onHandedOver: (shards) => this.#forgetOwners(shards),
+      onEnd: () => void this.#reconcileSoon(),
+    });
     parts.cluster.onChange(() => void this.#reconcileSoon());
   }
 
@@ -126,7 +110,7 @@ export class ShardCoordinator implements ShardDirectory {
     const live = new Set<Uuid | null>(this.#view.nodes.flatMap(({ id, alive }) => (alive ? [id] : [])));
     const isNotOpen = (shard: number): boolean => {
       const owner = this.#view.owners[shard] ?? null;
-      const status = this.#status[shard];
+      const status = this.#shards.status(shard);
       // A shard that is being handed over is served again soon.
       if (owner === this.#cluster.self) return status === 'absent' || status === 'opening';
       return !live.has(owner) && status !== 'closing';
@@ -135,7 +119,8 @@ export class ShardCoordinator implements ShardDirectory {
   }
 
   counts(): CoordinatorCounts {
-    return { open: this.#status.filter((status) => status === 'open').length, ...this.#counts };
+    const { handedOver } = this.#handOver;
+    return { open: this.#shards.withStatus('open').length, handedOver, ...this.#counts };
   }
 
   /**
@@ -156,15 +141,15 @@ export class ShardCoordinator implements ShardDirectory {
   async drain(timeoutMs: Milliseconds): Promise<void> {
     const until = performance.now() + timeoutMs;
     this.#leaving = true;
-    this.#moveAfter.clear();
+    this.#handOver.hurry();
     if (this.#stopped) return;
     await this.#cluster.announce('stopping', this.#link).catch((error: unknown) => {
       this.#log.warn({ err: error }, 'shard coordinator: the drain was not announced to other nodes');
     });
     while (performance.now() < until) {
       await Promise.race([this.#reconcileSoon(), pauseFor(until - performance.now())]);
-      if (this.#status.every((status) => status === 'absent') || this.#candidates().length === 0) return;
-      await Promise.race([this.#moving ?? this.#changed.promise, pauseFor(this.#timing.poll)]);
+      if (this.#shards.withStatus('absent').length === SHARD_COUNT || this.#candidates().length === 0) return;
+      await Promise.race([this.#handOver.moving ?? this.#shards.changed, pauseFor(this.#timing.poll)]);
     }
   }
 
@@ -172,9 +157,9 @@ export class ShardCoordinator implements ShardDirectory {
   async stop(): Promise<void> {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
-    this.#notifyChanged();
+    this.#shards.notify();
     await this.#reconciling;
-    await Promise.all([this.#opening, this.#moving]);
+    await Promise.all([this.#opening, this.#handOver.moving]);
   }
 
   // ShardDirectory
@@ -189,8 +174,9 @@ export class ShardCoordinator implements ShardDirectory {
 
   /** Null while the shard moves. */
   #routeNow(shard: number): ShardRoute | null {
-    if (this.#status[shard] === 'open') return { at: 'here', leave: this.#countRequest(shard) };
-    if (this.#status[shard] !== 'absent') return null;
+    const status = this.#shards.status(shard);
+    if (status === 'open') return { at: 'here', leave: this.#shards.enter(shard) };
+    if (status !== 'absent') return null;
     const owner = this.#view.owners[shard] ?? null;
     const node = owner === null ? undefined : this.#peers.get(owner);
     return node === undefined ? null : { at: 'node', node };
@@ -201,32 +187,10 @@ export class ShardCoordinator implements ShardDirectory {
     for (;;) {
       const left = until - performance.now();
       if (left <= 0 || this.#stopped) return { at: 'none' };
-      await Promise.race([this.#changed.promise, pauseFor(left)]);
+      await Promise.race([this.#shards.changed, pauseFor(left)]);
       const route = this.#routeNow(shard);
       if (route !== null) return route;
     }
-  }
-
-  #countRequest(shard: number): () => void {
-    let left = false;
-    this.#inProgress[shard] = (this.#inProgress[shard] ?? 0) + 1;
-    return () => {
-      if (left) return;
-      left = true;
-      this.#inProgress[shard] = (this.#inProgress[shard] ?? 1) - 1;
-      if (this.#inProgress[shard] === 0 && this.#status[shard] === 'closing') this.#notifyChanged();
-    };
-  }
-
-  #notifyChanged(): void {
-    const { resolve } = this.#changed;
-    this.#changed = Promise.withResolvers();
-    resolve();
-  }
-
-  #setStatus(shards: Iterable<number>, status: ShardStatus): void {
-    for (const shard of shards) this.#status[shard] = status;
-    this.#notifyChanged();
   }
 
   /** Joins a run that has not begun to read; another one follows a run that has. */
@@ -270,15 +234,15 @@ export class ShardCoordinator implements ShardDirectory {
     }
     if (this.#stopped) return;
     this.#openOwned();
-    this.#moveNext();
+    this.#handOver.moveMisplaced(this.#placed());
   }
 
   /** Reads nodes and owners; again if this node has handed over shards since the reading began. */
   async #read(): Promise<void> {
     for (;;) {
-      const before = this.#handOvers;
+      const before = this.#handOver.ended;
       const view = await this.#cluster.view();
-      if (before === this.#handOvers) return this.#apply(view);
+      if (before === this.#handOver.ended) return this.#apply(view);
     }
   }
 
@@ -293,7 +257,7 @@ export class ShardCoordinator implements ShardDirectory {
         alive && link !== null && id !== self ? [[id, { id, address: link }]] : [],
       ),
     );
-    this.#notifyChanged();
+    this.#shards.notify();
   }
 
   /**
@@ -326,11 +290,10 @@ export class ShardCoordinator implements ShardDirectory {
   }
 
   #openOwned(): void {
-    const owned = allShards.filter(
-      (shard) => this.#view.owners[shard] === this.#cluster.self && this.#status[shard] === 'absent',
-    );
+    const absent = this.#shards.withStatus('absent');
+    const owned = absent.filter((shard) => this.#view.owners[shard] === this.#cluster.self);
     if (owned.length === 0 || this.#opening !== null) return;
-    this.#setStatus(owned, 'opening');
+    this.#shards.set(owned, 'opening');
     this.#opening = this.#open(owned).finally(() => {
       this.#opening = null;
       this.#again = true;
@@ -343,101 +306,21 @@ export class ShardCoordinator implements ShardDirectory {
     try {
       await this.#host.open(shards);
       this.#counts.opened += shards.length;
-      this.#setStatus(shards, 'open');
+      this.#shards.set(shards, 'open');
       this.#log.info({ shards: shards.length, ms: since(began) }, 'shard coordinator: shards opened');
     } catch (error) {
-      this.#setStatus(shards, 'absent');
+      this.#shards.set(shards, 'absent');
       this.#log.warn({ err: error, shards: shards.length }, 'shard coordinator: shards not opened; retrying');
       await pauseFor(this.#timing.poll);
     }
   }
 
-  #moveNext(): void {
-    if (this.#moving !== null) return;
-    const placed = this.#placed();
-    const now = performance.now();
-    const misplaced = allShards.filter(
-      (shard) =>
-        this.#status[shard] === 'open' &&
-        placed[shard] !== undefined &&
-        placed[shard] !== this.#cluster.self &&
-        (this.#moveAfter.get(shard) ?? 0) <= now,
-    );
-    const [first] = misplaced;
-    if (first === undefined) return;
-    const quiet = misplaced.filter((shard) => !this.#busy.has(shard));
-    const moved = quiet.length > 0 ? quiet.slice(0, MOVED_TOGETHER) : [first];
-    this.#moving = this.#move(moved, placed).finally(() => {
-      this.#moving = null;
-      void this.#reconcileSoon();
-    });
-  }
-
-  async #move(shards: readonly number[], placed: readonly Uuid[]): Promise<void> {
-    this.#setStatus(shards, 'closing');
-    const idle = await this.#whenRequestsEnd(shards);
-    this.#keepOpen(shards.filter((shard) => !idle.includes(shard)));
-    if (idle.length > 0 && !(await this.#handOver(idle, placed))) this.#keepOpen(idle);
-  }
-
-  /** The shards are used again; each of them is tried alone the next time, as one of them has kept the others. */
-  #keepOpen(shards: readonly number[]): void {
-    if (shards.length === 0) return;
-    const now = performance.now();
-    for (const shard of shards) {
-      const attempts = this.#busy.get(shard) ?? 0;
-      this.#busy.set(shard, attempts + 1);
-      const factor = attempts === 0 ? 0 : Math.min(2 ** (attempts - 1), MAX_RETRY_FACTOR);
-      this.#moveAfter.set(shard, now + (this.#leaving ? this.#timing.poll : factor * this.#timing.retry));
-    }
-    this.#setStatus(shards, 'open');
-    this.#log.warn({ shards }, 'shard coordinator: shards are busy; handing them over later');
-  }
-
-  /** False if the shards could not be closed. */
-  async #handOver(shards: readonly number[], placed: readonly Uuid[]): Promise<boolean> {
-    const began = performance.now();
-    try {
-      if (!(await this.#host.close(new Set(shards)))) return false;
-      for (const [to, ofNode] of Map.groupBy(shards, (shard) => placed[shard] as Uuid)) {
-        await this.#cluster.handOver(ofNode, to);
-        this.#counts.handedOver += ofNode.length;
-      }
-      this.#log.info({ shards: shards.length, ms: since(began) }, 'shard coordinator: shards handed over');
-    } catch (error) {
-      // A shard that is still this node's is opened again.
-      this.#log.warn({ err: error, shards: shards.length }, 'shard coordinator: shards not handed over');
-    }
-    this.#handOvers += 1;
-    // The owners that were read before are outdated.
+  /** The owners that were read before a hand-over are outdated. */
+  #forgetOwners(shards: readonly number[]): void {
     const owners = [...this.#view.owners];
-    for (const shard of shards) {
-      owners[shard] = null;
-      this.#moveAfter.delete(shard);
-      this.#busy.delete(shard);
-    }
+    for (const shard of shards) owners[shard] = null;
     this.#view = { ...this.#view, owners };
-    this.#setStatus(shards, 'absent');
-    return true;
-  }
-
-  /** The shards without requests in progress, once that is all of them, or after a time. */
-  async #whenRequestsEnd(shards: readonly number[]): Promise<number[]> {
-    const until = performance.now() + this.#timing.requests;
-    for (;;) {
-      const idle = shards.filter((shard) => this.#inProgress[shard] === 0);
-      const left = until - performance.now();
-      if (idle.length === shards.length || left <= 0) return idle;
-      await Promise.race([this.#changed.promise, pauseFor(left)]);
-    }
   }
 }
 
 const describe = ({ id, address, build }: ClusterNode) => ({ id, address, build });
-
-const since = (began: number): number => Math.round(performance.now() - began);
-
-const pauseFor = (ms: Milliseconds): Promise<void> =>
-  new Promise((resolve) => {
-    setTimeout(resolve, Math.max(0, ms)).unref();
-  });
