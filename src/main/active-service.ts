@@ -8,6 +8,7 @@ import { type CoreOptions, composeCore } from './compose-core.ts';
 import { composeHttpEdges, type EdgeParts, type HttpEdges, openMqttEdge } from './compose-edges.ts';
 import { composeRequestHandling, type RequestHandling } from './compose-request-handling.ts';
 import { composeCognition, composeServices, type LaterParts } from './compose-services.ts';
+import { ContractMigrations } from './contract-migrations.ts';
 import { startFlagRefresh } from './flag-refresh.ts';
 import { registerGauges } from './gauges.ts';
 import { NodeCluster } from './node-cluster.ts';
@@ -49,6 +50,7 @@ export class ActiveService {
   readonly upgrade: UpgradeHandler;
   readonly #parts: ActiveServiceParts;
   readonly #pruning: Pruning;
+  readonly #contracts: ContractMigrations;
   readonly #flagRefresh: NodeJS.Timeout;
   /** Null for a process that has the database to itself. */
   readonly #nodeCluster: NodeCluster | null;
@@ -63,11 +65,13 @@ export class ActiveService {
     this.#nodeCluster = this.#composeCluster(localUpgrade);
     this.listener = this.#nodeCluster?.listener ?? edges.listener;
     this.upgrade = this.#nodeCluster?.upgrade ?? localUpgrade;
+    const isLeader = (): boolean => this.#nodeCluster?.coordinator.leader ?? true;
     this.#pruning = new Pruning(config, {
       ...composed.services,
       isClockTrusted: () => core.clockMonitor.untrustedOffsets() === null,
-      isLeader: () => this.#nodeCluster?.coordinator.leader ?? true,
+      isLeader,
     });
+    this.#contracts = new ContractMigrations({ contracts: core.contracts, log: core.log, isLeader });
     this.#registerGauges();
     this.#flagRefresh = startFlagRefresh(composed.flags, core.log);
   }
@@ -130,7 +134,7 @@ export class ActiveService {
     ];
     await Promise.all([...closing, composed.sidecar.close(), answered]);
     await Promise.all([runtime.stop(), composed.callers.apiKeys.close()]);
-    await composed.audit.close();
+    await Promise.all([composed.audit.close(), this.#contracts.stop()]);
     await composed.callers.invalidations.close();
     // The cache may use the store's database.
     await Promise.all([cache.close(), rates.close()]);
@@ -156,6 +160,7 @@ export class ActiveService {
 
   #stopBackgroundWork(): void {
     this.#pruning.stop();
+    void this.#contracts.stop();
     clearInterval(this.#flagRefresh);
     this.#parts.cognition.close();
   }
@@ -168,6 +173,7 @@ export class ActiveService {
     const { identity, idempotencyKeys } = requests;
     registerGauges(metrics, runtime, {
       ...{ mqtt: () => this.#mqtt, sockets, mcp, graphql, services, pruning: this.#pruning },
+      waitingMigrations: () => this.#contracts.waiting,
       clockOffsets: clockMonitor.offsets,
       coordinator: this.#nodeCluster?.coordinator ?? null,
       collections: [

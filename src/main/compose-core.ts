@@ -14,6 +14,8 @@ import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from '../store/contract.ts';
 import type { NodeInfo } from '../store/lock/node-registration.ts';
 import { openCache, openRateLimiter, openStoreAndDatabase } from '../store/open.ts';
+import { SCHEMA_LEVEL } from '../store/postgres/migrations.ts';
+import type { WaitingContracts } from '../store/postgres/waiting-contracts.ts';
 import type { ActiveNodes } from './active-nodes.ts';
 import type { ClockMonitor } from './clock-monitor.ts';
 import { makeIds } from './ids.ts';
@@ -34,6 +36,8 @@ export interface Core {
   /** `host:port` that this node announces to the others; null: that of its listener. */
   link: string | null;
   store: Store;
+  /** Migrations that are applied when no node of an older build is alive. */
+  contracts: WaitingContracts;
   cache: Cache;
   rates: RateLimiter;
   liveness: StoreLiveness;
@@ -66,7 +70,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const newId = makeIds(clock);
   const membership = joinCluster(config, lock, log);
   const nodes = membership?.nodes ?? null;
-  const { store: opened, database } = await openStoreAndDatabase(config, lock);
+  const { store: opened, database, contracts } = await openStoreAndDatabase(config, lock);
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
@@ -89,13 +93,13 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const nodeAdministration = membership?.cluster ?? soleNode(options, loadMeter);
   return {
     ...{ clock, clockMonitor, nodes, newId, lease, log, limits, ...stores, metrics, tracing, runtime, membership },
-    ...{ loadMeter, nodeAdministration, link, leaseAgeMs: options.leaseAgeMs },
+    ...{ loadMeter, nodeAdministration, link, contracts, leaseAgeMs: options.leaseAgeMs },
   };
 }
 
 const soleNode = ({ lock, node, leaseAgeMs, clockMonitor }: CoreOptions, loadMeter: NodeLoadMeter): SoleNode =>
   new SoleNode({
-    ...{ id: lock.node, ...node, startedAt: clockMonitor.clock.now(), leaseAgeMs },
+    ...{ id: lock.node, ...node, schemaLevel: SCHEMA_LEVEL, startedAt: clockMonitor.clock.now(), leaseAgeMs },
     load: () => loadMeter.read(),
   });
 

@@ -24,8 +24,13 @@ interface GaugeParts {
   collections: readonly SizeReporter[];
   clockOffsets(): ClockOffsets;
   pruning: Pick<Pruning, 'suspended'>;
+  /** Number of migrations that wait for nodes of older builds to end. */
+  waitingMigrations(): number;
   /** Null for a process that has the database to itself. */
-  coordinator: Pick<ShardCoordinator, 'counts' | 'liveNodes' | 'drainingNodes' | 'shardsNotOpen'> | null;
+  coordinator: Pick<
+    ShardCoordinator,
+    'counts' | 'liveNodes' | 'drainingNodes' | 'shardsNotOpen' | 'shardsUnreadable'
+  > | null;
 }
 
 /** Registers the gauges, which are evaluated when metrics are scraped, and counts commands by status. */
@@ -34,7 +39,7 @@ export function registerGauges(metrics: Metrics, runtime: Runtime, parts: GaugeP
   registerConnectionGauges(metrics, parts);
   registerServiceGauges(metrics, parts);
   registerClockGauges(metrics, parts);
-  registerNodeGauges(metrics, parts.coordinator);
+  registerNodeGauges(metrics, parts);
   countCommands(metrics, runtime);
 }
 
@@ -92,13 +97,23 @@ function registerClockGauges(metrics: Metrics, { clockOffsets, pruning }: GaugeP
   );
 }
 
-function registerNodeGauges(metrics: Metrics, coordinator: GaugeParts['coordinator']): void {
+function registerNodeGauges(metrics: Metrics, { coordinator, waitingMigrations }: GaugeParts): void {
   const counts = (): CoordinatorCounts => coordinator?.counts() ?? soleCounts;
   metrics.gauge('shards_open', `Shards that this process runs, of ${SHARD_COUNT}`, () => counts().open);
   metrics.gauge(
     'shards_not_open',
     'Shards without a live owner, and those of this process that are not open',
     () => coordinator?.shardsNotOpen ?? 0,
+  );
+  metrics.gauge(
+    'shards_unreadable',
+    'Shards without a live owner in which a build has written that is newer than that of every live node',
+    () => coordinator?.shardsUnreadable ?? 0,
+  );
+  metrics.gauge(
+    'migrations_waiting',
+    'Migrations that are applied when no node of an older build is alive',
+    waitingMigrations,
   );
   metrics.counter('shards_opened', 'Shards that this process has opened', () => counts().opened);
   metrics.counter('shards_handed_over', 'Shards that this process has handed over', () => counts().handedOver);

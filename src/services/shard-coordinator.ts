@@ -1,6 +1,6 @@
 import type { Log } from '../domain/log.ts';
 import { placeShards } from '../domain/shard-placement.ts';
-import { type PeerNode, SHARD_COUNT, type ShardDirectory, type ShardRoute } from '../domain/shards.ts';
+import type { PeerNode, ShardDirectory, ShardRoute } from '../domain/shards.ts';
 import type { Milliseconds, Uuid } from '../domain/values.ts';
 import type { Cluster, ClusterNode, ClusterView, MembershipState } from '../store/contract/cluster.ts';
 import { type HandOverTiming, pauseFor, ShardHandOver, since } from './shard-hand-over.ts';
@@ -48,10 +48,11 @@ export class ShardCoordinator implements ShardDirectory {
   readonly #onNodeGone: (node: Uuid) => void;
   readonly #shards = new ShardStatuses();
   readonly #handOver: ShardHandOver;
-  #view: ClusterView = { nodes: [], owners: [], leader: false };
+  #view: ClusterView = { nodes: [], owners: [], levels: [], leader: false };
   #peers = new Map<Uuid, PeerNode>();
   #liveNodes: ReadonlySet<Uuid>;
-  #placement: { nodes: string; owners: readonly Uuid[] } = { nodes: '', owners: [] };
+  #placement: { key: string; owners: readonly (Uuid | null)[] } = { key: '', owners: [] };
+  #unreadable = 0;
   #timer: NodeJS.Timeout | null = null;
   #reconciling: Promise<void> | null = null;
   #again = false;
@@ -105,6 +106,11 @@ export class ShardCoordinator implements ShardDirectory {
     return this.#view.nodes.filter(({ alive, state }) => alive && state === 'draining').length;
   }
 
+  /** Number of shards without a live owner in which a build has written that is newer than that of every live node. */
+  get shardsUnreadable(): number {
+    return this.#unreadable;
+  }
+
   /** Number of shards without a live owner, and of those that this node owns and has not opened. */
   get shardsNotOpen(): number {
     const live = new Set<Uuid | null>(this.#view.nodes.flatMap(({ id, alive }) => (alive ? [id] : [])));
@@ -137,7 +143,7 @@ export class ShardCoordinator implements ShardDirectory {
     this.#timer = setInterval(() => void this.#reconcileSoon(), this.#timing.poll).unref();
   }
 
-  /** Hands over all shards; resolves when none is left, or no other node is active, or the time has passed. */
+  /** Hands over all shards; resolves when none is left that another node can run, or the time has passed. */
   async drain(timeoutMs: Milliseconds): Promise<void> {
     const until = performance.now() + timeoutMs;
     this.#leaving = true;
@@ -148,7 +154,8 @@ export class ShardCoordinator implements ShardDirectory {
     });
     while (performance.now() < until) {
       await Promise.race([this.#reconcileSoon(), pauseFor(until - performance.now())]);
-      if (this.#shards.withStatus('absent').length === SHARD_COUNT || this.#candidates().length === 0) return;
+      const placed = this.#placed();
+      if (allShards.every((shard) => this.#shards.status(shard) === 'absent' || placed[shard] === null)) return;
       await Promise.race([this.#handOver.moving ?? this.#shards.changed, pauseFor(this.#timing.poll)]);
     }
   }
@@ -249,6 +256,7 @@ export class ShardCoordinator implements ShardDirectory {
   #apply(view: ClusterView): void {
     const { self } = this.#cluster;
     this.#view = view;
+    this.#countUnreadable();
     const before = this.#liveNodes;
     this.#liveNodes = new Set([self, ...view.nodes.map(({ id }) => id)]);
     for (const node of before) if (!this.#liveNodes.has(node)) this.#onNodeGone(node);
@@ -260,23 +268,38 @@ export class ShardCoordinator implements ShardDirectory {
     this.#shards.notify();
   }
 
-  /**
-   * The active nodes; where none is left, those that an operator drains, so that no shard is without an owner. A node
-   * that drains reads its own state here as the others do.
-   */
-  #candidates(): Uuid[] {
-    const { self } = this.#cluster;
-    const staying = this.#view.nodes.filter(({ id, alive }) => alive && !(this.#leaving && id === self));
-    const inState = (wanted: MembershipState) => staying.filter(({ state }) => state === wanted).map(({ id }) => id);
-    const active = inState('active');
-    return active.length > 0 ? active : inState('draining');
+  #countUnreadable(): void {
+    const { owners, levels, nodes } = this.#view;
+    const alive = nodes.filter((node) => node.alive);
+    const live = new Set<Uuid | null>(alive.map(({ id }) => id));
+    const readable = Math.max(0, ...alive.map(({ dataLevel }) => dataLevel));
+    const unreadable = allShards.filter((shard) => (levels[shard] ?? 0) > readable && !live.has(owners[shard] ?? null));
+    if (unreadable.length === this.#unreadable) return;
+    this.#unreadable = unreadable.length;
+    this.#log.warn(
+      { shards: unreadable, data_level: readable },
+      'shard coordinator: shards need a node of a newer build; their tenants are refused until one is alive',
+    );
   }
 
-  /** The node that should own each shard; empty if no node is active. */
-  #placed(): readonly Uuid[] {
-    const nodes = this.#candidates();
-    const key = nodes.join();
-    if (key !== this.#placement.nodes) this.#placement = { nodes: key, owners: placeShards(nodes) };
+  /**
+   * The node that should own each shard: an active one; where none can read the shard, one that an operator drains, so
+   * that no shard is without an owner. A node that drains reads its own state here as the others do. Null: none can.
+   */
+  #placed(): readonly (Uuid | null)[] {
+    const { self } = this.#cluster;
+    const { nodes, levels } = this.#view;
+    const staying = nodes.filter(({ id, alive }) => alive && !(this.#leaving && id === self));
+    const key = JSON.stringify([staying.map(({ id, state }) => [id, state]), levels]);
+    if (key !== this.#placement.key) {
+      const [active, draining] = (['active', 'draining'] satisfies MembershipState[]).map((wanted) =>
+        placeShards(
+          staying.filter(({ state }) => state === wanted),
+          levels,
+        ),
+      );
+      this.#placement = { key, owners: allShards.map((shard) => active?.[shard] ?? draining?.[shard] ?? null) };
+    }
     return this.#placement.owners;
   }
 

@@ -70,17 +70,14 @@ export class ShardHandOver {
     this.#moveAfter.clear();
   }
 
-  /** Starts to hand over open shards. `placed`: the node that should own each shard; empty if no node is active. */
-  moveMisplaced(placed: readonly Uuid[]): void {
+  /** Starts to hand over open shards. `placed`: the node that should own each shard; null if none can. */
+  moveMisplaced(placed: readonly (Uuid | null)[]): void {
     if (this.#moving !== null) return;
     const { shards, cluster } = this.#parts;
     const now = performance.now();
     const misplaced = shards
       .withStatus('open')
-      .filter(
-        (shard) =>
-          placed[shard] !== undefined && placed[shard] !== cluster.self && (this.#moveAfter.get(shard) ?? 0) <= now,
-      );
+      .filter((shard) => (placed[shard] ?? cluster.self) !== cluster.self && (this.#moveAfter.get(shard) ?? 0) <= now);
     const [first] = misplaced;
     if (first === undefined) return;
     const quiet = misplaced.filter((shard) => !this.#busy.has(shard));
@@ -91,7 +88,7 @@ export class ShardHandOver {
     });
   }
 
-  async #move(shards: readonly number[], placed: readonly Uuid[]): Promise<void> {
+  async #move(shards: readonly number[], placed: readonly (Uuid | null)[]): Promise<void> {
     this.#parts.shards.set(shards, 'closing');
     const idle = await this.#whenRequestsEnd(shards);
     this.#keepOpen(shards.filter((shard) => !idle.includes(shard)));
@@ -126,7 +123,7 @@ export class ShardHandOver {
   }
 
   /** False if the shards could not be closed. */
-  async #handOver(shards: readonly number[], placed: readonly Uuid[]): Promise<boolean> {
+  async #handOver(shards: readonly number[], placed: readonly (Uuid | null)[]): Promise<boolean> {
     const { cluster, log } = this.#parts;
     const began = performance.now();
     try {

@@ -1,3 +1,4 @@
+import { DATA_LEVEL } from '../domain/data-level.ts';
 import { SHARD_COUNT } from '../domain/shards.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
 import type { DrainResult, NodeAdministration, NodeLoad, NodesReport } from '../store/contract/cluster.ts';
@@ -7,6 +8,8 @@ export interface SoleNodeParts {
   /** Host and port of its HTTP server. */
   address: string;
   build: string;
+  /** Newest migration that the build knows. */
+  schemaLevel: number;
   startedAt: EpochMs;
   load(): NodeLoad;
   /** Since the lease was renewed; null without a lease. */
@@ -22,16 +25,18 @@ export class SoleNode implements NodeAdministration {
   }
 
   async report(): Promise<NodesReport> {
-    const { id, address, build, startedAt, load, leaseAgeMs } = this.#parts;
+    const { id, address, build, schemaLevel, startedAt, load, leaseAgeMs } = this.#parts;
     return {
       nodes: [
         {
           ...{ id, number: 1, address, link: null, build, state: 'active', startedAt, alive: true },
+          ...{ schemaLevel, dataLevel: DATA_LEVEL },
           figures: { load: load(), opened: SHARD_COUNT, handedOver: 0 },
           leaseAgeMs: leaseAgeMs(),
         },
       ],
       owners: Array.from({ length: SHARD_COUNT }, () => id),
+      levels: Array.from({ length: SHARD_COUNT }, () => DATA_LEVEL),
     };
   }
 

@@ -19,8 +19,9 @@ import { sharedOwnership } from './lock/shared-ownership.ts';
 import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
-import { migrate } from './postgres/migrations.ts';
+import { migrate } from './postgres/migrate.ts';
 import { createStore } from './postgres/store.ts';
+import { WaitingContracts } from './postgres/waiting-contracts.ts';
 
 /** Data location of a deployment: PostgreSQL if there is a URL, otherwise the embedded database in `dataDir`. */
 export interface DataLocation {
@@ -32,6 +33,8 @@ export interface DataLocation {
 interface OpenedStore {
   store: Store;
   database: Database;
+  /** Migrations that are applied when no node of an older build is alive. */
+  contracts: WaitingContracts;
 }
 
 /**
@@ -47,12 +50,13 @@ export async function openStoreAndDatabase(
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
   try {
-    await migrate(database);
+    const { waiting } = await migrate(database, { shared: fence !== null && fence.allShardsEpoch === null });
+    const contracts = new WaitingContracts(database, waiting);
+    return { store: createStore(database, undefined, fence), database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
-  return { store: createStore(database, undefined, fence), database };
 }
 
 /** Like `openStoreAndDatabase`, for a store whose database nothing else uses. */

@@ -109,6 +109,8 @@ describe('the metrics', () => {
     expect(seen).toMatch(/^twinkeep_nodes_alive 1$/m);
     expect(seen).toMatch(/^twinkeep_nodes_draining 0$/m);
     expect(seen).toMatch(/^twinkeep_shards_not_open 0$/m);
+    expect(seen).toMatch(/^twinkeep_shards_unreadable 0$/m);
+    expect(seen).toMatch(/^twinkeep_migrations_waiting 0$/m);
   });
 
   it('count the prepared statements', () => {

@@ -234,3 +234,69 @@ describe('a node that stops', () => {
     expect(node.running.size).toBe(SHARD_COUNT);
   });
 });
+
+describe('nodes of builds with different data levels', () => {
+  const newer = { dataLevel: 2 };
+
+  it('share the shards; those that a newer one has owned stay with newer ones', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const old = await startNode(tables, 1, all);
+    const first = await startNode(tables, 2, all, newer);
+    await eventually(() => first.running.size > 50 && total(all) === SHARD_COUNT);
+    const moved = new Set(first.running);
+    const second = await startNode(tables, 3, all, newer);
+    await eventually(() => second.running.size > 50 && total(all) === SHARD_COUNT);
+    expect([...old.running].filter((shard) => moved.has(shard))).toEqual([]);
+    tables.kill(first);
+    first.running.clear();
+    await eventually(() => total([old, second]) === SHARD_COUNT);
+    expect([...old.running].filter((shard) => moved.has(shard))).toEqual([]);
+    expect(old.coordinator.shardsUnreadable).toBe(0);
+  });
+
+  it('leave a shard without an owner if no live one can read it, until one starts', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const old = await startNode(tables, 1, all, { route: 30 });
+    const first = await startNode(tables, 2, all, newer);
+    await eventually(() => first.running.size > 50 && total(all) === SHARD_COUNT);
+    const unreadable = tables.levels.filter((level) => level === 2).length;
+    const [shard] = [...first.running] as [number];
+    tables.kill(first);
+    first.running.clear();
+    await eventually(() => old.coordinator.shardsUnreadable === unreadable);
+    expect(await old.coordinator.enter(shard)).toEqual({ at: 'none' });
+    expect(old.coordinator.shardsNotOpen).toBe(unreadable);
+    expect(old.running.size).toBe(SHARD_COUNT - unreadable);
+    const second = await startNode(tables, 3, all, newer);
+    await eventually(() => total([old, second]) === SHARD_COUNT);
+    await eventually(() => old.coordinator.shardsUnreadable === 0);
+    expect(second.running.has(shard)).toBe(true);
+  });
+
+  it('end at once if no other one can run the shards', async () => {
+    const tables = new SharedTables();
+    await startNode(tables, 1, []);
+    const first = await startNode(tables, 2, [], newer);
+    await eventually(() => first.running.size > 50 && first.coordinator.counts().open === first.running.size);
+    const kept = first.running.size;
+    // A test would end before this time.
+    await first.coordinator.drain(600_000);
+    expect(first.running.size).toBe(kept);
+  });
+
+  it('keep a shard at a newer one that an operator drains, if no active one can read it', async () => {
+    const tables = new SharedTables();
+    const all: TestNode[] = [];
+    const old = await startNode(tables, 1, all);
+    const first = await startNode(tables, 2, all, newer);
+    await eventually(() => first.running.size > 50 && total(all) === SHARD_COUNT);
+    const kept = new Set(first.running);
+    tables.setState(first.self, 'draining');
+    await eventually(() => old.coordinator.drainingNodes === 1);
+    await first.coordinator.refresh();
+    expect(first.running).toEqual(kept);
+    expect(old.coordinator.shardsNotOpen).toBe(0);
+  });
+});

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { DATA_LEVEL } from '../../src/domain/data-level.ts';
 import { SHARD_COUNT } from '../../src/domain/shards.ts';
 import { SoleNode } from '../../src/services/sole-node.ts';
 
@@ -7,7 +8,15 @@ const load = {
   ...{ liveActors: 1, deviceSessions: 2, cpuShare: 0, heapBytes: 3, rssBytes: 4, eventLoopDelayMs: 0 },
 };
 const node = new SoleNode({
-  ...{ id, address: 'host:8080', build: '1.0.0', startedAt: 5, load: () => load, leaseAgeMs: () => 90 },
+  ...{
+    id,
+    address: 'host:8080',
+    build: '1.0.0',
+    schemaLevel: 23,
+    startedAt: 5,
+    load: () => load,
+    leaseAgeMs: () => 90,
+  },
 });
 
 it('a process that has the database to itself is one node with all shards', async () => {
@@ -23,6 +32,8 @@ it('a process that has the database to itself is one node with all shards', asyn
         state: 'active',
         startedAt: 5,
         alive: true,
+        schemaLevel: 23,
+        dataLevel: DATA_LEVEL,
       },
       ...{ figures: { load, opened: SHARD_COUNT, handedOver: 0 }, leaseAgeMs: 90 },
     },

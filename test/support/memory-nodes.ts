@@ -8,6 +8,7 @@ export const secondNode: Uuid = '0195d9a2-7f00-7000-8000-0000000000a2';
 const nodeOf = (id: Uuid, number: number): ReportedNode => ({
   ...{ id, number, address: `node-${number}:8080`, link: `10.0.0.${number}:7400`, build: '1.0.0', state: 'active' },
   ...{ startedAt: Date.UTC(2026, 2, 1), alive: true, leaseAgeMs: 812.4 },
+  ...{ schemaLevel: 23, dataLevel: 1 },
   figures: {
     load: {
       ...{ liveActors: 60, deviceSessions: 40, cpuShare: 0.25 },
@@ -21,6 +22,7 @@ const nodeOf = (id: Uuid, number: number): ReportedNode => ({
 export class MemoryNodes implements NodeAdministration {
   nodes: ReportedNode[] = [];
   owners: (Uuid | null)[] = [];
+  levels: number[] = [];
 
   constructor() {
     this.reset();
@@ -30,10 +32,11 @@ export class MemoryNodes implements NodeAdministration {
   reset(): void {
     this.nodes = [nodeOf(firstNode, 1), nodeOf(secondNode, 2)];
     this.owners = Array.from({ length: SHARD_COUNT }, (_, shard) => (shard % 2 ? secondNode : firstNode));
+    this.levels = this.owners.map(() => 1);
   }
 
   async report(): Promise<NodesReport> {
-    return { nodes: this.nodes.map((node) => ({ ...node })), owners: [...this.owners] };
+    return { nodes: this.nodes.map((node) => ({ ...node })), owners: [...this.owners], levels: [...this.levels] };
   }
 
   drain(id: Uuid): Promise<DrainResult> {

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { connectPglite } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
-import { migrate, migrations } from '../../src/store/postgres/migrations.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
+import { migrations } from '../../src/store/postgres/migrations.ts';
 
 /*
  * The first start of an embedded database takes seconds, a copy of its files little time: a template is created for

@@ -27,7 +27,7 @@ let inUse = false;
  */
 const EMPTY = `do $$ declare names text; begin
   select string_agg(format('%I', relname), ', ') into names from pg_class
-    where relkind = 'r' and relnamespace = 'public'::regnamespace and relname <> 'migrations'
+    where relkind = 'r' and relnamespace = 'public'::regnamespace and relname not in ('migrations', 'expansions')
       and pg_relation_size(oid) > 0;
   if names is not null then execute 'truncate ' || names || ' cascade'; end if;
   perform setval(seqrelid, seqstart, false) from pg_sequence;

@@ -14,6 +14,7 @@ export class SharedTables {
   readonly nodes = new Map<Uuid, ClusterNode>();
   readonly fenced = new Set<Uuid>();
   readonly owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
+  readonly levels: number[] = this.owners.map(() => 0);
   readonly listeners: (() => void)[] = [];
   /** Hooks of a test. */
   beforeFence: () => Promise<void> = async () => {};
@@ -21,11 +22,12 @@ export class SharedTables {
   /** While it is set, every statement fails. */
   unavailable = false;
 
-  cluster(self: Uuid): Cluster {
+  cluster(self: Uuid, dataLevel = 1): Cluster {
     const number = this.nodes.size + 1;
     this.nodes.set(self, {
       ...{ id: self, number, address: `${number}:8080`, link: null, build: 'test' },
       ...{ state: 'joining', startedAt: 0, alive: true },
+      ...{ schemaLevel: 23, dataLevel },
     });
     const statement = async <T>(run: () => T): Promise<T> => {
       await null;
@@ -41,6 +43,7 @@ export class SharedTables {
         const view = await statement(() => ({
           nodes: [...this.nodes.values()].filter(({ id }) => !this.fenced.has(id)).map((node) => ({ ...node })),
           owners: [...this.owners],
+          levels: [...this.levels],
           leader: [...this.nodes.values()].find(({ id, alive }) => alive && !this.fenced.has(id))?.id === self,
         }));
         await this.afterView(self);
@@ -56,6 +59,7 @@ export class SharedTables {
         statement(() => ({
           nodes: [...this.nodes.values()].map((node) => ({ ...node, figures: null, leaseAgeMs: null })),
           owners: [...this.owners],
+          levels: [...this.levels],
         })),
       drain: (id) => statement(() => this.setState(id, 'draining')),
       resume: (id) => statement(() => this.setState(id, 'active')),
@@ -70,17 +74,25 @@ export class SharedTables {
         statement(() => {
           for (const shard of shards) {
             const owner = this.owners[shard] ?? null;
-            if (owner === null || this.fenced.has(owner)) this.owners[shard] = self;
+            if (owner === null || this.fenced.has(owner)) this.#setOwner(shard, self);
           }
           changed();
         }),
       handOver: (shards, to) =>
         statement(() => {
-          for (const shard of shards) if (this.owners[shard] === self) this.owners[shard] = to;
+          for (const shard of shards) if (this.owners[shard] === self) this.#setOwner(shard, to);
           changed();
         }),
       onChange: (listener) => void this.listeners.push(listener),
     };
+  }
+
+  /** As the trigger of the table: a node gets no shard whose data level it cannot read, and its own level stays. */
+  #setOwner(shard: number, node: Uuid): void {
+    const { dataLevel } = this.nodes.get(node) as ClusterNode;
+    if (dataLevel < (this.levels[shard] ?? 0)) return;
+    this.levels[shard] = dataLevel;
+    this.owners[shard] = node;
   }
 
   /** The request of an operator, which arrived at any node. */
@@ -130,14 +142,14 @@ export function makeNode(
   tables: SharedTables,
   n: number,
   all: TestNode[] = [],
-  more: Partial<CoordinatorTiming> = {},
+  { dataLevel = 1, ...more }: Partial<CoordinatorTiming> & { dataLevel?: number } = {},
 ): TestNode {
   const self = nodeId(n);
   const running = new Set<number>();
   const gone: Uuid[] = [];
   const host: TestNode['host'] = { beforeOpen: async () => {}, mayClose: async () => true };
   const coordinator = new ShardCoordinator({
-    cluster: tables.cluster(self),
+    cluster: tables.cluster(self, dataLevel),
     log: silentLog,
     onNodeGone: (id) => gone.push(id),
     timing: { ...timing, ...more },

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, inject } from 'vitest';
 import type { Store } from '../../src/store/contract.ts';
 import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
-import { migrate } from '../../src/store/postgres/migrations.ts';
+import { migrate } from '../../src/store/postgres/migrate.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
 import { MemoryDatabase } from './memory-store/database.ts';
 import { openMemoryStore } from './memory-store/store.ts';

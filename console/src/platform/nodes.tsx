@@ -38,6 +38,8 @@ export function NodesPage() {
             <Note tone="bad">
               {counted(data.shards_without_owner, 'shard')} without an owner. Requests of the tenants in them are
               refused.
+              {data.shards_unreadable > 0 &&
+                ` ${counted(data.shards_unreadable, 'shard')} can only be read by a newer version: start a node of it.`}
             </Note>
           )}
           <section className="card" aria-label="Live nodes">

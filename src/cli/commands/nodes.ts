@@ -31,6 +31,8 @@ interface ServiceNode {
 interface NodesAnswer {
   nodes: ServiceNode[];
   shards_without_owner: number;
+  /** Absent in answers of version 1.0.0. */
+  shards_unreadable?: number;
 }
 
 interface ChangeAnswer {
@@ -65,6 +67,8 @@ function addList(nodes: Command, io: Io): void {
         printTable(io, heads, answer.nodes.map(rowOf));
         const lost = answer.shards_without_owner;
         if (lost > 0) io.err(io.errColors.yellow(`shards without an owner: ${lost}`));
+        const unreadable = answer.shards_unreadable ?? 0;
+        if (unreadable > 0) io.err(io.errColors.yellow(`shards that need a node of a newer version: ${unreadable}`));
       });
     });
 }

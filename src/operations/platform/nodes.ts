@@ -36,6 +36,8 @@ const node = z
     address: z.string().meta({ description: 'Host and port of its HTTP server' }),
     link: z.string().nullable().meta({ description: 'Host and port for other nodes; null while there is none' }),
     build: z.string().meta({ description: 'Version of the program' }),
+    schema_level: z.int().meta({ description: 'Newest migration that its build knows' }),
+    data_level: z.int().meta({ description: 'Newest stored form of actors that its build can read' }),
     ...{ state: nodeState, started_at: isoTime },
     shards: z.int().meta({ description: `Shards that it owns, of ${SHARD_COUNT}` }),
     tenants: z.int().meta({ description: 'Tenants in its shards' }),
@@ -61,6 +63,9 @@ export const listNodes = operation({
   output: z.object({
     nodes: z.array(node),
     shards_without_owner: z.int().meta({ description: 'Shards that no live node owns' }),
+    shards_unreadable: z.int().meta({
+      description: 'Those of them in which a build has written that is newer than the builds of all live nodes',
+    }),
     shard_owners: z.array(uuid.nullable()).optional().meta({
       description:
         'With `shards`: the id of the owner of each shard, by the number of the shard; null without a live one',
@@ -72,6 +77,7 @@ export const listNodes = operation({
       nodes: [
         {
           ...{ id: NODE, number: 7, address: 'node-a:8080', link: '10.0.0.7:7400', build: '1.0.0', state: 'active' },
+          ...{ schema_level: 23, data_level: 1 },
           ...{ started_at: '2026-03-01T12:00:00.000Z', shards: 128, tenants: 40, devices: 5_200, lease_age_ms: 800 },
           load: {
             ...{ live_actors: 6_100, device_sessions: 4_900, cpu_share: 0.31 },
@@ -81,17 +87,21 @@ export const listNodes = operation({
         },
       ],
       shards_without_owner: 0,
+      shards_unreadable: 0,
     },
   },
   needs: ['nodes', 'store'],
   async run({ nodes, store }, { input }) {
     const [report, contents] = await Promise.all([nodes.report(), store.administration.contentsByShard()]);
     const live = new Set<Uuid | null>(report.nodes.map(({ id }) => id));
+    const readable = Math.max(0, ...report.nodes.map(({ dataLevel }) => dataLevel));
     const owners = report.owners.map((owner) => (live.has(owner) ? owner : null));
     return done({
       body: {
         nodes: report.nodes.map((one) => nodeBody(one, owners, contents)),
         shards_without_owner: owners.filter((owner) => owner === null).length,
+        shards_unreadable: owners.filter((owner, shard) => owner === null && (report.levels[shard] ?? 0) > readable)
+          .length,
         ...(input.shards === true && { shard_owners: owners }),
       },
     });
@@ -131,10 +141,11 @@ function nodeBody(
   owners: NodesReport['owners'],
   contents: readonly ShardContents[],
 ) {
-  const { id, number, address, link, build, state, startedAt, figures, leaseAgeMs } = one;
+  const { id, number, address, link, build, schemaLevel, dataLevel, state, startedAt, figures, leaseAgeMs } = one;
   const owned = contents.filter(({ shard }) => owners[shard] === id);
   return {
-    ...{ id, number, address, link, build, state, started_at: iso(Math.round(startedAt)) },
+    ...{ id, number, address, link, build, schema_level: schemaLevel, data_level: dataLevel },
+    ...{ state, started_at: iso(Math.round(startedAt)) },
     shards: owners.filter((owner) => owner === id).length,
     tenants: owned.reduce((sum, { tenants }) => sum + tenants, 0),
     devices: owned.reduce((sum, { devices }) => sum + devices, 0),

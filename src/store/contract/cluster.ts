@@ -18,6 +18,10 @@ export interface ClusterNode {
   link: string | null;
   /** Version of the program. */
   build: string;
+  /** Newest migration that its build knows. */
+  schemaLevel: number;
+  /** Newest stored form of actors that its build can read. */
+  dataLevel: number;
   state: MembershipState;
   /** Epoch milliseconds. */
   startedAt: number;
@@ -56,8 +60,8 @@ export interface ReportedNode extends ClusterNode {
   leaseAgeMs: Milliseconds | null;
 }
 
-/** The live nodes and the owners of the shards. */
-export interface NodesReport extends Pick<ClusterView, 'owners'> {
+/** The live nodes, and the owners and data levels of the shards. */
+export interface NodesReport extends Pick<ClusterView, 'owners' | 'levels'> {
   nodes: readonly ReportedNode[];
 }
 
@@ -81,6 +85,8 @@ export interface ClusterView {
   nodes: readonly ClusterNode[];
   /** By shard; null for a shard without an owner. An owner that is not in `nodes` was fenced. */
   owners: readonly (Uuid | null)[];
+  /** By shard: highest data level of the nodes that have owned it; 0 for a shard that never had an owner. */
+  levels: readonly number[];
   /** True on one node at a time: it does what must not be done twice. */
   leader: boolean;
 }
@@ -95,9 +101,12 @@ export interface Cluster extends NodeAdministration {
   publish(figures: NodeFigures, leaseAgeMs: Milliseconds): Promise<void>;
   /** Raises the epochs of nodes that are not alive, and resolves when none of their database sessions is left. */
   fence(nodes: readonly Uuid[]): Promise<void>;
-  /** Becomes the owner of those shards that have none or a fenced one. */
+  /** Becomes the owner of those shards that have none or a fenced one, and whose data level its build can read. */
   claim(shards: readonly number[]): Promise<void>;
-  /** Gives shards of this node to another one. Nothing of them may be running here. */
+  /**
+   * Gives shards of this node to another one, except those whose data level it cannot read. Nothing of them may be
+   * running here.
+   */
   handOver(shards: readonly number[], to: Uuid): Promise<void>;
   /** Calls `listener` when a node or an owner may have changed, sooner than the next `view` would show it. */
   onChange(listener: () => void): void;

@@ -5,12 +5,13 @@ import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActiveLock, RenewalSample } from '../contract/active-lock.ts';
 import { StoreUnavailable } from '../contract.ts';
-import type { Fence } from '../postgres/fence.ts';
+import { type Fence, FIRST_NODE_EPOCH } from '../postgres/fence.ts';
+import { SchemaMismatch } from '../postgres/migrate.ts';
 import { sessionConfig } from '../postgres/session-config.ts';
 import { exclusiveOwnership } from './exclusive-ownership.ts';
 import { LockSession } from './lock-session.ts';
 import { type LockTiming, lockTiming, sessionSettings } from './lock-timing.ts';
-import { FIRST_NODE_EPOCH, type NodeInfo } from './node-registration.ts';
+import type { NodeInfo } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
 import { StandbyReporter } from './standby-reporter.ts';
 
@@ -98,7 +99,8 @@ export class AdvisoryLock implements ActiveLock {
     return run(this.#session);
   }
 
-  /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts. */
+  /** Waits indefinitely, also while the server is unavailable; rejects only when `signal` aborts, or
+   * with `SchemaMismatch` if this build cannot read the data. */
   async acquire(signal: AbortSignal, accepts: Accepts = () => true): Promise<void> {
     const reports = new StandbyReporter(this.#log, this.#timing.report);
     for (;;) {
@@ -152,6 +154,7 @@ export class AdvisoryLock implements ActiveLock {
     } catch (error) {
       await end(session);
       signal.throwIfAborted();
+      if (error instanceof SchemaMismatch) throw error;
       reports.failed(error);
       return null;
     }

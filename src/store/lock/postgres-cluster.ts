@@ -13,10 +13,10 @@ import type {
   ReportedNode,
 } from '../contract/cluster.ts';
 import { StoreUnavailable } from '../contract.ts';
+import { FIRST_NODE_EPOCH } from '../postgres/fence.ts';
 import { shardArray } from '../postgres/shard-condition.ts';
 import type { AdvisoryLock } from './advisory-lock.ts';
 import type { LockSession } from './lock-session.ts';
-import { FIRST_NODE_EPOCH } from './node-registration.ts';
 import { CHANGES_CHANNEL, isNodeLockHeld } from './shared-ownership.ts';
 import { endStaleSessions } from './stale-sessions.ts';
 
@@ -30,13 +30,14 @@ const END_SESSIONS_MS = 2_000;
 const leader = `exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and classid = 0
     and objid = ${LEADER_LOCK} and objsubid = 1 and granted) or pg_try_advisory_lock(${LEADER_LOCK})`;
 const nodeColumns = `n.id, n.number, n.address, n.link, n.build, n.state,
+    n.schema_level as "schemaLevel", n.data_level as "dataLevel",
     (extract(epoch from n.started_at) * 1000)::float8 as "startedAt", ${isNodeLockHeld('n.number')} as alive`;
 const registered = `from nodes n where n.epoch = ${FIRST_NODE_EPOCH} and n.number is not null`;
 const nodes = `select ${nodeColumns} ${registered} order by n.number`;
 const reportedNodes = `select ${nodeColumns}, n.figures,
     (extract(epoch from clock_timestamp() - n.renewed_at) * 1000)::float8 as "leaseAgeMs"
   ${registered} order by n.number`;
-const owners = 'select shard, owner from shards';
+const owners = 'select shard, owner, data_level as level from shards';
 
 /**
  * Commits without waiting for the disk: figures may be lost in a crash of the server, and renewals of the lease wait for
@@ -73,17 +74,17 @@ export class PostgresCluster implements Cluster {
     return this.#run(async (session) => {
       // One snapshot would not do: the locks are read as they are at the moment.
       const found = await session.query<ClusterNode>(nodes);
-      const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
+      const shards = await session.query<ShardRow>(owners);
       const leads = await session.query<{ leader: boolean }>(`select ${leader} as leader`);
-      return { nodes: found.rows, owners: byShard(shards.rows), leader: leads.rows[0]?.leader === true };
+      return { nodes: found.rows, ...byShard(shards.rows), leader: leads.rows[0]?.leader === true };
     });
   }
 
   report(): Promise<NodesReport> {
     return this.#run(async (session) => {
       const found = await session.query<ReportedNode>(reportedNodes);
-      const shards = await session.query<{ shard: number; owner: Uuid }>(owners);
-      return { nodes: found.rows.filter(({ alive }) => alive), owners: byShard(shards.rows) };
+      const shards = await session.query<ShardRow>(owners);
+      return { nodes: found.rows.filter(({ alive }) => alive), ...byShard(shards.rows) };
     });
   }
 
@@ -219,10 +220,20 @@ export class PostgresCluster implements Cluster {
   }
 }
 
-function byShard(rows: readonly { shard: number; owner: Uuid }[]): (Uuid | null)[] {
-  const found: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
-  for (const { shard, owner } of rows) found[shard] = owner;
-  return found;
+interface ShardRow {
+  shard: number;
+  owner: Uuid;
+  level: number;
+}
+
+function byShard(rows: readonly ShardRow[]): { owners: (Uuid | null)[]; levels: number[] } {
+  const owners: (Uuid | null)[] = Array.from({ length: SHARD_COUNT }, () => null);
+  const levels = owners.map(() => 0);
+  for (const { shard, owner, level } of rows) {
+    owners[shard] = owner;
+    levels[shard] = level;
+  }
+  return { owners, levels };
 }
 
 function literal(id: Uuid): string {

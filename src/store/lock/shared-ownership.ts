@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Uuid } from '../../domain/values.ts';
-import { ACTIVE_LOCK } from '../postgres/fence.ts';
+import { ACTIVE_LOCK, FIRST_NODE_EPOCH } from '../postgres/fence.ts';
 import type { LockSession } from './lock-session.ts';
-import { ensureNodeTables, FIRST_NODE_EPOCH } from './node-registration.ts';
+import { buildLevels, ensureNodeTables } from './node-registration.ts';
 import type { OwnershipProtocol } from './ownership-protocol.ts';
 import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
 
@@ -24,8 +24,8 @@ const fenceExclusive = `update nodes set epoch = epoch + 1 where epoch = ${FIRST
 const forgetFenced = `delete from nodes where epoch > ${FIRST_NODE_EPOCH}
   and started_at < clock_timestamp() - interval '30 days' and id not in (select owner from shards)`;
 
-const insertNode = `insert into nodes (id, epoch, address, build, started_at, number, state)
-  values ($1, ${FIRST_NODE_EPOCH}, $2, $3, clock_timestamp(), $4, 'joining')`;
+const insertNode = `insert into nodes (id, epoch, address, build, started_at, number, state, schema_level, data_level)
+  values ($1, ${FIRST_NODE_EPOCH}, $2, $3, clock_timestamp(), $4, 'joining', $5, $6)`;
 
 /**
  * Several nodes share the database, and each owns a part of the shards. Each holds the active lock in common with the
@@ -40,12 +40,12 @@ export const sharedOwnership: OwnershipProtocol = {
     and (select ${isNodeLockHeld('n.number', 'pg_backend_pid()')} from nodes n where n.id = $1)`,
 
   /** Returns the node's number. */
-  async register(session: LockSession, node: Uuid, { address, build }, options) {
+  async register(session: LockSession, node: Uuid, { address, build, levels = buildLevels }, options) {
     await ensureNodeTables(session, () => endUnrecordedSessions(session, options));
     const number = await lockNumber(session, options.signal);
     await session.query(fenceExclusive);
     await session.query(forgetFenced);
-    await session.query(insertNode, [node, address, build, number]);
+    await session.query(insertNode, [node, address, build, number, levels.schema, levels.data]);
     await endStaleSessions(session, options);
     await session.query(`listen ${CHANGES_CHANNEL}`);
     return number;

@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { Log } from '../../domain/log.ts';
 import { STORE_NAME, storeName } from '../postgres/connect.ts';
+import { FIRST_NODE_EPOCH } from '../postgres/fence.ts';
 import type { LockSession } from './lock-session.ts';
-import { FIRST_NODE_EPOCH } from './node-registration.ts';
 
 const POLL_MS = 10;
 const INSUFFICIENT_PRIVILEGE = '42501';

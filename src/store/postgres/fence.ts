@@ -16,6 +16,9 @@ export interface Fence {
   refused(reason: string): void;
 }
 
+/** Epoch that nodes register with; the node that takes over raises it once. */
+export const FIRST_NODE_EPOCH = 1;
+
 /** Error message of a fenced statement that fails. */
 export const FENCED = 'another node owns the shard';
 

@@ -32,7 +32,7 @@ function render(body?: NodesBody): string {
 
 it('the page of nodes shows each node with its load, and what can be changed', () => {
   const drained = node(2, { state: 'draining', shards: 0, load: null, lease_age_ms: null, shards_opened: null });
-  const html = render({ nodes: [node(1), drained, node(3)], shards_without_owner: 0 });
+  const html = render({ nodes: [node(1), drained, node(3)], shards_without_owner: 0, shards_unreadable: 0 });
   const [heads, ...rows] = rowsOf(html);
   expect(heads).toHaveLength(14);
   expect(rows.map((cells) => cells.slice(0, 12))).toEqual([
@@ -49,8 +49,9 @@ it('the page of nodes shows each node with its load, and what can be changed', (
 });
 
 it('the page of nodes warns of shards without an owner, and offers no drain of the only node', () => {
-  const html = render({ nodes: [node(1)], shards_without_owner: 3 });
+  const html = render({ nodes: [node(1)], shards_without_owner: 3, shards_unreadable: 2 });
   expect(html).toContain('3 shards without an owner');
+  expect(html).toContain('2 shards can only be read by a newer version');
   expect(rowsOf(html)[1]?.at(-1)).toBe('–');
 });
 

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { AdvisoryLock, type AdvisoryLockParts } from '../../../src/store/lock/advisory-lock.ts';
 import { connectPostgres } from '../../../src/store/postgres/connect.ts';
-import { migrate } from '../../../src/store/postgres/migrations.ts';
+import { migrate } from '../../../src/store/postgres/migrate.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import { deviceCommit } from '../../support/actor-commits.ts';
 import { eventually } from '../../support/clock.ts';

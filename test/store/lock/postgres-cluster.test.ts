@@ -4,6 +4,7 @@ import { SHARD_COUNT, shardOf } from '../../../src/domain/shards.ts';
 import type { Uuid } from '../../../src/domain/values.ts';
 import { type Store, StoreUnavailable } from '../../../src/store/contract.ts';
 import { AdvisoryLock } from '../../../src/store/lock/advisory-lock.ts';
+import type { BuildLevels } from '../../../src/store/lock/node-registration.ts';
 import type { OwnershipProtocol } from '../../../src/store/lock/ownership-protocol.ts';
 import { PostgresCluster } from '../../../src/store/lock/postgres-cluster.ts';
 import { sharedOwnership } from '../../../src/store/lock/shared-ownership.ts';
@@ -29,8 +30,9 @@ async function database(empty = false): Promise<string> {
   return url;
 }
 
-function lockOf(url: string, ownership?: OwnershipProtocol): AdvisoryLock {
-  const lock = new AdvisoryLock(url, { ...longLivedLockParts, ...(ownership && { ownership }) });
+function lockOf(url: string, ownership?: OwnershipProtocol, levels?: BuildLevels): AdvisoryLock {
+  const node = { ...longLivedLockParts.node, ...(levels && { levels }) };
+  const lock = new AdvisoryLock(url, { ...longLivedLockParts, node, ...(ownership && { ownership }) });
   closing.push(() => lock.release());
   return lock;
 }
@@ -44,8 +46,8 @@ interface TestNode {
 }
 
 /** A node that is active. */
-async function nodeOf(url: string): Promise<TestNode> {
-  const lock = lockOf(url, sharedOwnership);
+async function nodeOf(url: string, levels?: BuildLevels): Promise<TestNode> {
+  const lock = lockOf(url, sharedOwnership, levels);
   await lock.acquire(never);
   const lost = vi.fn();
   lock.onLost(lost);
@@ -342,5 +344,70 @@ describe('shardOf in SQL', () => {
     expect(await node.store.actors.dueTimers(9, 10, [shard])).toEqual([timer]);
     expect(await node.store.actors.dueTimers(9, 10, [shard - 1, shard + 1])).toEqual([]);
     expect(await node.store.actors.dueTimers(9, 10, null)).toEqual([timer]);
+  });
+});
+
+describe.runIf(serverUrl)('nodes of builds with different levels', () => {
+  const older = { schema: 23, data: 1 };
+  const newer = { schema: 24, data: 2 };
+
+  it('are listed with their levels', async () => {
+    const url = await database();
+    const [first] = [await nodeOf(url, older), await nodeOf(url, newer)];
+    const { nodes, levels } = await first.cluster.view();
+    expect(nodes.map(({ schemaLevel, dataLevel }) => [schemaLevel, dataLevel])).toEqual([
+      [23, 1],
+      [24, 2],
+    ]);
+    expect(new Set(levels)).toEqual(new Set([0]));
+  });
+
+  it('raise the level of the shards that they own; an older one gets none of them', async () => {
+    const url = await database();
+    const old = await nodeOf(url, older);
+    const first = await nodeOf(url, newer);
+    await old.cluster.claim([1, 2, 3]);
+    await old.cluster.handOver([2], first.cluster.self);
+    await first.cluster.claim([4]);
+    expect((await old.cluster.view()).levels.slice(0, 6)).toEqual([0, 1, 2, 1, 2, 0]);
+    await first.cluster.handOver([2, 4], old.cluster.self);
+    await first.cluster.claim([1]);
+    expect((await old.cluster.view()).owners.slice(1, 5)).toEqual([
+      ...[old.cluster.self, first.cluster.self, old.cluster.self, first.cluster.self],
+    ]);
+  });
+
+  it('do not claim the shards of a newer one that has ended; another newer one does', async () => {
+    const url = await database();
+    const old = await nodeOf(url, older);
+    const first = await nodeOf(url, newer);
+    await old.cluster.claim([1]);
+    await first.cluster.claim([2]);
+    await endLockSession(url, first);
+    await old.cluster.fence([first.cluster.self]);
+    await old.cluster.claim([2]);
+    expect((await old.cluster.view()).owners[2]).toBe(first.cluster.self);
+    // A shard that is claimed together with it is not lost by that.
+    await old.cluster.claim([2, 3]);
+    expect((await old.cluster.view()).owners.slice(2, 4)).toEqual([first.cluster.self, old.cluster.self]);
+    const second = await nodeOf(url, newer);
+    await second.cluster.claim([2]);
+    expect((await old.cluster.view()).owners[2]).toBe(second.cluster.self);
+  });
+
+  it('are refused alone if they cannot read all shards', async () => {
+    const url = await database();
+    const first = await nodeOf(url, newer);
+    await first.cluster.claim([2]);
+    await first.lock.release();
+    const alone = lockOf(url, undefined, older).acquire(never);
+    await expect(alone).rejects.toThrow(
+      'has data of level 2, but this program version only reads 1: start a newer version',
+    );
+    const newest = lockOf(url, undefined, newer);
+    await newest.acquire(never);
+    expect(await sql(url, 'select distinct owner, data_level from shards')).toEqual([
+      { owner: newest.node, data_level: 2 },
+    ]);
   });
 });

@@ -6,7 +6,8 @@ import { actorTables, tableOf } from '../../../src/store/postgres/actor-tables.t
 import { commandStore } from '../../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../../src/store/postgres/connect.ts';
 import type { Database } from '../../../src/store/postgres/database.ts';
-import { type Migration, migrate, migrations, SchemaMismatch } from '../../../src/store/postgres/migrations.ts';
+import { migrate, SchemaMismatch } from '../../../src/store/postgres/migrate.ts';
+import { type Migration, migrations } from '../../../src/store/postgres/migrations.ts';
 import { createStore } from '../../../src/store/postgres/store.ts';
 import {
   commandCommit,
@@ -54,6 +55,7 @@ const note: Migration = {
   id: (migrations.at(-1)?.id ?? 0) + 1,
   name: 'note',
   sql: 'create table notes (text text not null)',
+  change: 'expand',
 };
 const tables = async (database: Database): Promise<string[]> =>
   (await database.read<{ name: string }>({ text: 'select relname as name from pg_class where relkind = $$r$$' })).map(
@@ -92,17 +94,17 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
 
     it('are applied once, for any number of concurrent starts', async () => {
       const applied = await Promise.all([...databases, ...databases].map((database) => migrate(database)));
-      expect(applied.reduce((sum, count) => sum + count)).toBe(migrations.length);
+      expect(applied.reduce((sum, { applied }) => sum + applied, 0)).toBe(migrations.length);
       const [database] = databases;
       if (!database) throw new Error('no database');
-      expect(await migrate(database)).toBe(0);
+      expect(await migrate(database)).toEqual({ applied: 0, waiting: [] });
       expect(await tables(database)).toEqual(expect.arrayContaining(['devices', 'commands', 'tenants', 'journal']));
 
-      expect(await migrate(database, [...migrations, note])).toBe(1);
+      expect(await migrate(database, { known: [...migrations, note] })).toMatchObject({ applied: 1 });
       await expect(migrate(database)).rejects.toThrow(/start a newer version/);
 
       const changed = [...migrations, { ...note, sql: `${note.sql};` }];
-      const refusal = migrate(database, changed);
+      const refusal = migrate(database, { known: changed });
       await expect(refusal).rejects.toBeInstanceOf(SchemaMismatch);
       await expect(refusal).rejects.toThrow(/Migration \d+ \(note\).*must never be changed/);
 
@@ -110,21 +112,22 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
         id: note.id + 1,
         name: 'broken',
         sql: 'create table half (id integer); select no_such_function()',
+        change: 'expand' as const,
       };
-      await expect(migrate(database, [...migrations, note, broken])).rejects.toThrow(/no_such_function/);
+      await expect(migrate(database, { known: [...migrations, note, broken] })).rejects.toThrow(/no_such_function/);
       expect(await tables(database)).not.toContain('half');
-      expect(await migrate(database, [...migrations, note])).toBe(0);
+      expect(await migrate(database, { known: [...migrations, note] })).toMatchObject({ applied: 0 });
     });
 
     it('keep existing stored responses with the owner of their secret, devices, commands, and open rows', async () => {
       const [database] = databases as [Database];
-      await migrate(database, migrations.slice(0, 3));
+      await migrate(database, { known: migrations.slice(0, 3) });
       await database.write({
         text: `insert into idempotency
             (digest, principal, method, path, key, body_hash, state, status, answer, device_id, expires_at)
           values ('d', 'p', 'POST', '/x', 'k', 'h', 'done', 201, 'sealed', '0195d9a2-7f00-7000-8000-000000000001', 5)`,
       });
-      await migrate(database, migrations.slice(0, 9));
+      await migrate(database, { known: migrations.slice(0, 9) });
       const deviceId = newId();
       const device = {
         ...{
@@ -191,10 +194,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
 
     it('rename the column of live contexts without a rewrite; stored actors are read and updated as before', async () => {
       const [database] = databases as [Database];
-      await migrate(
-        database,
-        migrations.filter(({ id }) => id <= 17),
-      );
+      await migrate(database, { known: migrations.filter(({ id }) => id <= 17) });
       const commits = [deviceCommit, commandCommit, planCommit, tenantCommit].map((commit) =>
         commit({ fixed: { name: 'fixed' }, live: { count: 1 } }),
       );
@@ -261,7 +261,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
 describe.skipIf(serverUrl === null)('the migration that rewrites devices and commands', () => {
   it('keeps permissions on devices and commands', async () => {
     const [database] = (await emptyPostgres()) as [Database];
-    await migrate(database, migrations.slice(0, 9));
+    await migrate(database, { known: migrations.slice(0, 9) });
     await database.write({ text: 'grant select on devices, commands to public' });
     await database.write({ text: 'grant select, update on commands to pg_monitor with grant option' });
     const granted = () =>
@@ -278,8 +278,8 @@ describe.skipIf(serverUrl === null)('the migration that rewrites devices and com
 
   it('loses no concurrent write', async () => {
     const [database, another] = (await emptyPostgres()) as [Database, Database];
-    await migrate(database, migrations.slice(0, 9));
-    let migrated: Promise<number> | undefined;
+    await migrate(database, { known: migrations.slice(0, 9) });
+    let migrated: Promise<unknown> | undefined;
     await another.transaction(async (query) => {
       await query(`insert into devices (id, tenant_id, version, machine_version, value, context, since, device_type, revoked, deleted, online, created_at)
         values (gen_random_uuid(), gen_random_uuid(), 1, 1, '1', '{}', 1, 'smart_light', false, false, false, 1)`);

@@ -227,13 +227,14 @@ describe('the nodes', () => {
     const before = await counts();
     const tenant = await makeTestTenant(service);
     await tenant.register({ device_type: 'smart_light' });
-    const { nodes, shards_without_owner, shard_owners } = await counts();
+    const { nodes, shards_without_owner, shards_unreadable, shard_owners } = await counts();
     const at = shardOf(tenant.tenantId) % 2;
     expect(nodes[at].tenants).toBe(before.nodes[at].tenants + 1);
     expect(nodes[at].devices).toBe(before.nodes[at].devices + 1);
     expect(nodes[1 - at]).toEqual(before.nodes[1 - at]);
     expect(nodes[0]).toEqual({
       ...{ id: firstNode, number: 1, address: 'node-1:8080', link: '10.0.0.1:7400', build: '1.0.0', state: 'active' },
+      ...{ schema_level: 23, data_level: 1 },
       ...{ started_at: '2026-03-01T00:00:00.000Z', shards: 128, lease_age_ms: 812 },
       ...{ tenants: expect.any(Number), devices: expect.any(Number) },
       load: {
@@ -242,15 +243,17 @@ describe('the nodes', () => {
       },
       ...{ shards_opened: 130, shards_handed_over: 2 },
     });
-    expect(shards_without_owner).toBe(0);
+    expect([shards_without_owner, shards_unreadable]).toEqual([0, 0]);
     expect(shard_owners).toBeUndefined();
   });
 
   it('are listed with the owner of each shard on request; a fenced owner is none', async () => {
     nodes().owners[3] = MISSING;
     nodes().owners[4] = null;
+    // The first one can be read by no live node.
+    nodes().levels[3] = 2;
     const { body } = await admin('GET', '/nodes?shards=true');
-    expect(body.shards_without_owner).toBe(2);
+    expect([body.shards_without_owner, body.shards_unreadable]).toEqual([2, 1]);
     expect(body.shard_owners).toHaveLength(256);
     expect(body.shard_owners.slice(0, 6)).toEqual([firstNode, secondNode, firstNode, null, null, secondNode]);
     expect(body.nodes.map(({ shards }: { shards: number }) => shards)).toEqual([127, 127]);

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import type { Milliseconds } from '../../domain/values.ts';
+import type { Database, Query } from './database.ts';
+import { FIRST_NODE_EPOCH } from './fence.ts';
+import { type Migration, migrations, schemaLevelOf } from './migrations.ts';
+
+/** The database was changed by another program version, or is unknown to this one. */
+export class SchemaMismatch extends Error {
+  override name = 'SchemaMismatch';
+}
+
+/** Key of the migrations' advisory lock; it must differ from the active lock's. */
+export const MIGRATION_LOCK = 7_421_001;
+/** The level of nodes before levels were registered: older ones did not share a database. */
+const FIRST_SHARED_LEVEL = 22;
+
+/** Two tables, because builds before levels start on any database whose table `migrations` has no id that they do not know. */
+const createTables = ['migrations', 'expansions']
+  .map(
+    (table) => `create table if not exists ${table} (
+       id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`,
+  )
+  .join(';');
+
+/** Builds must know the migrations of the table `migrations`, and need not know those of `expansions`. */
+const readApplied = `select id, name, checksum, true as required from migrations
+  union all select id, name, checksum, false from expansions`;
+
+/**
+ * Builds before level `$1` do not start any more. Ids in `migrations` have no gap that such a build could know, so the
+ * highest one is that level.
+ */
+const requireLevel = `with required as (delete from expansions where id <= $1 returning id, name, checksum, applied_at)
+  insert into migrations (id, name, checksum, applied_at) select id, name, checksum, applied_at from required`;
+
+/** Nodes that were not fenced: one whose process has ended may still have sessions until it is. */
+const olderNodes = `select build from nodes where epoch = ${FIRST_NODE_EPOCH} and number is not null and schema_level < $1`;
+
+interface AppliedMigration {
+  id: number;
+  name: string;
+  checksum: string;
+  required: boolean;
+}
+
+export interface MigrateOptions {
+  /** The migrations that this build knows. */
+  known?: readonly Migration[];
+  /**
+   * This process shares the database with other nodes, so that another build may have applied expansions that this one
+   * does not know. A process that has the database to itself refuses them.
+   */
+  shared?: boolean;
+  /** How long a statement waits for a lock on a table, while other statements wait behind it. Default: no limit. */
+  lockTimeoutMs?: Milliseconds;
+}
+
+export interface MigrationResult {
+  /** Number of migrations applied by this call. */
+  applied: number;
+  /** Contracts that are not applied while nodes of older builds are alive; call again later. */
+  waiting: readonly Migration[];
+}
+
+/**
+ * Migrates the schema, each migration in its own transaction. Throws `SchemaMismatch` if an applied migration has changed
+ * since, or if the database requires a newer build.
+ */
+export async function migrate(database: Database, options: MigrateOptions = {}): Promise<MigrationResult> {
+  await locked(database, options, (query) => query(createTables));
+  return applyEach(database, options.known ?? migrations, options);
+}
+
+/** Applies the contracts that waited, as far as no node of an older build is alive. */
+export const applyContracts = (
+  database: Database,
+  waiting: readonly Migration[],
+  options: MigrateOptions = {},
+): Promise<MigrationResult> => applyEach(database, waiting, options);
+
+/** The ids of the applied migrations. */
+export async function appliedMigrations(database: Database): Promise<Set<number>> {
+  const rows = await database.read<AppliedMigration>({ text: readApplied });
+  return new Set(rows.map(({ id }) => id));
+}
+
+async function applyEach(
+  database: Database,
+  wanted: readonly Migration[],
+  options: MigrateOptions,
+): Promise<MigrationResult> {
+  const { known = migrations, shared = false } = options;
+  let applied = 0;
+  const waiting: Migration[] = [];
+  for (const migration of wanted) {
+    const outcome = await locked(database, options, (query) => apply(query, migration, known, shared));
+    if (outcome === 'applied') applied += 1;
+    if (outcome === 'waiting') waiting.push(migration);
+  }
+  return { applied, waiting };
+}
+
+/** Serializes processes that start at the same time. */
+const locked = <T>(database: Database, { lockTimeoutMs }: MigrateOptions, run: (query: Query) => Promise<T>) =>
+  database.transaction(async (query) => {
+    // Another process may be migrating, and a large table may take long.
+    await query('set local statement_timeout = 0');
+    await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
+    if (lockTimeoutMs !== undefined) await query(`set local lock_timeout = ${lockTimeoutMs}`);
+    return run(query);
+  });
+
+async function apply(
+  query: Query,
+  migration: Migration,
+  known: readonly Migration[],
+  shared: boolean,
+): Promise<'applied' | 'unchanged' | 'waiting'> {
+  const rows = await query<AppliedMigration>(readApplied);
+  checkLevel(rows, schemaLevelOf(known), shared);
+  const done = rows.find(({ id }) => id === migration.id);
+  if (done) {
+    checkText(done, migration);
+    return 'unchanged';
+  }
+  if (migration.change === 'contract' && (await hasOlderNodes(query, oldestLevelOf(migration)))) return 'waiting';
+  await query(migration.sql);
+  await query('insert into expansions (id, name, checksum) values ($1, $2, $3)', [
+    migration.id,
+    migration.name,
+    checksum(migration),
+  ]);
+  if (migration.change === 'contract') await query(requireLevel, [oldestLevelOf(migration)]);
+  return 'applied';
+}
+
+/**
+ * A node registers its level before it calls this, and a contract reads the levels under the same lock: either the
+ * contract sees the node, or the node sees the contract.
+ */
+function checkLevel(rows: readonly AppliedMigration[], level: number, shared: boolean): void {
+  const newest = Math.max(0, ...rows.filter(({ required }) => required || !shared).map(({ id }) => id));
+  if (newest <= level) return;
+  throw new SchemaMismatch(
+    `The database has migration ${newest}, but this program version only knows ${level}: start a newer version.`,
+  );
+}
+
+function checkText(done: AppliedMigration, migration: Migration): void {
+  if (done.checksum === checksum(migration)) return;
+  throw new SchemaMismatch(
+    `Migration ${done.id} (${done.name}) was applied to this database with a text that differs from this program's. ` +
+      'An applied migration must never be changed: restore it and add a new one.',
+  );
+}
+
+async function hasOlderNodes(query: Query, level: number): Promise<boolean> {
+  if (level <= FIRST_SHARED_LEVEL) return false;
+  return (await query(olderNodes, [level])).length > 0;
+}
+
+const oldestLevelOf = ({ id, oldestLevel }: Migration): number => oldestLevel ?? id;
+
+const checksum = ({ sql }: Migration): string => createHash('sha256').update(sql).digest('hex');

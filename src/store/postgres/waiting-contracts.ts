@@ -1,0 +1,42 @@
+import type { Milliseconds } from '../../domain/values.ts';
+import type { Database } from './database.ts';
+import { appliedMigrations, applyContracts } from './migrate.ts';
+import type { Migration } from './migrations.ts';
+
+/** Statements of all nodes wait behind one that waits for a lock on a table. */
+const LOCK_TIMEOUT_MS: Milliseconds = 1_000;
+
+/** Contracts that this build knows and that are not applied, because nodes of older builds are alive. */
+export class WaitingContracts {
+  readonly #database: Database;
+  #waiting: readonly Migration[];
+
+  constructor(database: Database, waiting: readonly Migration[]) {
+    this.#database = database;
+    this.#waiting = waiting;
+  }
+
+  get ids(): number[] {
+    return this.#waiting.map(({ id }) => id);
+  }
+
+  /**
+   * Applies those that can be applied now, and returns their ids. Throws if the database refuses one, or if a table is in
+   * use for too long; call again later.
+   */
+  async apply(): Promise<number[]> {
+    const before = this.ids;
+    const { waiting } = await applyContracts(this.#database, this.#waiting, {
+      shared: true,
+      lockTimeoutMs: LOCK_TIMEOUT_MS,
+    });
+    this.#waiting = waiting;
+    return before.filter((id) => !this.ids.includes(id));
+  }
+
+  /** Forgets those that another node has applied. */
+  async refresh(): Promise<void> {
+    const applied = await appliedMigrations(this.#database);
+    this.#waiting = this.#waiting.filter(({ id }) => !applied.has(id));
+  }
+}
