@@ -82,7 +82,9 @@ export function makeCookieSessions({
     const closedBefore = closed;
     const stored = await sealedCache.get(keyOf(name));
     if (stored === null) return null;
-    const session = sessionSchema.parse(JSON.parse(stored));
+    // A session of a newer build may have a scope that this one does not know.
+    const session = sessionSchema.safeParse(JSON.parse(stored)).data;
+    if (session === undefined) return null;
     if (closedBefore === closed && invalidations.isCurrent()) cached.set(name, session);
     return unexpired(session);
   }

@@ -2,6 +2,7 @@ import { v7 } from 'uuid';
 import { expect, it } from 'vitest';
 import { makeCookieSessions } from '../../src/services/cookie-sessions.ts';
 import type { SealedCache } from '../../src/services/sealed-cache.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
 
 it('a session that is closed while it is read has ended', async () => {
@@ -71,4 +72,33 @@ it('a session lasts as long as its token, verified by the reference clock, while
   expect(await sessions.find(secret)).not.toBeNull();
   reference += 60_000;
   expect(await sessions.find(secret)).toBeNull();
+});
+
+it('a session of a newer build is found with the members that this build knows, and not if it does not know a scope', async () => {
+  const clock = testClock(1_000_000);
+  const cache = new MemoryCache(clock);
+  const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
+  const token = { id: 't', expiresAt: clock.now() + 60_000 };
+  const stored = async (change: object): Promise<string> => {
+    let written: [string, string] = ['', ''];
+    const set = async (key: string, value: string) => {
+      written = [key, value];
+    };
+    const newer = makeCookieSessions({ sealedCache: { ...sealedCacheOf(cache), set }, clock });
+    const { secret } = await newer.open({ ...holder, token });
+    await cache.set(written[0], JSON.stringify({ ...JSON.parse(written[1]), ...change }), 60_000);
+    return secret;
+  };
+  const older = makeCookieSessions({ sealedCache: cache, clock });
+  const found = await older.find(await stored({ added: { by: 'a newer build' } }));
+  expect(found).toMatchObject({ ...holder, token });
+  expect(found).not.toHaveProperty('added');
+  expect(await older.find(await stored({ scopes: ['read:devices', 'read:unknown'] }))).toBeNull();
+});
+
+const sealedCacheOf = (cache: MemoryCache): SealedCache => ({
+  get: (key) => cache.get(key),
+  set: (key, value, ttlMs) => cache.set(key, value, ttlMs),
+  take: (key) => cache.take(key),
+  delete: (key) => cache.delete(key),
 });

@@ -303,3 +303,29 @@ describe('a cached value', () => {
     expectReached(() => expect(Math.min(trusted, distrusted)).toBeGreaterThan(1_000));
   });
 });
+
+describe('a node of a newer build', () => {
+  it('may add members to a message, which this build ignores', async () => {
+    const [one] = (await started(1)) as [Node];
+    const newer = network.connect();
+    const send = (body: object) => newer.publish('', `newer ${JSON.stringify(body)}`);
+    await send({ about: 'heartbeat', seen: {}, n: 1, added: 1 });
+    await send({ about: 'key', prefix: 'a', n: 2, added: { deep: true } });
+    expect(one.received).toEqual([{ about: 'key', prefix: 'a', n: 2 }]);
+  });
+
+  it('may send a message that this build does not know: it counts as missed with the next one', async () => {
+    const [one] = (await started(1)) as [Node];
+    const newer = network.connect();
+    const send = (body: object) => newer.publish('', `newer ${JSON.stringify(body)}`);
+    await send({ about: 'heartbeat', seen: {}, n: 1 });
+    const { gaps } = one.bus;
+    await send({ about: 'something new', n: 2 });
+    await send({ about: 'key', prefix: 'a', n: 3 });
+    expect([one.bus.gaps, one.bus.isCurrent()]).toEqual([gaps + 1, false]);
+    expect(one.received).toEqual([{ about: 'key', prefix: 'a', n: 3 }]);
+    await send({ about: 'closing', n: 4 });
+    await pass(2 * HEARTBEAT_MS);
+    expect([one.bus.isCurrent(), one.missed]).toEqual([true, 1]);
+  });
+});

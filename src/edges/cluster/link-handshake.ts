@@ -11,11 +11,15 @@ import type { Uuid } from '../../domain/values.ts';
  *     client → listener   proof          nonce and id of the client, content, MAC with the current and the previous key
  *     listener → client   confirmation   status, MAC with the key that the client proved
  *
- * The listener identifies itself only to a client that has proved the key.
+ * The listener identifies itself only to a client that has proved the key. Its hello names the version of everything that
+ * follows. A build that adds a version dials with it from then on, and listens with it one release later, when the nodes
+ * of the build before can dial it (docs/decisions/0046).
  */
 
-const VERSION = 1;
-const MAGIC = Buffer.from(`TKL${String.fromCharCode(VERSION)}`, 'latin1');
+const MAGIC = Buffer.from('TKL', 'latin1');
+/** Versions of the protocol that this build speaks as a client, and the one with which it listens. */
+const versions: LinkVersions = { oldest: 1, newest: 1, listen: 1 };
+const VERSION_AT = MAGIC.length;
 const NONCE_BYTES = 32;
 const ID_BYTES = 16;
 const CONTENT_BYTES = 3;
@@ -23,7 +27,7 @@ const MAC_BYTES = 32;
 /** Length of a TLS exporter value; over TCP it is all zeros. */
 export const BINDING_BYTES = 32;
 
-export const HELLO_BYTES: number = MAGIC.length + NONCE_BYTES;
+export const HELLO_BYTES: number = MAGIC.length + 1 + NONCE_BYTES;
 export const PROOF_BYTES: number = NONCE_BYTES + ID_BYTES + CONTENT_BYTES + 2 * MAC_BYTES;
 export const CONFIRMATION_BYTES: number = 1 + MAC_BYTES;
 
@@ -59,8 +63,15 @@ export function deriveLinkKeys(master: KeyObject, previous: KeyObject | null): L
   return { current: derive(master), previous: previous === null ? null : derive(previous) };
 }
 
+export interface LinkVersions {
+  oldest: number;
+  newest: number;
+  listen: number;
+}
+
 /** The values that both sides prove to have in common. */
 interface Transcript {
+  version: number;
   listenerNonce: Buffer;
   clientNonce: Buffer;
   clientId: Buffer;
@@ -72,9 +83,9 @@ interface Transcript {
 type Role = 'client' | 'listener';
 
 function macOf(key: KeyObject, role: Role, transcript: Transcript, status: Buffer = NO_STATUS): Buffer {
-  const { listenerNonce, clientNonce, clientId, listenerId, content, binding } = transcript;
+  const { version, listenerNonce, clientNonce, clientId, listenerId, content, binding } = transcript;
   return createHmac('sha256', key)
-    .update(`twinkeep cluster link ${VERSION} ${role}\0`)
+    .update(`twinkeep cluster link ${version} ${role}\0`)
     .update(Buffer.concat([listenerNonce, clientNonce, clientId, listenerId, content, binding, status]))
     .digest();
 }
@@ -115,14 +126,16 @@ export class ListenerHandshake {
   readonly #keys: LinkKeys;
   readonly #nodeId: Uuid;
   readonly #binding: Buffer;
+  readonly #version: number;
   readonly #nonce = randomBytes(NONCE_BYTES);
   #proved: { key: KeyObject; transcript: Transcript } | null = null;
 
-  constructor(keys: LinkKeys, nodeId: Uuid, binding: Buffer) {
+  constructor(keys: LinkKeys, nodeId: Uuid, binding: Buffer, { listen }: LinkVersions = versions) {
     this.#keys = keys;
     this.#nodeId = nodeId;
     this.#binding = binding;
-    this.hello = Buffer.concat([MAGIC, this.#nonce]);
+    this.#version = listen;
+    this.hello = Buffer.concat([MAGIC, Buffer.from([listen]), this.#nonce]);
   }
 
   /** The client's id and the content of the link; null if the proof of `PROOF_BYTES` bytes is not valid. */
@@ -130,6 +143,7 @@ export class ListenerHandshake {
     const contentAt = NONCE_BYTES + ID_BYTES;
     const macsAt = contentAt + CONTENT_BYTES;
     const transcript: Transcript = {
+      version: this.#version,
       ...{ listenerNonce: this.#nonce, listenerId: idBytes(this.#nodeId), binding: this.#binding },
       clientNonce: proof.subarray(0, NONCE_BYTES),
       clientId: proof.subarray(NONCE_BYTES, contentAt),
@@ -162,7 +176,7 @@ export class ClientHandshake {
     this.#transcript = transcript;
   }
 
-  /** `hello` has `HELLO_BYTES` bytes. Null if it has another version, or is not a hello. */
+  /** `hello` has `HELLO_BYTES` bytes. Null if this build does not speak its version, or if it is not a hello. */
   static begin(
     hello: Buffer,
     {
@@ -179,10 +193,13 @@ export class ClientHandshake {
       content: LinkContent;
       binding: Buffer;
     },
+    { oldest, newest }: LinkVersions = versions,
   ): ClientHandshake | null {
-    if (!hello.subarray(0, MAGIC.length).equals(MAGIC)) return null;
+    const version = hello[VERSION_AT] ?? 0;
+    if (!hello.subarray(0, VERSION_AT).equals(MAGIC) || version < oldest || version > newest) return null;
     return new ClientHandshake(keys, {
-      listenerNonce: hello.subarray(MAGIC.length),
+      version,
+      listenerNonce: hello.subarray(VERSION_AT + 1),
       clientNonce: randomBytes(NONCE_BYTES),
       clientId: idBytes(nodeId),
       listenerId: idBytes(peer),

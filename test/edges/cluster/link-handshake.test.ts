@@ -9,6 +9,7 @@ import {
   HELLO_BYTES,
   type LinkContent,
   type LinkKeys,
+  type LinkVersions,
   ListenerHandshake,
   PROOF_BYTES,
 } from '../../../src/edges/cluster/link-handshake.ts';
@@ -86,6 +87,36 @@ describe('a handshake', () => {
     expect(shake(listener, dial(listener.hello, keys, { binding: randomBytes(BINDING_BYTES) }))).toBe(
       'refused by the listener',
     );
+  });
+
+  it('uses the version of the listener, whichever of the two builds is newer', () => {
+    const older = { oldest: 1, newest: 1, listen: 1 };
+    const between = { oldest: 1, newest: 2, listen: 1 };
+    const newer = { oldest: 1, newest: 2, listen: 2 };
+    const shakeWith = (ofListener: LinkVersions, ofClient: LinkVersions) => {
+      const listener = new ListenerHandshake(keys, listenerId, tcp, ofListener);
+      const parts = { keys, nodeId: clientId, peer: listenerId, content, binding: tcp };
+      return shake(listener, ClientHandshake.begin(listener.hello, parts, ofClient));
+    };
+    for (const [listener, client] of [
+      [older, between],
+      [between, older],
+      [between, newer],
+      [newer, between],
+    ] as const) {
+      expect(shakeWith(listener, client)).toBe('accepted');
+    }
+    expect(shakeWith(newer, older)).toBe('no client');
+    expect(shakeWith(older, { oldest: 2, newest: 2, listen: 2 })).toBe('no client');
+  });
+
+  it('fails with a version that was changed on the way', () => {
+    const listener = listen();
+    const changed = Buffer.from(listener.hello);
+    changed[3] = 2;
+    const parts = { keys, nodeId: clientId, peer: listenerId, content, binding: tcp };
+    const client = ClientHandshake.begin(changed, parts, { oldest: 1, newest: 2, listen: 1 });
+    expect(shake(listener, client)).toBe('refused by the listener');
   });
 
   it('fails with another version, and with a service of another protocol', () => {
