@@ -191,6 +191,7 @@ export const commandDefinition: MachineDefinition<CommandContext, CommandColumns
   tenantOf: (context) => context.fixed.tenantId,
   toStored: stored.write,
   fromStored: stored.read,
+  storedSchema: stored.schema,
   columns(snapshot): CommandColumns {
     const { deviceId, action, safetyClass, confirmation, requestedAt } = snapshot.context.fixed;
     const { delivery } = snapshot.context.live;
@@ -218,6 +219,7 @@ export const commandDefinitionV1: MachineDefinition<CommandContext, CommandColum
   version: 1,
   toStored: ({ fixed: { origin, ...fixed }, live }) =>
     storedV1.write({ fixed: { ...fixed, requestId: origin.requestId }, live }),
+  storedSchema: storedV1.schema,
   fromStored(json) {
     const {
       fixed: { requestId, ...fixed },

@@ -1,4 +1,5 @@
 import type { AnyStateMachine } from 'xstate';
+import type { z } from 'zod';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from './outputs.ts';
 
@@ -59,6 +60,8 @@ export interface MachineDefinition<
   toStored(context: Context): StoredContext;
   /** Reads a stored context, both parts in one object; throws if it does not match the schema. */
   fromStored(stored: JsonObject): Context;
+  /** The schema of a stored context. */
+  storedSchema: z.ZodObject;
   /** Columns of the actor's row that queries need, written in the same commit (see `actor-columns.ts`). */
   columns(snapshot: Snapshot<Context>): Columns;
   /** The journal entry of this transition, or null if it is not journaled (telemetry). */

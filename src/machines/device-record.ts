@@ -187,6 +187,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext, DeviceColumns> =
   tenantOf: (context) => context.fixed.tenantId,
   toStored,
   fromStored,
+  storedSchema: stored.schema,
   columns(snapshot): DeviceColumns {
     const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context.fixed;
     const administration = administrationOf(snapshot);

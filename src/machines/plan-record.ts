@@ -211,6 +211,7 @@ export const planDefinition: MachineDefinition<PlanContext, PlanColumns> = {
   tenantOf: (context) => context.fixed.tenantId,
   toStored: stored.write,
   fromStored: stored.read,
+  storedSchema: stored.schema,
   columns: ({ context }): PlanColumns => ({
     status: context.live.status,
     over: isFinalPlanStatus(context.live.status),
@@ -230,6 +231,7 @@ export const planDefinitionV1: MachineDefinition<PlanContext, PlanColumns> = {
   version: 1,
   machine: planMachineV1,
   toStored: ({ fixed, live: { cognition: _, ...live } }) => storedV1.write({ fixed, live }),
+  storedSchema: storedV1.schema,
   fromStored(json) {
     const { fixed, live } = storedV1.read(json);
     return { fixed, live: { ...live, cognition: null } };

@@ -42,6 +42,8 @@ type Member<Part, Name> = Pick<Part, Name & keyof Part>;
 
 /** How contexts of one kind are stored: in two parts when written, with the members of both in one object when read. */
 export interface StoredForm<Context extends ContextParts> {
+  /** The schema of both parts in one object. */
+  schema: z.ZodObject;
   write(context: Context): StoredContext;
   /** Throws if the object does not match the schema. */
   read(stored: JsonObject): Context;
@@ -63,6 +65,7 @@ export const storedForm =
     const parts = { fixed: z.object(fixed), live: z.object(live) };
     const names = new Set(Object.keys(whole.shape));
     return {
+      schema: whole,
       write: (context) => context as object as StoredContext,
       read(members) {
         // The schema of a part ignores all other members.

@@ -65,6 +65,7 @@ export const tenantDefinition: MachineDefinition<TenantContext, TenantColumns> =
   tenantOf: (context) => context.fixed.id,
   toStored: stored.write,
   fromStored: stored.read,
+  storedSchema: stored.schema,
   columns: (snapshot): TenantColumns => ({
     name: snapshot.context.fixed.name,
     slug: snapshot.context.fixed.slug,

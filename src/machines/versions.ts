@@ -15,9 +15,12 @@ const definitionsByKind: Readonly<Record<ActorKind, readonly MachineDefinition[]
   plan: [planDefinitionV1, planDefinition],
 } satisfies { [Kind in ActorKind]: readonly MachineDefinition<ContextParts, ActorColumns[Kind]>[] };
 
+/** All definitions, also of old versions. */
+export const allDefinitions = (): readonly MachineDefinition[] => Object.values(definitionsByKind).flat();
+
 /** Compiles the transition tables of all machines; takes half a second of processor time. */
 export function compileMachines(): void {
-  for (const { machine } of Object.values(definitionsByKind).flat()) compiledMachine(machine);
+  for (const { machine } of allDefinitions()) compiledMachine(machine);
 }
 
 /**

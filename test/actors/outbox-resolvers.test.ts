@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { setup } from 'xstate';
+import { z } from 'zod';
 import {
   type AddressedEvent,
   type BatchView,
@@ -47,6 +48,7 @@ const requesterDefinition: MachineDefinition = {
     },
   }),
   fromStored: () => ({ fixed: {}, live: {} }),
+  storedSchema: z.strictObject({}),
 };
 
 let store: MemoryActorStore;

@@ -1,4 +1,5 @@
 import { setup } from 'xstate';
+import { z } from 'zod';
 import type { OwnedShards } from '../../src/domain/shards.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import { actionsFor, changeFixed, emit } from '../../src/machines/decision.ts';
@@ -203,6 +204,7 @@ export const lamp: MachineDefinition<LampContext> = {
   }),
   tenantOf: () => 't',
   toStored: ({ fixed, live }) => ({ fixed: { ...fixed }, live: { ...live } }),
+  storedSchema: z.strictObject({}),
   fromStored: (stored) => {
     if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');
     const { pressed, ...fixed } = stored;

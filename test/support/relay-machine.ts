@@ -1,4 +1,5 @@
 import { setup } from 'xstate';
+import { z } from 'zod';
 import type { AddressedEvent } from '../../src/actors/contract.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { actionsFor } from '../../src/machines/decision.ts';
@@ -87,6 +88,7 @@ export const relayMachine: MachineDefinition<RelayContext> = {
   }),
   tenantOf: () => 't',
   toStored: ({ fixed, live }) => ({ fixed, live: live as unknown as JsonObject }),
+  storedSchema: z.strictObject({}),
   fromStored(stored) {
     const { id, sent, received } = stored as unknown as RelayContext['fixed'] & RelayContext['live'];
     return { fixed: { id }, live: { sent, received } };
