@@ -32,6 +32,7 @@ abstract class Cycles implements Load {
   done = 0;
   last = '';
   protected stopped = false;
+  protected paceMs = PACE_MS;
   #running: Promise<void> = Promise.resolve();
 
   stop(): Promise<void> {
@@ -51,7 +52,7 @@ abstract class Cycles implements Load {
     while (!this.stopped) {
       await this.cycle();
       this.done += 1;
-      await pause(PACE_MS);
+      await pause(this.paceMs);
     }
   }
 
@@ -78,8 +79,9 @@ export class PlanLoad extends Cycles {
   /** Number of executions by command. */
   readonly #executed: Map<string, number>;
 
-  private constructor(owner: Owner, deviceId: string, device: Device, executed: Map<string, number>) {
+  private constructor(owner: Owner, deviceId: string, device: Device, executed: Map<string, number>, paceMs: number) {
     super();
+    this.paceMs = paceMs;
     this.#owner = owner;
     this.#deviceId = deviceId;
     this.#device = device;
@@ -87,7 +89,8 @@ export class PlanLoad extends Cycles {
     this.start();
   }
 
-  static async start(owner: Owner): Promise<PlanLoad> {
+  /** `paceMs`: pause between two plans. */
+  static async start(owner: Owner, { paceMs = PACE_MS } = {}): Promise<PlanLoad> {
     const registered = await register(owner, { device_type: 'light' });
     const executed = new Map<string, number>();
     const handle = (_params: object, { commandId }: { commandId: string }) => {
@@ -95,7 +98,7 @@ export class PlanLoad extends Cycles {
       return { result: 'done' };
     };
     const device = await connect(registered, { commands: { set_brightness: handle } }, { online: false });
-    return new PlanLoad(owner, registered.device_id, device, executed);
+    return new PlanLoad(owner, registered.device_id, device, executed, paceMs);
   }
 
   protected async cycle(): Promise<void> {

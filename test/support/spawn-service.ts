@@ -2,6 +2,7 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { readTokenKey } from '../../src/config.ts';
 import { issueToken } from '../../src/main.ts';
+import { type Build, currentBuild } from './builds.ts';
 import { eventually } from './clock.ts';
 import type { CrashPoint } from './crashing-store.ts';
 import type { Deployment } from './deployment.ts';
@@ -11,7 +12,6 @@ import type { ApiClient } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';
 
 const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
-const commandLine = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
 export interface Ports {
   PORT: string;
@@ -21,6 +21,8 @@ export interface Ports {
 export interface ExitResult {
   code: number | null;
   signal: NodeJS.Signals | null;
+  /** Log lines of `twinkeep serve`, from the level `LOG_LEVEL` on. */
+  stdout: string;
   /** Output on stderr. */
   stderr: string;
 }
@@ -58,13 +60,17 @@ export interface Served {
   kill(signal?: NodeJS.Signals): Promise<ExitResult>;
 }
 
-export function serve(deployment: Deployment, ports: Ports): Served {
-  const child = spawn(process.execPath, [...nodeFlags, commandLine, 'serve'], {
-    env: { ...nodeEnv, ...deployment.env, ...ports },
-    stdio: ['ignore', 'ignore', 'pipe'],
+export function serve(
+  deployment: Deployment,
+  { PORT, MQTT_PORT }: Ports,
+  { build = currentBuild, env = {} }: { build?: Build; env?: Record<string, string> } = {},
+): Served {
+  const child = spawn(process.execPath, [...nodeFlags, ...build.flags, build.program, 'serve'], {
+    env: { ...nodeEnv, ...deployment.env, PORT, MQTT_PORT, ...build.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = exitOf(child);
-  const url = `http://127.0.0.1:${ports.PORT}`;
+  const url = `http://127.0.0.1:${PORT}`;
   const waitForOk = async (path: string): Promise<void> => {
     const early = exited.then(({ code, signal, stderr }) => {
       throw new Error(`the service ended (${signal ?? code}): ${stderr}`);
@@ -98,12 +104,14 @@ export async function newOwner(
 }
 
 function exitOf(child: ChildProcess): Promise<ExitResult> {
-  let stderr = '';
-  child.stderr?.on('data', (chunk: Buffer) => {
-    stderr = `${stderr}${chunk}`.slice(-8_000);
-  });
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name]?.on('data', (chunk: Buffer) => {
+      output[name] = `${output[name]}${chunk}`.slice(-8_000);
+    });
+  }
   return new Promise((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal, stderr }));
+    child.once('close', (code, signal) => resolve({ code, signal, ...output }));
   });
 }
 

@@ -52,8 +52,12 @@ export class Workload {
   readonly #running: Promise<void>[] = [];
   #stopped = false;
 
-  constructor(owner: Owner) {
+  readonly #paceMs: number;
+
+  /** `paceMs`: pause of a device between two reports, and of its caller between two commands. */
+  constructor(owner: Owner, { paceMs = PACE_MS } = {}) {
     this.#owner = owner;
+    this.#paceMs = paceMs;
   }
 
   /** Adds a light, or with `critical` a lock, and a caller that commands it. */
@@ -136,7 +140,7 @@ export class Workload {
       // False: the device was closed.
       if (!(await counter.device.report({ n }))) return;
       counter.acknowledged = n;
-      await pause(PACE_MS);
+      await pause(this.#paceMs);
     }
   }
 
@@ -150,7 +154,7 @@ export class Workload {
         const token = await this.#dryRunToken(path);
         if (token) await this.#send(counter, `${path}/confirm`, { dry_run_token: token });
       }
-      await pause(PACE_MS);
+      await pause(this.#paceMs);
     }
   }
 

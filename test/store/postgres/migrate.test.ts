@@ -119,7 +119,7 @@ describe.runIf(serverUrl)('a contract', () => {
 });
 
 describe.runIf(serverUrl)('a build', () => {
-  it('starts beside others on a database with expansions that it does not know, and alone does not', async () => {
+  it('shares a database with expansions that it does not know, and refuses it when alone', async () => {
     const { url, database } = await makeDatabase();
     await nodeOf(url, today);
     await start(database, tomorrow);
@@ -170,7 +170,7 @@ describe('the migrations', () => {
     expect(expansions.length).toBeGreaterThan(0);
     for (const { name, sql } of expansions) {
       const message =
-        `migration '${name}' looks like a contract: builds that do not know it use what it removes, renames or restricts. ` +
+        `migration '${name}' looks like a contract: older builds use what it removes, renames or restricts. ` +
         'Divide it into an expansion now and a contract in a later release (CONTRIBUTING.md).';
       const plain = sql.replace(/^drop trigger if exists .*$/gm, '').replace(/\$\$[^$]*\$\$/g, '');
       expect(plain, message).not.toMatch(
