@@ -13,7 +13,7 @@ export interface TrustedProxies {
 
 /**
  * Calls `take` with the client's address: of the socket's peer, or, if that is a trusted balancer and sends a PROXY
- * protocol header (version 2), the address in it. Waits only for the first byte of a trusted balancer.
+ * protocol header, the address in it. Waits only for the first byte of a trusted balancer.
  */
 export function withClientAddress(
   socket: Socket,

@@ -1,11 +1,18 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
 /*
- * PROXY protocol, version 2 (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt, section 2.2): a header before
- * the first byte of a connection that carries the client's address.
+ * PROXY protocol (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt): a header before the first byte of a
+ * connection that carries the client's address. Version 1 (section 2.1) is a line of text, version 2 (section 2.2) is
+ * binary. Nodes send each other version 2; balancers send either.
  */
 
-/** The first 12 bytes of every header. */
+/** The first bytes of every header of version 1. */
+export const PROXY_LINE_START: Buffer = Buffer.from('PROXY ');
+
+/** Longest header of version 1, with its CRLF. */
+export const MAX_PROXY_LINE_BYTES = 107;
+
+/** The first 12 bytes of every header of version 2. */
 export const PROXY_SIGNATURE: Buffer = Buffer.from([
   ...[0x0d, 0x0a, 0x0d, 0x0a, 0x00, 0x0d, 0x0a, 0x51, 0x55, 0x49, 0x54, 0x0a],
 ]);
@@ -54,7 +61,7 @@ export function encodeProxyHeader(source: Endpoint | null, destination: Endpoint
   return Buffer.from([...PROXY_SIGNATURE, VERSION | PROXY, UNSPEC, 0, 0]);
 }
 
-/** Decodes the header at the start of `bytes`. TLVs are skipped. */
+/** Decodes the header of version 2 at the start of `bytes`. TLVs are skipped. */
 export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
   const start = Math.min(bytes.length, PROXY_SIGNATURE.length);
   if (PROXY_SIGNATURE.compare(bytes, 0, start, 0, start) !== 0) return 'invalid';
@@ -74,6 +81,30 @@ export function decodeProxyHeader(bytes: Buffer): DecodedProxyHeader {
     destination: { address: addressAt(bytes, PROXY_PREFIX_BYTES + size, size), port: bytes.readUInt16BE(ports + 2) },
     length,
   };
+}
+
+/** Decodes the header of version 1 at the start of `bytes`: `PROXY TCP4 source destination port port` and CRLF. */
+export function decodeProxyLine(bytes: Buffer): DecodedProxyHeader {
+  const start = Math.min(bytes.length, PROXY_LINE_START.length);
+  if (PROXY_LINE_START.compare(bytes, 0, start, 0, start) !== 0) return 'invalid';
+  const end = bytes.subarray(0, MAX_PROXY_LINE_BYTES).indexOf('\r\n');
+  if (end === -1) return bytes.length < MAX_PROXY_LINE_BYTES ? 'incomplete' : 'invalid';
+  const length = end + 2;
+  const [family, ...fields] = bytes.toString('latin1', PROXY_LINE_START.length, end).split(' ');
+  // The rest of the line is ignored, as the specification requires.
+  if (family === 'UNKNOWN') return { source: null, destination: null, length };
+  const [source, destination, sourcePort, destinationPort] = fields;
+  if ((family !== 'TCP4' && family !== 'TCP6') || fields.length !== 4) return 'invalid';
+  const ends = [endpointOf(family, source, sourcePort), endpointOf(family, destination, destinationPort)] as const;
+  return ends[0] === null || ends[1] === null ? 'invalid' : { source: ends[0], destination: ends[1], length };
+}
+
+function endpointOf(family: 'TCP4' | 'TCP6', address = '', digits = ''): Endpoint | null {
+  const port = /^(?:0|[1-9]\d{0,4})$/.test(digits) ? Number(digits) : Number.NaN;
+  if (!(port <= MAX_PORT)) return null;
+  if (family === 'TCP4') return isIPv4(address) ? { address, port } : null;
+  const isZoned = address.includes('%');
+  return isIPv6(address) && !isZoned ? { address: addressAt(Buffer.from(ipv6Bytes(address)), 0, 16), port } : null;
 }
 
 /**

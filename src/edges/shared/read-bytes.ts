@@ -1,5 +1,12 @@
 import type { Readable } from 'node:stream';
-import { decodeProxyHeader, PROXY_PREFIX_BYTES, PROXY_SIGNATURE, type ProxyHeader } from './proxy-protocol.ts';
+import {
+  decodeProxyHeader,
+  decodeProxyLine,
+  PROXY_LINE_START,
+  PROXY_PREFIX_BYTES,
+  PROXY_SIGNATURE,
+  type ProxyHeader,
+} from './proxy-protocol.ts';
 
 /** The stream ended, or failed, before the bytes arrived. */
 export class StreamEnded extends Error {
@@ -35,17 +42,19 @@ export function readBytes(source: Readable, size: number): Promise<Buffer> {
   });
 }
 
-/** Reads a PROXY protocol header. Null if these bytes are not a valid one. Rejects with `StreamEnded`. */
+/** Reads a PROXY protocol header of version 2. Null if these bytes are not a valid one. Rejects with `StreamEnded`. */
 export async function readProxyHeader(source: Readable): Promise<ProxyHeader | null> {
   return completeProxyHeader(source, await readBytes(source, PROXY_PREFIX_BYTES));
 }
 
 /**
- * Reads a PROXY protocol header if the stream starts with its first byte, which starts neither an MQTT nor a TLS
- * connection; otherwise `absent`, and the stream is unchanged. Null for an invalid header. Rejects with `StreamEnded`.
+ * Reads a PROXY protocol header of either version if the stream starts with its first byte, which starts neither an MQTT
+ * nor a TLS connection; otherwise `absent`, and the stream is unchanged. Null for an invalid header. Rejects with
+ * `StreamEnded`.
  */
 export async function readOptionalProxyHeader(source: Readable): Promise<ProxyHeader | 'absent' | null> {
   const first = await readBytes(source, 1);
+  if (first[0] === PROXY_LINE_START[0]) return readProxyLine(source, first);
   if (first[0] !== PROXY_SIGNATURE[0]) {
     source.unshift(first);
     return 'absent';
@@ -58,4 +67,19 @@ async function completeProxyHeader(source: Readable, prefix: Buffer): Promise<Pr
   if (decoded !== 'incomplete') return decoded === 'invalid' ? null : decoded;
   const complete = decodeProxyHeader(Buffer.concat([prefix, await readBytes(source, prefix.readUInt16BE(14))]));
   return typeof complete === 'string' ? null : complete;
+}
+
+/** `first`: the bytes of the line that were read. At least one more byte belongs to it. */
+async function readProxyLine(source: Readable, first: Buffer): Promise<ProxyHeader | null> {
+  let bytes = first;
+  for (;;) {
+    const next = await readBytes(source, 1);
+    const buffered: Buffer | null = source.read();
+    bytes = Buffer.concat(buffered === null ? [bytes, next] : [bytes, next, buffered]);
+    const decoded = decodeProxyLine(bytes);
+    if (decoded === 'incomplete') continue;
+    if (decoded === 'invalid') return null;
+    if (bytes.length > decoded.length) source.unshift(bytes.subarray(decoded.length));
+    return decoded;
+  }
 }

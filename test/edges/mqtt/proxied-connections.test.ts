@@ -11,6 +11,7 @@ import { EdgeHarness } from './edge-harness.ts';
 const tlsFile = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
 const tls = { port: 0, cert: tlsFile('localhost.crt'), key: tlsFile('localhost.key') };
 const header = encodeProxyHeader({ address: '192.0.2.7', port: 1 }, { address: '203.0.113.1', port: 2 });
+const line = Buffer.from('PROXY TCP4 192.0.2.8 203.0.113.1 1 2\r\n');
 const connectPacket = packets.connect({ clientId: 'c', username: 'jwt', password: 'x' });
 
 let edge: MqttEdge;
@@ -74,6 +75,24 @@ describe('behind a trusted balancer', () => {
     await eventually(() => expect(addresses).toEqual(['192.0.2.7']));
   });
 
+  it('a header of version 1 gives the client’s address, whatever its pieces', async () => {
+    dial().write(Buffer.concat([line, connectPacket]));
+    await eventually(() => expect(addresses).toEqual(['192.0.2.8']));
+    const slow = dial();
+    await once(slow, 'connect');
+    slow.setNoDelay(true);
+    for (const byte of Buffer.concat([line, connectPacket]))
+      await new Promise((resolve) => slow.write(Buffer.from([byte]), resolve));
+    await eventually(() => expect(addresses).toEqual(['192.0.2.8', '192.0.2.8']));
+    dial().write(Buffer.concat([Buffer.from('PROXY UNKNOWN\r\n'), connectPacket]));
+    await eventually(() => expect(addresses).toEqual(['192.0.2.8', '192.0.2.8', '127.0.0.1']));
+  });
+
+  it('a header of version 1 before the TLS handshake gives the client’s address', async () => {
+    (await dialTls(line)).write(connectPacket);
+    await eventually(() => expect(addresses).toEqual(['192.0.2.8']));
+  });
+
   it('a connection without a header has the balancer’s address, over TCP and TLS', async () => {
     dial().write(connectPacket);
     await eventually(() => expect(addresses).toEqual(['127.0.0.1']));
@@ -89,7 +108,8 @@ describe('behind a trusted balancer', () => {
   it('an invalid header ends the connection', async () => {
     const broken = Buffer.from(header);
     broken[12] = 0x31;
-    for (const bytes of [broken, Buffer.from('\r\n\r\n0123456789ab')]) {
+    const invalid = ['\r\n\r\n0123456789ab', 'PROXY TCP4 192.0.2.8 203.0.113.1 1\r\n', 'P\x10'];
+    for (const bytes of [broken, ...invalid.map((text) => Buffer.from(text, 'latin1'))]) {
       const socket = dial();
       socket.write(bytes);
       await once(socket.resume(), 'close');
@@ -101,6 +121,9 @@ describe('behind a trusted balancer', () => {
     const socket = dial();
     socket.write(Buffer.concat([header, header, connectPacket]));
     await once(socket.resume(), 'close');
+    const mixed = dial();
+    mixed.write(Buffer.concat([line, header, connectPacket]));
+    await once(mixed.resume(), 'close');
     expect(addresses).toEqual([]);
   });
 });
@@ -114,9 +137,11 @@ it('a balancer that sends nothing is disconnected after the time limit', async (
 
 it('a header of another peer is not accepted', async () => {
   await open(['198.51.100.0/24']);
-  const socket = dial();
-  socket.write(Buffer.concat([header, connectPacket]));
-  await once(socket.resume(), 'close');
+  for (const first of [header, line]) {
+    const socket = dial();
+    socket.write(Buffer.concat([first, connectPacket]));
+    await once(socket.resume(), 'close');
+  }
   expect(addresses).toEqual([]);
   dial().write(connectPacket);
   await eventually(() => expect(addresses).toEqual(['127.0.0.1']));

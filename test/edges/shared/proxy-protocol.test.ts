@@ -2,9 +2,11 @@ import { isIPv6, SocketAddress } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import {
   decodeProxyHeader,
+  decodeProxyLine,
   type Endpoint,
   encodeProxyHeader,
   MAX_PROXY_HEADER_BYTES,
+  MAX_PROXY_LINE_BYTES,
   PROXY_SIGNATURE,
 } from '../../../src/edges/shared/proxy-protocol.ts';
 import { fc } from '../../support/properties.ts';
@@ -126,6 +128,71 @@ describe('a header of a balancer', () => {
         if (typeof decoded === 'string') return;
         expect(decoded.length).toBeLessThanOrEqual(given.length);
         if (decoded.source === null) return;
+        const { address, port } = decoded.source;
+        expect(new SocketAddress({ address, port, family: isIPv6(address) ? 'ipv6' : 'ipv4' }).port).toBe(port);
+      }),
+    );
+  });
+});
+
+describe('a header of version 1', () => {
+  const decode = (line: string) => decodeProxyLine(Buffer.from(line, 'latin1'));
+
+  it.each([
+    ['TCP4 192.0.2.7 203.0.113.1 51234 8883', client, server],
+    ['TCP6 2001:DB8:0:0:0:0:0:7 ::1 0 65535', { address: '2001:db8::7', port: 0 }, { address: '::1', port: 65_535 }],
+    ['UNKNOWN', null, null],
+    ['UNKNOWN ffff:f...f:ffff whatever follows', null, null],
+  ])('%s gives the addresses, whatever follows', (text, source, destination) => {
+    const line = `PROXY ${text}\r\n`;
+    const decoded = { source, destination, length: line.length };
+    expect(decode(line)).toEqual(decoded);
+    expect(decode(`${line}PROXY TCP4\r\n\x10`)).toEqual(decoded);
+    for (let length = 0; length < line.length; length += 1) expect(decode(line.slice(0, length))).toBe('incomplete');
+  });
+
+  it('is the longest of the specification with its limit of bytes', () => {
+    const address = Array.from({ length: 8 }, () => 'ffff').join(':');
+    const line = `PROXY UNKNOWN ${address} ${address} 65535 65535\r\n`;
+    expect(line).toHaveLength(MAX_PROXY_LINE_BYTES);
+    expect(decode(line)).toEqual({ source: null, destination: null, length: MAX_PROXY_LINE_BYTES });
+    const longer = `PROXY UNKNOWN  ${address} ${address} 65535 65535\r\n`;
+    expect(decode(longer)).toBe('invalid');
+    expect(decode(longer.slice(0, MAX_PROXY_LINE_BYTES - 1))).toBe('incomplete');
+  });
+
+  it.each([
+    ['another first word', 'GET / HTTP/1.1\r\n'],
+    ['small letters', 'proxy TCP4 192.0.2.7 203.0.113.1 1 2\r\n'],
+    ['no family', 'PROXY \r\n'],
+    ['an unknown family', 'PROXY UDP4 192.0.2.7 203.0.113.1 1 2\r\n'],
+    ['an address of another family', 'PROXY TCP4 ::1 203.0.113.1 1 2\r\n'],
+    ['IPv4 as TCP6', 'PROXY TCP6 192.0.2.7 203.0.113.1 1 2\r\n'],
+    ['a number with a leading zero in an address', 'PROXY TCP4 192.0.02.7 203.0.113.1 1 2\r\n'],
+    ['a zone', 'PROXY TCP6 fe80::1%eth0 ::1 1 2\r\n'],
+    ['a name', 'PROXY TCP4 localhost 203.0.113.1 1 2\r\n'],
+    ['a port out of range', 'PROXY TCP4 192.0.2.7 203.0.113.1 65536 2\r\n'],
+    ['a port with a leading zero', 'PROXY TCP4 192.0.2.7 203.0.113.1 01 2\r\n'],
+    ['a port that is no number', 'PROXY TCP4 192.0.2.7 203.0.113.1 1 +2\r\n'],
+    ['a missing port', 'PROXY TCP4 192.0.2.7 203.0.113.1 1\r\n'],
+    ['a further field', 'PROXY TCP4 192.0.2.7 203.0.113.1 1 2 3\r\n'],
+    ['two spaces', 'PROXY  TCP4 192.0.2.7 203.0.113.1 1 2\r\n'],
+    ['a line feed alone', 'PROXY TCP4 192.0.2.7 203.0.113.1 1 2\n'.padEnd(MAX_PROXY_LINE_BYTES, 'x')],
+  ])('with %s is invalid', (_, line) => {
+    expect(decode(line)).toBe('invalid');
+  });
+
+  it('of any text never throws, and gives IP addresses or none', () => {
+    const field = fc.oneof(fc.ipV4(), fc.ipV6(), fc.string({ maxLength: 8 }), fc.nat(70_000).map(String));
+    const line = fc
+      .tuple(fc.constantFrom('TCP4', 'TCP6', 'UNKNOWN', 'TCP'), fc.array(field, { maxLength: 5 }))
+      .map(([family, fields]) => `PROXY ${[family, ...fields].join(' ')}\r\n`);
+    fc.assert(
+      fc.property(fc.oneof(line, fc.string({ maxLength: 120 })), (text) => {
+        const bytes = Buffer.from(text);
+        const decoded = decodeProxyLine(bytes);
+        if (typeof decoded === 'string' || decoded.source === null) return;
+        expect(decoded.length).toBeLessThanOrEqual(bytes.length);
         const { address, port } = decoded.source;
         expect(new SocketAddress({ address, port, family: isIPv6(address) ? 'ipv6' : 'ipv4' }).port).toBe(port);
       }),
