@@ -2,7 +2,17 @@ import { extname } from 'node:path';
 import { readJson } from './json.ts';
 import { markdownReader } from './markdown.ts';
 import type { Reader } from './passage.ts';
-import { readCss, readHtml, readProto, readPython, readShell, readSql, readYaml } from './tokens.ts';
+import {
+  readCss,
+  readHtml,
+  readProto,
+  readPython,
+  readShell,
+  readSql,
+  readTemplate,
+  readText,
+  readYaml,
+} from './tokens.ts';
 import { readTypeScript } from './typescript.ts';
 
 const code: readonly [string, Reader][] = [
@@ -21,6 +31,9 @@ const code: readonly [string, Reader][] = [
   ['yaml', readYaml],
   ['yml', readYaml],
   ['cfg', readYaml],
+  ['conf', readYaml],
+  ['tpl', readTemplate],
+  ['txt', readText],
   ['css', readCss],
   ['proto', readProto],
   ['sql', readSql],

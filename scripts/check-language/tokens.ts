@@ -62,3 +62,9 @@ export const readHtml = tokenReader(
   String.raw`(?<=\s(?:title|alt|aria-label|placeholder|content)=")(?<text>[^"]*)`,
   '(?<=>)(?<text>[^<]+)',
 );
+
+/** Templates of Helm without output: comments. */
+export const readTemplate = tokenReader(String.raw`\{\{-? *(?<comment>\/\*[\s\S]*?\*\/)`);
+
+/** Text that a program shows, without the actions of Helm's templates. */
+export const readText = tokenReader(String.raw`\{\{[\s\S]*?\}\}`, String.raw`(?<text>[^\s{](?:[^\n{]|\{(?!\{))*)`);

@@ -80,6 +80,17 @@ describe.each<{ file: string; found: [source: string, findings: string[]]; plain
     found: ['printf "%s of them said\\n"', ['1 text said']],
     plain: 'node -e "\n  const [told] = nobody;\n"',
   },
+  { file: 'nginx.conf', found: ['# nobody', ['1 prose nobody']], plain: 'log_format told \'"$nobody"\';' },
+  {
+    file: '_helpers.tpl',
+    found: ['{{- /* nobody */}}\n{{/* whoever */}}', ['1 prose nobody', '2 prose whoever']],
+    plain: '{{ include "nobody.told" . }}',
+  },
+  {
+    file: 'NOTES.txt',
+    found: ['The devices said {{ .Values.told }} so.\n  nobody is here', ['1 text said', '2 text nobody']],
+    plain: '{{- if .Values.said }}\nThe {{ .Values.told }} is ready.\n{{- end }}',
+  },
   { file: 'Dockerfile', found: ['# nobody', ['1 prose nobody']], plain: 'RUN told' },
   { file: '.gitignore', found: ['# nobody', ['1 prose nobody']], plain: 'told' },
   {
