@@ -9,6 +9,7 @@ import { delimiter, join } from 'node:path';
 export interface Programs {
   chromium: string | null;
   haproxy: string | null;
+  nginx: string | null;
   prometheus: string | null;
   promtool: string | null;
   curl: string | null;
@@ -23,6 +24,7 @@ export interface Programs {
 export const findPrograms = (): Programs => ({
   chromium: program('chromium'),
   haproxy: program('haproxy'),
+  nginx: program('nginx'),
   prometheus: program('prometheus'),
   promtool: program('promtool'),
   curl: program('curl'),
