@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /** Paths of programs that some tests run; null if they are not installed. Tests use `inject('programs')`. */
@@ -10,6 +10,8 @@ export interface Programs {
   chromium: string | null;
   haproxy: string | null;
   nginx: string | null;
+  /** Helm in a folder made by scripts/install-helm.sh. */
+  helm: string | null;
   prometheus: string | null;
   promtool: string | null;
   curl: string | null;
@@ -25,6 +27,7 @@ export const findPrograms = (): Programs => ({
   chromium: program('chromium'),
   haproxy: program('haproxy'),
   nginx: program('nginx'),
+  helm: helmOfTools(),
   prometheus: program('prometheus'),
   promtool: program('promtool'),
   curl: program('curl'),
@@ -34,6 +37,13 @@ export const findPrograms = (): Programs => ({
   mosquitto_sub: program('mosquitto_sub'),
   'paho-mqtt 1': pythonWithPaho1(),
 });
+
+/** Not a Helm of the path, because the test needs the other tools of the folder too. */
+function helmOfTools(): string | null {
+  const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
+  const path = join(process.env.HELM_TOOLS ?? join(cache, 'twinkeep/helm-4.1.4'), 'helm');
+  return isExecutable(path) ? path : null;
+}
 
 /** Debian's Python first: the package python3-paho-mqtt installs for it. */
 function pythonWithPaho1(): string | null {
@@ -46,14 +56,18 @@ function pythonWithPaho1(): string | null {
 export function program(name: string, folders: readonly string[] = []): string | null {
   for (const folder of [...folders, ...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']) {
     const path = join(folder, name);
-    try {
-      accessSync(path, constants.X_OK);
-      return path;
-    } catch {
-      // Not in this folder.
-    }
+    if (isExecutable(path)) return path;
   }
   return null;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Below the range of ephemeral ports. */
