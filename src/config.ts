@@ -68,6 +68,8 @@ export interface Config {
   readonly sessionMaxAgeS: number;
   readonly deviceRate: Readonly<{ perSecond: number; burst: number }>;
   readonly mqttMaxConnections: number;
+  /** Maximum number of actors in memory. */
+  readonly maxLiveActors: number;
   /** 0 is unlimited. */
   readonly betaDeviceLimit: number;
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
@@ -105,6 +107,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     sessionMaxAgeS: readInteger(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
     deviceRate: readDeviceRate(read),
     mqttMaxConnections: readInteger(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
+    maxLiveActors: readInteger(read, 'MAX_LIVE_ACTORS', 150_000, 1_000, 100_000_000),
     betaDeviceLimit: readInteger(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
     retentionDays: {
       ...retention,

@@ -93,6 +93,11 @@ export const settingsTable = [
     'messages per second and burst of one device; above it reading from its socket pauses',
   ),
   setting('MQTT_MAX_CONNECTIONS', '20000', 'maximum number of concurrent MQTT connections'),
+  setting(
+    'MAX_LIVE_ACTORS',
+    '150000',
+    'maximum number of devices, commands, plans and tenants in memory; above it the least recently used leave',
+  ),
   setting('BETA_DEVICE_LIMIT', '0', 'maximum number of active devices in the service; 0 is unlimited'),
   setting('RETENTION_DAYS', 'commands=90,journal=365', 'days for which finished commands and the journal are retained'),
   setting('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),

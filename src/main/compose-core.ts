@@ -81,7 +81,7 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
     ...{ store, clock, lease, log },
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     meter: tracing?.traceMeter(metrics.runtime) ?? metrics.runtime,
-    ...(limits.runtime && { limits: limits.runtime }),
+    limits: { liveActors: config.maxLiveActors, ...limits.runtime },
     ...(membership && { shards: membership.shards }),
   });
   const liveness = new StoreLiveness(store);
