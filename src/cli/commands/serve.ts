@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { ConfigError } from '../../config/setting-readers.ts';
 import { readConfig } from '../../config.ts';
 import { parseProcessCount } from '../argument-parsers.ts';
+import { returnMemoryWhenIdle } from '../idle-memory.ts';
 import type { Io } from '../io.ts';
 import { makePinoLog } from '../log.ts';
 import { processCount, type ServiceAddress, ServiceGroup, type ServingMessage } from '../service-group.ts';
@@ -50,6 +51,7 @@ async function serve(io: Io): Promise<void> {
     stop();
   });
   exitOnUnhandledErrors(log);
+  returnMemoryWhenIdle();
 
   let stopping = false;
   const service = await start(config, {
