@@ -35,6 +35,23 @@ export function cpuOfTree(pid: number): number {
   return sum;
 }
 
+/**
+ * Processor time in microseconds of a PostgreSQL server's own processes and its open sessions of one database. Uses the
+ * kernel's count of nanoseconds where there is one, because a session may use less than a tick.
+ */
+export function cpuOfSessions(server: number, { user, database }: { user: string; database: string }): number {
+  let sum = 0;
+  for (const [pid, { parent, ticks }] of processes()) {
+    if (pid !== server && parent !== server) continue;
+    // A session's title is `postgres: USER DATABASE HOST(PORT) …`, that of another process `postgres: walwriter`.
+    const [, titleUser, titleDatabase] = /^postgres: (\S+) (\S+) \S+\(\d+\)/.exec(textOf(`/proc/${pid}/cmdline`)) ?? [];
+    if (titleUser === user && titleDatabase !== database) continue;
+    const ns = Number(textOf(`/proc/${pid}/schedstat`).split(' ', 1)[0]);
+    sum += ns > 0 ? ns / 1_000 : ticks * TICK_US;
+  }
+  return sum;
+}
+
 function processes(): Map<number, { parent: number; ticks: number }> {
   const all = new Map<number, { parent: number; ticks: number }>();
   for (const name of namesIn('/proc')) {

@@ -12,6 +12,7 @@ import type { TenantEvent } from '../../src/machines/tenant-types.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { newDeviceSecret } from '../../src/protocol/signature.ts';
 import { importTokenKey, signToken, TOKEN_ISSUER } from '../../src/services/tokens.ts';
+import type { Store } from '../../src/store/contract.ts';
 import { openStore } from '../../src/store/open.ts';
 import { deviceState } from './device-state.ts';
 import type { DeviceIdentity } from './raw-device.ts';
@@ -25,19 +26,31 @@ export interface Population {
 }
 
 export interface PopulationOptions {
+  /** Devices of each tenant. */
   devices: number;
   /** Each device has reported its 20 keys once and is offline. */
   reported?: boolean;
+  /** Shard of each tenant; by default there is one tenant, in any shard. */
+  shards?: readonly number[];
 }
 
 const BATCH = 2_000;
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
+/** Fills a fresh database with one tenant; see `populateTenants`. */
+export async function populate(
+  deployment: Deployment,
+  options: Omit<PopulationOptions, 'shards'>,
+): Promise<Population> {
+  const [population] = await populateTenants(deployment, options);
+  return population as Population;
+}
+
 /**
  * Fills a fresh database through the runtime, before a service runs on it: the state machines create every row, without
  * the cost of a request each.
  */
-export async function populate(deployment: Deployment, options: PopulationOptions): Promise<Population> {
+export async function populateTenants(deployment: Deployment, options: PopulationOptions): Promise<Population[]> {
   const config = readConfig(deployment.env);
   const store = await openStore(config);
   const runtime = new Runtime({
@@ -49,50 +62,64 @@ export async function populate(deployment: Deployment, options: PopulationOption
   });
   await runtime.start();
   try {
-    const at = systemClock.now();
-    const owner = await store.identity.upsertUser({
-      id: v7(),
-      iss: TOKEN_ISSUER,
-      sub: 'bench',
-      email: null,
-      emailVerified: false,
-      createdAt: at,
-    });
-    const tenantId = v7();
-    const registration: TenantEvent = {
-      type: 'register',
-      at,
-      tenant: { id: tenantId, name: 'Bench', slug: `bench-${tenantId.slice(-8)}`, tier: 'free' },
-      ownerId: owner.id,
-    };
-    await runtime.actors.create({ kind: 'tenant', id: tenantId }, registration);
-    const homeId = v7();
-    await store.records.insertHome({ id: homeId, tenantId, name: 'Home', timezone: null, createdAt: at });
-
-    const register = makeRegistrar(config, { tenantId, homeId });
-    const devices: DeviceIdentity[] = [];
-    for (let from = 0; from < options.devices; from += BATCH) {
-      const batch = Array.from({ length: Math.min(BATCH, options.devices - from) }, register);
-      await Promise.all(
-        batch.map(async ({ identity, event }) => {
-          const ref = { kind: 'device', id: identity.deviceId } as const;
-          const created = runtime.actors.create(ref, event);
-          if (options.reported) {
-            void runtime.actors.send(ref, firstReport(identity));
-            await runtime.actors.send(ref, { type: 'presence.lost', at: systemClock.now() });
-          }
-          await created;
-        }),
-      );
-      runtime.actors.passivate();
-      for (const { identity } of batch) devices.push(identity);
+    const tenants: Population[] = [];
+    for (const [n, shard] of (options.shards ?? [null]).entries()) {
+      tenants.push(await populateTenant({ config, store, runtime }, { ...options, shard, sub: `bench-${n}` }));
     }
-    return { tenantId, token: await ownerToken(config), devices };
+    return tenants;
   } finally {
     await runtime.stop();
     await store.close();
   }
 }
+
+async function populateTenant(
+  { config, store, runtime }: { config: Config; store: Store; runtime: Runtime },
+  { sub, shard, ...options }: PopulationOptions & { sub: string; shard: number | null },
+): Promise<Population> {
+  const at = systemClock.now();
+  const owner = await store.identity.upsertUser({
+    id: v7(),
+    iss: TOKEN_ISSUER,
+    sub,
+    email: null,
+    emailVerified: false,
+    createdAt: at,
+  });
+  const tenantId = shard === null ? v7() : idInShard(shard);
+  const registration: TenantEvent = {
+    type: 'register',
+    at,
+    tenant: { id: tenantId, name: 'Bench', slug: `bench-${tenantId.slice(-12)}`, tier: 'free' },
+    ownerId: owner.id,
+  };
+  await runtime.actors.create({ kind: 'tenant', id: tenantId }, registration);
+  const homeId = v7();
+  await store.records.insertHome({ id: homeId, tenantId, name: 'Home', timezone: null, createdAt: at });
+
+  const register = makeRegistrar(config, { tenantId, homeId });
+  const devices: DeviceIdentity[] = [];
+  for (let from = 0; from < options.devices; from += BATCH) {
+    const batch = Array.from({ length: Math.min(BATCH, options.devices - from) }, register);
+    await Promise.all(
+      batch.map(async ({ identity, event }) => {
+        const ref = { kind: 'device', id: identity.deviceId } as const;
+        const created = runtime.actors.create(ref, event);
+        if (options.reported) {
+          void runtime.actors.send(ref, firstReport(identity));
+          await runtime.actors.send(ref, { type: 'presence.lost', at: systemClock.now() });
+        }
+        await created;
+      }),
+    );
+    runtime.actors.passivate();
+    for (const { identity } of batch) devices.push(identity);
+  }
+  return { tenantId, token: await ownerToken(config, sub), devices };
+}
+
+/** A shard is the last byte of the tenant's id. */
+const idInShard = (shard: number): Uuid => `${v7().slice(0, -2)}${shard.toString(16).padStart(2, '0')}`;
 
 function makeRegistrar(config: Config, { tenantId, homeId }: { tenantId: Uuid; homeId: Uuid }) {
   const sealer = makeSealer(config.keys.master.export());
@@ -142,7 +169,7 @@ function firstReport(identity: DeviceIdentity): DeviceEvent {
   };
 }
 
-async function ownerToken({ keys }: Config): Promise<string> {
+async function ownerToken({ keys }: Config, sub: string): Promise<string> {
   const key = await importTokenKey(keys.tokenSigning.privateKey.export({ format: 'jwk' }) as never);
-  return signToken(key, { sub: 'bench', jti: v7(), ttlS: 86_400 }, systemClock.now());
+  return signToken(key, { sub, jti: v7(), ttlS: 86_400 }, systemClock.now());
 }

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { cpuOfTree } from './cpu.ts';
+import { cpuOfSessions, cpuOfTree } from './cpu.ts';
 
 /** A PostgreSQL cluster for one benchmark, as durable as a real one: `fsync` and `synchronous_commit` are on. */
 export interface Cluster {
@@ -16,6 +16,8 @@ export interface Cluster {
   stop(): Promise<void>;
   /** Processor time in microseconds that the server has used so far, including open sessions. */
   cpu(): number;
+  /** The same without the sessions of other databases. */
+  cpuOfDatabase(name: string): number;
 }
 
 const DEBIAN = '/usr/lib/postgresql';
@@ -80,6 +82,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
       return urlOf(name);
     },
     cpu: () => cpuOfTree(server.pid ?? 0),
+    cpuOfDatabase: (name) => cpuOfSessions(server.pid ?? 0, { user: USER, database: name }),
     async stop() {
       process.off('exit', kill);
       server.kill('SIGINT'); // Fast shutdown.

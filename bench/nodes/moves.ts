@@ -1,0 +1,61 @@
+import { readTokenKey } from '../../src/config.ts';
+import { issueToken } from '../../src/main.ts';
+import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
+import { checkLimit, formatLatencies, percentile } from '../support/figures.ts';
+import type { RunningService } from '../support/service.ts';
+import type { ShardMove } from '../support/shard-moves.ts';
+import type { NodeGroup } from './node-group.ts';
+
+const AT_MOST_MS = 100;
+
+/** Drains one of two nodes and resumes it, `rounds` times, without any connection of a client. */
+export async function measureMoves(group: NodeGroup, rounds: number, short: boolean): Promise<void> {
+  const [drained, other] = group.nodes as [RunningService, RunningService];
+  const token = await issueToken(readTokenKey(group.deployment.env), { sub: 'operator', scope: PLATFORM_SCOPE });
+  const call = async (method: string, path: string) => {
+    const answer = await fetch(`http://127.0.0.1:${other.port}/v1/admin/nodes${path}`, {
+      method,
+      headers: { authorization: `Bearer ${token}` },
+    });
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as { nodes: { id: string; address: string; shards: number }[] };
+  };
+  const find = async () => {
+    const { nodes } = await call('GET', '');
+    const found = nodes.find(({ address }) => address.endsWith(`:${drained.port}`));
+    if (found === undefined) throw new Error('the node is not listed');
+    return found;
+  };
+  const { id } = await find();
+  await Promise.all([drained, other].map(movesOf));
+  const times: number[] = [];
+  for (let n = 0; n < rounds; n += 1) {
+    await call('POST', `/${id}/drain`);
+    while ((await find()).shards > 0) await new Promise((resolve) => setTimeout(resolve, 100));
+    await call('POST', `/${id}/resume`);
+    await group.whenPlaced();
+    times.push(...movingTimes((await Promise.all([drained, other].map(movesOf))).flat()));
+  }
+  console.log(`a shard that moves without connections cannot be used for: ${formatLatencies(times)}`);
+  checkLimit('  p99', percentile(times, 99), { atMost: AT_MOST_MS, unit: 'ms', short });
+}
+
+function movesOf({ child }: RunningService): Promise<ShardMove[]> {
+  child.send({ moves: true });
+  return child.receive<ShardMove[]>('moves');
+}
+
+/**
+ * For each shard, the time from when its owner begins to close it until the other node has opened it. A node opens shards
+ * in the order in which they were handed over, but not in the same groups.
+ */
+function movingTimes(moves: readonly ShardMove[]): number[] {
+  const closing: number[] = [];
+  const times: number[] = [];
+  for (const { what, shards, ms, at } of [...moves].sort((a, b) => a.at - b.at)) {
+    if (what === 'handed over') closing.push(...Array.from({ length: shards }, () => at - ms));
+    else times.push(...closing.splice(0, shards).map((began) => at - began));
+  }
+  if (closing.length > 0) throw new Error(`${closing.length} shards were handed over and not opened`);
+  return times;
+}

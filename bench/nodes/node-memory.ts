@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+import { checkLimit } from '../support/figures.ts';
+import type { NodeGroup } from './node-group.ts';
+
+const AT_MOST_MB = 150;
+/** An idle process returns memory after 15 s, and V8 takes some seconds for it. */
+const IDLE_MS = 60_000;
+
+interface ProcessMemory {
+  resident: number;
+  /** Pages that several processes use count in parts: each process has an equal one. */
+  proportional: number;
+  private: number;
+}
+
+/** Judges the memory of each node after a minute without load. */
+export async function measureNodeMemory(group: NodeGroup, short: boolean): Promise<void> {
+  const print = (what: string) => {
+    const all = group.nodes.map(({ child }) => memoryOf(child.pid));
+    const mean = (of: (memory: ProcessMemory) => number) => all.reduce((sum, one) => sum + of(one), 0) / all.length;
+    const mb = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`;
+    console.log(
+      `memory of a node, ${what}: proportional ${mb(mean((one) => one.proportional))}, resident ${mb(mean((one) => one.resident))}, private ${mb(mean((one) => one.private))}`,
+    );
+    return Math.max(...all.map((one) => one.proportional)) / 1e6;
+  };
+  print('started');
+  if (!short) await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+  const most = print(short ? 'not idle yet' : 'idle for a minute');
+  checkLimit(`  proportional, the largest of ${group.nodes.length} nodes`, most, {
+    atMost: AT_MOST_MB,
+    unit: 'MB',
+    short,
+  });
+}
+
+/** As Linux reports it (proc(5), `smaps_rollup`), in bytes. */
+function memoryOf(pid: number): ProcessMemory {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const read = (name: string) => Number(new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(text)?.[1]) * 1024;
+  return { resident: read('Rss'), proportional: read('Pss'), private: read('Private_Clean') + read('Private_Dirty') };
+}
