@@ -17,6 +17,7 @@ import { defaultLinkLimits, type LinkLimits, type LinkTls } from './link-limits.
 import { LinkPool } from './link-pool.ts';
 import { type AcceptedLink, LinkServer } from './link-server.ts';
 import { type MqttConnectLimits, MqttRouter } from './mqtt-router.ts';
+import { ShardRouter } from './shard-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
 import { UpgradeRouter } from './upgrade-router.ts';
 
@@ -88,15 +89,16 @@ export class ClusterEdge implements SizeReporter {
     this.#dialler = new LinkDialler({ nodeId, keys, tls: tls !== null, limits });
     this.#linkHttp = new LinkHttp({ ...local, directory, newId, linkSockets: parts.linkSockets });
     const self: PeerNode = { id: nodeId, address: '' };
+    const router = new ShardRouter(directory, limits.retryMs);
     this.#pool = new LinkPool({
       ...{ nodeId, dialler: this.#dialler, idleMs: limits.idleMs },
       connectLocally: () => this.#linkHttp.connectRequests(),
     });
-    this.#router = new HttpRouter({ ...parts, self, listener: local.listener, pool: this.#pool });
-    this.#mqttRouter = new MqttRouter({ directory, hints, dialler: this.#dialler, limits: parts.mqttLimits });
-    this.#upgradeRouter = new UpgradeRouter({ ...parts, dialler: this.#dialler, upgrade: local.upgrade });
+    this.#router = new HttpRouter({ ...parts, self, router, listener: local.listener, pool: this.#pool });
+    this.#mqttRouter = new MqttRouter({ router, hints, dialler: this.#dialler, limits: parts.mqttLimits });
+    this.#upgradeRouter = new UpgradeRouter({ ...parts, router, dialler: this.#dialler, upgrade: local.upgrade });
     this.#graphqlRelay = new GraphqlRelay({
-      ...{ ...parts, dialler: this.#dialler, linkHttp: this.#linkHttp, limits: parts.graphqlLimits },
+      ...{ ...parts, router, dialler: this.#dialler, linkHttp: this.#linkHttp, limits: parts.graphqlLimits },
     });
   }
 
@@ -135,7 +137,7 @@ export class ClusterEdge implements SizeReporter {
   readonly routeMqtt: MqttRouter['route'] = (...connection) => this.#mqttRouter.route(...connection);
 
   sizes(): CollectionSizes {
-    return sumSizes([this.#server, this.#dialler, this.#pool, this.#linkHttp, this.#graphqlRelay]);
+    return sumSizes([this.#server, this.#dialler, this.#pool, this.#router, this.#linkHttp, this.#graphqlRelay]);
   }
 
   /** Closes all links to and from a node that is not a member any more. */

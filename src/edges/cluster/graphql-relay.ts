@@ -5,16 +5,16 @@ import type { CollectionSizes, SizeReporter } from '../../domain/collection-size
 import { parseJson } from '../../domain/json/strict.ts';
 import { isObject } from '../../domain/json/value.ts';
 import type { Log } from '../../domain/log.ts';
-import { type ShardDirectory, shardOf } from '../../domain/shards.ts';
+import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { credentialIn } from '../shared/http.ts';
 import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
-import { type LinkDialler, LinkError } from './link-dialler.ts';
+import type { LinkDialler } from './link-dialler.ts';
 import { CLIENT_ADDRESS_HEADER, removePrivateHeaders } from './link-headers.ts';
 import type { LinkHttp, UpgradeListener } from './link-http.ts';
 import { relayMessages } from './relay-messages.ts';
-import { routeShard } from './route-shard.ts';
+import type { Attempt, ShardRouter } from './shard-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
 
 /** The limits of a GraphQL connection before its `connection_init`. */
@@ -26,7 +26,7 @@ export interface GraphqlConnectLimits {
 }
 
 export interface GraphqlRelayParts {
-  directory: ShardDirectory;
+  router: ShardRouter;
   hints: Pick<TenantHints, 'ofCredential'>;
   dialler: Pick<LinkDialler, 'open'>;
   linkHttp: Pick<LinkHttp, 'connectUpgrade'>;
@@ -122,27 +122,30 @@ export class GraphqlRelay implements SizeReporter {
   }
 
   async #route(client: Client): Promise<void> {
-    const { directory, hints, linkHttp, dialler } = this.#parts;
+    const { router, hints, linkHttp } = this.#parts;
     const [first] = client.messages;
     const credential = first === undefined || first.isBinary ? null : credentialOf(String(first.data));
     const tenantId = credential === null ? null : await hints.ofCredential(credential, client.address);
     if (tenantId === null) return this.#join(client, linkHttp.connectUpgrade(noop));
     const shard = shardOf(tenantId);
-    const routed = await routeShard(directory, shard, {
+    const routed = await router.route(shard, {
       here: (leave) => this.#join(client, linkHttp.connectUpgrade(leave)),
-      there: async (node) => {
-        let link: Duplex;
-        try {
-          link = await dialler.open(node, { kind: 'upgrade', shard });
-        } catch (error) {
-          if (error instanceof LinkError) return 'again';
-          throw error;
-        }
-        await this.#join(client, link);
-        return 'done';
-      },
+      there: (node) => this.#forward(client, node, shard),
     });
     if (!routed) end(client.ws, TRY_AGAIN, 'The node that serves this tenant is not available. Try again.');
+  }
+
+  /** The messages of the client are kept until the edge of the owner has completed its handshake. */
+  async #forward(client: Client, node: PeerNode, shard: number): Promise<Attempt> {
+    if (client.ws.readyState !== client.ws.OPEN) return 'done';
+    try {
+      const link = await this.#parts.dialler.open(node, { kind: 'upgrade', shard });
+      await this.#join(client, link);
+      return 'done';
+    } catch (error) {
+      this.#parts.log.debug({ request_id: client.requestId, err: error }, 'graphql connection not forwarded');
+      return 'again';
+    }
   }
 
   /** Connects a client with the edge at the other end of a link. Rejects if the edge cannot be reached. */

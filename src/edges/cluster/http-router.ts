@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import { type PeerNode, type ShardDirectory, shardOf } from '../../domain/shards.ts';
@@ -11,9 +12,9 @@ import { ensureRequestId } from '../shared/upgrade.ts';
 import { removePrivateHeaders } from './link-headers.ts';
 import type { LinkPool } from './link-pool.ts';
 import { serveHere } from './local-requests.ts';
-import { RequestBody } from './request-body.ts';
+import { BodyMemory, RequestBody } from './request-body.ts';
 import { type ForwardedRequest, type ForwardOutcome, forwardRequest } from './request-forwarder.ts';
-import { type Attempt, routeShard } from './route-shard.ts';
+import type { Attempt, ShardRouter } from './shard-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
 
 /** The owner of the tenant is not known, not reachable, or did not answer. */
@@ -26,7 +27,7 @@ export const OWNER_UNAVAILABLE: Refusal = {
 export interface HttpRouterParts {
   /** This node, for the pool. */
   self: PeerNode;
-  directory: ShardDirectory;
+  router: ShardRouter;
   hints: Pick<TenantHints, 'ofRequest'>;
   /** Serves requests of the shards of this node, and those without a tenant. */
   listener: RequestListener;
@@ -40,17 +41,22 @@ export interface HttpRouterParts {
 }
 
 /** Request listener of the public HTTP server of a node: serves a request here or passes it on to the owner. */
-export class HttpRouter {
+export class HttpRouter implements SizeReporter {
   readonly #parts: HttpRouterParts;
+  readonly #bodyMemory = new BodyMemory();
   #forwarding = 0;
 
   constructor(parts: HttpRouterParts) {
     this.#parts = parts;
   }
 
-  /** Requests that are with another node. */
+  /** Requests that are with another node, or wait for one. */
   get forwarding(): number {
     return this.#forwarding;
+  }
+
+  sizes(): CollectionSizes {
+    return { cluster_forwarding: this.#forwarding, cluster_kept_body_bytes: this.#bodyMemory.bytes };
   }
 
   readonly listener: RequestListener = (request, response) => {
@@ -75,8 +81,8 @@ export class HttpRouter {
 
   /** Without a promise for a request that is served here. */
   #serve(shard: number, request: IncomingMessage, response: ServerResponse): void {
-    const { directory, listener } = this.#parts;
-    const route = directory.enter(shard);
+    const { router, listener } = this.#parts;
+    const route = router.enter(shard);
     if (!(route instanceof Promise) && route.at === 'here') {
       serveHere(listener, request, response, () => route.leave());
       return;
@@ -88,45 +94,44 @@ export class HttpRouter {
 
   async #route(
     shard: number,
-    first: ReturnType<ShardDirectory['enter']>,
+    entered: ReturnType<ShardDirectory['enter']>,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const { directory, listener, addressOf, self } = this.#parts;
-    const body = new RequestBody(request);
-    let entered: ReturnType<ShardDirectory['enter']> | null = first;
-    const enter = (of: number) => {
-      const route = entered ?? directory.enter(of);
-      entered = null;
-      return route;
-    };
+    const { router, listener, addressOf, self } = this.#parts;
+    const body = new RequestBody(request, this.#bodyMemory);
+    let repeats = 0;
     const forward = async (node: PeerNode): Promise<Attempt> => {
       const outcome = await this.#forward(node, { request, response, body, shard, address: addressOf(request) });
       if (outcome === 'answered') return 'done';
-      if (outcome !== 'broken' && body.isReplayable) return 'again';
+      // Once only: the request may be what has ended the node.
+      const mayRepeat = outcome !== 'broken' || (isRepeatable(request) && repeats++ === 0);
+      if (mayRepeat && body.isReplayable) return 'again';
       this.#refuse(request, response, OWNER_UNAVAILABLE);
       return 'done';
     };
-    const routed = await routeShard({ enter, refresh: () => directory.refresh() }, shard, {
-      here: async (leave, attempts) => {
+    const handlers = {
+      here: async (leave: () => void, attempts: number) => {
         if (attempts === 0 && !response.destroyed) return serveHere(listener, request, response, leave);
         leave();
-        // The body was read in the first attempt: it is sent again, over a link of this node to itself.
+        // The body may have been read: it is sent again, over a link of this node to itself.
         if (attempts > 0 && (await forward(self)) === 'again') this.#refuse(request, response, OWNER_UNAVAILABLE);
       },
       there: forward,
-    });
-    if (!routed) this.#refuse(request, response, OWNER_UNAVAILABLE);
-  }
-
-  async #forward(node: PeerNode, forwarded: ForwardedRequest): Promise<ForwardOutcome> {
-    if (this.#parts.draining()) forwarded.response.shouldKeepAlive = false;
+    };
     this.#forwarding += 1;
     try {
-      return await forwardRequest(this.#parts.pool, node, forwarded);
+      const isRouted = await router.route(shard, handlers, entered);
+      if (!isRouted) this.#refuse(request, response, OWNER_UNAVAILABLE);
     } finally {
       this.#forwarding -= 1;
+      body.forget();
     }
+  }
+
+  #forward(node: PeerNode, forwarded: ForwardedRequest): Promise<ForwardOutcome> {
+    if (this.#parts.draining()) forwarded.response.shouldKeepAlive = false;
+    return forwardRequest(this.#parts.pool, node, forwarded);
   }
 
   #refuseThrown(request: IncomingMessage, response: ServerResponse, thrown: unknown): void {
@@ -141,4 +146,11 @@ export class HttpRouter {
     response.once('finish', () => request.readableEnded || discardRest(request));
     sendRefusal(httpExchangeOf(request, response, { newId, isLast }), refusal);
   }
+}
+
+/** Whether a request that may have been executed can be sent again: it changes nothing, or it has one effect by its key. */
+function isRepeatable({ method = '', url = '', headers }: IncomingMessage): boolean {
+  if (/^(?:GET|HEAD|OPTIONS)$/.test(method)) return true;
+  // MCP has no keys.
+  return method === 'POST' && headers['idempotency-key'] !== undefined && !/^\/mcp(?:[/?]|$)/.test(url);
 }

@@ -12,6 +12,8 @@ export interface LinkLimits {
   maxUnauthenticated: number;
   /** Time after which an idle link of the HTTP pool is closed; the listener keeps it longer. */
   idleMs: Milliseconds;
+  /** Time after which a request or connection is no longer sent to the owner again; see `ShardRouter`. */
+  retryMs: Milliseconds;
 }
 
 export const defaultLinkLimits: LinkLimits = {
@@ -20,6 +22,7 @@ export const defaultLinkLimits: LinkLimits = {
   confirmMs: 5_000,
   maxUnauthenticated: 128,
   idleMs: 20_000,
+  retryMs: 2_000,
 };
 
 /** A certificate and its private key, as PEM. Peers do not check the certificate: the handshake is bound to the session. */

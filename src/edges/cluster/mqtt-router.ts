@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type PeerNode, type ShardDirectory, shardOf } from '../../domain/shards.ts';
+import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import { isUuid } from '../../domain/uuid.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import { encodeProxyHeader } from '../shared/proxy-protocol.ts';
@@ -9,7 +9,7 @@ import { type FirstPacket, readConnect, type UncheckedCredentials } from './conn
 import { type LinkDialler, LinkError } from './link-dialler.ts';
 import type { MqttTransport } from './link-handshake.ts';
 import { relayBytes } from './relay-bytes.ts';
-import { type Attempt, routeShard } from './route-shard.ts';
+import type { Attempt, ShardRouter } from './shard-router.ts';
 import type { TenantHint, TenantHints } from './tenant-hints.ts';
 
 /** The limits of the MQTT edge before the CONNACK. */
@@ -21,7 +21,7 @@ export interface MqttConnectLimits {
 }
 
 export interface MqttRouterParts {
-  directory: ShardDirectory;
+  router: ShardRouter;
   hints: Pick<TenantHints, 'ofCredential'>;
   dialler: Pick<LinkDialler, 'open'>;
   limits: MqttConnectLimits;
@@ -58,7 +58,7 @@ export class MqttRouter {
       };
       if (tenantId === null) return void takeOver();
       const client = { source, address, transport, first };
-      const routed = await routeShard(this.#parts.directory, shardOf(tenantId), {
+      const routed = await this.#parts.router.route(shardOf(tenantId), {
         here: (leave) => {
           if (!source.destroyed) takeOver();
           leave();
@@ -92,6 +92,7 @@ export class MqttRouter {
     shard: number,
     { source, address, transport, first }: PublicConnection,
   ): Promise<Attempt> {
+    if (source.destroyed) return 'done';
     let link: Duplex;
     try {
       link = await this.#parts.dialler.open(node, { kind: 'mqtt', shard, transport });

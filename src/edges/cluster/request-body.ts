@@ -2,6 +2,33 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 
 /** Longest body that is kept to be sent to another node. */
 const MAX_COPY_BYTES = 64 * 1024;
+/** All bodies that a process keeps at a time; above it, further ones are not kept. */
+const MAX_TOTAL_BYTES = 32 * 1024 * 1024;
+
+/** The memory for the bodies that a process keeps. */
+export class BodyMemory {
+  readonly #maxBytes: number;
+  #bytes = 0;
+
+  constructor(maxBytes: number = MAX_TOTAL_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** False if there is not enough memory left. */
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#maxBytes) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  give(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+}
 
 /**
  * The body of a request on its way to another node, with back-pressure. The part that was read is kept while it is at
@@ -9,12 +36,14 @@ const MAX_COPY_BYTES = 64 * 1024;
  */
 export class RequestBody {
   readonly #request: IncomingMessage;
+  readonly #memory: BodyMemory;
   #copy: Buffer[] | null = [];
   #copied = 0;
   #target: ClientRequest | null = null;
 
-  constructor(request: IncomingMessage) {
+  constructor(request: IncomingMessage, memory: BodyMemory) {
     this.#request = request;
+    this.#memory = memory;
   }
 
   /** Whether all that was read can be sent again. */
@@ -50,6 +79,12 @@ export class RequestBody {
     this.#request.pause();
   }
 
+  /** Ends the copy: the request is not sent again. */
+  forget(): void {
+    if (this.#copy !== null) this.#memory.give(this.#copied);
+    this.#copy = null;
+  }
+
   readonly #onData = (chunk: Buffer): void => {
     const target = this.#target;
     this.#keep(chunk);
@@ -61,8 +96,10 @@ export class RequestBody {
   readonly #onEnd = (): void => void this.#target?.end();
 
   #keep(chunk: Buffer): void {
+    if (this.#copy === null) return;
+    const fits = this.#copied + chunk.length <= MAX_COPY_BYTES && this.#memory.take(chunk.length);
+    if (!fits) return void this.forget();
     this.#copied += chunk.length;
-    if (this.#copied > MAX_COPY_BYTES) this.#copy = null;
-    else this.#copy?.push(chunk);
+    this.#copy.push(chunk);
   }
 }

@@ -60,7 +60,9 @@ export function forwardRequest(pool: LinkPool, node: PeerNode, forwarded: Forwar
         settle('misdirected');
       }
     });
-    body.sendTo(upstream);
+    // Nothing of a body is read before there is a connection, so that a request of any length can be sent to another node.
+    if (body.isEmpty) upstream.end();
+    else upstream.once('socket', () => settled || body.sendTo(upstream));
   });
 }
 

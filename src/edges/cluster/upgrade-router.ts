@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Log } from '../../domain/log.ts';
-import { type PeerNode, type ShardDirectory, shardOf } from '../../domain/shards.ts';
+import { type PeerNode, shardOf } from '../../domain/shards.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { AddressOf } from '../shared/client-address.ts';
@@ -11,11 +11,11 @@ import { type LinkDialler, LinkError } from './link-dialler.ts';
 import { CLIENT_ADDRESS_HEADER, removePrivateHeaders, upgradeHeaders } from './link-headers.ts';
 import type { UpgradeListener } from './link-http.ts';
 import { relayBytes } from './relay-bytes.ts';
-import { type Attempt, routeShard } from './route-shard.ts';
+import type { Attempt, ShardRouter } from './shard-router.ts';
 import type { TenantHints } from './tenant-hints.ts';
 
 export interface UpgradeRouterParts {
-  directory: ShardDirectory;
+  router: ShardRouter;
   hints: Pick<TenantHints, 'ofUpgrade'>;
   dialler: Pick<LinkDialler, 'open'>;
   /** Serves upgrades of the shards of this node, and those without a tenant. */
@@ -51,13 +51,13 @@ export class UpgradeRouter {
   };
 
   async #route(given: PublicUpgrade): Promise<void> {
-    const { directory, hints, upgrade, newId } = this.#parts;
+    const { router, hints, upgrade, newId } = this.#parts;
     const { request, socket, head } = given;
     const tenantId = await hints.ofUpgrade(request);
     if (socket.destroyed) return;
     if (tenantId === null) return upgrade(request, socket, head);
     const shard = shardOf(tenantId);
-    const routed = await routeShard(directory, shard, {
+    const routed = await router.route(shard, {
       // The connection outlives the entry: the edge ends it when the tenant moves.
       here: (leave) => {
         if (!socket.destroyed) upgrade(request, socket, head);
@@ -69,6 +69,7 @@ export class UpgradeRouter {
   }
 
   async #forward(node: PeerNode, shard: number, { request, socket, head }: PublicUpgrade): Promise<Attempt> {
+    if (socket.destroyed) return 'done';
     let link: Duplex;
     try {
       link = await this.#parts.dialler.open(node, { kind: 'upgrade', shard });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createClient } from 'graphql-ws';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { shardOf } from '../../../src/domain/shards.ts';
 import { TenantHints } from '../../../src/edges/cluster/tenant-hints.ts';
@@ -8,7 +8,8 @@ import { makeCookies } from '../../../src/edges/shared/cookies.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
 import { startHttpService } from '../../support/http-service.ts';
-import { namedHints, TestCluster, type TestNode } from './nodes.ts';
+import { namedHints, type TestNode } from './nodes.ts';
+import { WebSocketNodes } from './web-socket-nodes.ts';
 
 /** A WebSocket at the GraphQL edge of a node. */
 interface Served {
@@ -21,53 +22,28 @@ interface Served {
 }
 
 const PROTOCOL = 'graphql-transport-ws';
-let cluster: TestCluster;
-let served: Served[];
-let here: TestNode;
-let there: TestNode;
 const sockets = new WebSocketServer({
   noServer: true,
   handleProtocols: (offered) => offered.has(PROTOCOL) && PROTOCOL,
 });
 
-const local = (node: () => TestNode) => ({
-  upgrade: ((request, socket, head) => {
-    sockets.handleUpgrade(request, socket, head, (ws) => {
-      const { 'x-request-id': requestId } = request.headers;
-      const one: Served = {
-        node: node(),
-        address: node().addressOf(request),
-        requestId,
-        ws,
-        messages: [],
-        closed: null,
-      };
-      served.push(one);
-      ws.on('error', () => {});
-      ws.on('message', (data) => one.messages.push(String(data)));
-      ws.on('close', (code, reason) => {
-        one.closed = [code, String(reason)];
-      });
+const nodes = new WebSocketNodes<Served>((node, add) => (request, socket, head) => {
+  sockets.handleUpgrade(request, socket, head, (ws) => {
+    const { 'x-request-id': requestId } = request.headers;
+    const one: Served = { node, address: node.addressOf(request), requestId, ws, messages: [], closed: null };
+    add(one);
+    ws.on('error', () => {});
+    ws.on('message', (data) => one.messages.push(String(data)));
+    ws.on('close', (code, reason) => {
+      one.closed = [code, String(reason)];
     });
-  }) satisfies (...given: Parameters<TestNode['edge']['upgrade']>) => void,
+  });
 });
 
-beforeEach(async () => {
-  cluster = new TestCluster();
-  served = [];
-  here = await cluster.start(local);
-  there = await cluster.start(local);
-  cluster.owners.give(cluster.shard, there.id);
-});
-afterEach(async () => {
-  for (const { ws } of served) ws.terminate();
-  await cluster.close();
-});
-
-const init = (tenant = cluster.tenantId) =>
+const init = (tenant = nodes.cluster.tenantId) =>
   JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer tenant ${tenant}` } });
 
-async function open(node = here, protocols = [PROTOCOL]) {
+async function open(node = nodes.here, protocols = [PROTOCOL]) {
   const ws = new WebSocket(`ws://127.0.0.1:${node.port}/graphql`, protocols);
   ws.on('error', () => {});
   const received: { data: string; binary: boolean }[] = [];
@@ -79,17 +55,17 @@ async function open(node = here, protocols = [PROTOCOL]) {
 
 describe('a GraphQL connection', () => {
   it.each([
-    ['another node', () => there],
-    ['this node', () => here],
+    ['another node', () => nodes.there],
+    ['this node', () => nodes.here],
   ])('of a tenant of %s is relayed there by its first message', async (_, ownerOf) => {
     const owner = ownerOf();
-    cluster.owners.give(cluster.shard, owner.id);
+    nodes.cluster.owners.give(nodes.cluster.shard, owner.id);
     const { ws, received, closed } = await open();
     expect(ws.protocol).toBe(PROTOCOL);
     // Sent at once: the second message arrives while the first one is being routed.
     ws.send(init());
     ws.send('{"type":"subscribe"}');
-    const edge = await eventually(() => served[0]);
+    const edge = await eventually(() => nodes.served[0]);
     await eventually(() => edge.messages.length === 2);
     expect(edge).toMatchObject({ node: owner, address: '127.0.0.1', messages: [init(), '{"type":"subscribe"}'] });
     expect(edge.requestId).toMatch(/^[0-9a-f-]{36}$/);
@@ -102,9 +78,9 @@ describe('a GraphQL connection', () => {
     ]);
     edge.ws.close(4_401, 'UNAUTHENTICATED: expired');
     expect(await closed).toEqual([4_401, 'UNAUTHENTICATED: expired']);
-    await eventually(() => cluster.owners.inProgress(owner.id, cluster.shard) === 0);
-    await eventually(() => here.edge.sizes().cluster_graphql_clients === 0);
-    await eventually(() => here.edge.sizes().cluster_dialled_links === 0);
+    await eventually(() => nodes.cluster.owners.inProgress(owner.id, nodes.cluster.shard) === 0);
+    await eventually(() => nodes.here.edge.sizes().cluster_graphql_clients === 0);
+    await eventually(() => nodes.here.edge.sizes().cluster_dialled_links === 0);
   });
 
   it.each([
@@ -116,14 +92,14 @@ describe('a GraphQL connection', () => {
   ])('that starts with %s is served here', async (_, message) => {
     const { ws } = await open();
     ws.send(message);
-    const edge = await eventually(() => served[0]);
+    const edge = await eventually(() => nodes.served[0]);
     await eventually(() => edge.messages.length === 1);
-    expect(edge).toMatchObject({ node: here, messages: [String(message)] });
+    expect(edge).toMatchObject({ node: nodes.here, messages: [String(message)] });
   });
 
   it('without the subprotocol is passed to the edge at once, which closes it', async () => {
-    const ws = new WebSocket(`ws://127.0.0.1:${here.port}/graphql`);
-    const edge = await eventually(() => served[0]);
+    const ws = new WebSocket(`ws://127.0.0.1:${nodes.here.port}/graphql`);
+    const edge = await eventually(() => nodes.served[0]);
     edge.ws.close(4_406, 'Subprotocol not acceptable');
     const [code] = await once(ws, 'close');
     expect(code).toBe(4_406);
@@ -132,45 +108,45 @@ describe('a GraphQL connection', () => {
   it('is closed by the client with its code, or broken off', async () => {
     const first = await open();
     first.ws.send(init());
-    await eventually(() => served[0]);
+    await eventually(() => nodes.served[0]);
     first.ws.close(1_000, 'done');
-    await eventually(() => served[0]?.closed);
-    expect(served[0]?.closed).toEqual([1_000, 'done']);
+    await eventually(() => nodes.served[0]?.closed);
+    expect(nodes.served[0]?.closed).toEqual([1_000, 'done']);
     const second = await open();
     second.ws.send(init());
-    await eventually(() => served[1]);
+    await eventually(() => nodes.served[1]);
     second.ws.terminate();
-    await eventually(() => served[1]?.closed);
+    await eventually(() => nodes.served[1]?.closed);
     const third = await open();
     third.ws.send(init());
-    const edge = await eventually(() => served[2]);
+    const edge = await eventually(() => nodes.served[2]);
     edge.ws.terminate();
     expect((await third.closed)[0]).toBe(1_006);
   });
 
   it('without a first message is closed after the time limit of the edge', async () => {
-    const impatient = await cluster.start(local, { graphqlLimits: { maxPayload: 1_000, initMs: 20 } });
+    const impatient = await nodes.start({ graphqlLimits: { maxPayload: 1_000, initMs: 20 } });
     const { closed } = await open(impatient);
     expect(await closed).toEqual([4_408, 'Connection initialisation timeout']);
-    expect(served).toEqual([]);
+    expect(nodes.served).toEqual([]);
   });
 
   it('with a longer message than allowed is closed, before and after the first', async () => {
-    const strict = await cluster.start(local, { graphqlLimits: { maxPayload: 1_000, initMs: 5_000 } });
+    const strict = await nodes.start({ graphqlLimits: { maxPayload: 1_000, initMs: 5_000 } });
     const early = await open(strict);
     early.ws.send('x'.repeat(1_001));
     expect((await early.closed)[0]).toBe(1_009);
     const late = await open(strict);
     late.ws.send(init());
-    await eventually(() => served[0]);
+    await eventually(() => nodes.served[0]);
     late.ws.send('x'.repeat(1_001));
     expect((await late.closed)[0]).toBe(1_009);
-    await eventually(() => served[0]?.closed);
+    await eventually(() => nodes.served[0]?.closed);
   });
 
   it.each([
-    ['has no owner', () => cluster.owners.give(cluster.shard, undefined)],
-    ['has an owner that cannot be reached', () => there.edge.abort()],
+    ['has no owner', () => nodes.cluster.owners.give(nodes.cluster.shard, undefined)],
+    ['has an owner that cannot be reached', () => nodes.there.edge.abort()],
   ])('whose tenant %s is closed with the advice to try again', async (_, arrange) => {
     arrange();
     const { ws, closed } = await open();
@@ -180,24 +156,45 @@ describe('a GraphQL connection', () => {
 
   it('whose tenant cannot be found during a store outage is closed with the advice to try again', async () => {
     const fails = () => Promise.reject(new StoreUnavailable('away'));
-    const other = await cluster.start(local, { hints: { ...namedHints, ofCredential: fails } as never });
+    const other = await nodes.start({ hints: { ...namedHints, ofCredential: fails } as never });
     const { ws, closed } = await open(other);
     ws.send(init());
     expect((await closed)[0]).toBe(1_013);
   });
 
   it('is sent to the new owner if this node has outdated owners', async () => {
-    const third = await cluster.start(local);
-    cluster.owners.freeze(here.id);
-    cluster.owners.give(cluster.shard, third.id);
+    const third = await nodes.start();
+    nodes.cluster.owners.freeze(nodes.here.id);
+    nodes.cluster.owners.give(nodes.cluster.shard, third.id);
     (await open()).ws.send(init());
-    expect((await eventually(() => served[0])).node).toBe(third);
+    expect((await eventually(() => nodes.served[0])).node).toBe(third);
+  });
+
+  const breaking = async () => {
+    const node = await nodes.cluster.start(() => ({ upgrade: (_request, socket) => void socket.destroy() }));
+    nodes.cluster.owners.give(nodes.cluster.shard, node.id);
+  };
+  it.each([
+    ['cannot be reached', () => nodes.there.edge.abort()],
+    ['ends during the handshake', breaking],
+  ])('whose owner %s waits for the node that takes over', async (_, arrange) => {
+    const patient = await nodes.start({ limits: { retryMs: 8_000 } });
+    await arrange();
+    const { ws } = await open(patient);
+    ws.send(init());
+    ws.send('{"type":"subscribe"}');
+    await eventually(() => nodes.cluster.owners.refreshes > 1);
+    const heir = await nodes.start();
+    nodes.cluster.owners.give(nodes.cluster.shard, heir.id);
+    const edge = await eventually(() => nodes.served[0]);
+    await eventually(() => edge.messages.length === 2);
+    expect(edge).toMatchObject({ node: heir, messages: [init(), '{"type":"subscribe"}'] });
   });
 
   it('carries large amounts both ways with back-pressure', async () => {
     const { ws, received } = await open();
     ws.send(init());
-    const edge = await eventually(() => served[0]);
+    const edge = await eventually(() => nodes.served[0]);
     const text = 'x'.repeat(200_000);
     for (let n = 0; n < 50; n += 1) {
       ws.send(text);
@@ -214,7 +211,7 @@ describe('a GraphQL connection', () => {
   it('answers pings of the edge while the client is there', async () => {
     const { ws } = await open();
     ws.send(init());
-    const edge = await eventually(() => served[0]);
+    const edge = await eventually(() => nodes.served[0]);
     await eventually(() => edge.messages.length === 1);
     const ponged = once(edge.ws, 'pong');
     edge.ws.ping('data');
@@ -226,8 +223,8 @@ describe('a GraphQL connection', () => {
   it('is closed when this node stops', async () => {
     const { ws, closed } = await open();
     ws.send(init());
-    await eventually(() => served[0]);
-    await here.edge.close();
+    await eventually(() => nodes.served[0]);
+    await nodes.here.edge.close();
     expect(await closed).toEqual([1_001, 'the service is shutting down']);
   });
 });
@@ -245,10 +242,10 @@ it('the GraphQL edge answers a client of another node', async () => {
     },
   });
   const edges = () => ({ upgrade: service.graphql.upgrade });
-  const [one, two] = [await cluster.start(edges, { hints }), await cluster.start(edges, { hints })];
+  const [one, two] = [await nodes.cluster.start(edges, { hints }), await nodes.cluster.start(edges, { hints })];
   const { token, tenantId } = await service.owner();
   for (const owner of [one, two]) {
-    cluster.owners.give(shardOf(tenantId), owner.id);
+    nodes.cluster.owners.give(shardOf(tenantId), owner.id);
     const client = createClient({
       url: `ws://127.0.0.1:${one.port}/graphql`,
       webSocketImpl: WebSocket,

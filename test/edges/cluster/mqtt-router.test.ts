@@ -146,6 +146,19 @@ describe('a connection', () => {
     socket.destroy();
   });
 
+  it('whose owner cannot be reached waits for the node that takes over', async () => {
+    const patient = await start({ limits: { retryMs: 8_000 } });
+    there.edge.abort();
+    const bytes = signIn();
+    dial(bytes, await listen(patient));
+    await eventually(() => cluster.owners.refreshes > 1);
+    const heir = await start();
+    cluster.owners.give(cluster.shard, heir.id);
+    const connection = await eventually(() => accepted[0]);
+    expect(connection.node).toBe(heir);
+    await eventually(() => Buffer.concat(connection.received).equals(bytes));
+  });
+
   it('whose tenant cannot be found during a store outage gets a CONNACK with return code 3', async () => {
     const fails = () => Promise.reject(new StoreUnavailable('away'));
     const other = await start({ hints: { ...namedHints, ofCredential: fails } as never });

@@ -70,6 +70,8 @@ export class TestCluster {
         hints: namedHints as TenantHints,
         newId: () => v7(),
         log: silentLog,
+        // Short, so that a tenant that stays unavailable is refused soon.
+        limits: { retryMs: 100 },
       },
       ...{ lease: { valid: () => true }, draining: () => node.draining, mqttLimits, graphqlLimits },
       ...more,

@@ -1,27 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
+import { type IncomingMessage, type OutgoingHttpHeaders, type ServerResponse, request as sendRequest } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
-import { call, type TestNode, textOf } from './nodes.ts';
+import { call, textOf } from './nodes.ts';
 import { echo, ServingNodes } from './serving-nodes.ts';
 
-let nodes: ServingNodes;
-let cluster: ServingNodes['cluster'];
-let served: ServingNodes['served'];
-let here: TestNode;
-let there: TestNode;
-
-beforeEach(async () => {
-  nodes = await ServingNodes.open();
-  ({ cluster, served, here, there } = nodes);
-});
-afterEach(() => cluster.close());
-
-const tenant = () => nodes.tenant();
-const inProgress = (node: TestNode) => nodes.inProgress(node);
+const nodes = new ServingNodes();
 const send: ServingNodes['send'] = (...given) => nodes.send(...given);
+
+/** A request of the tenant, whose body the test sends. */
+const post = (headers: OutgoingHttpHeaders = nodes.tenant()) =>
+  sendRequest({ port: nodes.here.port, path: '/', method: 'POST', headers, agent: false });
 
 describe('headers', () => {
   it('of one connection are not passed on, nor those that Connection names, in both directions', async () => {
@@ -66,7 +57,7 @@ describe('headers', () => {
       const names = Object.keys(request.headers).filter((name) => name.startsWith('x-twinkeep'));
       response.end(JSON.stringify({ names, address: node.addressOf(request) }));
     };
-    const direct = await call(here.port, '/', { headers: spoofed });
+    const direct = await call(nodes.here.port, '/', { headers: spoofed });
     expect(JSON.parse(direct.body)).toEqual({ names: [], address: '127.0.0.1' });
   });
 
@@ -76,7 +67,7 @@ describe('headers', () => {
       addressOf: (request) => `${request.headers['x-forwarded-for']}`,
     });
     const { body } = await send({ headers: { 'X-Forwarded-For': '198.51.100.4' } }, '/', behindProxy);
-    expect(JSON.parse(body)).toMatchObject({ node: there.id, address: '198.51.100.4' });
+    expect(JSON.parse(body)).toMatchObject({ node: nodes.there.id, address: '198.51.100.4' });
   });
 });
 
@@ -92,7 +83,7 @@ describe('a body', () => {
       response.writeHead(200, { 'Content-Type': 'application/octet-stream' });
       request.pipe(response);
     };
-    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers: tenant(), agent: false });
+    const sent = post();
     sent.write('first');
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
     expect(String((await once(response, 'data'))[0])).toBe('first');
@@ -107,7 +98,7 @@ describe('a body', () => {
     nodes.serve = (given) => {
       request = given;
     };
-    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers: tenant(), agent: false });
+    const sent = post();
     sent.on('error', () => {});
     const chunk = Buffer.alloc(1024 * 1024);
     const limit = 64;
@@ -119,13 +110,13 @@ describe('a body', () => {
   });
 
   it('is announced by Expect: 100-continue, which the first node answers', async () => {
-    const headers = { ...tenant(), Expect: '100-continue', 'Content-Length': '7' };
-    const sent = sendRequest({ port: here.port, path: '/', method: 'POST', headers, agent: false });
+    const headers = { ...nodes.tenant(), Expect: '100-continue', 'Content-Length': '7' };
+    const sent = post(headers);
     sent.flushHeaders();
     await once(sent, 'continue');
     sent.end('content');
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    expect(JSON.parse(await textOf(response))).toMatchObject({ node: there.id, body: 'content' });
+    expect(JSON.parse(await textOf(response))).toMatchObject({ node: nodes.there.id, body: 'content' });
   });
 
   it('that the owner refuses before its end is discarded, and the next request is answered', async () => {
@@ -134,24 +125,24 @@ describe('a body', () => {
       response.writeHead(413).end('too large');
       request.resume();
     };
-    const socket = connect(here.port, '127.0.0.1');
+    const socket = connect(nodes.here.port, '127.0.0.1');
     let received = '';
     socket.on('data', (chunk) => {
       received += chunk;
     });
-    socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-Tenant: ${cluster.tenantId}\r\nContent-Length: 500000\r\n\r\n`);
+    socket.write(`POST / HTTP/1.1\r\nHost: x\r\nX-Tenant: ${nodes.cluster.tenantId}\r\nContent-Length: 500000\r\n\r\n`);
     await eventually(() => received.includes('too large'));
     socket.write('x'.repeat(500_000));
-    socket.write(`GET /next HTTP/1.1\r\nHost: x\r\nX-Tenant: ${cluster.tenantId}\r\n\r\n`);
+    socket.write(`GET /next HTTP/1.1\r\nHost: x\r\nX-Tenant: ${nodes.cluster.tenantId}\r\n\r\n`);
     await eventually(() => received.includes('"url":"/next"'));
     socket.destroy();
   });
 
   it('of an upload does not keep the shard in progress', async () => {
-    cluster.owners.give(cluster.shard, here.id);
+    nodes.cluster.owners.give(nodes.cluster.shard, nodes.here.id);
     let entered = -1;
     nodes.serve = async (request, response) => {
-      entered = inProgress(here);
+      entered = nodes.inProgress(nodes.here);
       response.end(`${(await textOf(request)).length}`);
     };
     expect((await send({ method: 'POST', body: large })).body).toBe(`${large.length}`);
@@ -184,10 +175,10 @@ describe('an event stream', () => {
       response.flushHeaders();
       stream = response;
     };
-    const sent = sendRequest({ port: here.port, path: '/mcp', headers: tenant(), agent: false }).end();
+    const sent = sendRequest({ port: nodes.here.port, path: '/mcp', headers: nodes.tenant(), agent: false }).end();
     const [response] = (await once(sent, 'response')) as [IncomingMessage];
     const owner = await eventually(() => stream);
-    expect(inProgress(there)).toBe(0);
+    expect(nodes.inProgress(nodes.there)).toBe(0);
     for (const event of ['data: 1\n\n', 'data: 2\n\n']) {
       owner.write(event);
       expect(String((await once(response, 'data'))[0])).toBe(event);
@@ -205,22 +196,47 @@ describe('a connection that breaks', () => {
         closed = true;
       });
     };
-    const sent = sendRequest({ port: here.port, path: '/', headers: tenant(), agent: false }).end();
+    const sent = sendRequest({ port: nodes.here.port, path: '/', headers: nodes.tenant(), agent: false }).end();
     sent.on('error', () => {});
-    await eventually(() => served.length === 1);
-    expect(inProgress(there)).toBe(1);
+    await eventually(() => nodes.served.length === 1);
+    expect(nodes.inProgress(nodes.there)).toBe(1);
     sent.destroy();
     await eventually(() => closed);
-    expect(inProgress(there)).toBe(0);
+    expect(nodes.inProgress(nodes.there)).toBe(0);
   });
 
-  it('before the response is 503, and the request is not sent again', async () => {
-    nodes.serve = (request) => request.socket.destroy();
-    for (const method of ['GET', 'POST']) {
-      expect(await send({ method })).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
-    }
-    expect(served).toHaveLength(2);
-    expect(cluster.owners.refreshes).toBe(0);
+  const KEY = { 'Idempotency-Key': 'one' };
+  it.each([
+    ['a GET', 'GET', '/', {}, 2],
+    ['a POST with an Idempotency-Key', 'POST', '/v1/homes', KEY, 2],
+    ['a POST without a key', 'POST', '/v1/homes', {}, 1],
+    ['a PUT', 'PUT', '/v1/x', KEY, 1],
+    ['a POST of MCP, which has no keys', 'POST', '/mcp', KEY, 1],
+    ['a POST with a key and more than 64 KiB', 'POST', '/v1/homes', { ...KEY, 'X-Large': 'yes' }, 1],
+  ])(
+    'before the response: %s is sent again only if that has no second effect',
+    async (_, method, path, headers, times) => {
+      nodes.serve = async (request) => {
+        await textOf(request);
+        request.socket.destroy();
+      };
+      const body = 'X-Large' in headers ? 'x'.repeat(100_000) : method === 'GET' ? undefined : 'x';
+      const options = { method, headers, ...(body !== undefined && { body }) };
+      expect(await send(options, path)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
+      expect(nodes.served).toHaveLength(times);
+    },
+  );
+
+  it('before the response leads to the next owner, with the whole request', async () => {
+    const heir = await nodes.start();
+    nodes.serve = async (request, response, node) => {
+      if (node.id === heir.id) return echo(request, response, node);
+      await textOf(request);
+      nodes.cluster.owners.give(nodes.cluster.shard, heir.id);
+      request.socket.destroy();
+    };
+    const { status, body } = await send({ method: 'POST', body: 'content', headers: KEY });
+    expect([status, JSON.parse(body)]).toMatchObject([200, { node: heir.id, body: 'content' }]);
   });
 
   it('in the response breaks it off at the client', async () => {
@@ -238,20 +254,20 @@ describe('a connection that breaks', () => {
 
   it('between two requests is replaced', async () => {
     await send();
-    there.edge.disconnect(here.id);
-    await eventually(() => here.edge.sizes().cluster_dialled_links === 0);
+    nodes.there.edge.disconnect(nodes.here.id);
+    await eventually(() => nodes.here.edge.sizes().cluster_dialled_links === 0);
     expect((await send()).status).toBe(200);
   });
 
   it('with the node is 503, and the new owner is found', async () => {
     await send();
-    there.edge.abort();
-    cluster.owners.freeze(here.id);
-    await eventually(() => here.edge.sizes().cluster_dialled_links === 0);
+    nodes.there.edge.abort();
+    nodes.cluster.owners.freeze(nodes.here.id);
+    await eventually(() => nodes.here.edge.sizes().cluster_dialled_links === 0);
     expect((await send({ method: 'POST', body: 'x' })).status).toBe(503);
     const heir = await nodes.start();
-    cluster.owners.freeze(here.id);
-    cluster.owners.give(cluster.shard, heir.id);
+    nodes.cluster.owners.freeze(nodes.here.id);
+    nodes.cluster.owners.give(nodes.cluster.shard, heir.id);
     expect(JSON.parse((await send({ method: 'POST', body: 'x' })).body)).toMatchObject({ node: heir.id, body: 'x' });
   });
 });

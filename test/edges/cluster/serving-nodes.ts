@@ -1,24 +1,31 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { afterEach, beforeEach } from 'vitest';
 import type { ClusterParts } from '../../../src/edges/cluster/edge.ts';
 import { call, TestCluster, type TestNode, textOf } from './nodes.ts';
 
-/** Two nodes whose local edges pass each request to `serve`; the tenant of the cluster belongs to `there`. */
+/**
+ * Two nodes whose local edges pass each request to `serve`; the tenant of the cluster belongs to `there`. They are new
+ * for each test of the file.
+ */
 export class ServingNodes {
-  readonly cluster = new TestCluster();
+  cluster = new TestCluster();
   /** Requests that each node has served, in order. */
-  readonly served: { node: string; request: IncomingMessage }[] = [];
+  served: { node: string; request: IncomingMessage }[] = [];
   here!: TestNode;
   there!: TestNode;
   /** By default answers with what the node received. */
-  serve: (request: IncomingMessage, response: ServerResponse, node: TestNode) => void = (...given) =>
-    void echo(...given);
+  serve!: (request: IncomingMessage, response: ServerResponse, node: TestNode) => void;
 
-  static async open(): Promise<ServingNodes> {
-    const nodes = new ServingNodes();
-    nodes.here = await nodes.start();
-    nodes.there = await nodes.start();
-    nodes.cluster.owners.give(nodes.cluster.shard, nodes.there.id);
-    return nodes;
+  constructor() {
+    beforeEach(async () => {
+      this.cluster = new TestCluster();
+      this.served = [];
+      this.serve = (...given) => void echo(...given);
+      this.here = await this.start();
+      this.there = await this.start();
+      this.cluster.owners.give(this.cluster.shard, this.there.id);
+    });
+    afterEach(() => this.cluster.close());
   }
 
   /** One more node. */
