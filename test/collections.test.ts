@@ -14,6 +14,8 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/owned-shards.ts accepted': 'fixed size: at most one entry for each shard',
   'actors/owned-shards.ts leaving': 'fixed size: at most one entry for each shard',
   'actors/owned-shards.ts unloading': 'fixed size: at most one entry for each shard',
+  'actors/shard-operations.ts interruptible': 'reported as uploads',
+  'actors/shard-operations.ts running': 'fixed size: one entry for each shard',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
   'domain/semaphore.ts waiting': 'reported by its owner: artifact_statements_waiting',

@@ -136,6 +136,12 @@ export interface Actors {
   releaseQuarantine(ref: ActorRef): Promise<boolean>;
   /** Whether this process runs the actors of the tenant, and will for the next moment. */
   owns(tenantId: Uuid): boolean;
+  /**
+   * Begins an operation in the tenant, which ends with a call of the result; null if `owns` is false. The tenant's shard
+   * is handed over only after its operations, whatever they change. Those with `interrupt` may last: it is called if
+   * the shard cannot wait.
+   */
+  enter(tenantId: Uuid, interrupt?: () => void): (() => void) | null;
   /** Subscribes to a type of volatile output; `handler` is called after the commit and must not throw. */
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void;
   /** Subscribes to every committed transition, for inspection; `from` is null for a new actor. */

@@ -18,7 +18,7 @@ import {
 } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
 import { addressOf } from './live-actor.ts';
-import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
+import type { ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -61,14 +61,14 @@ export class Outbox {
     clock: Clock;
     limits: RuntimeLimits;
     log: Log;
-    shards?: ShardOwnership;
+    shards: ShardOwnership;
   }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
-    this.#shards = parts.shards ?? ownsEverything;
+    this.#shards = parts.shards;
   }
 
   /** Registers the resolver of an output type, before the start; outputs without a resolver wait in the outbox. */

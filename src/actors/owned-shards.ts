@@ -1,5 +1,6 @@
 import { type OwnedShards, shardOf } from '../domain/shards.ts';
 import type { Uuid } from '../domain/values.ts';
+import { ShardOperations } from './shard-operations.ts';
 
 /** The tenants whose actors this process runs. */
 export interface ShardOwnership {
@@ -9,10 +10,12 @@ export interface ShardOwnership {
   readonly unloading: boolean;
   /** Increases when shards are added: an actor that was read before may have been changed by another node since. */
   readonly generation: number;
-  /** Whether sessions of the tenant may begin: not while their shard is about to be unloaded. */
+  /** Whether sessions and operations of the tenant may begin: not while their shard is about to be unloaded. */
   admits(tenantId: Uuid): boolean;
   /** Whether actors of the tenant may be loaded and created. */
   accepts(tenantId: Uuid): boolean;
+  /** See `Actors.enter`. */
+  enter(tenantId: Uuid, interrupt?: () => void): (() => void) | null;
 }
 
 /** An id from `newId` for a new tenant, in a shard that this process owns, if it owns one. */
@@ -24,6 +27,8 @@ export function tenantIdIn(shards: OwnedShards, newId: () => Uuid): Uuid {
   return `${id.slice(0, -2)}${shard.toString(16).padStart(2, '0')}`;
 }
 
+const noop = (): void => {};
+
 /** The ownership of a process that has the store to itself. */
 export const ownsEverything: ShardOwnership = {
   list: null,
@@ -31,6 +36,7 @@ export const ownsEverything: ShardOwnership = {
   generation: 0,
   admits: () => true,
   accepts: () => true,
+  enter: () => noop,
 };
 
 /** The shards of a node among others. */
@@ -40,6 +46,7 @@ export class LocalShards implements ShardOwnership {
   readonly #leaving = new Set<number>();
   /** Shards that load no further actors, but have some in memory. */
   readonly #unloading = new Set<number>();
+  readonly operations = new ShardOperations();
   generation = 0;
 
   get list(): readonly number[] {
@@ -64,6 +71,10 @@ export class LocalShards implements ShardOwnership {
     return this.#accepted.has(shardOf(tenantId));
   }
 
+  enter(tenantId: Uuid, interrupt?: () => void): (() => void) | null {
+    return this.admits(tenantId) ? this.operations.begin(shardOf(tenantId), interrupt) : null;
+  }
+
   add(shards: Iterable<number>): void {
     this.generation += 1;
     for (const shard of shards) {
@@ -73,7 +84,7 @@ export class LocalShards implements ShardOwnership {
     }
   }
 
-  /** The first step of a removal: no session begins. */
+  /** The first step of a removal: no session and no operation begins. */
   startLeaving(shards: Iterable<number>): void {
     for (const shard of shards) if (this.#accepted.has(shard)) this.#leaving.add(shard);
   }

@@ -7,7 +7,7 @@ import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
 import { collectRejections } from './collect-rejections.ts';
 import { type DeviceSessions, type LiveSession, NoSuchActor, NotOwner, Overloaded, Quarantined } from './contract.ts';
-import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
+import type { ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -59,14 +59,14 @@ export class Presence implements DeviceSessions {
     clock: Clock;
     limits: RuntimeLimits;
     log: Log;
-    shards?: ShardOwnership;
+    shards: ShardOwnership;
   }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
-    this.#shards = parts.shards ?? ownsEverything;
+    this.#shards = parts.shards;
     // A command dispatched just before the subscription was granted would otherwise wait for the next session.
     this.#supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;

@@ -6,7 +6,7 @@ import { administrationOf } from '../machines/device-record.ts';
 import type { Store } from '../store/contract.ts';
 import { NoSuchActor, NotOwner, Quarantined } from './contract.ts';
 import { toMachineEvent } from './envelope.ts';
-import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
+import type { ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -40,14 +40,14 @@ export class RevokedDeviceCommands {
     clock: Clock;
     limits: Pick<RuntimeLimits, 'sweepMs'>;
     log: Log;
-    shards?: ShardOwnership;
+    shards: ShardOwnership;
   }) {
     this.#supervisor = parts.supervisor;
     this.#commands = parts.store.commands;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
-    this.#shards = parts.shards ?? ownsEverything;
+    this.#shards = parts.shards;
     parts.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (isFinalCommandStatus(status)) return;
       const device = parts.supervisor.peek({ kind: 'device', id: deviceId });

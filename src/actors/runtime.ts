@@ -7,15 +7,19 @@ import type { Store } from '../store/contract.ts';
 import { type RuntimeMeter, unmetered } from './contract.ts';
 import { EventBus } from './event-bus.ts';
 import { Outbox } from './outbox.ts';
-import type { LocalShards } from './owned-shards.ts';
+import { type LocalShards, ownsEverything } from './owned-shards.ts';
 import { Presence } from './presence.ts';
+import { ActorRegistry } from './registry.ts';
 import { RevokedDeviceCommands } from './revoked-device-commands.ts';
 import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts';
+import { ShardUnloader } from './shard-unloader.ts';
 import { type Definitions, Supervisor } from './supervisor.ts';
 import { Timers } from './timers.ts';
 import { VerificationWatches } from './verification-watches.ts';
 
 const PASSIVATE_MS = 5_000;
+/** How long an operation takes to end when it was interrupted. */
+const INTERRUPTED_MS: Milliseconds = 150;
 
 /** The actor runtime and its parts; `main` creates one. */
 export class Runtime implements SizeReporter {
@@ -27,7 +31,10 @@ export class Runtime implements SizeReporter {
   readonly timers: Timers;
   readonly outbox: Outbox;
   readonly #revokedDeviceCommands: RevokedDeviceCommands;
+  readonly #clock: Clock;
+  /** Null for a process that owns everything. */
   readonly #shards: LocalShards | null;
+  readonly #unloader: ShardUnloader | null;
   #passivationTimer: NodeJS.Timeout | null = null;
 
   constructor(parts: {
@@ -42,8 +49,12 @@ export class Runtime implements SizeReporter {
     /** The shards of this node; without it, the process owns everything. */
     shards?: LocalShards;
   }) {
-    const { store, clock, log, shards } = parts;
-    this.#shards = shards ?? null;
+    const { store, clock, log } = parts;
+    const shards = parts.shards ?? ownsEverything;
+    const registry = new ActorRegistry();
+    this.#clock = clock;
+    this.#shards = parts.shards ?? null;
+    this.#unloader = parts.shards ? new ShardUnloader(registry, parts.shards, clock) : null;
     const limits = { ...DEFAULT_RUNTIME_LIMITS, ...parts.limits };
     this.eventBus = new EventBus(log);
     this.actors = new Supervisor({
@@ -56,9 +67,10 @@ export class Runtime implements SizeReporter {
       log,
       meter: parts.meter ?? unmetered,
       eventBus: this.eventBus,
-      ...(shards && { shards }),
+      registry,
+      shards,
     });
-    const shared = { supervisor: this.actors, store, clock, limits, log, ...(shards && { shards }) };
+    const shared = { supervisor: this.actors, store, clock, limits, log, shards };
     this.outbox = new Outbox(shared);
     this.timers = new Timers({ ...shared, store: store.actors });
     this.watches = new VerificationWatches(shared);
@@ -90,7 +102,7 @@ export class Runtime implements SizeReporter {
 
   /** Loads what the previous owner of these shards has left; their actors can be used from then on. */
   async openShards(shards: readonly number[]): Promise<void> {
-    this.#shards?.add(shards);
+    this.#owned.add(shards);
     await this.watches.load(shards);
     await this.outbox.sweepAgain();
     await this.#revokedDeviceCommands.sweep();
@@ -98,14 +110,21 @@ export class Runtime implements SizeReporter {
     this.timers.shardsAdded();
   }
 
-  /** Begins no session of these shards any more; `closeShards` or `keepShards` follows. */
-  startLeaving(shards: ReadonlySet<number>): void {
-    this.#shards?.startLeaving(shards);
+  /**
+   * Begins no session and no operation of these shards any more; `closeShards` or `keepShards` follows. Resolves when
+   * those operations that were running have ended; with false if that takes longer than `timeoutMs`.
+   */
+  async startLeaving(shards: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
+    const { operations } = this.#owned;
+    this.#owned.startLeaving(shards);
+    if (await operations.whenEnded(shards, this.#clock, timeoutMs)) return true;
+    operations.interrupt(shards);
+    return operations.whenEnded(shards, this.#clock, INTERRUPTED_MS);
   }
 
   /** The shards are not closed: sessions may begin again. */
   keepShards(shards: ReadonlySet<number>): void {
-    this.#shards?.stay(shards);
+    this.#owned.stay(shards);
   }
 
   /**
@@ -113,8 +132,7 @@ export class Runtime implements SizeReporter {
    * not become idle in time; they stay open then. The caller has ended everything that sends them events.
    */
   async closeShards(shards: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
-    if (this.#shards === null) throw new Error('the process owns everything');
-    if (!(await this.actors.unloadShards(this.#shards, shards, timeoutMs))) return false;
+    if (!(await this.#unloader?.unload(shards, timeoutMs))) return false;
     await this.sessions.leaveShards(shards);
     this.watches.reload();
     return true;
@@ -132,6 +150,11 @@ export class Runtime implements SizeReporter {
   halt(): void {
     this.actors.groupCommit.stop();
     this.#stopDelivery();
+  }
+
+  get #owned(): LocalShards {
+    if (this.#shards === null) throw new Error('the process owns everything');
+    return this.#shards;
   }
 
   #stopDelivery(): void {

@@ -1,10 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { type Clock, elapsedOf } from '../domain/clock.ts';
+import type { Clock } from '../domain/clock.ts';
 import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import { shardOf } from '../domain/shards.ts';
-import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 import { compiledMachine } from '../machines/compiled.ts';
 import type { ContextParts, MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
@@ -34,8 +32,8 @@ import type { EventBus } from './event-bus.ts';
 import { EventFailureHandler } from './event-failure-handler.ts';
 import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
-import { type LocalShards, ownsEverything, type ShardOwnership } from './owned-shards.ts';
-import { ActorRegistry, type RegistryStats } from './registry.ts';
+import type { ShardOwnership } from './owned-shards.ts';
+import type { ActorRegistry, RegistryStats } from './registry.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 
 /** Returns a machine's definition: the current one, or the version that wrote a stored actor. */
@@ -54,18 +52,10 @@ export interface CommitHooks {
 
 const RESOLVED: Promise<void> = Promise.resolve();
 const POSTED: InternalSendOptions = { deferReply: true };
-const UNLOAD_POLL_MS: Milliseconds = 5;
-
-/** False for an actor before its first event, which belongs to no tenant yet. */
-const isOfShard = ({ version, definition, snapshot }: LiveActor, shards: ReadonlySet<number>): boolean =>
-  version > 0 && shards.has(shardOf(definition.tenantOf(snapshot.context)));
-
-const isBusy = ({ status, mailbox }: LiveActor): boolean =>
-  (status !== 'idle' && status !== 'evicted') || mailbox.length > 0;
 
 /** Actor supervisor: routes events to live actors, loads actors on demand, passivates unused ones. */
 export class Supervisor implements Actors, BatchOutcomeHandler {
-  readonly #registry = new ActorRegistry();
+  readonly #registry: ActorRegistry;
   #passivationScheduled = false;
 
   readonly #store: ActorStore;
@@ -100,21 +90,22 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     log: Log;
     meter: RuntimeMeter;
     eventBus: EventBus;
-    shards?: ShardOwnership;
+    registry: ActorRegistry;
+    shards: ShardOwnership;
   }) {
-    const { shards = ownsEverything } = parts;
+    this.#registry = parts.registry;
     this.#store = parts.store;
     this.#definitions = parts.definitions;
     this.#clock = parts.clock;
     this.#lease = parts.lease;
-    this.#shards = shards;
+    this.#shards = parts.shards;
     this.#limits = parts.limits;
     this.#log = parts.log;
     this.#meter = parts.meter;
     this.#admission = new Admission(parts.limits, parts.log);
     this.#deadlines = new Deadlines(parts.clock, parts.limits);
     this.#failureHandler = new EventFailureHandler(parts);
-    this.#loader = new Loader(parts.store, () => shards.generation);
+    this.#loader = new Loader(parts.store, () => parts.shards.generation);
     this.#eventBus = parts.eventBus;
     this.#activationQueue = new ActivationQueue({
       deadlines: this.#deadlines,
@@ -123,7 +114,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     });
     this.groupCommit = new GroupCommit({
       ...parts,
-      shards,
       outcomeHandler: this,
       maxInFlight: parts.batchesInFlight,
       deadlines: this.#deadlines,
@@ -202,6 +192,10 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return this.#shards.admits(tenantId);
   }
 
+  enter(tenantId: Uuid, interrupt?: () => void): (() => void) | null {
+    return this.#shards.enter(tenantId, interrupt);
+  }
+
   subscribe<T extends VolatileOutput['type']>(type: T, handler: VolatileOutputHandler<T>): () => void {
     return this.#eventBus.subscribe(type, handler);
   }
@@ -256,39 +250,6 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
       await this.#activationQueue.whenDrained();
       await this.groupCommit.whenDrained();
     } while (!this.#activationQueue.empty);
-  }
-
-  /**
-   * Removes the actors of shards from memory when none of them has anything to do; the shards accept no further actors
-   * before. False if some are still busy after `timeoutMs`; then nothing has changed.
-   */
-  async unloadShards(shards: LocalShards, of: ReadonlySet<number>, timeoutMs: Milliseconds): Promise<boolean> {
-    const until = elapsedOf(this.#clock) + timeoutMs;
-    // Each may be of one of the shards; those that come later are refused there.
-    const created = [...this.#registry].filter(({ version }) => version === 0);
-    shards.startUnloading(of);
-    for (;;) {
-      if (!created.some((actor) => this.#isBeingCreated(actor))) {
-        const actors = [...this.#registry].filter((actor) => isOfShard(actor, of));
-        const busy = actors.filter(isBusy);
-        if (busy.length === 0) {
-          for (const actor of actors) this.#registry.remove(actor);
-          shards.remove(of);
-          return true;
-        }
-        // Their number is small: all actors are looked through again only when these are idle.
-        while (busy.some(isBusy) && elapsedOf(this.#clock) < until) await pause(UNLOAD_POLL_MS);
-      }
-      if (elapsedOf(this.#clock) >= until) {
-        shards.stay(of);
-        return false;
-      }
-      await pause(UNLOAD_POLL_MS);
-    }
-  }
-
-  #isBeingCreated(actor: LiveActor): boolean {
-    return actor.version === 0 && this.#registry.get(actor.ref) === actor;
   }
 
   /** Passivates idle actors, and the least recently used ones above `liveActors`. Returns their number. */

@@ -6,7 +6,7 @@ import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { collectRejections } from './collect-rejections.ts';
 import { NoSuchActor, NotOwner, Quarantined } from './contract.ts';
 import { addressOf } from './live-actor.ts';
-import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
+import type { ShardOwnership } from './owned-shards.ts';
 import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -45,14 +45,14 @@ export class Timers {
     clock: Clock;
     limits: RuntimeLimits;
     log: Log;
-    shards?: ShardOwnership;
+    shards: ShardOwnership;
   }) {
     this.#supervisor = parts.supervisor;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
-    this.#shards = parts.shards ?? ownsEverything;
+    this.#shards = parts.shards;
   }
 
   start(): void {

@@ -5,7 +5,7 @@ import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { VerificationWatch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
-import { ownsEverything, type ShardOwnership } from './owned-shards.ts';
+import type { ShardOwnership } from './owned-shards.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const RETRY_MS = 1_000;
@@ -35,12 +35,12 @@ export class VerificationWatches {
     supervisor,
     store,
     log,
-    shards = ownsEverything,
+    shards,
   }: {
     supervisor: Supervisor;
     store: Store;
     log: Log;
-    shards?: ShardOwnership;
+    shards: ShardOwnership;
   }) {
     this.#shards = shards;
     this.#store = store;

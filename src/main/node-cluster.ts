@@ -15,6 +15,8 @@ import { ShardCoordinator, type ShardHost } from '../services/shard-coordinator.
 import type { EdgeParts, HttpEdges } from './compose-edges.ts';
 import type { NodeMembership } from './node-membership.ts';
 
+/** How long operations in progress may take before their shard is handed over; uploads are then interrupted. */
+const OPERATIONS_MS: Milliseconds = 250;
 /** How long the actors of a shard may take to become idle before the shard is handed over. */
 const UNLOAD_MS: Milliseconds = 500;
 /** The same for messages of its devices that were read. Together these times are shorter than a request waits. */
@@ -153,10 +155,14 @@ export class NodeCluster implements SizeReporter {
           log.warn({ err: error }, 'sidecar contexts of moved shards not read');
           return [];
         });
-        runtime.startLeaving(shards);
-        for (const edge of [edges.sockets, edges.graphql, edges.mcp]) edge.endTenants(matches);
-        const isQuiet = (await mqtt()?.endTenants(matches, MESSAGES_MS)) !== false;
-        if (!isQuiet || !(await runtime.closeShards(shards, UNLOAD_MS))) {
+        // Operations are answered before the connections of their callers end.
+        const close = async (): Promise<boolean> => {
+          if (!(await runtime.startLeaving(shards, OPERATIONS_MS))) return false;
+          for (const edge of [edges.sockets, edges.graphql, edges.mcp]) edge.endTenants(matches);
+          const isQuiet = (await mqtt()?.endTenants(matches, MESSAGES_MS)) !== false;
+          return isQuiet && runtime.closeShards(shards, UNLOAD_MS);
+        };
+        if (!(await close())) {
           runtime.keepShards(shards);
           return false;
         }

@@ -69,10 +69,23 @@ async function run(
   { input: given, caller, keyed, edgeRefusal, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   if (edgeRefusal !== undefined) return { ok: false, refusal: edgeRefusal };
-  const { services, granted, keys } = parts;
+  const { services } = parts;
   const denied = callerRefusal(operation, caller);
   if (denied !== null) return denied;
-  assertOwner(services, operation, caller);
+  const entered = enterTenant(services, operation, caller, upload);
+  try {
+    return await runEntered(parts, operation, { input: given, caller, keyed, upload: entered.upload });
+  } finally {
+    entered.leave();
+  }
+}
+
+async function runEntered(
+  parts: PerformParts,
+  operation: Operation,
+  { input: given, caller, keyed, upload = null }: OperationRequest,
+): Promise<Outcome<Performed>> {
+  const { services, granted, keys } = parts;
   const refused = await tenantRefusal(services, operation, caller);
   if (refused !== null) return refused;
   const stopped = flagRefusal(services, operation);
@@ -101,14 +114,48 @@ async function runAudited(
   return outcome;
 }
 
+interface Entered {
+  leave(): void;
+  /** Ends with `NotOwner` if the tenant moves to another node meanwhile. */
+  upload: AsyncIterable<Uint8Array> | null;
+}
+
 /**
- * Throws `NotOwner` for a change in a tenant that another node runs: only there, changes of plain records are ordered. A
- * change of an operator in any tenant changes actors, which check it themselves.
+ * Begins a change in its tenant, which stays on this node until the change has ended. Throws `NotOwner` if another node
+ * runs the tenant: only there, changes of plain records are ordered. A change of an operator in any tenant changes
+ * actors, which check it themselves.
  */
-function assertOwner({ actors }: Pick<Services, 'actors'>, operation: Operation, caller: Caller): void {
+function enterTenant(
+  { actors }: Pick<Services, 'actors'>,
+  operation: Operation,
+  caller: Caller,
+  upload: AsyncIterable<Uint8Array> | null,
+): Entered {
   const { changes, platformOnly, acrossTenants } = operation;
-  if (!changes || platformOnly || acrossTenants || caller.tenantId === null) return;
-  if (!actors.owns(caller.tenantId)) throw new NotOwner();
+  if (!changes || platformOnly || acrossTenants || caller.tenantId === null) return { leave: noop, upload };
+  // A client may take minutes to send the body.
+  const interrupted = upload === null ? null : Promise.withResolvers<never>();
+  interrupted?.promise.catch(noop);
+  const leave = actors.enter(caller.tenantId, interrupted ? () => interrupted.reject(new NotOwner()) : undefined);
+  if (leave === null) throw new NotOwner();
+  return { leave, upload: upload && interrupted && untilRejected(upload, interrupted.promise) };
+}
+
+const noop = (): void => {};
+
+/** The chunks until `end` rejects, also while the next one does not arrive. */
+async function* untilRejected(chunks: AsyncIterable<Uint8Array>, end: Promise<never>): AsyncGenerator<Uint8Array> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await Promise.race([iterator.next(), end]);
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    // Not awaited: a source that waits for its next chunk returns only after that.
+    iterator.return?.().then(noop, noop);
+  }
 }
 
 type Refused = ReturnType<typeof refuse>;

@@ -93,6 +93,42 @@ describe('a shard that moves', () => {
     expect(pressedOf(await second.runtime.actors.send(ref('lamp 01'), event('note', { text: 'x' })))).toBe(1);
   });
 
+  it('ends after its operations, and no other one begins', async () => {
+    const { runtime, shards } = openNode();
+    await runtime.openShards([1, 2]);
+    const leave = runtime.actors.enter('tenant 01');
+    const leaving = runtime.startLeaving(new Set([1]), CLOSE_MS);
+    expect([runtime.actors.enter('tenant 01'), runtime.actors.owns('tenant 01')]).toEqual([null, false]);
+    expect(runtime.actors.enter('tenant 02')).not.toBeNull();
+    leave?.();
+    expect(await leaving).toBe(true);
+    runtime.keepShards(new Set([1]));
+    expect(runtime.actors.enter('tenant 01')).not.toBeNull();
+    expect(shards.list).toEqual([1, 2]);
+  });
+
+  it('interrupts the operations that last, and stays if they do not end', async () => {
+    const { runtime } = openNode();
+    await runtime.openShards([1]);
+    const upload = runtime.actors.enter('tenant 01', () => upload?.());
+    const ended = runtime.startLeaving(new Set([1]), CLOSE_MS);
+    clock.advance(CLOSE_MS);
+    expect(await ended).toBe(true);
+    runtime.keepShards(new Set([1]));
+    let interrupted = false;
+    runtime.actors.enter('tenant 01', () => {
+      interrupted = true;
+    });
+    const left = runtime.startLeaving(new Set([1]), CLOSE_MS);
+    await eventually(() => {
+      clock.advance(CLOSE_MS);
+      return interrupted;
+    });
+    await eventLoopTurns();
+    clock.advance(CLOSE_MS);
+    expect(await left).toBe(false);
+  });
+
   it('stays open if its actors do not become idle', async () => {
     const { runtime, shards } = openNode();
     await runtime.openShards([1]);

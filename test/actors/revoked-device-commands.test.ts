@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { ownsEverything } from '../../src/actors/owned-shards.ts';
 import { RevokedDeviceCommands } from '../../src/actors/revoked-device-commands.ts';
 import { silentLog } from '../support/lock-parts.ts';
 
@@ -25,6 +26,7 @@ function makeCommands(failures = 0) {
     clock: { now: () => Date.now() },
     limits: { sweepMs: SWEEP_MS },
     log: silentLog,
+    shards: ownsEverything,
   });
   return { commands, sweeps: () => openOnRevokedDevices.mock.calls.length };
 }

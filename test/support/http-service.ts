@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exportJWK, generateKeyPair } from 'jose';
 import { v7 } from 'uuid';
+import type { LocalShards } from '../../src/actors/owned-shards.ts';
 import { Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
@@ -120,6 +121,8 @@ export interface HttpServiceOptions extends Partial<RestParts> {
   verifiers?: readonly Verifier[];
   /** A new folder by default. */
   artifactFiles?: ArtifactFiles;
+  /** Default: the process owns everything. */
+  shards?: LocalShards;
 }
 
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
@@ -140,14 +143,14 @@ export async function startHttpServiceOn<Kept extends Store>(
   options: HttpServiceOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<HttpService<Kept>> {
-  const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, ...more } = options;
+  const { rateLimits, fixedRates, mcpLimits, graphqlLimits, artifactFiles, invalidations, shards, ...more } = options;
   const { verifiers = [], production = false } = options;
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
   const definitions = (kind: Parameters<typeof currentDefinition>[0], version?: number) =>
     version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
-  const runtime = new Runtime({ store, definitions, clock, log });
+  const runtime = new Runtime({ store, definitions, clock, log, ...(shards && { shards }) });
   await runtime.start();
   const state: HttpService['state'] = { draining: false, stopping: false, cacheHealthy: true, mqtt: 'operational' };
   const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });

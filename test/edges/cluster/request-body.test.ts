@@ -13,7 +13,7 @@ async function bodyOf(text: string, memory: BodyMemory): Promise<RequestBody> {
   return body;
 }
 
-/** What a target receives. */
+/** The text that a target receives. */
 function sent(body: RequestBody): Promise<string> {
   const target = Object.assign(new PassThrough(), { flushHeaders() {} });
   body.sendTo(target as unknown as ClientRequest);

@@ -19,7 +19,7 @@ function directoryOf(routes: readonly ShardRoute[]): ShardDirectory & { refreshe
   };
 }
 
-/** Routes with attempts that end as `outcomes` say; the last one stays. */
+/** Routes with attempts that have these outcomes; the last one stays. */
 async function route(directory: ShardDirectory, outcomes: readonly ('done' | 'again')[], retryMs = 8_000) {
   const calls: string[] = [];
   const isRouted = await new ShardRouter(directory, retryMs).route(3, {
