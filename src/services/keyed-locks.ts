@@ -10,7 +10,7 @@ interface Queue {
 
 /**
  * Fair read-write locks by key, for operations that read before they write: counting devices before registering one,
- * finding a home before placing a device there. In-process is enough: only one process per database is active.
+ * finding a home before placing a device there. In-process is enough for what belongs to a tenant, which one node runs.
  */
 export class KeyedLocks {
   readonly #queues = new Map<string, Queue>();

@@ -19,6 +19,7 @@ import { sharedOwnership } from './lock/shared-ownership.ts';
 import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
+import { DeviceCounts } from './postgres/device-counts.ts';
 import { migrate } from './postgres/migrate.ts';
 import { createStore } from './postgres/store.ts';
 import { WaitingContracts } from './postgres/waiting-contracts.ts';
@@ -39,12 +40,13 @@ interface OpenedStore {
 
 /**
  * The store of this process, migrated. With an acquired `lock`, every connection and every group commit is fenced, as
- * another process may have taken over. Throws `SchemaMismatch` if the schema does not match this program,
- * `StoreUnavailable` if the database does not answer.
+ * another process may have taken over. `generation`: see `DeviceCounts`. Throws `SchemaMismatch` if the schema does not
+ * match this program, `StoreUnavailable` if the database does not answer.
  */
 export async function openStoreAndDatabase(
   { databaseUrl, dataDir }: DataLocation,
   lock?: ActiveLock,
+  generation?: () => number,
 ): Promise<OpenedStore> {
   const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
   const database: Database =
@@ -52,7 +54,7 @@ export async function openStoreAndDatabase(
   try {
     const { waiting } = await migrate(database, { shared: fence !== null && fence.allShardsEpoch === null });
     const contracts = new WaitingContracts(database, waiting);
-    return { store: createStore(database, undefined, fence), database, contracts };
+    return { store: createStore(database, new DeviceCounts(generation), fence), database, contracts };
   } catch (error) {
     await database.close().catch(() => {});
     throw error;

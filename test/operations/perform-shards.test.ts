@@ -123,7 +123,7 @@ describe('an upload', () => {
     expect(await isIdle()).toBe(true);
   });
 
-  it('that has arrived completely is not interrupted any more', async () => {
+  it('that has arrived completely is not interrupted', async () => {
     const arrived = Promise.withResolvers<void>();
     const proceed = Promise.withResolvers<void>();
     const run = async (services: never, call: never) => {

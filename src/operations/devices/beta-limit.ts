@@ -8,8 +8,10 @@ export function withinBetaLimit<T>(
 ): Promise<Outcome<T>> {
   const limit = settings.betaDeviceLimit;
   if (limit === 0) return activate();
-  return locks.exclusive('beta-limit', async () => {
+  const withinLimit = async (): Promise<Outcome<T>> => {
     if ((await store.devices.countActive()) < limit) return activate();
     return refuse('BETA_LIMIT_REACHED', 'The service has reached its limit of active devices for the beta.');
-  });
+  };
+  // The first lock limits this process to one connection for the second one, which other nodes respect too.
+  return locks.exclusive('beta-limit', () => store.devices.withActivationLock(withinLimit));
 }

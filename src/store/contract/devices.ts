@@ -57,6 +57,8 @@ export interface DeviceStore {
   count(tenantId: Uuid): Promise<number>;
   /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
   countActive(): Promise<number>;
+  /** Runs `work`, which counts active devices and then adds one, while no other node does so. */
+  withActivationLock<T>(work: () => Promise<T>): Promise<T>;
   countActiveInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
   /** All devices placed in the home or room, including revoked ones. */
   placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;

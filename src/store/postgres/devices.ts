@@ -62,6 +62,23 @@ interface StateRow {
   reported_at: EpochMs | null;
 }
 
+const ACTIVATION_LOCK = 7_421_005;
+
+async function withActivationLock<T>(database: Database, work: () => Promise<T>): Promise<T> {
+  // One process has an embedded database, with one connection.
+  if (database.embedded) return work();
+  let done: { value: T } | null = null;
+  const locked = database.transaction(async (query) => {
+    await query('select pg_advisory_xact_lock($1)', [ACTIVATION_LOCK]);
+    done = { value: await work() };
+  });
+  // The work has its own transactions: it does not matter to it how the one of the lock ends.
+  await locked.catch((error: unknown) => {
+    if (done === null) throw error;
+  });
+  return (done as unknown as { value: T }).value;
+}
+
 export function deviceStore(database: Database, counts: DeviceCounts, pages = new CoalescedReads()): DeviceStore {
   const ids = async (name: string, text: string, values: readonly SqlValue[]): Promise<Uuid[]> =>
     (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
@@ -111,6 +128,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
 
     count: (tenantId) =>
       counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId])),
+    withActivationLock: (work) => withActivationLock(database, work),
     countActive: () => count('devices_active', 'not revoked and not deleted', []),
     countActiveInHome: (tenantId, homeId) =>
       count('devices_in_home', 'home_id = $2 and tenant_id = $1 and not revoked and not deleted', [tenantId, homeId]),

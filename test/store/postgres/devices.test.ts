@@ -83,6 +83,14 @@ eachStore('devices', (backend) => {
     expect(await listed({ homeId, online: true })).toEqual(new Set());
   });
 
+  it('are activated under a lock, which returns the result or the error', async () => {
+    const count = () => devices().countActive();
+    expect(await devices().withActivationLock(count)).toBe(await count());
+    const fails = () => Promise.reject(new Error('refused'));
+    await expect(devices().withActivationLock(fails)).rejects.toThrow('refused');
+    expect(await devices().withActivationLock(async () => 1)).toBe(1);
+  });
+
   it('are counted including revoked ones, without deleted ones', async () => {
     const tenantId = newId();
     const homeId = newId();

@@ -55,7 +55,10 @@ const newestKeys = (keys: readonly KeyRow[] | undefined): StoredDeviceKey[] =>
 /** Counts, and ids by placement. */
 const placementStore = (
   session: Session,
-): Pick<DeviceStore, 'inRoom' | 'count' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online'> => ({
+): Pick<
+  DeviceStore,
+  'inRoom' | 'count' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online' | 'withActivationLock'
+> => ({
   inRoom: (tenantId, roomId, category) =>
     session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) =>
       oldestIds(
@@ -75,6 +78,8 @@ const placementStore = (
       [tenantId],
       (tables, tenantId) => devicesOf(tables, (row) => row.tenantId === tenantId).length,
     ),
+  // One process has the store.
+  withActivationLock: (work) => work(),
   countActive: () => session.read('devices.countActive', [], (tables) => devicesOf(tables, isActive).length),
   countActiveInHome: (tenantId, homeId) =>
     session.read(
