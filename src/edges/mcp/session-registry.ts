@@ -145,11 +145,15 @@ export class SessionRegistry implements SizeReporter {
     void session.transport.close();
   }
 
-  /** Ends the sessions of the tenants for which `matches` returns true: another node serves them. */
+  /**
+   * Ends the sessions of the tenants for which `matches` returns true: another node serves them. A user without a
+   * tenant is served where a tenant with the user's id would be.
+   */
   endTenants(matches: (tenantId: Uuid) => boolean): void {
     for (const session of [...this.#sessions.values()]) {
-      const { tenantId } = session.caller;
-      if (tenantId !== null && matches(tenantId)) this.end(session);
+      const { tenantId, user } = session.caller;
+      const servedBy = tenantId ?? user?.id;
+      if (servedBy !== undefined && matches(servedBy)) this.end(session);
     }
   }
 

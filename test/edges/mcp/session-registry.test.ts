@@ -53,6 +53,24 @@ describe('a session', () => {
     again.close();
   });
 
+  it('ends when the node no longer serves its tenant, or the id of a user without one', async () => {
+    await open();
+    const alone = await service.token('alone');
+    const authorization = `Bearer ${alone}`;
+    const [own, withoutTenant] = [await begin(), await begin({ authorization })];
+    const { body } = await service.call('GET', '/v1/auth/me', { token: alone });
+    const statuses = async () => [
+      (await sendRequest(WHOAMI, own)).status,
+      (await sendRequest(WHOAMI, withoutTenant)).status,
+    ];
+    service.mcp.endTenants((id) => id !== mine.tenantId && id !== body.user.id);
+    expect(await statuses()).toEqual([200, 200]);
+    service.mcp.endTenants((id) => id === body.user.id);
+    expect(await statuses()).toEqual([200, 404]);
+    service.mcp.endTenants((id) => id === mine.tenantId);
+    expect(await statuses()).toEqual([404, 404]);
+  });
+
   it('serves two tenants concurrently, each with its own data', async () => {
     await open();
     const other = await makeTestTenant(service);
