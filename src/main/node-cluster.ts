@@ -135,6 +135,7 @@ export class NodeCluster implements SizeReporter {
       linkSockets: membership.linkSockets,
       mqttLimits: { ...defaultMqttLimits, ...limits.mqtt },
       graphqlLimits: defaultSocketLimits,
+      ...(limits.links && { limits: limits.links }),
     });
   }
 

@@ -1,6 +1,7 @@
 import type { RuntimeLimits } from '../actors/runtime-limits.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { LinkLimits } from '../edges/cluster/link-limits.ts';
 import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
 import type { SessionLimits } from '../edges/mcp/session-registry.ts';
 import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
@@ -30,6 +31,7 @@ export interface StartOptions {
     sidecar?: Partial<SidecarLimits>;
     lock?: Partial<LockTiming>;
     coordinator?: Partial<CoordinatorTiming>;
+    links?: Partial<LinkLimits>;
     /** Milliseconds between two reads of the database's clock by a standby. */
     clockCheckMs?: number;
   };

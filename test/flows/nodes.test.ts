@@ -1,75 +1,18 @@
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { readTokenKey } from '../../src/config.ts';
-import { shardOf } from '../../src/domain/shards.ts';
-import { issueToken } from '../../src/main.ts';
-import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
+import { afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { connect, register, waitForCommand } from '../support/device.ts';
-import { type ApiClient, makeApiClient } from '../support/service.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
-import { sql } from '../support/write-oracle.ts';
-
-interface RunningNode extends ServiceProcess {
-  ports: Ports;
-  url: string;
-}
+import { type RunningNode, RunningNodes, type TenantOwner } from '../support/running-nodes.ts';
+import { makeApiClient } from '../support/service.ts';
 
 describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
-  let deployment: Deployment;
-  const nodes: RunningNode[] = [];
-  const closing: (() => Promise<unknown> | unknown)[] = [];
-  let owner: ApiClient & { homeId: string; tenantId: string };
-
-  async function startNode(STOP_DELAY = '1'): Promise<RunningNode> {
-    const ports = await freePorts();
-    const process = startServiceProcess(deployment, { ...ports, NODE_ADDRESS: '127.0.0.1:0', STOP_DELAY });
-    const url = await process.listening;
-    await process.active;
-    const node = { ...process, ports, url };
-    nodes.push(node);
-    return node;
-  }
-
-  /** The number of shards of each node that owns some. */
-  const shardsByNode = () =>
-    sql<{ owner: string; address: string; shards: number }>(
-      deployment.databaseUrl ?? '',
-      `select owner, address, count(*)::integer as shards from shards join nodes on id = owner where nodes.epoch = 1
-        group by owner, address`,
-    );
-  const spread = (count: number) =>
-    eventually(async () => {
-      const found = await shardsByNode();
-      return found.length === count && found.every(({ shards }) => shards > 40);
-    });
+  const running = new RunningNodes();
+  const { nodes } = running;
+  let owner: TenantOwner;
+  afterEach(() => running.restore());
   const at = ({ url }: RunningNode, token = owner.token) => makeApiClient(url, token);
-  /** A shard that moves can be refused for a moment. */
-  const registerAt = (node: RunningNode) =>
-    eventually(() => register({ ...at(node), homeId: owner.homeId }).catch(() => null));
-  /** A shard can be handed over to a node that has just ended, and is then taken over. */
-  const nodeOf = (tenantId: string): Promise<RunningNode> =>
-    eventually(async () => {
-      const [row] = await sql<{ address: string }>(
-        deployment.databaseUrl ?? '',
-        'select address from shards join nodes on id = owner where shard = $1',
-        [shardOf(tenantId)],
-      );
-      return nodes.find(({ ports }) => row?.address.endsWith(`:${ports.PORT}`)) ?? null;
-    });
 
   beforeAll(async () => {
-    deployment = (await makePostgresDeployment()) as Deployment;
-    const [first] = [await startNode(), await startNode(), await startNode()];
-    owner = await newOwner(deployment, (token) => makeApiClient(first.url, token));
-    await spread(3);
-  });
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
-  });
-  afterAll(async () => {
-    await Promise.all(nodes.map((node) => node.kill()));
-    await deployment.remove();
+    owner = await running.owner('owner');
   });
 
   it('answer each request alike, wherever it arrives', async () => {
@@ -101,8 +44,7 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
 
   it('are listed to operators, who drain and resume one through another', async () => {
     const [drained, through] = nodes as [RunningNode, RunningNode];
-    const token = await issueToken(readTokenKey(deployment.env), { sub: 'operator', scope: PLATFORM_SCOPE, ttlS: 600 });
-    const operator = at(through, token);
+    const operator = await running.operator(through);
     type Listed = { id: string; address: string; shards: number; [member: string]: unknown };
     const list = async () => {
       const { body } = await operator.get('/v1/admin/nodes');
@@ -133,55 +75,46 @@ describe.runIf(inject('postgresUrl'))('three nodes on one database', () => {
     expect(forwarded.status).toBe(202);
     expect(await at(drained).get('/health/ready')).toMatchObject({ status: 200 });
     expect((await operator.post(`${path}/resume`)).status).toBe(200);
-    await spread(3);
+    await running.spread();
   });
 
   it('are not ready from SIGTERM on, and accept requests until the delay has passed', async () => {
-    const node = await startNode('300');
+    const node = await running.add({ STOP_DELAY: '300' });
     expect((await at(node).get('/health/ready')).status).toBe(200);
     const exited = node.kill('SIGTERM');
     await eventually(async () => (await at(node).get('/health/ready')).status === 503);
     expect((await at(node).get('/health/ready')).body).toEqual({ status: 'stopping' });
     expect((await at(node).get('/v1/devices')).status).toBe(200);
-    await node.kill();
+    await running.end(node);
     await exited;
-    nodes.splice(nodes.indexOf(node), 1);
-    await spread(3);
+    await running.spread();
   });
 
-  it('answer within seconds after the owner of the tenant was killed', async () => {
-    const dead = await nodeOf(owner.tenantId);
-    const [alive] = nodes.filter((node) => node !== dead) as [RunningNode];
-    const device = await registerAt(alive);
-    await dead.kill();
-    nodes.splice(nodes.indexOf(dead), 1);
-    await eventually(async () => {
-      const { status } = await at(alive).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
-      return status === 202;
+  /** Requests of a client without retries at a node until `work` has ended, and the statuses of all responses. */
+  async function statusesDuring(node: RunningNode, path: string, work: Promise<unknown>): Promise<number[]> {
+    const statuses = new Set<number>();
+    let isOver = false;
+    const over = work.finally(() => {
+      isOver = true;
     });
-    await startNode();
-    await spread(3);
-  });
+    while (!isOver) statuses.add((await at(node).get(path)).status);
+    await over;
+    return [...statuses];
+  }
 
-  it('hand over the shards of a node that is stopped: requests are answered, or refused for a moment with 503', async () => {
-    const leaving = await nodeOf(owner.tenantId);
-    const [other] = nodes.filter((node) => node !== leaving) as [RunningNode];
-    const api = at(other);
-    const device = await registerAt(other);
-    let stopping = true;
-    const statuses = new Map<number, number>();
-    const requests = (async () => {
-      while (stopping) {
-        const { status } = await api.get(`/v1/devices/${device.device_id}`);
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      }
-    })();
-    expect(await leaving.kill('SIGTERM')).toMatchObject({ code: 0 });
-    nodes.splice(nodes.indexOf(leaving), 1);
-    await spread(2);
-    stopping = false;
-    await requests;
-    expect([...statuses.keys()].filter((status) => status !== 503)).toEqual([200]);
-    expect(await api.get(`/v1/devices/${device.device_id}`)).toMatchObject({ status: 200 });
+  it.each([
+    ['killed and its shards are taken over', 'SIGKILL', { signal: 'SIGKILL' }],
+    ['stopped and its shards are handed over', 'SIGTERM', { code: 0 }],
+  ] as const)('answer requests while the owner of the tenant is %s', async (_, signal, exit) => {
+    const leaving = await running.ownerOf(owner.tenantId);
+    const [staying] = (await running.othersOf(owner.tenantId)) as [RunningNode];
+    const device = await register({ ...at(staying), homeId: owner.homeId });
+    const moved = async () => {
+      expect(await running.end(leaving, signal)).toMatchObject(exit);
+      await running.spread();
+    };
+    expect(await statusesDuring(staying, `/v1/devices/${device.device_id}`, moved())).toEqual([200]);
+    const sent = await at(staying).post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
+    expect(sent.status).toBe(202);
   });
 });

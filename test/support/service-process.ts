@@ -1,6 +1,6 @@
 import { flushCompileCache } from 'node:module';
 import { readConfig } from '../../src/config.ts';
-import { start } from '../../src/main.ts';
+import { type StartOptions, start } from '../../src/main.ts';
 import { OwnedByAnother } from '../../src/store/contract.ts';
 import type { LockTiming } from '../../src/store/lock/lock-timing.ts';
 import { type CrashPoint, crashingStore } from './crashing-store.ts';
@@ -8,7 +8,7 @@ import { type CrashPoint, crashingStore } from './crashing-store.ts';
 /*
  * The service in a process that a test may kill: started and stopped as by `twinkeep serve`, with an IPC channel
  * through which the test arms a crash point and sets the wall clock. Variables of the environment besides the service's:
- * `LOCK_TIMING` (JSON), `NODE_LINK` (`host:port` of a proxy in front of the node), `CLOCK_OFFSET_MS` (of the wall clock).
+ * `LOCK_TIMING`, `START_LIMITS` (JSON), `NODE_LINK` (`host:port` of a proxy in front of the node), `CLOCK_OFFSET_MS` (of the wall clock).
  */
 
 /** Messages to this process. */
@@ -38,7 +38,10 @@ try {
     wrapStore: faults.around,
     wallClock: () => Date.now() + clockOffsetMs,
     ...(process.env.NODE_LINK !== undefined && { link: process.env.NODE_LINK }),
-    limits: { lock: JSON.parse(process.env.LOCK_TIMING ?? '{}') as Partial<LockTiming> },
+    limits: {
+      ...(JSON.parse(process.env.START_LIMITS ?? '{}') as StartOptions['limits']),
+      lock: JSON.parse(process.env.LOCK_TIMING ?? '{}') as Partial<LockTiming>,
+    },
     onFatal(reason) {
       process.stderr.write(`${reason}\n`);
       process.exit(1);
