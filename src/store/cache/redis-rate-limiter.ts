@@ -1,21 +1,21 @@
-import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type RateLimiter } from '../contract/rate-limiter.ts';
+import {
+  BATCH,
+  CounterExchange,
+  counterOf,
+  dropExpired,
+  type PipelineReply,
+  payerKey,
+  payerOf,
+  rateKey,
+} from './counter-exchange.ts';
 import { MemoryRateLimiter } from './memory-rate-limiter.ts';
-import { connectRedis, PREFIX } from './redis-connection.ts';
 
-/** Result of one command of a pipeline. */
-export type PipelineReply = [error: Error | null, value: unknown] | undefined;
-
-const COPY_MS = 250;
-/** Windows copied at a time. */
-const BATCH = 2_000;
 /** Maximum number of payers whose earlier window is read at a time; beyond it, earlier windows are ignored. */
 const MAX_RESTORING = 50_000;
-/** Number of changed windows from which expired ones are pruned while Redis is unavailable. */
-const MANY_CHANGED = 10_000;
 
 /**
  * Rate limiter with the windows of this process, copied to Redis for the next process
@@ -24,7 +24,7 @@ const MANY_CHANGED = 10_000;
  */
 export class RedisRateLimiter implements RateLimiter {
   readonly #local: MemoryRateLimiter;
-  readonly #redis: Redis;
+  readonly #exchange: CounterExchange;
   readonly #clock: Clock;
   /** After one window's length, all windows of an earlier process have expired. */
   readonly #restoresUntil: number;
@@ -32,25 +32,17 @@ export class RedisRateLimiter implements RateLimiter {
   /** Payers whose earlier window is being read; they are not copied until it is known. */
   readonly #restoring = new Set<string>();
   readonly #restoreQueue: string[] = [];
-  readonly #timer: NodeJS.Timeout;
-  /** Null while no copy runs: copies never overlap, however slow Redis is. */
-  #copying: Promise<void> | null = null;
 
   /** Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, clock: Clock, lease: Lease) {
     this.#local = new MemoryRateLimiter(clock);
     this.#clock = clock;
-    this.#redis = connectRedis(url, lease);
     this.#restoresUntil = performance.now() + RATE_WINDOW_MS;
-    this.#timer = setInterval(() => {
-      this.#copying ??= this.#copy().finally(() => {
-        this.#copying = null;
-      });
-    }, COPY_MS).unref();
+    this.#exchange = new CounterExchange(url, lease, () => this.#copy());
   }
 
   take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
-    const key = `${kind} ${id}`;
+    const key = payerKey(kind, id);
     if (performance.now() < this.#restoresUntil && this.#local.window(kind, id) === null) this.#requestRestore(key);
     const allowance = this.#local.take(kind, id, limit, cost);
     if (allowance.ok && cost > 0) this.#changed.add(key);
@@ -62,7 +54,7 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   get connected(): boolean {
-    return this.#redis.status === 'ready';
+    return this.#exchange.connected;
   }
 
   sizes(): CollectionSizes {
@@ -76,10 +68,7 @@ export class RedisRateLimiter implements RateLimiter {
 
   /** Writes a last copy if Redis is available. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#copying;
-    await this.#copy();
-    this.#redis.disconnect();
+    await this.#exchange.close();
     await this.#local.close();
   }
 
@@ -94,7 +83,7 @@ export class RedisRateLimiter implements RateLimiter {
     while (this.#restoreQueue.length > 0) {
       if (!this.connected) return false;
       const keys = this.#restoreQueue.splice(0, BATCH);
-      const pipeline = this.#redis.pipeline();
+      const pipeline = this.#exchange.redis.pipeline();
       for (const key of keys) pipeline.get(rateKey(key)).pttl(rateKey(key));
       const answers = (await pipeline.exec().catch(() => null)) ?? [];
       const unanswered = keys.filter((key, n) => !this.#applyRestored(key, answers[2 * n], answers[2 * n + 1]));
@@ -105,9 +94,10 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   #applyRestored(key: string, used: PipelineReply, leftMs: PipelineReply): boolean {
-    if (used === undefined || leftMs === undefined || used[0] !== null || leftMs[0] !== null) return false;
-    const [before, left] = [Number(used[1]), Number(leftMs[1])];
-    if (before > 0 && left > 0 && this.#restoring.has(key)) this.#local.adopt(...payerOf(key), before, left);
+    const counter = counterOf(used, leftMs);
+    if (counter === null) return false;
+    if (counter.count > 0 && counter.leftMs > 0 && this.#restoring.has(key))
+      this.#local.adopt(...payerOf(key), counter.count, counter.leftMs);
     this.#restoring.delete(key);
     return true;
   }
@@ -117,9 +107,9 @@ export class RedisRateLimiter implements RateLimiter {
       this.#restoring.clear();
       this.#restoreQueue.length = 0;
     }
-    if (!(await this.#restoreWindows())) return this.#dropExpired();
+    if (!(await this.#restoreWindows())) return dropExpired(this.#changed, this.#local);
     const keys: string[] = [];
-    const pipeline = this.#redis.pipeline();
+    const pipeline = this.#exchange.redis.pipeline();
     for (const key of this.#changed) {
       if (this.#restoring.has(key)) continue;
       if (keys.length >= BATCH) break;
@@ -133,20 +123,6 @@ export class RedisRateLimiter implements RateLimiter {
     const answers = await pipeline.exec().catch(() => null);
     const uncopied = keys.filter((_, n) => answers?.[n]?.[1] !== 'OK');
     for (const key of uncopied) this.#changed.add(key);
-    if (uncopied.length > 0) this.#dropExpired();
+    if (uncopied.length > 0) dropExpired(this.#changed, this.#local);
   }
-
-  #dropExpired(): void {
-    if (this.#changed.size < MANY_CHANGED) return;
-    for (const key of this.#changed) if (this.#local.window(...payerOf(key)) === null) this.#changed.delete(key);
-  }
-}
-
-/** Name in Redis of the counter of a payer. */
-export const rateKey = (key: string): string => `${PREFIX}rate ${key}`;
-
-/** The payer of `<kind> <id>`. */
-export function payerOf(key: string): [PayerKind, string] {
-  const gap = key.indexOf(' ');
-  return [key.slice(0, gap) as PayerKind, key.slice(gap + 1)];
 }

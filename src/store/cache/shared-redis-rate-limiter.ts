@@ -1,4 +1,3 @@
-import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
@@ -9,15 +8,19 @@ import {
   RATE_WINDOW_MS,
   type RateLimiter,
 } from '../contract/rate-limiter.ts';
+import {
+  BATCH,
+  CounterExchange,
+  counterOf,
+  dropExpired,
+  EXCHANGE_MS,
+  type PipelineReply,
+  payerKey,
+  payerOf,
+  rateKey,
+} from './counter-exchange.ts';
 import { MemoryRateLimiter } from './memory-rate-limiter.ts';
-import { connectRedis } from './redis-connection.ts';
-import { type PipelineReply, payerOf, rateKey } from './redis-rate-limiter.ts';
 
-const SYNC_MS = 250;
-/** Windows synchronised at a time. */
-const BATCH = 2_000;
-/** Number of unsent charges from which those of expired windows are dropped while Redis is unavailable. */
-const MANY_UNSENT = 10_000;
 const COMMANDS = 3;
 
 /**
@@ -29,24 +32,20 @@ const COMMANDS = 3;
  */
 export class SharedRedisRateLimiter implements RateLimiter {
   readonly #local: MemoryRateLimiter;
-  readonly #redis: Redis;
+  readonly #exchange: CounterExchange;
   readonly #nodes: () => number;
   /** Charges of this node that the counters do not include. */
   readonly #unsent = new Map<string, number>();
-  readonly #timer: NodeJS.Timeout;
-  /** Null while no synchronisation runs. */
-  #syncing: Promise<void> | null = null;
 
   /** `nodes`: the number of active nodes, at least 1. Nothing is sent to Redis once `lease` is invalid. */
   constructor(url: string, clock: Clock, lease: Lease, nodes: () => number) {
     this.#local = new MemoryRateLimiter(clock);
-    this.#redis = connectRedis(url, lease);
     this.#nodes = nodes;
-    this.#timer = setInterval(() => void this.sync(), SYNC_MS).unref();
+    this.#exchange = new CounterExchange(url, lease, () => this.#synchronise());
   }
 
   take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
-    const key = `${kind} ${id}`;
+    const key = payerKey(kind, id);
     const window = this.#local.window(kind, id);
     if (window === null) this.#unsent.delete(key);
     const unsent = this.#unsent.get(key) ?? 0;
@@ -54,7 +53,7 @@ export class SharedRedisRateLimiter implements RateLimiter {
       const left = limit - (window.used - unsent);
       if (unsent + cost > Math.ceil(left / this.#nodes())) {
         const { remaining, resetMs } = this.#local.peek(kind, id, limit);
-        return { ok: false, remaining, resetMs: remaining > 0 && this.connected ? SYNC_MS : resetMs };
+        return { ok: false, remaining, resetMs: remaining > 0 && this.connected ? EXCHANGE_MS : resetMs };
       }
     }
     const allowance = this.#local.take(kind, id, limit, cost);
@@ -67,7 +66,7 @@ export class SharedRedisRateLimiter implements RateLimiter {
   }
 
   get connected(): boolean {
-    return this.#redis.status === 'ready';
+    return this.#exchange.connected;
   }
 
   sizes(): CollectionSizes {
@@ -76,26 +75,20 @@ export class SharedRedisRateLimiter implements RateLimiter {
 
   /** Synchronises once more if Redis is available. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#syncing;
-    await this.sync();
-    this.#redis.disconnect();
+    await this.#exchange.close();
     await this.#local.close();
   }
 
   /** Adds the charges of this node to the counters and reads the sums. */
   sync(): Promise<void> {
-    this.#syncing ??= this.#exchange().finally(() => {
-      this.#syncing = null;
-    });
-    return this.#syncing;
+    return this.#exchange.run();
   }
 
-  async #exchange(): Promise<void> {
-    if (!this.connected) return this.#dropExpired();
+  async #synchronise(): Promise<void> {
+    if (!this.connected) return dropExpired(this.#unsent, this.#local);
     const charges = [...this.#unsent].slice(0, BATCH);
     if (charges.length === 0) return;
-    const pipeline = this.#redis.pipeline();
+    const pipeline = this.#exchange.redis.pipeline();
     for (const [key, charge] of charges) {
       const name = rateKey(key);
       pipeline.set(name, 0, 'PX', RATE_WINDOW_MS, 'NX').incrby(name, charge).pttl(name);
@@ -108,19 +101,15 @@ export class SharedRedisRateLimiter implements RateLimiter {
 
   /** Without an answer the charge is sent again, and may be counted twice. */
   #applySum(key: string, charge: number, sum: PipelineReply, leftMs: PipelineReply): void {
-    if (sum === undefined || leftMs === undefined || sum[0] !== null || leftMs[0] !== null) return;
+    const counter = counterOf(sum, leftMs);
+    if (counter === null) return;
     const unsent = (this.#unsent.get(key) ?? 0) - charge;
     if (unsent > 0) this.#unsent.set(key, unsent);
     else this.#unsent.delete(key);
-    const left = Number(leftMs[1]);
+    const { count, leftMs: left } = counter;
     // Expired between two commands, so that the new counter has no expiry.
-    if (left < 0) this.#redis.pexpire(rateKey(key), RATE_WINDOW_MS).catch(() => {});
+    if (left < 0) this.#exchange.redis.pexpire(rateKey(key), RATE_WINDOW_MS).catch(() => {});
     const [kind, id] = payerOf(key);
-    this.#local.replace(kind, id, Number(sum[1]) + Math.max(0, unsent), left < 0 ? RATE_WINDOW_MS : left);
-  }
-
-  #dropExpired(): void {
-    if (this.#unsent.size < MANY_UNSENT) return;
-    for (const key of this.#unsent.keys()) if (this.#local.window(...payerOf(key)) === null) this.#unsent.delete(key);
+    this.#local.replace(kind, id, count + Math.max(0, unsent), left < 0 ? RATE_WINDOW_MS : left);
   }
 }
