@@ -70,11 +70,11 @@ export async function composeCore(config: Config, options: CoreOptions): Promise
   const newId = makeIds(clock);
   const membership = joinCluster(config, lock, log);
   const nodes = membership?.nodes ?? null;
-  const { store: opened, database, contracts } = await openStoreAndDatabase(
-    config,
-    lock,
-    membership ? () => membership.shards.generation : undefined,
-  );
+  const {
+    store: opened,
+    database,
+    contracts,
+  } = await openStoreAndDatabase(config, lock, membership ? () => membership.shards.generation : undefined);
   const store = options.wrapStore?.(opened) ?? opened;
   const { databaseUrl: url } = config;
   const cache = await openCache(config, clock, lease, nodes !== null && url !== null ? { database, url } : null);
